@@ -38,7 +38,7 @@ pub(crate) struct Names {
     /// Function that administers establishments; only with the ingest.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) establishments_function: Option<String>,
-    /// Log group of audit events.
+    /// Name of the log group of audit events.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) audit_log_group: Option<String>,
 }
@@ -92,7 +92,7 @@ impl Aws {
         Ok(Self { config, stack, names, described: OnceCell::new() })
     }
 
-    /// Returns a client of DynamoDB.
+    /// Returns a DynamoDB client with the context's credentials.
     pub(crate) fn dynamodb(&self) -> aws_sdk_dynamodb::Client {
         aws_sdk_dynamodb::Client::new(&self.config)
     }
@@ -109,7 +109,7 @@ impl Aws {
         AwsQuery::new(&self.config)
     }
 
-    /// Returns the address of the API.
+    /// Returns the base URL of the deployed API.
     ///
     /// # Errors
     /// The stack cannot be read, or has no such output.

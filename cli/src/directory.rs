@@ -10,7 +10,7 @@ use crate::exit::Failure;
 pub(crate) struct Places {
     /// Purpose of the directory, as in "there is no place for contexts".
     pub(crate) purpose: &'static str,
-    /// Variable with the directory itself.
+    /// Environment variable with the program's own directory.
     pub(crate) own: &'static str,
     /// Variable of XDG with the directory above.
     pub(crate) xdg: &'static str,

@@ -82,7 +82,7 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    /// Makes a failure of one line.
+    /// Creates a failure with a text of one line.
     pub(crate) fn new(exit: Exit, what: impl Into<String>) -> Self {
         Self { exit, what: what.into(), why: None, next: None }
     }

@@ -16,8 +16,8 @@ use crate::exit::{Explain as _, Failure};
 
 /// Longest document that is read, such as the body of a request.
 const MAX_DOCUMENT: u64 = 4 * 1024 * 1024;
-/// Most values and bytes of text that a document stands for. Without aliases, even the longest
-/// document stands for less: two of its bytes count as three at most.
+/// Maximum number of values and bytes of text that a document stands for. Without aliases, even the
+/// longest document stands for less: two of its bytes count as three at most.
 const MAX_MEANING: usize = 8 * 1024 * 1024;
 
 /// Returns whether the path means standard input.

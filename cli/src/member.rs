@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// Returns a member that is text.
+/// Returns the text of a JSON member; empty if the member is missing or no text.
 pub(crate) fn text<'a>(object: &'a Value, name: &str) -> &'a str {
     object.get(name).and_then(Value::as_str).unwrap_or_default()
 }

@@ -27,7 +27,7 @@ pub(crate) enum Format {
 
 /// Control characters that texts of several lines have.
 const LINES: [char; 2] = ['\n', '\t'];
-/// Most bytes that are read of an answer.
+/// Maximum number of bytes that are read of a person's answer to a question.
 const MAX_ANSWER: u64 = 4096;
 
 /// Standard output and standard error of the program, and the answers of the person at the
@@ -43,9 +43,9 @@ pub(crate) struct Output {
     watched: bool,
     /// True if a person can answer questions.
     interactive: bool,
-    /// True if standard output has colours.
+    /// True if standard output is coloured.
     data_colour: bool,
-    /// True if standard error has colours.
+    /// True if standard error is coloured.
     words_colour: bool,
     yes: bool,
     quiet: bool,
@@ -74,7 +74,7 @@ impl Output {
         }
     }
 
-    /// Returns the form of the data.
+    /// Returns the format of the command's output.
     pub(crate) const fn format(&self) -> Format {
         self.format
     }
@@ -177,7 +177,7 @@ impl Output {
         }
     }
 
-    /// Writes a line of data.
+    /// Writes a line to standard output.
     pub(crate) fn line(&mut self, text: &str) {
         // `finish` reports what could not be written.
         let _remembered = self.raw(text.as_bytes()).and_then(|()| self.raw(b"\n"));

@@ -21,9 +21,9 @@ const SCHEMA: &str = "integrahub.records.v1";
 /// Words that begin the keys of records.
 const OPERATIONS: [&str; 8] =
     ["PRODUCE", "CONSUME", "MOVE", "INGEST", "REPLAY", "DROP", "LOAD_TEST", "LOAD_TEST_STOP"];
-/// Most bytes that a stored response inflates to.
+/// Maximum number of bytes that a stored response inflates to.
 const MAX_RESPONSE: u64 = 16 * 1024 * 1024;
-/// Most characters of a value that are shown to people.
+/// Maximum number of characters of a value that are shown to people.
 const SHOWN: usize = 2_000;
 
 /// Runs `integrahub record`.

@@ -28,7 +28,7 @@ const UPLOAD: Duration = Duration::from_secs(12 * 60 * 60);
 const STALL: Duration = Duration::from_secs(120);
 /// Time between two looks at an upload.
 const LOOK: Duration = Duration::from_secs(5);
-/// Time to wait for a file.
+/// Time limit of a download from S3.
 const DOWNLOAD: Duration = Duration::from_secs(60);
 /// Bytes that are read at a time.
 const BLOCK: usize = 256 * 1024;
@@ -59,7 +59,7 @@ impl Pace {
         usize::try_from(self.per_second.get()).unwrap_or(BLOCK).min(BLOCK)
     }
 
-    /// Waits until these bytes may go.
+    /// Waits until the pace permits sending these bytes.
     async fn wait(&self, bytes: u64) {
         tokio::time::sleep_until(self.turn(bytes, Instant::now()).into()).await;
     }
@@ -87,7 +87,7 @@ pub(crate) struct Signed {
 pub(crate) enum PutError {
     /// The URL is not valid any more.
     Expired,
-    /// The same may succeed later.
+    /// The request failed, and the same request may succeed later.
     Temporary(String),
     /// The object is not what was announced.
     Refused(Failure),

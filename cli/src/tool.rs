@@ -8,7 +8,7 @@ use crate::args::{Cli, Completions, Man};
 use crate::exit::{Exit, Explain as _, Failure};
 use crate::output::Output;
 
-/// Prints the completions of a shell.
+/// Prints the completion script of a shell.
 ///
 /// # Errors
 /// Standard output cannot be written.

@@ -5,7 +5,7 @@ use std::fmt::Display;
 use std::future::Future;
 use std::time::{Duration, Instant};
 
-/// Something that takes longer than this says that it is still going on.
+/// Time after which a step that is not done says that it is still running.
 const PATIENCE: Duration = Duration::from_secs(4);
 
 pub(crate) fn say(line: impl Display) {

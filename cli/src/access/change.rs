@@ -31,13 +31,13 @@ pub(crate) struct Held {
 pub(crate) enum Change {
     /// The entry is created.
     Create(Entry),
-    /// Replacement of an entry's content.
+    /// The content of an entry is replaced.
     Update(Box<Held>, Entry),
     /// The entry is removed.
     Remove(Held),
 }
 
-/// A conditional write of one item.
+/// Conditional write of one item of the access table.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Write {
     /// Partition key of the item that the write changes.
@@ -55,9 +55,9 @@ pub(crate) struct Write {
 /// Kind of a conditional write: put, update or delete.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Action {
-    /// Write of the whole item.
+    /// The write replaces the whole item.
     Put(Attributes),
-    /// Write by an update expression.
+    /// The write changes the item by this update expression.
     Update(String),
     /// The write deletes the item.
     Delete,

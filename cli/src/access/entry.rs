@@ -18,13 +18,13 @@ use crate::member::plain;
 /// Attributes of an item, with its key.
 pub(crate) type Attributes = HashMap<String, AttributeValue>;
 
-/// Name of the table's key.
+/// Name of the partition key of the access table.
 pub(crate) const PK: &str = "pk";
 
 /// An item and what it is about.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Entry {
-    /// A tenant by its id.
+    /// Entry of a tenant, by its id.
     Tenant(String, TenantItem),
     /// An API key.
     Key(KeyHash, KeyItem),
@@ -32,11 +32,11 @@ pub(crate) enum Entry {
     Profile(String, String, Value),
     /// A grant to drop files by its tenant.
     Grant(String, DropGrant),
-    /// An allow-list by its tenant.
+    /// Entry of an allow-list, by its tenant.
     Targets(String, TargetsItem),
-    /// Limits by their tenant.
+    /// Entry of limits, by their tenant.
     Limits(String, LimitsItem),
-    /// A budget by its tenant.
+    /// Entry of a budget, by its tenant.
     Budget(String, BudgetItem),
     /// The rate card, which is of no tenant.
     Rates(RateCard),
@@ -53,7 +53,7 @@ pub(crate) enum Kind {
     Profile,
     /// An allow-list.
     Targets,
-    /// A grant to drop files.
+    /// Grant to drop files.
     Grant,
     /// Limits of a tenant's requests.
     Limits,
@@ -69,10 +69,10 @@ pub(crate) enum EntryError {
     /// The key is of no kind of item that this version knows.
     #[error("its key is of no known kind")]
     Key,
-    /// The functions refuse the item too.
+    /// The item is malformed: the functions would refuse it too.
     #[error(transparent)]
     Item(#[from] ItemError),
-    /// The functions refuse the profile too.
+    /// The target profile is invalid: the functions would refuse it too.
     #[error("{0}")]
     Profile(String),
 }
@@ -248,7 +248,7 @@ impl Entry {
         Ok(item)
     }
 
-    /// Returns the entry in words.
+    /// Returns a description of the entry, in words.
     pub(crate) fn title(&self) -> String {
         match self {
             Self::Tenant(id, item) if item.name.is_empty() => format!("tenant {id}"),

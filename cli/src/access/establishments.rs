@@ -12,7 +12,7 @@ use crate::aws::{Aws, failed};
 use crate::context::Context;
 use crate::exit::{Exit, Explain as _, Failure};
 
-/// Most establishments of one request.
+/// Maximum number of establishments in one request to the function `establishments`.
 const MOST: usize = 1_000;
 
 /// Client of the function `establishments`, which changes and lists owners.
@@ -93,7 +93,7 @@ impl RefusedCnpj {
     }
 }
 
-/// A page of a list.
+/// Page of a list of establishments.
 #[derive(Debug, Deserialize)]
 struct Page<T> {
     establishments: Vec<T>,
@@ -102,7 +102,7 @@ struct Page<T> {
 }
 
 impl OwnerChange {
-    /// Returns the change of one establishment.
+    /// Returns the change of one establishment as JSON.
     pub(crate) fn document(&self, cnpj: &str) -> Value {
         let mut document = self.event();
         if let Some(members) = document.as_object_mut() {
@@ -131,7 +131,7 @@ impl OwnerChange {
 }
 
 impl Establishments {
-    /// Finds the function of a context.
+    /// Finds the function `establishments` in the context's deployment.
     ///
     /// # Errors
     /// The deployment has no such function.

@@ -14,10 +14,10 @@ use super::entry::Entry;
 use super::snapshot::Snapshot;
 use crate::exit::Failure;
 
-/// Version of the file's form.
+/// Version of the access file's format.
 pub(crate) const VERSION: u32 = 1;
 
-/// Schema of the file as JSON.
+/// Name of the JSON schema of the access file.
 pub(crate) const SCHEMA: &str = "integrahub.access.v1";
 
 /// The file. A section or a member of a tenant or a key that is absent says nothing about it.
@@ -88,7 +88,7 @@ pub(crate) struct KeySection {
     /// Time from which on the key is refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) expires_at: Option<Expiry>,
-    /// True if the key is refused.
+    /// True if the API key is disabled: requests with it are refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) disabled: Option<bool>,
 }
@@ -99,7 +99,7 @@ pub(crate) struct KeySection {
 pub(crate) struct GrantSection {
     /// Establishments that dropped files may load.
     pub(crate) cnpjs: Cnpjs,
-    /// Buckets beside the stack's own.
+    /// Buckets beside the stack's own from which the tenant may drop files.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub(crate) buckets: BTreeSet<String>,
 }
@@ -108,7 +108,7 @@ pub(crate) struct GrantSection {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", expecting = "must be `all`, or a list of CNPJs")]
 pub(crate) enum Cnpjs {
-    /// Every establishment of the tenant.
+    /// The grant covers every establishment of the tenant.
     All,
     /// Only these establishments, by CNPJ.
     #[serde(untagged)]
@@ -119,7 +119,7 @@ pub(crate) enum Cnpjs {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", expecting = "must be `never`, or a time such as 2027-01-31T00:00:00Z")]
 pub(crate) enum Expiry {
-    /// The key works for ever.
+    /// The API key does not expire.
     Never,
     /// The key is refused from this time on.
     #[serde(untagged)]

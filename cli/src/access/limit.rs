@@ -32,7 +32,7 @@ pub(crate) struct One<'a> {
     pub(crate) about: &'static str,
     /// Name of the thing; empty for the tenant.
     pub(crate) name: &'a str,
-    /// Unit: `requests`, `messages` or `bytes`.
+    /// Unit of the limit: `requests`, `messages` or `bytes`.
     pub(crate) unit: &'static str,
     /// The limit, which is shown as the command line takes it.
     pub(crate) rate: Rate,

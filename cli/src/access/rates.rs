@@ -45,7 +45,7 @@ pub(crate) async fn run(args: &Rates, context: &Context, out: &mut Output) -> Re
     }
 }
 
-/// Reads a card from a document.
+/// Parses a rate card.
 fn card(document: Value) -> Result<RateCard, Failure> {
     RateCard::from_value(document).map_err(|error| {
         Failure::refused("the file is no rate card; nothing was changed")

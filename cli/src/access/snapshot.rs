@@ -29,7 +29,7 @@ pub(crate) struct Snapshot {
 }
 
 impl Snapshot {
-    /// Adds an item of the table.
+    /// Adds an item of the access table.
     pub(crate) fn add(&mut self, attributes: Attributes) {
         let text = |member: &str| attributes.get(member).and_then(|value| value.as_s().ok());
         if let Some(Pk::Used(hash)) = text(PK).and_then(|pk| pk::parse(pk)) {

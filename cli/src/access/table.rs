@@ -24,7 +24,7 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// Finds the table of a context.
+    /// Finds the access table of the context's deployment.
     ///
     /// # Errors
     /// The table is not known.

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::{BodyExt as _, Limited};
 
-/// Time to connect to a server.
+/// Time limit of connecting to a server.
 const CONNECT: Duration = Duration::from_secs(10);
 /// Time to read a body that is kept in memory.
 const READ: Duration = Duration::from_secs(120);
@@ -23,7 +23,7 @@ const STALL: Duration = Duration::from_secs(60);
 
 type Cause = Box<dyn std::error::Error + Send + Sync>;
 
-/// A client that keeps its connections.
+/// HTTP client that keeps its connections open.
 #[derive(Debug)]
 pub(crate) struct Http(Connector);
 
@@ -36,7 +36,7 @@ pub(crate) enum HttpError {
     /// The connection failed or timed out. The server may have acted on the request.
     #[error("there was no response")]
     Connection(#[source] Cause),
-    /// The response broke off or stalled.
+    /// The response broke off, or no more of it arrived in time.
     #[error("the response broke off")]
     Broken(#[source] Cause),
 }

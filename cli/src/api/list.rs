@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::{Api, with_query};
 use crate::exit::Failure;
 
-/// A list of the API.
+/// Route of the API that returns a list in pages.
 #[derive(Clone, Debug)]
 pub(crate) struct List<'a> {
     /// Path of the list's route.

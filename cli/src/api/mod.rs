@@ -73,7 +73,7 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    /// Makes a request without a body.
+    /// Creates a request without a body.
     pub(crate) fn of(method: Method, path: impl Into<String>) -> Self {
         Self { method, path: path.into(), headers: Vec::new(), body: Bytes::new(), is_repeatable: true }
     }
@@ -100,7 +100,7 @@ impl Call {
         self
     }
 
-    /// Gives the request a body.
+    /// Sets the body of the request and its content type.
     #[must_use]
     pub(crate) fn body(mut self, body: impl Into<Bytes>, content_type: &str) -> Self {
         self.body = body.into();
@@ -135,7 +135,7 @@ impl Call {
     }
 }
 
-/// An answer, read to its end.
+/// HTTP response with its whole body.
 #[derive(Clone, Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -146,7 +146,7 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// Returns a header that is text.
+    /// Returns the value of a response header, if it is text.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
     }
@@ -162,7 +162,7 @@ impl Answer {
         self.attempts == 1 && self.headers.contains_key("idempotent-replay")
     }
 
-    /// Returns the body as JSON.
+    /// Parses the response's body as JSON.
     ///
     /// # Errors
     /// The body is none.
@@ -184,7 +184,7 @@ impl Answer {
 }
 
 impl Api {
-    /// Makes a client for a context.
+    /// Creates a client for the API of a context.
     ///
     /// # Errors
     /// The context has no address.
@@ -199,7 +199,7 @@ impl Api {
         Ok(Self { source_of_key, program, ..api })
     }
 
-    /// Makes a client for an address.
+    /// Creates a client for the API at this URL.
     ///
     /// # Errors
     /// The API key cannot be sent as a header.
@@ -259,7 +259,7 @@ impl Api {
         self.schedule
     }
 
-    /// Tells about an attempt that failed.
+    /// Prints that an attempt failed, and the pause before the next one.
     pub(crate) fn tell(&self, what: &str, pause: Duration) {
         (self.on_retry)(what, pause);
     }
@@ -289,7 +289,7 @@ impl Api {
         self.attempts(call, &Uuid::new_v4().to_string()).await
     }
 
-    /// Reads a path as JSON.
+    /// Sends `GET` for a path, and returns the response's JSON.
     ///
     /// # Errors
     /// As those of [`Self::send`].
@@ -344,7 +344,7 @@ fn keyless() -> Refusal {
         .into()
 }
 
-/// Adds parameters to a path, percent-encoded.
+/// Appends query parameters to a path, percent-encoded.
 pub(crate) fn with_query(path: &str, parameters: &[(&str, &str)]) -> String {
     if parameters.is_empty() {
         return path.to_owned();

@@ -18,7 +18,8 @@ use crate::record::tenant;
 
 const SCHEMA: &str = "integrahub.audit.v1";
 const HEADER: [&str; 8] = ["time", "tenant", "key", "operation", "target", "outcome", "reason", "trace id"];
-/// Most pages that are read. A page has up to a megabyte, or covers a part of the time.
+/// Maximum number of pages that are read. A page has up to a megabyte, or covers a part of the
+/// time.
 const MOST_PAGES: usize = 1_000;
 
 /// Runs `integrahub audit`.
@@ -123,7 +124,7 @@ impl Audit {
     }
 }
 
-/// Returns the cells of an event.
+/// Returns the table cells of an audit event.
 fn row(event: &Value) -> Vec<String> {
     let text = |name: &str| event.get(name).and_then(Value::as_str).unwrap_or_default();
     let first = |names: &[&str]| names.iter().map(|name| text(name)).find(|text| !text.is_empty());

@@ -25,7 +25,7 @@ const COLUMNS: [(&str, &str); 6] = [
     ("status", "status"),
     ("trace id", "traceId"),
 ];
-/// Most records of a target that are looked at. The index has no order of times.
+/// Maximum number of records of a target that are checked. The index has no order of times.
 const MOST_RECORDS: usize = 10_000;
 /// Attributes of a record that the list of requests shows.
 const SHOWN: [&str; 6] = ["createdAt", "updatedAt", "status", "attempt", "traceId", "expiresAt"];
@@ -79,7 +79,7 @@ impl Key {
     }
 }
 
-/// Finds the records of a target.
+/// Finds the keys of a target's records.
 async fn keys(client: &Client, table: &str, target: &str) -> Result<Vec<Key>, Failure> {
     let query = client
         .query()

@@ -27,7 +27,7 @@ pub(crate) enum AwsErrorKind {
 /// Failed call of an AWS service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct AwsError {
-    /// Service, as in its host name.
+    /// Name of the AWS service, as in its host name.
     pub(crate) service: String,
     /// Action of the AWS service that failed, such as `DescribeStacks`.
     pub(crate) action: String,

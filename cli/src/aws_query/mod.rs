@@ -133,7 +133,7 @@ impl AwsQuery {
     }
 }
 
-/// Version of a service's Query protocol.
+/// Returns the version of an AWS service's Query protocol.
 fn version(service: &str) -> &'static str {
     match service {
         "cloudformation" => "2010-05-15",
@@ -156,7 +156,7 @@ pub(crate) mod examples {
 
     use super::*;
 
-    /// Makes a client of a server.
+    /// Creates a client that calls a test's server.
     pub(crate) fn client(server: &Server) -> AwsQuery {
         let credentials = Credentials::new("AKIDEXAMPLE", "secret", None, None, "test");
         let config = SdkConfig::builder()

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{AwsError, AwsQuery, Node};
 
-/// A stack as CloudFormation describes it.
+/// CloudFormation stack.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Stack {
     /// Name of the CloudFormation stack.
@@ -13,7 +13,7 @@ pub(crate) struct Stack {
     pub(crate) state: String,
     /// Reason of the state; empty if there is none.
     pub(crate) reason: String,
-    /// Parameters that it was deployed with.
+    /// Parameters with which the stack was deployed.
     pub(crate) parameters: BTreeMap<String, String>,
     /// Outputs of the CloudFormation stack, by name.
     pub(crate) outputs: BTreeMap<String, String>,

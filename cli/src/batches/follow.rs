@@ -8,7 +8,7 @@ use crate::exit::Failure;
 
 /// Pause after the first look; each further one is longer.
 const FIRST: Duration = Duration::from_millis(300);
-/// Longest pause between two looks.
+/// Longest pause between two requests for the batch's state.
 const LONGEST: Duration = Duration::from_secs(5);
 
 /// Looks at a batch until it is final, for at most `limit`, and returns it as it was seen last.

@@ -24,7 +24,7 @@ use crate::output::{Format, Output};
 const BATCHES: &str = "/v1/inovafarma/batches";
 /// Batches of a page of the list.
 const PAGE: u32 = 200;
-/// Most items in error that are shown as a table or as one document.
+/// Maximum number of items in error that are shown as a table or as one document.
 const MOST_SHOWN: usize = 10_000;
 
 const BATCH: &str = "integrahub.batch.v1";
@@ -154,7 +154,7 @@ pub(crate) struct ItemsFile {
 }
 
 impl ItemsFile {
-    /// Creates the file, or empties it.
+    /// Creates the file of items in error, or empties it.
     pub(crate) fn create(path: &Path) -> Result<Self, Failure> {
         let name = path.display().to_string();
         let file = File::create(path).or_explain(|| format!("create {name}"))?;

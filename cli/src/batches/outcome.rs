@@ -73,7 +73,7 @@ const OF_THE_FILE: [&str; 5] =
     ["MALFORMED_JSON", "CONTENT_CORRUPT", "MAX_PAYLOAD_EXCEEDED", "TOO_MANY_CNPJS", "TOO_MANY_ERRORS"];
 
 impl Batch {
-    /// Reads a batch of the API.
+    /// Parses a batch in the API's JSON.
     ///
     /// # Errors
     /// A member has another type.

@@ -12,13 +12,13 @@ use crate::aws::Aws;
 use crate::exit::{Exit, Explain as _, Failure};
 use crate::output::{Format, Output};
 
-/// Schema of a list of contexts.
+/// Name of the JSON schema in which the contexts are listed.
 const LIST: &str = "integrahub.contexts.v1";
 /// Name of the JSON schema in which one context is printed.
 const ONE: &str = "integrahub.context.v1";
 /// Schema of the name of the context in use.
 const CURRENT: &str = "integrahub.current-context.v1";
-/// Most bytes that are read of a key on standard input.
+/// Maximum number of bytes that are read of a key on standard input.
 const MAX_KEY: u64 = 1_000;
 
 /// Runs `integrahub context`.

@@ -14,7 +14,7 @@ use crate::directory::Places;
 use crate::exit::{Explain as _, Failure};
 use crate::input;
 
-/// Version of the file's format.
+/// Version of the configuration file's format.
 const VERSION: u32 = 1;
 /// Name of the file in its directory.
 const FILE: &str = "config.toml";
@@ -65,7 +65,7 @@ pub(crate) struct Settings {
     pub(crate) names: aws::Names,
 }
 
-/// The file as it is written.
+/// Content of the configuration file as it is written.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Stored {
@@ -92,7 +92,7 @@ impl Contexts {
         }
     }
 
-    /// Reads the text of the file.
+    /// Parses the text of the configuration file.
     ///
     /// # Errors
     /// The text has another form, or is of a newer version.

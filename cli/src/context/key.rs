@@ -13,11 +13,11 @@ use super::{Context, Contexts};
 use crate::args::Global;
 use crate::exit::{Explain as _, Failure};
 
-/// Variable with the API key.
+/// Environment variable with the API key.
 const VARIABLE: &str = "INTEGRAHUB_API_KEY";
 /// Longest API key that the API reads, and some room for line ends.
 const MAX_BYTES: usize = 300;
-/// Most bytes that are read of a file with a key, or of what a command prints.
+/// Maximum number of bytes that are read of a file with a key, or of what a command prints.
 const MAX_FILE: u64 = 4096;
 
 /// A place that holds an API key.

@@ -55,12 +55,12 @@ impl LocalStack {
         Self { variables: pairs.map(plain).collect() }
     }
 
-    /// Returns a variable of the file.
+    /// Returns the value of a variable in the local stack's file.
     pub(crate) fn variable(&self, name: &str) -> Option<&str> {
         self.variables.get(name).map(String::as_str)
     }
 
-    /// Returns the address of the API.
+    /// Returns the base URL of the local stack's API.
     pub(super) fn url(&self) -> Result<Option<Url>, Failure> {
         let parse = |url: &str| url.parse().or_explain(|| format!("read the API's address {url}"));
         self.variable("API").map(parse).transpose()

@@ -31,7 +31,7 @@ pub(crate) struct Context {
     pub(crate) source_of_name: String,
     /// Base URL of the API.
     pub(crate) url: Option<Url>,
-    /// API key of the caller.
+    /// API key that requests are sent with.
     pub(crate) api_key: Option<SecretString>,
     /// Option, variable or file that the API key comes from, for people.
     pub(crate) source_of_key: String,
@@ -97,7 +97,7 @@ fn camel_case(words: &str) -> String {
 /// Kind of caller that a command needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Needs {
-    /// The API with an API key.
+    /// The API, called with an API key.
     Api,
     /// AWS, called with the credentials of the environment.
     Aws,
@@ -107,7 +107,7 @@ pub(crate) enum Needs {
     Either,
 }
 
-/// Reads the settings of a command.
+/// Reads the settings that a command needs.
 ///
 /// # Errors
 /// A context that does not exist or whose file cannot be read, an API key that cannot be read, or

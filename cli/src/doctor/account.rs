@@ -34,13 +34,13 @@ pub(crate) struct Identity {
 pub(crate) struct Concurrency {
     /// Executions that the account may have at once.
     pub(crate) limit: i64,
-    /// Executions that no function has reserved.
+    /// Executions of the account that no function has reserved.
     pub(crate) unreserved: i64,
     /// Executions that the stack's own functions have reserved.
     pub(crate) reserved: i64,
 }
 
-/// Asks AWS who the caller is.
+/// Asks AWS for the identity of the credentials.
 pub(crate) async fn identity(client: &AwsQuery) -> Result<Identity, AwsError> {
     let answer = client.query("sts", "GetCallerIdentity", &[]).await?;
     Ok(Identity {

@@ -7,9 +7,9 @@ use crate::aws_query::{AwsError, AwsQuery, Node};
 
 /// Number of alarms that one call asks CloudWatch for.
 const A_CALL: usize = 100;
-/// Most pages of a topic's subscriptions, of 100 each.
+/// Maximum number of pages of a topic's subscriptions, of 100 each.
 const MOST_PAGES: usize = 100;
-/// Longest reason that is shown.
+/// Maximum number of characters that are shown of an alarm's reason.
 const SHOWN: usize = 160;
 
 /// An alarm that is raised, or that has no data although it always should.

@@ -22,7 +22,7 @@ pub(crate) enum Answer {
     Document(Value),
     /// Status of a response that is no document of JSON.
     Strange(u16),
-    /// No answer, with the reason.
+    /// The API did not answer, for this reason.
     None(String),
 }
 

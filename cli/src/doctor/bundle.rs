@@ -17,9 +17,9 @@ use crate::context::write_private;
 use crate::exit::{Explain as _, Failure};
 use crate::member::number;
 
-/// Most events of the file.
+/// Maximum number of log events in the bundle.
 const MOST: usize = 100;
-/// Most pages of one log. A log with more errors than they hold lacks its latest ones.
+/// Maximum number of pages of one log. A log with more errors than they hold lacks its latest ones.
 const MOST_PAGES: usize = 20;
 /// Events that are errors: those of a function itself, and its executions that AWS ended, such as
 /// those that took too long.

@@ -18,7 +18,7 @@ use crate::member::{shown, text};
 
 /// Tests of profiles at once. Each takes an execution of `mq-access`.
 const AT_ONCE: usize = 4;
-/// Most profiles that are tested.
+/// Maximum number of profiles that are tested.
 pub(crate) const MOST: usize = 25;
 
 /// Outcome of a function's invocation.
@@ -26,7 +26,7 @@ pub(crate) const MOST: usize = 25;
 pub(crate) enum Answer {
     /// JSON that the function returned.
     Done(Value),
-    /// The message of its error.
+    /// Message of the error that the function returned.
     Failed(String),
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct Profile {
     pub(crate) tenant: String,
     /// Name of the target profile.
     pub(crate) name: String,
-    /// The profile as it is stored.
+    /// Target profile as the access table stores it.
     pub(crate) value: Value,
 }
 

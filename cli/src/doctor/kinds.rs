@@ -10,7 +10,7 @@ macro_rules! kinds {
                 Kind { id: $id, group: Group::$group, title: $title, docs: $docs };
         )+
 
-        /// All kinds.
+        /// All kinds of checks.
         pub(crate) const ALL: &[Kind] = &[$($name),+];
     };
 }

@@ -37,7 +37,7 @@ use crate::output::{Format, Output, with_schema};
 const SCHEMA: &str = "integrahub.doctor.v1";
 /// File of the parameters, if no other one is named.
 const SETTINGS: &str = "samconfig.toml";
-/// Most bytes of that file.
+/// Maximum number of bytes of the parameter file that are read.
 const LARGEST: u64 = 1024 * 1024;
 
 /// Checks that were made, which people see as they come.
@@ -46,7 +46,7 @@ struct Report<'a> {
     checks: Vec<Check>,
 }
 
-/// Deployment that is looked at.
+/// Deployment that `doctor` checks.
 struct Subject<'a> {
     args: &'a Doctor,
     context: Context,

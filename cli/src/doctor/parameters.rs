@@ -30,7 +30,7 @@ impl Parameters {
         self.0.get(name).map_or("", |value| value.trim())
     }
 
-    /// Returns the members of a list.
+    /// Returns the members of a parameter that is a list.
     pub(crate) fn list(&self, name: &str) -> Vec<String> {
         let members = self.get(name).split(',').map(str::trim);
         members.filter(|member| !member.is_empty()).map(str::to_owned).collect()

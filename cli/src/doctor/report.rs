@@ -21,9 +21,9 @@ pub(crate) enum Status {
     Ok,
     /// The part works, and will surprise somebody.
     Warn,
-    /// The part does not work.
+    /// The checked part of the deployment does not work.
     Fail,
-    /// The part was not checked.
+    /// The part of the deployment was not checked.
     Skip,
 }
 
@@ -50,11 +50,11 @@ pub(crate) struct Kind {
     pub(crate) group: Group,
     /// Subject for people.
     pub(crate) title: &'static str,
-    /// Page that explains the subject.
+    /// Page of the documentation that explains the check.
     pub(crate) docs: &'static str,
 }
 
-/// A check that was made.
+/// Check that was made, with its outcome.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Check {
     /// Id of the check's kind in JSON output.
@@ -70,9 +70,9 @@ pub(crate) struct Check {
     pub(crate) status: Status,
     /// Facts that the check found, in one sentence.
     pub(crate) detail: String,
-    /// Next step of a person.
+    /// Next step for the person who reads the report.
     pub(crate) fix: Option<String>,
-    /// Page that explains the subject.
+    /// Page of the documentation that explains the check.
     pub(crate) docs: &'static str,
 }
 
@@ -133,7 +133,7 @@ impl Check {
         Self { about: Some(thing.into()), ..self }
     }
 
-    /// Returns the lines for people.
+    /// Returns the check as lines of text.
     pub(crate) fn lines(&self) -> Vec<String> {
         let word = match self.status {
             Status::Ok => "ok  ",
@@ -179,7 +179,7 @@ pub(crate) fn counts(checks: &[Check]) -> [(&'static str, usize); 4] {
     ]
 }
 
-/// Returns the whole report for programs.
+/// Returns the whole report as JSON.
 pub(crate) fn document(before: bool, checks: &[Check]) -> Value {
     let counts: Map<String, Value> =
         counts(checks).into_iter().map(|(name, count)| (name.to_owned(), json!(count))).collect();

@@ -11,14 +11,15 @@ use super::report::{Check, Known, Unknown};
 use crate::aws_query::{AwsError, AwsQuery};
 use crate::member::text;
 
-/// Parameters that are ARNs of secrets.
+/// Names of the parameters that are ARNs of secrets.
 const PARAMETERS: [&str; 4] =
     ["DatabaseSecretArn", "DatabaseCaSecretArn", "KafkaSecretArn", "KafkaCaSecretArn"];
-/// Most secrets of profiles that are looked at.
+/// Maximum number of secrets of target profiles that are checked.
 const MOST: usize = 100;
-/// Most pages of an answer of Parameter Store, which may be empty before the last one.
+/// Maximum number of pages that are read of a Parameter Store list. Pages before the last one may
+/// be empty.
 const MOST_PAGES: usize = 10;
-/// Most names in a sentence.
+/// Maximum number of secrets that one sentence of a check names.
 const MOST_NAMES: usize = 5;
 
 /// State of a secret in Secrets Manager.
@@ -28,7 +29,7 @@ pub(crate) enum Secret {
     Stored,
     /// Waiting for its deletion, and not readable.
     Deleted,
-    /// No secret has the name.
+    /// No secret of this name exists.
     Missing,
 }
 

@@ -4,21 +4,21 @@ use super::kinds::{OUTPUTS, STATE};
 use super::report::{Check, Known, Unknown};
 use crate::aws_query::{AwsQuery, Node, Stack};
 
-/// Most pages of a stack's resources: a stack has at most 500, and a page 100.
+/// Maximum number of pages of a stack's resources: a stack has at most 500, and a page 100.
 const MOST_PAGES: usize = 10;
 /// Outputs without which neither this program nor anybody else can use the deployment.
 const NEEDED: [&str; 4] = ["ApiUrl", "AccessTableName", "IdempotencyTableName", "MqAccessFunctionName"];
 
-/// A resource of a stack.
+/// Resource of a CloudFormation stack.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Resource {
     /// CloudFormation type of the resource, such as `AWS::CloudWatch::Alarm`.
     pub(crate) kind: String,
-    /// Name or id in its service.
+    /// Physical id of the resource: its name or id in its service.
     pub(crate) id: String,
 }
 
-/// Reads the resources of a stack.
+/// Reads the resources of a CloudFormation stack.
 pub(crate) async fn resources(client: &AwsQuery, name: &str) -> Known<Vec<Resource>> {
     let (action, asked, list) = ("ListStackResources", [("StackName", name)], "StackResourceSummaries");
     let (found, _) = client.pages("cloudformation", action, &asked, list, MOST_PAGES).await?;

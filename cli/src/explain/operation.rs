@@ -8,7 +8,7 @@ use crate::args::Operation;
 /// Resource that an operation works on: a target or products.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Subject {
-    /// A target with a queue.
+    /// The operation works on a target with a queue.
     Queue,
     /// A target with a queue or an exchange.
     QueueOrExchange,
@@ -16,7 +16,7 @@ pub(super) enum Subject {
     Connection,
     /// The operation works on the products of establishments.
     Products,
-    /// No target and no products.
+    /// The operation works on neither a target nor products.
     Nothing,
 }
 
@@ -31,7 +31,7 @@ pub(super) struct Needed {
 }
 
 impl Operation {
-    /// Returns what the operation needs.
+    /// Returns the rights that the operation needs.
     pub(super) const fn needed(self) -> Needed {
         use Scope::{MqAdmin, MqRead, MqWrite, OpsRead, ProductsRead, ProductsWrite};
 

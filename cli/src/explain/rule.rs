@@ -13,13 +13,13 @@ pub(super) enum Verdict {
     Unknown,
 }
 
-/// A rule with its decision.
+/// Access rule with the result of its check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Rule {
     pub(super) name: &'static str,
     pub(super) verdict: Verdict,
     pub(super) reason: String,
-    /// Entries of allow-lists that were asked.
+    /// Entries of the allow-lists that the rule asked.
     pub(super) entries: Vec<Entry>,
 }
 
@@ -38,7 +38,7 @@ impl Rule {
         Self { name, verdict, reason: reason.into(), entries: Vec::new() }
     }
 
-    /// Makes a rule that holds.
+    /// Creates a rule that permits the request.
     pub(super) fn holds(name: &'static str, reason: impl Into<String>) -> Self {
         Self::new(name, Verdict::Holds, reason)
     }

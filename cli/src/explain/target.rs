@@ -24,7 +24,7 @@ type Members = Map<String, Value>;
 pub(super) struct Named {
     /// Name of the target profile.
     pub(super) profile: Option<String>,
-    /// Members that the request gives.
+    /// Members of an inline target in the request.
     pub(super) inline: Option<TargetSpec>,
 }
 
@@ -178,7 +178,7 @@ impl Lists {
     }
 }
 
-/// Asks every rule about a target.
+/// Checks every access rule about a target.
 ///
 /// # Errors
 /// The command names no target.

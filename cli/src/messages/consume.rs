@@ -14,7 +14,7 @@ use crate::output::{Format, Output};
 
 /// Messages of one request. A response has room for fewer if they are large.
 const AT_ONCE: u64 = 500;
-/// Most messages that the API takes in one request.
+/// Maximum number of messages that the API takes in one request.
 const MOST_AT_ONCE: u64 = 10_000;
 
 /// Takes messages, request by request, and shows those of each before it takes more.

@@ -72,7 +72,7 @@ impl Template {
         Ok(Self(pieces))
     }
 
-    /// Shows a message in this form.
+    /// Writes a message in this template's form.
     ///
     /// # Errors
     /// Standard output took not everything.

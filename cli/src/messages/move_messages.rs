@@ -110,7 +110,7 @@ struct Total {
     possibly_moved: u64,
     remaining: Option<u64>,
     destinations: BTreeMap<String, u64>,
-    /// Messages of the last response.
+    /// Messages of the last response, as JSON.
     messages: Value,
 }
 

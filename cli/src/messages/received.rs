@@ -12,7 +12,7 @@ use crate::member::{plain, text};
 use crate::output::{Format, Output};
 use crate::storage;
 
-/// Most messages of one JSON document.
+/// Maximum number of messages in one JSON document.
 const MOST_AT_ONCE: u64 = 10_000;
 
 const MESSAGE: &str = "integrahub.message.v1";
@@ -41,7 +41,7 @@ impl Received {
 #[derive(Debug)]
 pub(crate) struct Shown {
     template: Template,
-    /// Messages of the JSON document.
+    /// Messages for the JSON document at the end.
     kept: Vec<Value>,
     count: u64,
 }
@@ -65,7 +65,7 @@ impl Shown {
         self.count
     }
 
-    /// Shows the messages of a response.
+    /// Writes the messages of a response.
     ///
     /// # Errors
     /// A body cannot be had.

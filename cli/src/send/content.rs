@@ -19,9 +19,9 @@ const HEAD: usize = 64 * 1024;
 /// Findings of the look at a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Content {
-    /// Bytes as they will be sent.
+    /// Number of bytes that will be sent.
     pub(crate) bytes: u64,
-    /// SHA-256 of these bytes, in hex.
+    /// SHA-256 of the bytes that will be sent, in hex.
     pub(crate) sha256: String,
     /// Form, once it is inflated.
     pub(crate) form: Form,
@@ -89,7 +89,7 @@ impl Content {
     }
 }
 
-/// Inflates the beginning of a gzip.
+/// Inflates the beginning of gzip content.
 fn inflated(head: &[u8], name: &str) -> Result<Vec<u8>, Failure> {
     let mut gzip = MultiGzDecoder::new(head);
     let (mut text, mut block) = (Vec::new(), vec![0; HEAD]);

@@ -50,7 +50,7 @@ pub(crate) struct Prepared {
     unknown: Option<Failure>,
 }
 
-/// A load that the API has.
+/// Load that the API accepted.
 #[derive(Clone, Debug)]
 pub(crate) struct Accepted {
     pub(crate) entry: Entry,
@@ -66,7 +66,7 @@ pub(crate) enum End {
     Final(Batch),
     /// The API has the file, and nobody waits for the batch.
     Accepted(String),
-    /// The time to wait is over.
+    /// The time to wait for the batch's end has passed.
     TimedOut(Batch),
     /// The file did not arrive, or its batch cannot be followed.
     Failed(Failure),

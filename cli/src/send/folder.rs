@@ -18,7 +18,7 @@ use crate::api::Api;
 use crate::batches::{ItemsFile, each_item_in_error};
 use crate::exit::{Exit, Explain as _, Failure};
 
-/// Names of catalogues, in lower case.
+/// File name patterns of catalogues, in lower case.
 const PATTERNS: [&str; 6] = ["*.json", "*.ndjson", "*.jsonl", "*.json.gz", "*.ndjson.gz", "*.jsonl.gz"];
 /// Endings of the names of unfinished files, in lower case.
 const UNFINISHED: [&str; 9] =
@@ -154,7 +154,7 @@ pub(crate) enum Place {
     Stays,
     /// The path that it was moved to.
     Moved(PathBuf),
-    /// No place: another file has its path by now.
+    /// The file was overwritten: another file has its path by now.
     Overwritten,
 }
 

@@ -28,7 +28,7 @@ const VERSION: u32 = 1;
 /// Size from which on the file is written anew with the last line of each load. No load is ever
 /// forgotten, because the API keeps the keys of loads for a hundred years.
 const COMPACT_FROM: u64 = 1024 * 1024;
-/// Largest file that is read.
+/// Bytes of the largest journal that is read.
 const MAX_BYTES: u64 = 256 * 1024 * 1024;
 
 /// State of a load in the journal.

@@ -36,11 +36,11 @@ pub(crate) enum Step {
     Ready { way: Way, key: String, goes_on: bool },
     /// The first `bytes` of the file were uploaded.
     Sending { bytes: u64 },
-    /// The API has accepted the file.
+    /// The API accepted the file as this batch.
     Accepted { batch_id: String, is_replay: bool },
     /// The batch is processed.
     Processing { status: String, parsed: u64, done: u64 },
-    /// A request is tried again.
+    /// A request failed and is sent again after the pause.
     Retry { what: String, pause: Duration },
     /// The last step of the file was reported.
     Ended,
@@ -169,7 +169,7 @@ impl Progress {
         self.above(|| out.note(text));
     }
 
-    /// Writes something above the bars.
+    /// Writes other output above the progress bars.
     pub(crate) fn above(&self, write: impl FnOnce()) {
         match &self.form {
             Form::Bars(bars) => bars.suspend(write),

@@ -31,7 +31,7 @@ pub(crate) struct Sent {
     pub(crate) program: String,
 }
 
-/// Columns of the table of files.
+/// Column titles of the table of files.
 pub(crate) const HEADER: [&str; 7] =
     ["file", "batch", "status", "items", "loaded", "in error", "deactivated"];
 
@@ -106,7 +106,7 @@ impl Sent {
         }
     }
 
-    /// Returns further sentences for people.
+    /// Returns further sentences for the report's reader.
     pub(crate) fn notes(&self) -> Vec<String> {
         let name = &self.name;
         let mut notes = Vec::new();

@@ -50,7 +50,7 @@ impl Source {
         Ok(Self { path: spool.to_path_buf(), name: "standard input".to_owned(), _spool: Some(spool) })
     }
 
-    /// Returns the state of the file.
+    /// Returns the state of the file, by which a later change is noticed.
     ///
     /// # Errors
     /// There is no such file.

@@ -33,7 +33,7 @@ pub(crate) struct Watch<'a> {
     /// its files are tried again in their order.
     resting: HashMap<PathBuf, (Instant, Option<String>)>,
     next_look: Instant,
-    /// Time of the first request.
+    /// Time at which the first request is sent.
     begin: Option<Instant>,
     looks: u32,
     is_looking: bool,

@@ -2,9 +2,10 @@
 
 use serde::Serialize;
 
-/// Most events of a call.
+/// Maximum number of events in one call of `PutLogEvents`.
 const MOST_EVENTS: usize = 10_000;
-/// Most bytes of a call, and those that each event counts beside its text.
+/// Maximum number of bytes in one call of `PutLogEvents`, and the bytes that each event counts
+/// beside its text.
 const MOST_BYTES: usize = 1_048_576;
 const BESIDE: usize = 26;
 /// Longest time between the first and the last event of a call, in milliseconds.

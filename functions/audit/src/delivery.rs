@@ -12,7 +12,8 @@ use serde_json::Value;
 use crate::AuditError;
 use crate::calls::Line;
 
-/// Most bytes that a delivery inflates to. CloudWatch Logs sends a megabyte, or a little more.
+/// Maximum number of bytes that a delivery inflates to. CloudWatch Logs sends a megabyte, or a
+/// little more.
 const LARGEST: u64 = 32 * 1024 * 1024;
 /// Type of a delivery with log events. Others are a test of whether the function can be reached.
 const DATA: &str = "DATA_MESSAGE";

@@ -28,7 +28,7 @@ pub struct LogGroup {
     actions: Actions,
     group: String,
     stream: String,
-    /// Filled once the stream exists.
+    /// Filled once the log stream exists.
     is_made: OnceCell<()>,
 }
 

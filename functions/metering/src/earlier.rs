@@ -21,7 +21,7 @@ pub struct EarlierDays(Mutex<Option<Sum>>);
 pub(crate) struct Sum {
     began: Hour,
     with_batches: bool,
-    /// Parts that are not added yet.
+    /// Parts of the sum that are not read yet.
     pub(crate) missing: VecDeque<Part>,
     pub(crate) spending: Spending,
 }

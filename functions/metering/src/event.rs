@@ -7,10 +7,11 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use usage::{Hour, Line};
 
-/// Most lines of an event: with the longest names of keys, a destination still takes it.
+/// Maximum number of lines of an event: with the longest names of keys, a destination still takes
+/// it.
 const MOST_LINES: usize = 250;
 
-/// Kind of an event with lines.
+/// Kind of a usage event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// All lines of an hour that has ended.

@@ -32,7 +32,7 @@ ledger! {
     fn begin(&self, now: Timestamp) -> ();
     /// Returns the notes of the last run.
     fn state(&self) -> State;
-    /// Returns the targets that have totals.
+    /// Returns the targets that have totals of their own.
     fn targets(&self) -> Targets;
     /// Returns the marks of all shards that are known.
     fn marks(&self) -> Vec<Mark>;

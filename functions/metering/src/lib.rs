@@ -53,7 +53,7 @@ const SERVICE: &str = "metering";
 /// Part of an invocation's time that is kept free for the response.
 const RESERVE: Duration = Duration::from_secs(3);
 
-/// Most time for which a run reads the stream. The rest is for a recount.
+/// Maximum time for which a run reads the stream. The rest is for a recount.
 const READING: Duration = Duration::from_secs(25);
 
 /// Minutes between two looks at the budgets.

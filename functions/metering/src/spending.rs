@@ -24,7 +24,7 @@ const INGEST: &str = "ingest";
 /// Units of the ingest's usage, which its database counts.
 const OF_INGEST: [Unit; 3] = [Unit::Bytes, Unit::Batches, Unit::Items];
 
-/// Usage of each tenant, by operation.
+/// Billable usage of each tenant, by operation.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Spending(BTreeMap<String, BTreeMap<String, Used>>);
 

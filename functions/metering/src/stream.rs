@@ -38,7 +38,7 @@ pub(crate) enum Start<'a> {
     After(&'a str),
 }
 
-/// Changes that one call returned.
+/// Changes of the stream that one call returned.
 #[derive(Debug, Default)]
 pub(crate) struct Page {
     pub(crate) changes: Vec<Change>,

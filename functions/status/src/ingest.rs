@@ -39,7 +39,7 @@ impl Ingest {
         if ingest.ok { found } else { vec![ingest] }
     }
 
-    /// Returns the metrics of the database.
+    /// Returns the ingest's metrics, which come from the database.
     ///
     /// # Errors
     /// If the function does not respond, or its database does not.

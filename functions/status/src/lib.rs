@@ -41,7 +41,7 @@ use crate::console::Console;
 use crate::ingest::Ingest;
 use crate::metrics::Metrics;
 
-/// Most characters of an unknown method and path that are logged.
+/// Maximum number of characters of an unknown method and path that are logged.
 const LONGEST_ASKED: usize = 200;
 
 /// The function's state: its clients and settings, all injected.
@@ -61,7 +61,7 @@ pub struct Status {
     /// Bucket of results that no record can hold.
     results: Option<Objects>,
     ready: Remembered<(), Reply>,
-    /// Responses about limits, by tenant.
+    /// Cached responses about limits, by tenant.
     standings: Remembered<String, Reply>,
     started: Instant,
 }

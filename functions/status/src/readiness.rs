@@ -12,7 +12,7 @@ use crate::ingest::Ingest;
 /// Dependency that no request needs: without it, something is late.
 const NEEDED_LATER: &str = "eventTargets";
 
-/// Something that callers do, with the dependencies without which it does not work.
+/// Use of the API, with the dependencies without which it does not work.
 struct Use {
     /// Name as `Readiness` of the contract lists it.
     name: &'static str,

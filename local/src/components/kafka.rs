@@ -15,7 +15,7 @@ const TOPIC: &str = "chunks.ready";
 pub(crate) const EVENTS_TOPIC: &str = "batches.received";
 /// Topic of failed chunks: the default of the template's parameter.
 const FAILURES_TOPIC: &str = "chunks.failed";
-/// Most records of an invocation: the default of the template's parameter.
+/// Maximum number of records of an invocation: the default of the template's parameter.
 const BATCH: &str = "10";
 /// The number of partitions of each topic.
 const PARTITIONS: u16 = 12;

@@ -14,11 +14,11 @@ use tokio::process::Command;
 /// Sign that a component can be used.
 #[derive(Clone, Debug)]
 pub(crate) enum Ready {
-    /// Something listens on this port of 127.0.0.1.
+    /// The component is ready when a server listens on this port of 127.0.0.1.
     Listens(u16),
-    /// A request to this URL succeeds.
+    /// The component is ready when a request to this URL succeeds.
     Answers(String),
-    /// Something listens at this socket.
+    /// The component is ready when a server listens at this Unix socket.
     Accepts(PathBuf),
     /// The PostgreSQL server of this URL takes connections and answers.
     Connects(String),

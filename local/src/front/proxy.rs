@@ -32,7 +32,8 @@ use crate::failure::{Explain as _, Failure, chain};
 pub(super) const MAX_BODY: usize = 10 * 1024 * 1024;
 /// Lambda's limit for an event and for an answer.
 const MAX_EVENT: usize = 6 * 1024 * 1024;
-/// Most bytes of a too large body that are still read, so that its sender gets to read the answer.
+/// Maximum number of bytes of a too large body that are still read, so that its sender gets to read
+/// the answer.
 const MAX_DRAINED: usize = 64 * 1024 * 1024;
 /// Time after which API Gateway no longer waits for a function.
 const TIMEOUT: Duration = Duration::from_secs(30);

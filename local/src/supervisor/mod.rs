@@ -112,8 +112,8 @@ impl Supervisor {
     }
 }
 
-/// Nothing of the user's environment reaches a component, and all of its descendants carry the
-/// stack's mark.
+/// Hides the user's environment from a component, and marks the component and its descendants as
+/// the stack's.
 pub(crate) fn isolate(command: &mut Command, layout: &Layout) {
     if let Some(path) = std::env::var_os("PATH") {
         command.env("PATH", path);

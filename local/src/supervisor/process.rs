@@ -6,8 +6,7 @@ use std::path::Path;
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 
-/// Every process of a stack, however deep, carries its state directory in this environment
-/// variable.
+/// Environment variable with the stack's state directory, which every process of a stack carries.
 pub(crate) const MARKER: &str = "INTEGRAHUB_LOCAL_STATE";
 
 /// Processes of this user whose environment says that they belong to the stack in `state`.

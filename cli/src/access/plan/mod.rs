@@ -41,7 +41,7 @@ struct Planner<'a> {
     faults: Vec<String>,
 }
 
-/// Compares a file with the table.
+/// Compares an access file with the access table, and returns the changes that the file needs.
 ///
 /// # Errors
 /// The file contradicts itself or the table; the failure has everything that is wrong.

@@ -4,7 +4,7 @@ use super::Place;
 use crate::aws_query::{AwsQuery, Node};
 use crate::doctor::report::{Known, Unknown};
 
-/// Most pages of an answer.
+/// Maximum number of pages that are read of one AWS list.
 const MOST_PAGES: usize = 20;
 
 /// A network with all that decides what its functions reach.
@@ -23,7 +23,7 @@ pub(crate) struct Network {
     pub(crate) groups: Vec<SecurityGroup>,
 }
 
-/// A subnet of the functions.
+/// Subnet in which the functions run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Subnet {
     pub(crate) id: String,
@@ -44,7 +44,7 @@ pub(crate) struct RouteTable {
     pub(crate) leads_elsewhere: bool,
 }
 
-/// An endpoint of the VPC.
+/// VPC endpoint.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Endpoint {
     pub(crate) id: String,
@@ -75,7 +75,7 @@ pub(crate) struct Rule {
     pub(crate) protocol: String,
     /// First and last port of the rule; `None` if it is for all ports.
     pub(crate) ports: Option<(u16, u16)>,
-    /// Groups on the other side.
+    /// Security groups on the other side of the rule.
     pub(crate) groups: Vec<String>,
     /// Addresses on the other side: ranges and prefix lists.
     pub(crate) addresses: Vec<String>,
@@ -94,7 +94,7 @@ impl Rule {
     }
 }
 
-/// Reads the facts of a place.
+/// Reads from AWS the facts about the network that the functions run in.
 pub(crate) async fn read(client: &AwsQuery, place: &Place) -> Known<Network> {
     let found = described(client, "DescribeSubnets", "subnetSet", ("subnet-id", &place.subnets)).await?;
     let subnets: Vec<Subnet> = found.iter().map(subnet).collect();

@@ -25,17 +25,17 @@ pub(crate) struct Place {
     pub(crate) vpc: String,
     /// Route tables for which the template makes endpoints.
     pub(crate) tables: Vec<String>,
-    /// Name of the parameter with these.
+    /// Name of the parameter with the route tables.
     pub(crate) tables_parameter: &'static str,
     /// Services that need an interface endpoint if there is no way to the internet.
     pub(crate) services: Vec<&'static str>,
     /// Services whose interface endpoints the template makes.
     pub(crate) made: Vec<&'static str>,
-    /// Fewest zones of the subnets.
+    /// Minimum number of availability zones that the subnets need.
     pub(crate) zones: usize,
 }
 
-/// Returns the networks of a deployment.
+/// Returns the networks of the deployment's functions.
 pub(crate) fn places(parameters: &Parameters) -> Vec<Place> {
     let get = |name: &str| parameters.get(name);
     let given = |name: &str, service: &'static str| (!get(name).is_empty()).then_some(service);

@@ -18,7 +18,7 @@ use crate::input;
 use crate::storage::{Attempts, Signed, Storage};
 
 const BODIES: &str = "/messages/bodies";
-/// Longest body: what an upload takes.
+/// Bytes of the longest body that can be uploaded.
 const MAX_BODY: u64 = 32 * 1024 * 1024;
 /// Longest message within a request, as JSON. A request has 4 MB.
 const MAX_INLINE: usize = 3_000_000;

@@ -25,7 +25,7 @@ pub async fn handle(gateway: &Gateway, request: Request) -> Response<Body> {
     }
 }
 
-/// The body of a request.
+/// Body of a consume request.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ConsumeRequest {

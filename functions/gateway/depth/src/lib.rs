@@ -17,7 +17,7 @@ pub async fn handle(gateway: &Gateway, request: Request) -> Response<Body> {
     }
 }
 
-/// The body of a request.
+/// Body of a depth request.
 #[derive(Debug, Deserialize)]
 #[serde(transparent)]
 pub struct DepthRequest(QueuesRequest);

@@ -6,7 +6,7 @@ use serde_json::json;
 
 const EVENT_TYPE: &str = "integrahub.message.in_doubt";
 
-/// Most characters of a target's name in an event.
+/// Maximum number of characters of a target's name in an event.
 const LONGEST_TARGET: usize = 255;
 
 /// Makes the event of a doubt. A repeated call makes the same event.

@@ -51,7 +51,7 @@ pub struct Doubts {
     pub unhandled: UnhandledQueue,
 }
 
-/// A change that makes an event.
+/// Change of a record that makes an event.
 struct Found {
     sequence_number: String,
     made_at: Timestamp,

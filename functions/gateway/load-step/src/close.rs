@@ -14,7 +14,8 @@ use crate::runs::Begun;
 use crate::store::{fail, insist};
 use crate::{LoadStep, LoadStepError};
 
-/// Most bytes of tallies that a report is made of: more than can be read in the time there is.
+/// Maximum number of bytes of tallies that a report is made of: more than can be read in the time
+/// there is.
 const MOST_TALLIES: usize = 4 * 1024 * 1024 * 1024;
 
 /// Time that is left for the rest when tallies are read.
@@ -36,12 +37,12 @@ enum Queues {
     InUse,
 }
 
-/// Occasion to close a run.
+/// Occasion on which a load test's run is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Occasion {
     /// A worker was the last to end, and has some time left.
     LastWorker,
-    /// All lanes are over.
+    /// All lanes of the load test have ended.
     LanesOver,
     /// The execution of the test is gone: no other run follows, and a test that was not at its end
     /// has failed.

@@ -54,8 +54,8 @@ pub struct LoadStep {
 }
 
 impl LoadStep {
-    /// Most connections that a step has open: its worker's, those that measure the queues, and one
-    /// that was lost and has not ended. With fewer, queues wait for each other.
+    /// Maximum number of connections that a step has open: its worker's, those that measure the
+    /// queues, and one that was lost and has not ended. With fewer, queues wait for each other.
     pub const CONNECTIONS: usize = 5;
 
     #[must_use]

@@ -9,14 +9,14 @@ use load_test::{Consumers, LoadTest, Producers};
 use mq::{BatchCount, ContentSeed, Outgoing, ProduceCommand, ProduceSource, PropertyText, TxSize};
 use uuid::Uuid;
 
-/// Most bytes that are delivered to a consumer in advance: half of what the client of RabbitMQ may
-/// hold, beyond which a consumer ends.
+/// Maximum number of bytes that are delivered to a consumer in advance: half of what the client of
+/// RabbitMQ may hold, beyond which a consumer ends.
 const MOST_HELD: u64 = 16 * 1024 * 1024;
 
 /// Bytes of a delivery beside the body of its message.
 const BESIDE: u64 = 1024;
 
-/// Most messages of an earlier probe that are delivered in advance.
+/// Maximum number of messages of an earlier probe that are delivered in advance.
 const LEFTOVERS: u32 = 1_000;
 
 /// Returns how the producers of a run put messages. Ids and bodies follow from the run and the

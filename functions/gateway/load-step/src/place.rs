@@ -68,7 +68,7 @@ impl<'a> Place<'a> {
     /// Queues that are measured at once, each on a connection of its own.
     pub(crate) const AT_ONCE: usize = 3;
 
-    /// Returns the place of a test.
+    /// Returns the broker access of a load test.
     pub(crate) const fn of(brokers: &'a Brokers, record: &'a TestRecord) -> Self {
         Self { brokers, target: &record.target, queues: &record.test.queues }
     }
@@ -79,12 +79,12 @@ impl<'a> Place<'a> {
         own.ok_or(PlaceError::NoQueue)
     }
 
-    /// Returns all queues of the test.
+    /// Returns the names of all queues of the load test.
     pub(crate) fn queues(&self) -> impl Iterator<Item = Result<QueueName, PlaceError>> {
         (0..self.queue_count()).map(move |number| self.queue(number))
     }
 
-    /// Counts the queues of the test.
+    /// Returns the number of the load test's queues.
     pub(crate) const fn queue_count(&self) -> u32 {
         self.queues.count()
     }

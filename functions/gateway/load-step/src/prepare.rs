@@ -22,7 +22,7 @@ const LANES_A_SECOND: usize = 100;
 /// Longest time for a look at the queues.
 const TO_LOOK: Duration = Duration::from_secs(40);
 
-/// A run that is to begin.
+/// Run of a load test that is to begin.
 enum Wanted {
     /// A run, with its rate if it is a probe of a search.
     Run(Option<RateLimit>),

@@ -9,7 +9,7 @@ use crate::LoadTests;
 use crate::problems::from_store;
 use crate::view::{ListedTest, json};
 
-/// Most tests of a page.
+/// Maximum number of load tests on one page.
 const MAX: u16 = 100;
 /// Tests of a page if the request has no `limit`.
 const DEFAULT: u16 = 20;

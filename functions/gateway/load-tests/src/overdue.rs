@@ -18,7 +18,7 @@ const STOPPED_WITHIN: Micros = Micros::from_seconds(90);
 const BESIDE_WORK: Micros = Micros::from_seconds(20);
 /// Seconds after which a test that is still not final is closed once more.
 const ONCE_MORE: u64 = 300;
-/// Most tests that one request has closed.
+/// Maximum number of tests that one request has closed.
 const MOST: usize = 5;
 
 /// A test that should be final, and is not.

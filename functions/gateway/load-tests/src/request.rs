@@ -13,7 +13,7 @@ use crate::route::{SCOPES, TESTS};
 /// Type of a start in idempotency records.
 pub(crate) const START: OperationType = OperationType::named("LOAD_TEST");
 
-/// The body of a request.
+/// Body of the request that starts a load test.
 #[derive(Debug, Deserialize)]
 #[serde(transparent)]
 pub struct StartRequest(LoadTestRequest);

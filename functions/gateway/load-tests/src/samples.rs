@@ -29,7 +29,7 @@ pub(crate) fn test(members: &Value) -> LoadTest {
     request.into_parts().unwrap().2
 }
 
-/// Makes the record of that test.
+/// Creates the record of the sample load test.
 pub(crate) fn record() -> TestRecord {
     let target: Target = serde_json::from_value(sample("/work/change/target")).unwrap();
     let created_at = "2026-11-22T10:00:00Z".parse().unwrap();

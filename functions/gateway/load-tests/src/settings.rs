@@ -7,7 +7,7 @@ use runtime::{Environment, EnvironmentError, Sdk};
 
 use crate::LoadTests;
 
-/// Most bytes of the bodies that a test may have on its queues at once: 1 GiB.
+/// Maximum number of bytes of the bodies that a test may have on its queues at once: 1 GiB.
 const RETAINED_BYTES: u64 = 1_073_741_824;
 
 impl LoadTests {

@@ -15,7 +15,8 @@ use crate::problems::{from_store, not_found};
 use crate::view::{ShownTest, fresh};
 use crate::{LoadTests, id};
 
-/// Most bytes of tallies that are read for one response: some hundred hours of workers.
+/// Maximum number of bytes of tallies that are read for one response: some hundred hours of
+/// workers.
 const MOST_TALLIES: usize = 24 * 1024 * 1024;
 /// Time within which a part of them that cannot be read is asked for again.
 const READ_WITHIN: Duration = Duration::from_secs(5);

@@ -8,10 +8,11 @@ use mq::RateLimit;
 use serde::Serialize;
 use uuid::Uuid;
 
-/// Most bytes of a response. With every quote escaped, it still fits Lambda's limit of 6 MB.
+/// Maximum number of bytes of a response. With every quote escaped, it still fits Lambda's limit of
+/// 6 MB.
 const MAX_BYTES: usize = 4_000_000;
 
-/// A test in a list.
+/// Load test as the list shows it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ListedTest {
@@ -107,7 +108,7 @@ pub(crate) fn json(body: &impl Serialize) -> Reply {
     fresh(Reply::json(200, body))
 }
 
-/// Has a response not be cached.
+/// Forbids caches to keep the response.
 pub(crate) fn fresh(mut reply: Reply) -> Reply {
     reply.set_header("cache-control", "no-store");
     reply

@@ -16,7 +16,7 @@ use crate::destination::To;
 /// Type of a move in idempotency records.
 const MOVE: OperationType = OperationType::named("MOVE");
 
-/// The body of a request.
+/// Body of a move request.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct MoveRequest {

@@ -13,13 +13,13 @@ use mq::{
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// Most bytes of a place's name in a problem.
+/// Maximum number of bytes of a place's name in a problem.
 const MAX_NAME_IN_A_PROBLEM: usize = 100;
-/// Most bytes of all places in a problem: of the 1000 that it has for such members, `enqueued`,
-/// `resumedFrom` and `messagesInDoubt` take less than 120.
+/// Maximum number of bytes of all places in a problem: of the 1000 that it has for such members,
+/// `enqueued`, `resumedFrom` and `messagesInDoubt` take less than 120.
 const MAX_IN_A_PROBLEM: usize = 850;
 
-/// Result of a completed produce.
+/// Result of a produce that completed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Produced<'a> {
     /// Warnings about the request that its response carries.
@@ -153,7 +153,7 @@ pub(crate) struct InHand<'a> {
     pub(crate) stored: Option<&'a StoredBody>,
 }
 
-/// Makes the response to a consume.
+/// Creates the response to a consume.
 ///
 /// # Errors
 /// If the response has no place for its label. Then no message may be removed from the queue.

@@ -7,7 +7,7 @@ use idempotency::{Execution, Outcome, Progress, Volume, WriteOutcome, in_progres
 
 use crate::MqAccess;
 
-/// A change that was done.
+/// Change at a broker that completed.
 pub(crate) enum ChangeDone {
     /// The reply is recorded with the volume of the request, and retries get it again.
     Completed(Reply, Volume),

@@ -5,8 +5,8 @@ use std::sync::{Mutex, PoisonError};
 
 use mq::{Endpoint, PoolReport};
 
-/// Most pairs of a tenant and a target that are remembered: far more than there are pools in one
-/// environment.
+/// Maximum number of pairs of a tenant and a target that are cached: far more than there are pools
+/// in one environment.
 const MAX_REMEMBERED: usize = 500;
 
 /// Tenants and the targets of their orders, those of the latest orders last.

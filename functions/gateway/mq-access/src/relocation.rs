@@ -22,14 +22,14 @@ use crate::{MqAccess, answer};
 enum Stopped {
     /// `done` messages are at their new places, and `settled` of them have left the old one.
     Failed { failure: MoveFailure, done: u64, settled: u64 },
-    /// The record could not be written.
+    /// The idempotency record could not be written.
     Unnoted { error: StoreError, moved: u64 },
     /// Another execution has the record. The messages in hand stay at the old place as well; the
     /// response of that execution counts them as possible duplicates.
     TakenOver,
 }
 
-/// Result of a completed move.
+/// Result of a move that completed.
 struct Moved<'a> {
     /// Execution with the progress that it had before it moved messages here.
     execution: &'a Execution,

@@ -9,11 +9,12 @@ use sha2::{Digest as _, Sha256};
 
 use crate::MqAccess;
 
-/// Most bytes of all uploaded bodies of a request together: as many as one of them may have.
+/// Maximum number of bytes of all uploaded bodies of a request together: as many as one of them may
+/// have.
 const MOST_TOGETHER: usize = 32 * 1024 * 1024;
 
-/// Most bytes that uploaded bodies take in memory: as they were read, in the messages on their way
-/// to the broker, in the client library's frames, and as the broker returns them.
+/// Maximum number of bytes that uploaded bodies take in memory: as they were read, in the messages
+/// on their way to the broker, in the client library's frames, and as the broker returns them.
 pub(crate) const MOST_HELD: usize = 4 * MOST_TOGETHER;
 
 impl MqAccess {

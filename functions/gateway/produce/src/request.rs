@@ -7,7 +7,7 @@ use mq::{
 };
 use serde::Deserialize;
 
-/// The body of a request.
+/// Body of a produce request.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ProduceRequest {

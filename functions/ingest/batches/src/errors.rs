@@ -13,7 +13,7 @@ use crate::format::{self, Format};
 use crate::route::Endpoint;
 use crate::{Batches, from_database};
 
-/// The most items of a page.
+/// Maximum number of items on a page.
 const MAX: u16 = 10_000;
 /// Items of a JSON page if the request has no `limit`. A page of lines has as many as allowed.
 const DEFAULT: u16 = 100;

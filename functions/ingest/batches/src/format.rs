@@ -14,7 +14,7 @@ pub(crate) enum Format {
 const LINES: &str = "application/x-ndjson";
 
 impl Format {
-    /// The format that `Accept` asks for.
+    /// Returns the format that the header `Accept` asks for.
     pub(crate) fn of(headers: &HeaderMap) -> Self {
         if api::prefers(headers, LINES) { Self::Lines } else { Self::Json }
     }

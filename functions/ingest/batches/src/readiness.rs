@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use crate::Batches;
 
-/// The queues between the ingest's functions.
+/// SQS queues between the ingest's functions.
 #[derive(Debug)]
 pub(crate) struct Queues {
     pub(crate) client: Client,

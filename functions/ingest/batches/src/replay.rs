@@ -26,7 +26,7 @@ use crate::{Batches, from_database, not_found};
 /// Type of a replay in idempotency records.
 const REPLAY: OperationType = OperationType::named("REPLAY");
 
-/// A request that passed every check.
+/// Replay request that passed every check.
 struct Wanted {
     viewer: Viewer,
     batch_id: Uuid,

@@ -19,7 +19,7 @@ const REMEMBERED: Duration = Duration::from_secs(10 * 60);
 pub(crate) struct Secrets {
     client: Client,
     arns: Vec<String>,
-    /// Remembered if all were found.
+    /// Cached if every secret was found.
     found: Remembered<(), ()>,
 }
 

@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use crate::{Batches, from_accepted, from_database, from_storage, not_found, view};
 
-/// Most queries for items in one request: each reads [`MAX_PAGE`] of them.
+/// Maximum number of queries for items in one request: each reads [`MAX_PAGE`] of them.
 const MAX_LOOKS: u8 = 4;
 
 /// Range of the items that are searched.

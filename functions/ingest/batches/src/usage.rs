@@ -9,7 +9,8 @@ use uuid::Uuid;
 
 use crate::{Batches, from_database};
 
-/// Most days of tenants that an answer has. It stays below the size that an invocation may return.
+/// Maximum number of days, summed over the tenants, in one answer. Its size stays below what an
+/// invocation may return.
 const MOST: usize = 18_000;
 const _: () = assert!(MOST * 345 < 6 * 1024 * 1024);
 

@@ -13,14 +13,14 @@ use crate::unusable::{PayloadFault, UnusableCode};
 /// Upper limits of a payload, apart from its bytes. They protect memory, time and the database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// Most establishments. The cutter holds them, and the end of a full load locks and judges each
-    /// by itself, so they decide its cost.
+    /// Maximum number of establishments. The cutter holds them, and the end of a full load locks
+    /// and judges each by itself, so they decide its cost.
     pub cnpjs: usize,
-    /// Most items in error that the database lists, the first ones of the payload. The report has
-    /// all.
+    /// Maximum number of items in error that the database lists, the first ones of the payload. The
+    /// report has all.
     pub listed_errors: u64,
-    /// Most items in error of a payload that still counts as a catalogue. 200 MB of `{}` have 66
-    /// million, and their report takes longer to write than a run may last.
+    /// Maximum number of items in error of a payload that still counts as a catalogue. 200 MB of
+    /// `{}` have 66 million, and their report takes longer to write than a run may last.
     pub errors: u64,
 }
 
@@ -38,7 +38,7 @@ pub struct CutSpec {
     pub plan: Plan,
     pub batch: BatchStamp,
     pub generation: Generation,
-    /// Most bytes of decoded content.
+    /// Maximum number of bytes of a payload's decoded content.
     pub max_bytes: u64,
     pub bounds: Bounds,
     /// SHA-256 of the decoded content in hex, if it is known.
@@ -73,7 +73,7 @@ struct Items {
     /// CNPJ of the item before: most often the next item has the same.
     last_cnpj: Option<Cnpj>,
     chunks: Vec<Chunk>,
-    /// Errors that the database lists.
+    /// Items in error that the database will list.
     errors: Vec<ItemError>,
     /// Report of the errors of all items.
     report: Report,
@@ -112,14 +112,14 @@ impl Cutter {
         Self { format: spec.format, splitter, items, expected: spec.checksum }
     }
 
-    /// Takes the next bytes of content.
+    /// Consumes the next bytes of the payload's content.
     pub(crate) fn take(&mut self, window: &[u8]) -> Result<(), PayloadFault> {
         let items = &mut self.items;
         self.splitter.feed(window, &mut |piece: Piece<'_>| items.take(piece))?;
         self.items.bounded()
     }
 
-    /// Takes the chunks that are complete.
+    /// Returns the complete chunks, and removes them from the cutter.
     pub(crate) fn chunks(&mut self) -> Vec<Chunk> {
         std::mem::take(&mut self.items.chunks)
     }

@@ -5,7 +5,8 @@ use flate2::write::MultiGzDecoder;
 /// First bytes of gzip (RFC 1952).
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
-/// Most bytes of plain content that a step appends; gzip's decoder appends half as many.
+/// Maximum number of bytes of plain content that a step appends; gzip's decoder appends half as
+/// many.
 const WINDOW: usize = 64 * 1024;
 
 /// Decodes a payload's bytes: gzip is recognised by its first bytes and inflated, one member after

@@ -12,7 +12,7 @@ use ingestion::product::{ItemError, ItemErrorCode};
 use objects::PART;
 use serde::Serialize;
 
-/// A line. docs/batches.md describes the members.
+/// Line of the error report. docs/batches.md describes the members.
 #[derive(Serialize)]
 struct Line<'a> {
     #[serde(flatten)]

@@ -14,7 +14,7 @@ const ZONE: &str = "America/Sao_Paulo";
 pub struct Settings {
     /// Plan of batches that have none yet: the size of their chunks.
     pub plan: Plan,
-    /// Most bytes of decoded content.
+    /// Maximum number of bytes of a payload's decoded content.
     pub max_payload_bytes: u64,
     /// Other upper limits of a payload.
     pub bounds: Bounds,

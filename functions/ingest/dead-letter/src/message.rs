@@ -8,9 +8,9 @@ use crate::DeadLetterError;
 /// The work that failed.
 #[derive(Debug)]
 pub enum Work {
-    /// A chunk was not written.
+    /// The chunk was not written to the database.
     Chunk(Box<ChunkEvent>),
-    /// A payload was not cut.
+    /// The payload was not cut into chunks.
     Payload(PayloadNotice),
 }
 

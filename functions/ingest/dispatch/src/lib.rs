@@ -22,9 +22,9 @@ use worker::Visibility;
 #[derive(Debug)]
 pub struct Dispatch {
     pub objects: Objects,
-    /// Queue of payloads to cut.
+    /// SQS queue of payloads to cut into chunks.
     pub payloads: PayloadQueue,
-    /// Queue of dropped objects to take.
+    /// SQS queue of dropped objects to take in.
     pub drops: PayloadQueue,
     /// Visibility of messages in the queue that S3 sends to.
     pub visibility: Visibility,

@@ -7,7 +7,8 @@ use serde_json::json;
 
 const EVENT_TYPE: &str = "integrahub.drop.refused";
 
-/// Most characters of an object's name in an event's attribute. The data have the whole name.
+/// Maximum number of characters of an object's name in an event's attribute. The data have the
+/// whole name.
 const LONGEST_SUBJECT: usize = 255;
 
 /// Tenant in the event if the key names none.

@@ -241,7 +241,7 @@ impl DropIntake {
         Ok(if is_newest { execution.created_at } else { written_at(version, execution) })
     }
 
-    /// Returns a bucket for dropped objects.
+    /// Returns the client of a bucket with dropped objects.
     ///
     /// # Errors
     /// If this deployment does not take objects from the bucket.

@@ -43,8 +43,8 @@ pub struct DropIntake {
     publisher: Publisher,
     /// Visibility timeouts of the queue of notifications.
     visibility: Visibility,
-    /// Most bytes of an object.
+    /// Maximum number of bytes of a dropped object.
     max_bytes: u64,
-    /// Policy about items that lack members.
+    /// Policy for items that lack members.
     partial: PartialPolicy,
 }

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::{DropIntake, IntakeError, event};
 
-/// Reason why an object is refused.
+/// Reason why a dropped object is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
     Key(UnknownKey),

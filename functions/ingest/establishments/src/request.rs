@@ -7,11 +7,11 @@ use serde::Deserialize;
 use serde_json::Value;
 use uuid::Uuid;
 
-/// Most establishments that one request changes, and that one page lists.
+/// Maximum number of establishments that one request changes, and that one page lists.
 const MOST: usize = 1000;
 /// Establishments of a page whose request names no limit.
 const USUAL: u32 = 100;
-/// Most characters of the name of who asks.
+/// Maximum number of characters of the name of who asks.
 const LONGEST_NAME: usize = 100;
 /// Names that the database itself writes if a load or an upgrade assigns, also before a colon.
 const DATABASE_NAMES: [&str; 2] = ["first load", "upgrade"];
@@ -39,7 +39,7 @@ pub(crate) enum RequestError {
 /// Part of a list.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Listing {
-    /// Last establishment of the previous page.
+    /// Last establishment of the previous page, after which this page begins.
     pub(crate) cursor: Option<Cnpj>,
     pub(crate) limit: u32,
 }

@@ -19,7 +19,8 @@ use crate::MigrateError;
 /// Id of the custom resource. It never changes: at another id, CloudFormation would delete the
 /// resource with the old one.
 const PHYSICAL_ID: &str = "database-schema";
-/// Most characters of a failure's reason. CloudFormation reads 4096 bytes of a response.
+/// Maximum number of characters of a failure's reason. CloudFormation reads 4096 bytes of a
+/// response.
 const REASON_CHARS: usize = 1_000;
 const RETRIES: usize = 2;
 const ATTEMPT: Duration = Duration::from_secs(2);

@@ -13,7 +13,7 @@ use ingestion::product::PartialPolicy;
 const LOAD_TYPE: &str = "x-inova-load-type";
 const PARTIAL_ITEMS: &str = "x-inova-partial-items";
 
-/// The headers that both routes need.
+/// Request headers that both routes of the ingest need.
 #[derive(Debug)]
 pub(crate) struct IngestHeaders {
     pub(crate) key: IdempotencyKey,

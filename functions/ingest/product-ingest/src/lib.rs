@@ -40,7 +40,7 @@ pub struct ProductIngest {
     records: Store,
     accepted: BatchItems,
     payloads: Payloads,
-    /// Most bytes of a payload's decoded content.
+    /// Maximum number of bytes of a payload's decoded content.
     max_payload: u64,
     /// Policy about items that lack members, unless a request names another.
     partial: PartialPolicy,

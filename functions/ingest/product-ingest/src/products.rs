@@ -19,7 +19,7 @@ use crate::{BATCHES, ProductIngest, RETENTION, unavailable};
 /// Type of a request with its payload in idempotency records.
 pub(crate) const INGEST: OperationType = OperationType::named("INGEST");
 
-/// Route of payloads in the request.
+/// Route of payloads that are sent in the request itself.
 pub const PRODUCTS: Route = Route::post("/v1/inovafarma/products");
 
 impl ProductIngest {

@@ -36,7 +36,7 @@ pub const UPLOADS: Route = Route::post("/v1/inovafarma/products/uploads");
 /// Largest object that S3 takes in one put: 5 GB (Amazon S3 User Guide, "Uploading objects").
 const MAX_PUT: u64 = 5_000_000_000;
 
-/// The body of a request.
+/// Body of a request that announces an upload.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct UploadRequest {
@@ -46,7 +46,7 @@ struct UploadRequest {
     sha256: String,
 }
 
-/// Checked announcement of a request.
+/// Announcement of an upload that passed every check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Upload {
     media_type: MediaType,

@@ -8,8 +8,8 @@ use crate::Reconcile;
 use crate::error::{CheckError, FirstError};
 use crate::report::BatchesReport;
 
-/// Most batches that one check works on. Each may take seconds: a full load's deactivation, or the
-/// tags of thousands of objects.
+/// Maximum number of batches that one check works on. Each may take seconds: a full load's
+/// deactivation, or the tags of thousands of objects.
 const LIMIT: u32 = 50;
 
 /// Maximum number of batches that one statement claims.

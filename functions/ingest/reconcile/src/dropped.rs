@@ -13,7 +13,7 @@ use crate::error::{CheckError, FirstError};
 use crate::pass::Pass;
 use crate::report::DropsReport;
 
-/// Most notifications that one run sends for one bucket. The next run continues there.
+/// Maximum number of notifications that one run sends for one bucket. The next run continues there.
 const LIMIT: u64 = 500;
 
 /// Objects of one bucket that one run lists, give or take a page.

@@ -43,7 +43,7 @@ fn names(checks: &[Check]) -> String {
     checks.iter().map(|check| check.as_str()).collect::<Vec<_>>().join(", ")
 }
 
-/// Reason why a check failed.
+/// Reason why a reconciliation check failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CheckError {
     #[error("storage error")]

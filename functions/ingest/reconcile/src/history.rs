@@ -7,7 +7,8 @@ use crate::error::CheckError;
 use crate::report::HistoryReport;
 use crate::{Reconcile, claimed};
 
-/// Most batches that one run ends. Each may have thousands of objects, which are released.
+/// Maximum number of batches that one run ends. Each may have thousands of objects, which are
+/// released.
 const ENDED: u32 = 20;
 
 /// Batches whose stored bytes one statement adds up: their rows are some 30 MB.
@@ -16,7 +17,7 @@ const MEASURED: u32 = 50_000;
 /// Days for which the bucket keeps the payload of a final batch.
 pub const PAYLOAD_DAYS: u16 = 30;
 
-/// Most rows that one run deletes, give or take a slice.
+/// Maximum number of rows that one run deletes, give or take a slice.
 const ROWS: u64 = 500_000;
 
 impl Reconcile {

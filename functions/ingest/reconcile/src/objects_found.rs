@@ -16,10 +16,10 @@ use crate::notify::half_way;
 use crate::report::ObjectsReport;
 use crate::{Reconcile, Settings};
 
-/// Most notifications that one run sends.
+/// Maximum number of payload notifications that one run sends.
 const LIMIT: u64 = 500;
 
-/// Objects that are read at once.
+/// Number of objects that are read at once.
 const AT_ONCE: usize = 16;
 
 /// Number of latest hours, which every run lists: nearly all lost notifications belong to them.

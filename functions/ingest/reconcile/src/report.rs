@@ -31,7 +31,7 @@ pub struct BatchesReport {
     /// Number of stalled batches that were restarted.
     pub restarted: u64,
     pub finalized: u64,
-    /// Final batches whose objects were released.
+    /// Number of final batches whose objects were released.
     pub released: u64,
     /// Batches that were restarted in vain for too long; `None` if the database did not answer.
     pub stuck: Option<u64>,
@@ -43,7 +43,7 @@ pub struct BatchesReport {
 /// Counts of uploads whose time has ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct UploadsReport {
-    /// Uploads that were never used.
+    /// Number of announced uploads that were never used.
     pub expired: u64,
     /// Uploads that were used, and whose notification was sent again.
     pub found: u64,
@@ -62,7 +62,7 @@ pub struct DropsReport {
 /// Counts of batches that are older than the history of loads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct HistoryReport {
-    /// Batches that were ended in progress.
+    /// Number of batches in progress that were ended because they are too old.
     pub too_old: u64,
     /// Number of batches, older than the history of loads, that were deleted.
     pub batches_pruned: u64,
@@ -76,7 +76,7 @@ pub struct HistoryReport {
 /// Counts of events that were not published when their facts were committed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct EventsReport {
-    /// Events that this run published.
+    /// Number of outbox events that this run published.
     pub published: u64,
     /// Events that the bus or the topic refused, although it took others.
     pub refused: u64,

@@ -6,14 +6,14 @@ use crate::error::{CheckError, FirstError};
 use crate::report::BatchesReport;
 use crate::{Reconcile, claimed};
 
-/// Most batches that one run restarts.
+/// Maximum number of stalled batches that one run restarts.
 const LIMIT: u32 = 200;
 
 /// Batches that are claimed at once: few, so that only a few claims are left when the time runs
 /// out.
 const AT_ONCE: u32 = 25;
 
-/// Most batches that are logged by name if many are stuck.
+/// Maximum number of batches that are logged by name if many are stuck.
 const NAMED: u32 = 10;
 
 impl Reconcile {

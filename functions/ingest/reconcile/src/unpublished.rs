@@ -4,7 +4,7 @@ use crate::Reconcile;
 use crate::error::CheckError;
 use crate::report::EventsReport;
 
-/// Most events that one run publishes.
+/// Maximum number of outbox events that one run publishes.
 const LIMIT: u32 = 1000;
 
 impl Reconcile {

@@ -15,7 +15,7 @@ use crate::error::{CheckError, FirstError};
 use crate::notify::half_way;
 use crate::report::UploadsReport;
 
-/// Most uploads that are read at once from each shard of the index.
+/// Maximum number of uploads that are read at once from each shard of the index.
 const LIMIT_OF_SHARD: u16 = 32;
 
 /// Uploads that are settled at the same time. Each takes three calls, one after the other.
@@ -27,7 +27,7 @@ enum Settled {
     Arrived,
     /// The payload is there, and its notification was sent again.
     Found,
-    /// The upload was never used.
+    /// The announced upload was never used.
     Expired,
     /// Another run settled the upload, or will; this one did nothing.
     Left,

@@ -42,7 +42,7 @@ const NOTE: Duration = Duration::from_secs(2);
 /// lets Lambda run the loop (`RecursiveLoop`).
 const LONGEST_WAIT: Duration = Duration::from_hours(1);
 
-/// Most bytes of a chunk's file: far more than the planner allows.
+/// Maximum number of bytes of a chunk's file: far more than the planner allows.
 const MAX_FILE: usize = 32 * 1024 * 1024;
 
 /// The function's state, which outlives invocations.

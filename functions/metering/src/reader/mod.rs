@@ -22,13 +22,13 @@ const KEPT: Duration = Duration::from_mins(24 * 60 - 10);
 /// Number of empty answers in a row that are taken for the tip of an open shard. DynamoDB does not
 /// say that a reader has reached it, and empty answers may come before the tip.
 const EMPTY_AT_TIP: u32 = 3;
-/// Most empty answers in a row of a closed shard, whose end DynamoDB does tell.
+/// Maximum number of empty answers in a row of a closed shard, whose end DynamoDB does tell.
 const EMPTY_IN_CLOSED: u32 = 200;
 
 /// Time for which a run goes on at the place where the one before it stopped. DynamoDB knows an
 /// iterator for 15 minutes.
 const PLACE_HOLDS: Duration = Duration::from_mins(10);
-/// Most shards whose places are remembered.
+/// Maximum number of shards whose read positions are cached.
 const MOST_PLACES: usize = 10_000;
 
 /// Number of times that a run gives way to another run at a shard before it leaves the shard to it.
@@ -50,7 +50,7 @@ pub struct Reading {
     pub read_until: Option<Timestamp>,
     /// Changes that this run read and counted.
     pub changes: u64,
-    /// Gaps that this run found.
+    /// Number of gaps in the stream that this run found.
     pub gaps: u64,
 }
 

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 /// Names of the query parameters of the usage report.
 pub(super) const PARAMETERS: [&str; 4] = ["from", "to", "group", "tenant"];
-/// Most days of a response.
+/// Maximum number of days in the usage report.
 const MOST_DAYS: i64 = 366;
 const HOURS: i64 = 24;
 
@@ -29,7 +29,7 @@ pub(super) enum Group {
     Month,
 }
 
-/// Day of the form `2026-11-26`.
+/// Day in a query parameter, of the form `2026-11-26`.
 struct Day(Date);
 
 impl Asked {

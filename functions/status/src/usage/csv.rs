@@ -8,7 +8,7 @@ use super::report::{Header, LOAD_TEST, LoadTests, Report, quantities};
 
 /// Media type that a caller has to prefer.
 pub(super) const MEDIA_TYPE: &str = "text/csv";
-/// Media type of the text.
+/// Media type of the CSV report.
 pub(super) const CONTENT_TYPE: &str = "text/csv; charset=utf-8";
 const COLUMNS: &str = "tenant,key,period,operation,requests,failed,messages,bytes,replays,refused,batches,\
     items_inserted,items_updated,items_unchanged,items_stale,items_failed,stored_byte_days,tests_started,\

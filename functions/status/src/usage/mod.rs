@@ -20,7 +20,8 @@ use self::asked::{Asked, PARAMETERS};
 use self::report::{Header, Report};
 use crate::Status;
 
-/// Most bytes of a body. A function returns at most 6 MB, in which a body is an escaped text.
+/// Maximum number of bytes of the usage report. A function returns at most 6 MB, in which the body
+/// is an escaped text.
 const LARGEST: usize = 4_500_000;
 
 impl Status {

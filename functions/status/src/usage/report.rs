@@ -29,7 +29,7 @@ pub(super) struct Header<'a> {
     pub(super) currency: Option<&'a str>,
 }
 
-/// Entries by tenant, period and key.
+/// Entries of the usage report, by tenant, period and key.
 #[derive(Debug)]
 pub(super) struct Report<'a>(BTreeMap<(&'a str, String, &'a str), Entry<'a>>);
 
@@ -66,7 +66,7 @@ struct AnswerEntry<'a> {
     amount: Option<Amount>,
 }
 
-/// Load tests by their state.
+/// Number of load tests, by the state in which they ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(super) struct LoadTests {
     /// Tests whose request did not fail. Those that are none of the others are under way.

@@ -12,8 +12,8 @@ use crate::secrets::{REMEMBERED, Secret, SecretError, Value};
 /// Largest object that is read, in bytes. A key repository with all public authorities has a third
 /// of it.
 const LARGEST: usize = 1024 * 1024;
-/// Most bytes that remembered objects take in memory: hundreds of key repositories as they usually
-/// are. A further one is read each time.
+/// Maximum number of bytes that remembered objects take in memory: hundreds of key repositories as
+/// they usually are. A further one is read each time.
 pub(crate) const MEMORY: usize = 8 * (LARGEST + OVERHEAD);
 /// Bytes that a remembered object takes beside its own: names, and the entry in the cache.
 const OVERHEAD: usize = 4096;

@@ -22,11 +22,11 @@ use crate::stores::{Files, Stores};
 /// Time for which a secret is used before it is read again. A secret that the broker refuses is
 /// read again at once.
 pub(crate) const REMEMBERED: Duration = Duration::from_secs(300);
-/// Most remembered secrets: more than an environment has connections. A further one is read each
-/// time.
+/// Maximum number of cached secrets: more than an environment has connections. A further one is
+/// read each time.
 const MAX_REMEMBERED: usize = 100;
-/// Most bytes that remembered secrets take in memory: Secrets Manager keeps up to 65,536 bytes
-/// each.
+/// Maximum number of bytes that remembered secrets take in memory: Secrets Manager keeps up to
+/// 65,536 bytes each.
 pub(crate) const MEMORY: usize = MAX_REMEMBERED * 65_536 + key_objects::MEMORY;
 
 /// Secrets Manager, Parameter Store and key repositories in S3, behind a cache.
@@ -53,7 +53,7 @@ pub(crate) enum Value {
     Bytes(Arc<SecretSlice<u8>>),
 }
 
-/// A secret that is text.
+/// Secret whose value is text.
 #[derive(Debug)]
 pub(crate) struct Text {
     pub(crate) value: SecretString,
@@ -79,7 +79,7 @@ pub enum SecretError {
     /// A key repository in S3 cannot be used.
     #[error("the object `{object}` {why}")]
     Object {
-        /// Object that the target names.
+        /// S3 object that the target names.
         object: ObjectRef,
         /// Reason, as the end of a sentence about the object.
         why: KeyObjectError,

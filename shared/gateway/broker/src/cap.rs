@@ -52,7 +52,7 @@ pub struct ConnectionCap {
     turn: tokio::sync::Mutex<()>,
 }
 
-/// Right to have one connection open.
+/// Permit to have one connection open.
 #[derive(Debug)]
 pub struct Permit {
     cap: Arc<ConnectionCap>,
@@ -108,9 +108,9 @@ impl Permit {
 /// Result of an admission: a connection that was idle, or the right to open another.
 #[derive(Debug)]
 pub enum Admitted<T> {
-    /// A connection that was idle.
+    /// Idle connection that is used again.
     Idle(T),
-    /// Right to open a connection.
+    /// Permit to open a new connection.
     New(Permit),
 }
 

@@ -30,9 +30,9 @@ pub struct PutOptions {
     pub outgoing: Outgoing,
     /// Id of the test, which every message carries.
     pub test: PropertyText,
-    /// Most messages that are unconfirmed at once. IBM MQ's client waits for each put, so there it
-    /// is the number of messages that are handed to the connection's thread. A transaction may
-    /// always be filled.
+    /// Maximum number of messages that are unconfirmed at once. IBM MQ's client waits for each put,
+    /// so there it is the number of messages that are handed to the connection's thread. A
+    /// transaction may always be filled.
     pub confirms_in_flight: NonZeroUsize,
     /// Messages of a transaction: on IBM MQ a unit of work, on RabbitMQ a group whose confirms are
     /// awaited before the next group begins. 1 means no transactions.
@@ -113,7 +113,7 @@ pub trait LoadProducer: Send {
 pub struct GetOptions {
     /// Id of the test whose messages are taken.
     pub test: PropertyText,
-    /// Most messages that the broker or the connection's thread hands over in advance.
+    /// Maximum number of messages that the broker or the connection's thread hands over in advance.
     pub prefetch: NonZeroU16,
     /// Number of messages that are removed together: by one `basic.ack`, or by one unit of work. If
     /// the prefetch or the queue manager's limit is lower, it counts.
@@ -141,7 +141,7 @@ pub struct Stamp {
     pub sent_at_us: u64,
 }
 
-/// A message that was taken.
+/// Message of a load test that a consumer took.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
     /// Time at which it came out of the client library.

@@ -54,7 +54,7 @@ pub type Opened<C, B> = (C, B, HealthStatus);
 #[derive(Debug, thiserror::Error)]
 #[error("{error}")]
 pub struct OpenError {
-    /// Error of the last address.
+    /// Error of the address that was tried last.
     pub error: BrokerError,
     /// True if another attempt may succeed soon.
     pub may_pass: bool,

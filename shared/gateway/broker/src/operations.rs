@@ -31,7 +31,7 @@ pub trait UnitOfWork: Send {
 pub struct EarlierAttempts {
     /// Number of the first messages that are known to have been put.
     pub from: u64,
-    /// Most messages after `from` that may have been put.
+    /// Maximum number of messages after `from` that may have been put.
     pub most: u64,
     /// True if they were put here if they were put at all, unless a person moved them.
     pub is_here: bool,
@@ -264,7 +264,7 @@ pub trait Broker: Send + Sync {
 /// Messages that need no settlement any more: read and put back, or removed for good.
 #[derive(Debug)]
 pub struct SettledMessages {
-    /// Messages as a response shows them.
+    /// Messages of the consume, as the response shows them.
     pub consumed: Consumed,
     /// True if the messages have left the queue.
     pub removed: bool,

@@ -59,7 +59,7 @@ impl<C: Connection, K: PoolKey> Reservation<C, K> {
 /// A connection of a pool: `PooledConnection` of the connection model. Dropping it ends it, with
 /// everything that was open on it; [`release`](Self::release) keeps it.
 pub struct PooledConnection<C: Connection, K: PoolKey = Arc<Key>> {
-    /// `None` while the connection is idle.
+    /// Place in the pool; `None` while the connection is idle.
     reservation: Option<Reservation<C, K>>,
     pub(crate) key: K,
     pub(crate) connection: C,
@@ -100,7 +100,7 @@ impl<C: Connection, K: PoolKey> PooledConnection<C, K> {
         &self.health
     }
 
-    /// Notes the result of a check.
+    /// Records the result of a health check.
     pub fn mark_checked(&mut self, health: HealthStatus) {
         self.health = health;
     }

@@ -26,7 +26,7 @@ pub enum Jitter {
     Half,
 }
 
-/// State of a [`RetryPolicy`], from [`RetryPolicy::get_stats`].
+/// State of a [`RetryPolicy`], as [`RetryPolicy::get_stats`] returns it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RetryStats {
     /// Number of delays since the last reset.
@@ -37,7 +37,7 @@ pub struct RetryStats {
     pub max_delay: f64,
 }
 
-/// A parameter out of its range.
+/// Parameter of a retry policy that is out of range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says which range it is")]
 pub enum InvalidRetryPolicy {
@@ -90,7 +90,7 @@ impl RetryPolicy {
         self
     }
 
-    /// The delay before the next attempt.
+    /// Returns the delay before the next attempt.
     pub fn next_delay(&mut self) -> Duration {
         let delay = self.current_delay;
         self.current_delay = (delay * self.backoff_factor).min(self.max_delay);
@@ -108,7 +108,7 @@ impl RetryPolicy {
         (delay < deadline.remaining()).then_some(delay)
     }
 
-    /// Starts again with the initial delay.
+    /// Resets the policy: the next delay is the initial one.
     pub fn reset(&mut self) {
         self.current_delay = self.initial_delay.min(self.max_delay);
         self.attempts = 0;

@@ -37,7 +37,7 @@ pub enum ConnectionState {
 pub struct IllegalTransition {
     /// State of the connection before the change.
     pub from: ConnectionState,
-    /// State that may not follow.
+    /// State that may not follow `from`.
     pub to: ConnectionState,
 }
 

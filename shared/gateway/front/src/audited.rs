@@ -7,7 +7,7 @@ use tracing::Span;
 
 use crate::operation::{OtherQueues, Plan, Reports};
 
-/// Most characters of the addresses and of the further queues.
+/// Maximum number of characters of the addresses and of the further queues.
 const LONGEST: usize = 1_000;
 
 /// Notes target and tags as the request names them. If the target is refused, its audit event has

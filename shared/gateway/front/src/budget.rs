@@ -23,13 +23,14 @@ use uuid::Uuid;
 /// Duration of a lease, as long as the claim of an order that changes something: no work that
 /// starts in time outlives it.
 const LEASE: Duration = Execution::lease();
-/// Lifetime of an item without leases.
+/// Lifetime of a tenant's item that has no leases.
 const KEPT: Duration = Duration::from_secs(86_400);
 /// Number of times that a full item is swept before the order is refused.
 const ATTEMPTS: usize = 3;
-/// Most orders that a tenant may have in progress. Every order writes its tenant's item twice; a
-/// write takes a unit for each KiB of the item, and DynamoDB gives an item 1,000 units a second.
-/// With this many leases the item has less than 3 KiB, which lets through 166 orders a second.
+/// Maximum number of orders that a tenant may have in progress. Every order writes its tenant's
+/// item twice; a write takes a unit for each KiB of the item, and DynamoDB gives an item 1,000
+/// units a second. With this many leases the item has less than 3 KiB, which lets through 166
+/// orders a second.
 const MOST: u32 = 99;
 
 /// Budgets of the tenants, in the table of idempotency records: `BUDGET#<tenant>`.

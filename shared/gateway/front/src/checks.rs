@@ -32,7 +32,7 @@ pub struct Front {
     pub inline_targets: InlineTargets,
     /// Records of the function's requests; `None` if every operation of the function is a read.
     pub idempotency: Option<Idempotency>,
-    /// Limits of tenants and targets.
+    /// Rate limiter of tenants and targets.
     pub limiter: Limiter,
 }
 
@@ -41,13 +41,13 @@ pub struct Front {
 pub struct Accepted<W> {
     /// Caller of the request, and what makes a retry the same request.
     pub identity: Identity,
-    /// Target that the caller may use.
+    /// Target that the caller is allowed to use.
     pub target: Target,
-    /// Limits that the request draws from.
+    /// Rate limits that the request draws from.
     pub policies: Policies,
     /// Amount that the tenant has spent of its budget, if it has one.
     pub spent: Option<SpentItem>,
-    /// Tags of the caller's own.
+    /// Tags that the caller gave the request.
     pub tags: Tags,
     /// Work at the target.
     pub work: W,

@@ -24,7 +24,7 @@ pub struct Gateway {
     pub mq_access: MqAccess,
     /// Limit of each tenant's orders in progress; `None` is no limit.
     pub budget: Option<Budget>,
-    /// Most bytes of messages that one request may make.
+    /// Maximum number of bytes of messages that one request may make.
     pub max_produce_bytes: u64,
     /// True if the deployment runs load tests, which have more time than a request.
     pub has_load_tests: bool,

@@ -38,7 +38,7 @@ pub struct MqAccess {
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum InvokeError {
-    /// The work certainly never started.
+    /// The work was certainly not started.
     #[error("mq-access was not started")]
     NotStarted(#[source] Box<dyn Error + Send + Sync>),
     /// Nothing was started, and trying again would not change that.
@@ -47,7 +47,7 @@ pub enum InvokeError {
     /// The function of another version refused the order before it did anything.
     #[error("mq-access could not read the order")]
     Unreadable,
-    /// The order was not even sent.
+    /// The order was not sent to `mq-access`.
     #[error("the order was not sent")]
     NotSent(#[from] BudgetError),
     #[error("mq-access did not answer in time")]

@@ -51,7 +51,7 @@ pub trait Operation: DeserializeOwned + Send {
     const KEY: KeyRule;
     /// Rule for the target's queue. It is checked once the target is merged with its profile.
     const QUEUE: QueueRule;
-    /// Largest body, decoded, in bytes.
+    /// Bytes of the largest decoded body that the route accepts.
     const MAX_BODY: usize = api::body::MAX_COMMAND;
 
     /// Checks the rules that the form alone does not express, and returns the work to do.
@@ -84,7 +84,8 @@ pub enum OtherQueues {
     /// The work uses these queues in place of the target's, and the caller must be allowed each of
     /// them. The first one becomes the target's. A fault points to `queues`.
     InPlace(Vec<QueueName>),
-    /// The same queues, of which `queues` is the list. A fault points to the queue's place in it.
+    /// The work uses these queues in place of the target's, as [`Self::InPlace`], but the member
+    /// `queues` is the list. A fault points to the queue's place in it.
     Listed(Vec<QueueName>),
 }
 
@@ -100,7 +101,7 @@ pub struct Reports {
 /// Work that a request asks for, before its target is resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan<W = Action> {
-    /// Target as the request names it.
+    /// Target as the request names it, before it is resolved.
     pub named: NamedTarget,
     /// Queues that the work reaches beside the target's.
     pub further: OtherQueues,

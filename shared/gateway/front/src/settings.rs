@@ -14,7 +14,7 @@ use crate::front::Gateway;
 use crate::idempotent::Idempotency;
 use crate::mq_access::MqAccess;
 
-/// Most bytes of messages that one request may make, without a setting.
+/// Maximum number of bytes of messages that one request may make, without a setting.
 const MAX_PRODUCE_BYTES: u64 = 64 * 1024 * 1024;
 
 /// Rule for the records of a function's requests.
@@ -36,7 +36,7 @@ pub struct FrontSettings {
     limiter: LimiterSettings,
 }
 
-/// Variables about the records of requests.
+/// Environment variables about idempotency records.
 #[derive(Debug)]
 struct RecordSettings {
     table: String,

@@ -30,7 +30,7 @@ macro_rules! target_request {
         }
 
         impl $name {
-            /// Converts the body to a target.
+            /// Converts the request's body to a target.
             ///
             /// # Errors
             /// `SCHEMA_VIOLATION` for members of a target beside `target` or `targetRef`.
@@ -62,7 +62,7 @@ target_request!(
 target_request!(
     /// Body as [`TargetRequest`], which may name queues in place of the target's.
     QueuesRequest {
-        /// Queues in place of the target's.
+        /// Queues of the request, in place of the target's own.
         queues: Option<List<QueueName, 1, 100>>,
     }
 );

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::checks::Front;
 
-/// Route of the list of profiles.
+/// Route of the list of target profiles.
 pub const TARGETS: Route = Route::get("/targets");
 
 /// Scopes, of which a caller needs one: whoever may use a target may know its name.

@@ -26,7 +26,7 @@ pub const UPLOADED_BODY: Route = Route::post("/messages/bodies");
 /// Validity of a signed URL: the upload has to begin by then.
 const VALID: Duration = Duration::from_secs(900);
 
-/// The body of a request.
+/// Body of the request that announces an uploaded body.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Announcement {

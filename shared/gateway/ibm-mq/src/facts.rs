@@ -124,7 +124,7 @@ impl QueueKind {
         Ok(Self::Elsewhere("an alias of aliases"))
     }
 
-    /// As [`Self::ask`]; `None` if the user may not inquire the queue.
+    /// Asks as [`Self::ask`] does, and returns `None` if the user may not inquire the queue.
     pub(crate) fn ask_if_allowed(connection: &Connection, name: &str) -> Result<Option<Self>, Refusal> {
         match Self::ask(connection, name) {
             Err(refusal) if refusal.spares_the_connection() => Ok(None),

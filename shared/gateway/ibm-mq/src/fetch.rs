@@ -142,7 +142,7 @@ impl UnitOfWork for Unit {
 }
 
 impl Unit {
-    /// Removes the messages at once.
+    /// Removes the messages from the queue at once.
     ///
     /// # Errors
     /// If they are certainly on the queue again. If that is unknown, they are returned with a

@@ -30,7 +30,7 @@ use crate::worker::{Closing, ThreadState, Worker, WorkerError};
 /// Maximum time to wait until connections with other TLS settings have ended.
 const TLS_WAIT: Duration = Duration::from_secs(2);
 
-/// The connections to all targets.
+/// Pool of the connections to all IBM MQ targets.
 pub(crate) struct Pool {
     settings: Settings,
     pool: ConnectionPool<Owned>,
@@ -173,7 +173,7 @@ impl Pool {
         Ok(target)
     }
 
-    /// Connection parameters of the target.
+    /// Returns the connection parameters of the target.
     fn login(&self, target: &Target<'_>) -> Result<Login, BrokerError> {
         match &target.login {
             Some(login) => Ok(login.clone()),

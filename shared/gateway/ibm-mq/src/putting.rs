@@ -33,7 +33,7 @@ pub(crate) struct Handed {
     pub(crate) times: Vec<Instant>,
     /// Bytes of the bodies.
     pub(crate) bytes: usize,
-    /// Reason code of each warning.
+    /// Reason codes of the warnings.
     pub(crate) warnings: Vec<MQLONG>,
     /// True if the unit of work is committed.
     pub(crate) is_committed: bool,
@@ -46,7 +46,7 @@ enum Step {
     Find(earlier::Look, Told<u64>),
 }
 
-/// Messages to put, by their numbers.
+/// Messages to put, with their numbers.
 struct Puts {
     messages: Range<u64>,
     /// Time after which no further message is put.
@@ -152,7 +152,7 @@ fn work(connection: &Connection, name: &str, preparer: &Preparer, told: Told<Put
     }
 }
 
-/// Makes messages and puts them.
+/// Builds the messages and puts them.
 struct Putter<'c> {
     connection: &'c Connection,
     queue: Object<'c>,

@@ -10,7 +10,7 @@ use libmqm_sys::MQLONG;
 use serde::Deserialize;
 use serde::de::value::{Error, StrDeserializer};
 
-/// Kind of error for a caller.
+/// Kind of an IBM MQ error, as a caller distinguishes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Kind {
@@ -28,7 +28,7 @@ pub(crate) enum Kind {
     InDoubt,
 }
 
-/// A line of the table.
+/// Row of the table of reason codes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reason {
     pub(crate) code: MQLONG,

@@ -34,7 +34,7 @@ pub(crate) struct TlsLease {
 }
 
 impl TlsInUse {
-    /// The settings of this process.
+    /// Returns the TLS settings that all connections of the process share.
     pub(crate) fn of_process() -> Arc<Self> {
         static IN_USE: Mutex<Option<Arc<TlsInUse>>> = Mutex::new(None);
         let mut in_use = IN_USE.lock().unwrap_or_else(PoisonError::into_inner);

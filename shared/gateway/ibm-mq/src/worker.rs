@@ -55,7 +55,7 @@ impl Closing {
     }
 }
 
-/// Reason why there is no answer.
+/// Reason why the connection's thread gave no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum WorkerError {
     #[error("the call did not return in time")]

@@ -20,7 +20,7 @@ use crate::schedule::{Paced, Schedule, Unthrottled};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LoadTest {
-    /// Queues that the workers use.
+    /// Queues that the load test's workers use.
     pub queues: Queues,
     /// Workers that put messages; `None` if the test only consumes.
     pub producers: Option<Producers>,
@@ -32,7 +32,7 @@ pub struct LoadTest {
     pub warm_up: WarmUpSeconds,
     /// Number of messages that the queues must have before consumers begin.
     pub backlog: Option<MessageCount>,
-    /// Condition that ends the test early.
+    /// Condition that ends the load test early.
     pub stop_when: Option<StopWhen>,
     /// A single run, or a search for the highest rate.
     pub mode: Mode,
@@ -86,7 +86,7 @@ pub struct Consumers {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Length {
-    /// The test lasts this long.
+    /// The load test lasts this long.
     Seconds(TestSeconds),
     /// The test ends with this message, counted over all workers.
     Messages(MessageCount),
@@ -98,7 +98,7 @@ pub enum Length {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Stage {
-    /// Rate of all producers together.
+    /// Target rate of all producers together, in messages a second.
     pub rate_per_sec: StageRate,
     /// Duration of the stage in seconds.
     pub seconds: TestSeconds,
@@ -108,7 +108,7 @@ pub struct Stage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum StopWhen {
-    /// The queues have no message.
+    /// The queues of the load test are empty.
     Empty,
     /// No consumer received a message for [`StopWhen::IDLE`].
     Idle,
@@ -119,7 +119,7 @@ impl StopWhen {
     pub const IDLE: Micros = Micros::from_seconds(10);
 }
 
-/// Number of runs of a test.
+/// Mode of a load test: a single run, or a search with several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {

@@ -8,7 +8,8 @@ use crate::metric::{Metric, Percentile};
 mq::bounded! {
     /// A latency, in microseconds: up to the longest that histograms tell apart.
     LatencyUs: u64, 1..=120_000_000, default 1;
-    /// Most messages that may meet a fate.
+    /// Maximum number of messages that may be lost, doubled or otherwise differ from a run without
+    /// faults.
     MostMessages: u64, 0..=1_000_000_000_000, default 0;
 }
 

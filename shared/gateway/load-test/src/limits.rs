@@ -7,7 +7,7 @@ use crate::micros::Micros;
 use crate::request::RequestError;
 use crate::search::{Next, Search};
 
-/// Most that one load test may use.
+/// Maximum resources that one load test may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Limits {

@@ -18,7 +18,7 @@ pub enum Percentile {
 }
 
 impl Percentile {
-    /// All percentiles, in their order.
+    /// All percentiles, in ascending order.
     pub const ALL: [Self; 7] =
         [Self::P50, Self::P75, Self::P90, Self::P95, Self::P99, Self::P99_9, Self::Max];
 
@@ -65,13 +65,13 @@ pub enum Metric {
     Doubled,
     /// Messages that were sent and have no known outcome.
     InDoubt,
-    /// Messages that the broker refused.
+    /// Number of messages that the broker refused.
     Refused,
     /// Messages that were received before an earlier one of the same producer.
     OutOfOrder,
     /// Messages that were due and could not be sent.
     NotSent,
-    /// Most messages that were on the queues at once.
+    /// Maximum number of messages that were on the queues at once.
     Retained,
 }
 

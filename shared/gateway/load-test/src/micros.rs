@@ -11,18 +11,18 @@ use serde::{Deserialize, Serialize};
 pub struct Micros(u64);
 
 impl Micros {
-    /// The start of a test.
+    /// Start of the load test.
     pub const ZERO: Self = Self(0);
     /// Number of microseconds in a second.
     pub const A_SECOND: u64 = 1_000_000;
 
-    /// Makes a time of microseconds.
+    /// Creates a time from microseconds.
     #[must_use]
     pub const fn new(microseconds: u64) -> Self {
         Self(microseconds)
     }
 
-    /// Makes a time of whole seconds.
+    /// Creates a time from whole seconds.
     #[must_use]
     pub const fn from_seconds(seconds: u64) -> Self {
         Self(seconds.saturating_mul(Self::A_SECOND))
@@ -52,7 +52,7 @@ impl Micros {
         self.0 / Self::A_SECOND
     }
 
-    /// Returns the seconds with their fraction.
+    /// Returns the time in seconds, with a fraction.
     #[must_use]
     pub fn seconds(self) -> f64 {
         Duration::from(self).as_secs_f64()

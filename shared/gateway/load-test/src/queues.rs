@@ -40,7 +40,7 @@ struct PatternForm {
 }
 
 impl QueuePattern {
-    /// Most queues of one test.
+    /// Maximum number of queues of one load test.
     pub const MAX_QUEUES: u32 = 1_000;
     /// The characters in whose place the number stands.
     const NUMBER: &str = "%d";

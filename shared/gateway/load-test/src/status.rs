@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub enum TestStatus {
     /// The test was accepted, and its workers are not ready yet.
     Pending,
-    /// The workers produce and consume.
+    /// The workers of the load test produce and consume.
     Running,
     /// A caller stopped the test, and its workers have not all ended.
     Stopping,

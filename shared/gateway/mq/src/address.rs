@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// A host and a port.
+/// Host and port of a broker.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Address {
     /// Name or literal address of the host, in lower case, without brackets; at most
@@ -64,7 +64,7 @@ impl FromStr for Address {
 pub struct ConnName(Vec<Address>);
 
 impl ConnName {
-    /// Most addresses in one name.
+    /// Maximum number of addresses in one connection name.
     pub const MAX_ADDRESSES: usize = 16;
     /// Longest text of addresses, in bytes: sixteen of the longest, as `host(port)`, with commas
     /// between them.

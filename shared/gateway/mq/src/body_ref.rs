@@ -18,7 +18,7 @@ bounded!(
 pub struct BodyRef([u8; 32]);
 
 impl BodyRef {
-    /// Most references in the messages of a request, each counted every time.
+    /// Maximum number of references in the messages of a request, each counted every time.
     pub const MOST: usize = 100;
 
     /// Makes the reference to the body with this digest.

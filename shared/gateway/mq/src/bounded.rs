@@ -65,7 +65,7 @@ macro_rules! text {
             pub struct $name(String);
 
             impl $name {
-                /// The longest text, in bytes.
+                /// Maximum number of bytes of the text.
                 pub const MAX_BYTES: usize = $max;
 
                 /// Returns the text, which is within the bounds.

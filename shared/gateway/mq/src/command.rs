@@ -25,7 +25,7 @@ bounded! {
     Priority: u8, 0..=9, default 0;
     /// Lifetime of a message, in milliseconds; 0 is for ever. AMQP carries at most 32 bits.
     ExpiryMs: u32, 0..=4_294_967_295, default 0;
-    /// Most messages that a consume takes.
+    /// Maximum number of messages that a consume takes.
     MaxMessages: u32, 1..=10_000, default 1;
     /// Time that a consume waits for the first message, in seconds.
     WaitSeconds: u32, 0..=60, default 20;
@@ -239,7 +239,7 @@ fn as_u64(bytes: usize) -> u64 {
     u64::try_from(bytes).unwrap_or(u64::MAX)
 }
 
-/// Settlement of messages that were got.
+/// Acknowledgement mode of a consume.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Ack {
@@ -308,7 +308,7 @@ pub enum BackoutRule {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ConsumeCommand {
-    /// Most messages to get. The response may have fewer: see `Consumed::truncated`.
+    /// Maximum number of messages to get. The response may have fewer: see `Consumed::truncated`.
     pub max_messages: MaxMessages,
     /// Requested wait. The time that is left for the request may shorten it.
     pub wait_seconds: WaitSeconds,

@@ -68,11 +68,11 @@ pub struct ConnectionLimits {
 pub struct KeyFiles {
     /// Bytes of the key store: a CMS or PKCS#12 file.
     pub store: Arc<SecretSlice<u8>>,
-    /// Stash file of the store.
+    /// Stash file with the key store's password.
     pub stash: Option<Arc<SecretSlice<u8>>>,
     /// Password of the file, in place of a stash file.
     pub password: Option<SecretString>,
-    /// Label of the client's own certificate.
+    /// Label of the client's certificate in the key store.
     pub certificate_label: Option<String>,
 }
 

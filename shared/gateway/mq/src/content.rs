@@ -19,7 +19,7 @@ use crate::headers::Headers;
 use crate::message::MessageId;
 use crate::properties::{Member, OwnProps};
 
-/// Seed of every derived byte.
+/// Seed from which every derived byte of the messages comes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContentSeed {
     digest: [u8; 32],
@@ -61,7 +61,7 @@ impl ContentSeed {
     }
 }
 
-/// A message ready to be put.
+/// Message that is ready to be put.
 #[derive(Clone, PartialEq, Eq)]
 pub struct OutgoingMessage {
     /// Id of the message. It is derived, and therefore the same in every attempt.
@@ -70,7 +70,7 @@ pub struct OutgoingMessage {
     pub sequence: u64,
     /// Body of at most 4 MiB, or 32 MiB if it was uploaded.
     pub body: Vec<u8>,
-    /// Source of the correlation id.
+    /// Source of the message's correlation id.
     pub correl_id: CorrelId,
     /// Media type: that of text, or that of bytes of an unknown kind.
     pub content_type: &'static str,
@@ -238,7 +238,7 @@ impl Outgoing {
         self.rate_limit_per_sec
     }
 
-    /// Returns how confirms are grouped.
+    /// Returns how the messages' confirms are grouped.
     #[must_use]
     pub fn transaction(&self) -> Transaction {
         self.transaction

@@ -167,7 +167,7 @@ impl PayloadForm {
 }
 
 impl MessageForm {
-    /// Converts the form to a message.
+    /// Converts the form to an explicit message.
     ///
     /// # Errors
     /// If the message has no body, or several.

@@ -50,9 +50,9 @@ impl TryFrom<String> for HeaderName {
 pub struct Headers(BTreeMap<HeaderName, HeaderValue>);
 
 impl Headers {
-    /// Most bytes of all names and values together.
+    /// Maximum number of bytes of all header names and values together.
     pub const MAX_BYTES: usize = 32 * 1024;
-    /// Most values, those in tables and arrays included.
+    /// Maximum number of header values, those in tables and arrays included.
     pub const MAX_COUNT: usize = 1000;
 
     /// True if there are no headers.

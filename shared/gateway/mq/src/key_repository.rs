@@ -15,11 +15,11 @@ use crate::target::{BrokerKind, SslSpec, TargetError, TargetSpec};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Opening {
-    /// Reference to the stash file.
+    /// Reference to the stash file of the key store.
     pub stash_ref: Option<StoreRef>,
     /// Reference to the password, in place of a stash file.
     pub password_ref: Option<SecretRef>,
-    /// Label of the client's own certificate.
+    /// Label of the client's certificate in the key store.
     pub certificate_label: Option<String>,
 }
 

@@ -59,7 +59,7 @@ pub struct ReceivedMessage {
     pub msg_id: Option<Vec<u8>>,
     /// Bytes of the correlation id on the wire.
     pub correl_id: Option<Vec<u8>>,
-    /// Bytes of the body, unconverted.
+    /// Bytes of the body as they were on the queue.
     pub body: MessageBody,
     /// Text that the response shows of the body.
     pub text: BodyAsText,
@@ -75,7 +75,7 @@ pub struct ReceivedMessage {
     pub backout_count: u64,
     /// Time that the publisher or the broker stamped; RabbitMQ stamps none by itself.
     pub put_at: Option<Timestamp>,
-    /// Content type, or IBM MQ's format.
+    /// Content type of the body, or IBM MQ's format name.
     pub format: Option<String>,
     /// Exchange to which the message was published; empty for the default one.
     pub exchange: Option<String>,
@@ -91,9 +91,9 @@ pub struct ReceivedMessage {
     pub cluster_id: Option<String>,
     /// Properties that the publisher set.
     pub properties: Properties,
-    /// Coded character set of IBM MQ.
+    /// Coded character set id (CCSID) of the body; IBM MQ only.
     pub ccsid: Option<i32>,
-    /// Encoding of numbers of IBM MQ.
+    /// Encoding of binary numbers in the body; IBM MQ only.
     pub encoding: Option<i32>,
     /// Queues from which the message was dead-lettered, the last time first.
     pub deaths: Vec<Death>,

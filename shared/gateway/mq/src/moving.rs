@@ -11,11 +11,11 @@ use crate::names::QueueName;
 use crate::warnings::Warnings;
 
 bounded!(
-    /// Most messages that a move takes.
+    /// Maximum number of messages that a move takes.
     MaxMoves: u32, 1..=1_000, default 100
 );
 
-/// Queue to which messages are moved.
+/// Destination queue of a move.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Destination {
@@ -31,7 +31,7 @@ pub enum Destination {
 pub struct MoveCommand {
     /// Destination of each message.
     pub to: Destination,
-    /// Most messages that all attempts together move.
+    /// Maximum number of messages that all attempts together move.
     pub max: MaxMoves,
     /// Ids of the messages to move; `None` is any message.
     pub msg_ids: Option<Vec<IdBytes>>,
@@ -47,7 +47,7 @@ pub enum KeptReason {
     SameQueue,
     /// The caller may not use the queue that the message came from.
     NotAllowed,
-    /// The destination's queue does not exist.
+    /// The queue of the destination does not exist.
     Unroutable,
     /// The broker refused the message: the queue is full, or one of its properties is not accepted.
     Refused,
@@ -110,9 +110,9 @@ pub struct MoveReport {
 }
 
 impl MoveReport {
-    /// Most staying messages that are listed, since a response has a limited size.
+    /// Maximum number of staying messages that are listed, since a response has a limited size.
     pub const MOST_STAYING: u64 = 1_000;
-    /// Most ids that the warning of [`Self::not_found`] names.
+    /// Maximum number of ids that the warning of [`Self::not_found`] names.
     const MOST_NAMED: usize = 5;
 
     /// Makes a warning of the selected ids that were not found. Earlier attempts, which moved

@@ -35,7 +35,7 @@ pub struct Profile {
     /// Treatment of messages past a backout threshold.
     #[serde(default)]
     pub backout: BackoutRule,
-    /// Treatment of connections when requests end.
+    /// Treatment of open connections when a request ends.
     #[serde(default)]
     pub idle_connections: IdleRule,
     /// Time limits of the profile's connections.

@@ -99,7 +99,7 @@ macro_rules! declare {
                 [$(self.$property.as_ref().map_or(0, Value::text_len)),*].into_iter().sum()
             }
 
-            /// Every property, with the value that takes most bytes in a response.
+            /// Returns every property, each with the value that takes the most bytes in a response.
             #[cfg(test)]
             pub(crate) fn longest() -> Self {
                 Self { $($property: Some(crate::property_values::longest()),)* }
@@ -158,10 +158,10 @@ pub struct Carrier<T, Put, Got> {
     pub read: fn(&mut Got) -> Option<T>,
 }
 
-/// Property that a broker cannot carry.
+/// Message property that a broker cannot carry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Uncarried {
-    /// The property's member in requests.
+    /// Member of requests that sets the property.
     pub member: Member,
     /// Reason for which the property was refused, for the caller.
     pub detail: String,

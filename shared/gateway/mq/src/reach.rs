@@ -18,7 +18,7 @@ pub struct Reach {
     /// the patterns of its others.
     pub(crate) own_queue: Option<QueueName>,
     pub(crate) own: Vec<String>,
-    /// Queues that the allow-list covers.
+    /// Queues that the allow-list covers, by address.
     pub(crate) covered: ByAddress,
     /// Queues for which each secret that the request names is granted.
     pub(crate) granted: Vec<ByAddress>,

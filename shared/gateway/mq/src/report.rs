@@ -90,7 +90,7 @@ pub struct TestStep {
 pub struct TestReport {
     /// True if every step succeeded or was not needed.
     pub ok: bool,
-    /// Product name that the broker reports.
+    /// Product name that the broker reports of itself.
     pub product: String,
     /// Version of the broker, which is known after its greeting.
     pub version: Option<String>,
@@ -121,7 +121,8 @@ pub struct PoolReport {
     pub open: usize,
     /// Number of connections that a request uses now.
     pub in_use: usize,
-    /// Most connections that are open at once, over all pools of the execution environment.
+    /// Maximum number of connections that are open at once, over all pools of the execution
+    /// environment.
     pub max_size: usize,
 }
 

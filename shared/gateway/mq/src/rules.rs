@@ -43,7 +43,7 @@ pub enum EntryPart {
     Channel,
     /// Queue names that the allow-list entry permits.
     Queue,
-    /// Exchange with its routing key.
+    /// Exchange and routing keys that the allow-list entry permits.
     Exchange,
     /// TLS, which the entry requires.
     Tls,

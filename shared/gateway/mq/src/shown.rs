@@ -16,15 +16,15 @@ enum ShownBody<'a> {
     Stored(&'a StoredBody),
 }
 
-/// Most bytes that a byte of text takes: a control character becomes six, whose backslash is
-/// escaped again. Base64 takes less.
+/// Maximum number of bytes that a byte of text takes: a control character becomes six, whose
+/// backslash is escaped again. Base64 takes less.
 const LONGEST_CHARACTER: usize = 7;
 
-/// Most bytes that a header's value takes beside those that it weighs: the digits of the largest
-/// decimal or number of 64 bits with a fraction, its type's name, and punctuation.
+/// Maximum number of bytes that a header's value takes beside those that it weighs: the digits of
+/// the largest decimal or number of 64 bits with a fraction, its type's name, and punctuation.
 const LONGEST_VALUE: usize = 512;
 
-/// Most bytes that all other members take, with the names of all.
+/// Maximum number of bytes that all other members take, with the names of all.
 const LONGEST_MEMBERS: usize = 2048;
 
 impl ReceivedMessage {

@@ -47,7 +47,7 @@ impl ObjectRef {
         self.version.as_deref()
     }
 
-    /// Reads the text after `s3://`.
+    /// Parses the part after `s3://` of a reference.
     fn parse(text: &str) -> Option<Self> {
         let (bucket, rest) = text.split_once('/')?;
         let (key, version) = match rest.split_once("?versionId=") {

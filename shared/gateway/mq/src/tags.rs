@@ -18,7 +18,7 @@ fn is_of_a_tag(character: char) -> bool {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tags(Vec<Tag>);
 
-/// Request that a message comes from.
+/// Request that a message comes from, for the message's tags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TagOrigin<'a> {
     /// Trace id of the first request that executed.
@@ -32,7 +32,7 @@ pub struct TagOrigin<'a> {
 }
 
 impl Tags {
-    /// Most tags of a request.
+    /// Maximum number of tags of a request.
     pub const MOST: usize = 10;
     /// Headers of messages that a request with tags puts.
     pub const HEADERS: [&'static str; 4] = ["tags", "traceId", "tenant", "target"];
@@ -40,7 +40,7 @@ impl Tags {
     pub const TRACEPARENT: &'static str = "traceparent";
     /// The empty list of tags.
     pub const NONE: Self = Self(Vec::new());
-    /// Most bytes of the names and values of [`Self::HEADERS`].
+    /// Maximum number of bytes of the names and values of [`Self::HEADERS`].
     const ROOM: usize = 2_560;
 
     /// True if there are no tags.

@@ -16,7 +16,7 @@ pub struct Warnings {
 }
 
 impl Warnings {
-    /// Most different texts in a response.
+    /// Maximum number of different warnings in a response.
     pub const MOST: usize = 32;
 
     /// Adds a text, unless it is there already.

@@ -20,7 +20,7 @@ pub struct WorkOrder {
     pub trace_id: TraceId,
     /// Id of the caller's tenant.
     pub tenant: String,
-    /// Work that `mq-access` must do.
+    /// Work that the function `mq-access` has to do.
     pub work: Work,
 }
 

@@ -81,7 +81,7 @@ impl<'a> Publish<'a> {
         publish
     }
 
-    /// Ready if the answer has arrived.
+    /// Returns `Ready` once the answer to the publish has arrived.
     pub(crate) fn poll_answer(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if let Self::Sending(sending) = self
             && let Poll::Ready(sent) = sending.as_mut().poll(cx)

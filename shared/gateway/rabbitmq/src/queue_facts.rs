@@ -111,7 +111,7 @@ pub(crate) async fn ask_quorum_queue(
 /// A declaration with the arguments that the broker has disclosed so far.
 #[derive(Debug)]
 struct Question {
-    /// The argument whose value is wanted.
+    /// Queue argument whose value is wanted.
     wanted: &'static str,
     options: QueueDeclareOptions,
     arguments: BTreeMap<String, AMQPValue>,

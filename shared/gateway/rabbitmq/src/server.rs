@@ -19,7 +19,7 @@ const DEFAULT_DELIVERY_LIMIT: u64 = 20;
 /// dropped or dead-lettered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Counted {
-    /// Every return of a message, in any way.
+    /// Every return of a message to the queue, whatever caused it.
     EveryReturn,
     /// Rejections by a client (`basic.reject`), and messages that are unsettled when their channel
     /// ends. Returns by `basic.nack` are not counted.

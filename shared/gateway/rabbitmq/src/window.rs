@@ -41,7 +41,7 @@ pub(crate) struct Window<'a> {
     opened: Instant,
 }
 
-/// A message that was published.
+/// Message that the window published.
 #[derive(Clone, Copy, Debug)]
 struct Published {
     id: MessageId,

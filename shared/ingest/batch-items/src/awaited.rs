@@ -25,7 +25,7 @@ pub const AWAITED_INDEX: &str = "awaited-index";
 /// Number of partition keys of the index of what is awaited, over which its items are spread.
 pub const SHARDS: u8 = 16;
 
-/// Most pages of a shard that one call reads.
+/// Maximum number of pages of a shard that one call reads.
 const PAGES: u8 = 8;
 
 /// An upload of which no arrival is noted and whose time has ended.
@@ -54,11 +54,11 @@ impl AwaitedUpload {
 /// Result of a claim to send the notification of a payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken {
-    /// The caller must send the notification.
+    /// The caller must send the notification of the payload.
     Yes,
     /// The notification was sent not long ago.
     Recently,
-    /// The batch was never accepted.
+    /// The batch was not accepted.
     NotAccepted,
 }
 

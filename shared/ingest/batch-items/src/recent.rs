@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use crate::{BatchItemError, BatchItems, item};
 
-/// Most items that [`BatchItems::recent`] reads in one call.
+/// Maximum number of items that [`BatchItems::recent`] reads in one call.
 pub const MAX_PAGE: u16 = 1000;
 
 /// Conditions of the items that are wanted.
@@ -20,7 +20,7 @@ pub struct Wanted {
     pub down_to: Option<Uuid>,
     /// Status of the batches at the time of the search.
     pub status: Option<BatchStatus>,
-    /// Load type of the batches.
+    /// Load type that the listed batches have; `None` for any.
     pub load_type: Option<LoadType>,
     /// Key of the dropped objects that the batches were made of.
     pub source_key: Option<SourceKey>,

@@ -91,7 +91,7 @@ struct Tally {
 }
 
 impl Tally {
-    /// Reads the rows of [`TALLY`].
+    /// Parses the rows of the statement [`TALLY`].
     fn of(rows: &[Row]) -> Result<Self, DatabaseError> {
         let mut tally = Self::default();
         for row in rows {

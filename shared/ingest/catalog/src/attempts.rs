@@ -11,12 +11,12 @@ use crate::error::DatabaseError;
 use crate::outbox;
 use crate::rows::{count, word};
 
-/// Result of giving a chunk up.
+/// Result of giving up a chunk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GivenUp {
-    /// The chunk is now failed.
+    /// The chunk is failed now.
     Failed {
-        /// State of the batch afterwards.
+        /// State of the batch after the chunk failed.
         batch: BatchStatus,
         /// True if this call made the batch final.
         became_final: bool,

@@ -53,7 +53,7 @@ pub enum ChunkingOutcome {
 /// Failure of a batch as a whole.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PayloadFailure {
-    /// Code for programs, such as [`GIVEN_UP`](Self::GIVEN_UP).
+    /// Code of the failure for programs, such as [`GIVEN_UP`](Self::GIVEN_UP).
     pub code: Cow<'static, str>,
     /// Explanation of the failure for the sender, in one sentence.
     pub detail: String,
@@ -85,7 +85,7 @@ impl PayloadFailure {
 /// A run over a payload that found it unusable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FailedRun {
-    /// Generation that the run began with.
+    /// Generation of the batch when the run began.
     pub generation: Generation,
     /// Number of items in error that were found until then and not recorded.
     pub errors_omitted: u64,
@@ -325,7 +325,7 @@ pub(crate) struct LockedBatch {
 }
 
 impl LockedBatch {
-    /// Reads the row that [`LOCK`] returned.
+    /// Parses the row that the statement [`LOCK`] returned.
     pub(crate) fn of(batch_id: Uuid, row: Option<&Row>) -> Result<Self, DatabaseError> {
         let row = row.ok_or(DatabaseError::UnknownBatch(batch_id))?;
         let Json(deactivation) = row.try_get("deactivation")?;
@@ -360,7 +360,7 @@ impl LockedBatch {
     }
 }
 
-/// Locks a batch's row by [`LOCK`].
+/// Locks the row of a batch with the statement [`LOCK`].
 pub(crate) async fn lock(session: &mut Session<'_>, batch_id: Uuid) -> Result<LockedBatch, DatabaseError> {
     let row = session.query_opt(LOCK, &[&batch_id]).await?;
     LockedBatch::of(batch_id, row.as_ref())

@@ -14,7 +14,7 @@ pub struct DatabaseConfig {
     pub port: u16,
     /// Name of the database with the tables.
     pub dbname: String,
-    /// The role to log in as.
+    /// PostgreSQL role to log in as.
     pub user: String,
     /// Password. No `Debug` or error shows it.
     pub password: SecretString,

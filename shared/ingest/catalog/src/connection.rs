@@ -41,7 +41,7 @@ pub(crate) const NO_SCANS: &str = "SELECT set_config('enable_seqscan', 'off', tr
 
 pub(crate) type Params<'a> = &'a [&'a (dyn ToSql + Sync)];
 
-/// A client and its prepared statements.
+/// PostgreSQL client and its prepared statements.
 pub(crate) struct Connection {
     client: Client,
     statements: HashMap<&'static str, Statement>,

@@ -10,7 +10,7 @@ use crate::error::DatabaseError;
 pub struct DropLook {
     /// Key after which the scan continues, empty at its start; `None` if it is complete.
     pub after: Option<String>,
-    /// Time at which the scan began.
+    /// Time at which the scan of dropped objects began.
     pub began_at: Timestamp,
     /// Time at which the scan before it began.
     pub began_before: Option<Timestamp>,

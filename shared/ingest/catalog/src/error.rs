@@ -56,10 +56,10 @@ pub enum DatabaseError {
     Illegal(#[from] IllegalTransition),
 }
 
-/// Fault of the database's secret.
+/// Fault of the secret with the database's login.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SecretFault {
-    /// The secret has no text.
+    /// The secret has bytes in place of text.
     #[error("it is binary")]
     Binary,
     /// The secret is not the JSON that RDS writes.

@@ -145,7 +145,7 @@ pub(crate) async fn insert_up_to(
     Ok(u64::try_from(left_out.len())?)
 }
 
-/// Writes errors to the batch's report.
+/// Inserts items in error into the batch's report.
 async fn insert(
     session: &mut Session<'_>,
     batch_id: Uuid,

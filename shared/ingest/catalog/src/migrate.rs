@@ -26,7 +26,7 @@ const POLL: Duration = Duration::from_millis(100);
 pub struct Migrated {
     /// Migrations that this run applied, in order.
     pub applied: Vec<String>,
-    /// Schema version of the database afterwards.
+    /// Schema version of the database after the migration.
     pub version: i32,
 }
 

@@ -24,7 +24,7 @@ use crate::plan::cut_anew;
 use crate::rows::{bigint, count, word};
 use crate::visible::visible;
 
-/// A request for a replay.
+/// Request to replay a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReplayRequest {
     /// Part of the batch to process again, and how.
@@ -39,7 +39,7 @@ pub struct ReplayRequest {
 /// Outcome of a request for a replay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReplayOutcome {
-    /// The request began the replay.
+    /// The request began a replay.
     Begun(BegunReplay),
     /// An earlier attempt of the same request began the replay.
     Repeated(BegunReplay),
@@ -49,7 +49,7 @@ pub enum ReplayOutcome {
     Unknown,
 }
 
-/// A new generation of a batch.
+/// Replay that was begun: a new generation of the batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BegunReplay {
     /// Generation that the replay began; its number is at least 2.

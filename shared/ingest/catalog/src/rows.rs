@@ -33,7 +33,7 @@ pub(crate) fn seconds(row: &Row) -> Result<Duration, DatabaseError> {
     Ok(seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()).unwrap_or_default())
 }
 
-/// Converts a count for its column.
+/// Converts a count to the type of its database column.
 pub(crate) fn bigint(number: u64) -> Result<i64, DatabaseError> {
     Ok(number.try_into()?)
 }

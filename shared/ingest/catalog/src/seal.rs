@@ -43,7 +43,7 @@ pub struct Seal {
 pub struct SealedChunk {
     /// Index of the chunk in its batch, from 0.
     pub index: u32,
-    /// `s3://bucket/key` of the chunk's file.
+    /// Location of the chunk's file, as `s3://bucket/key`.
     pub uri: String,
     /// Number of valid items that the chunk was made of, including duplicates.
     pub items: u32,

@@ -55,7 +55,7 @@ impl TryFrom<NumberOrText> for Port {
     }
 }
 
-/// Text that `Debug` does not show.
+/// Secret text that `Debug` does not show.
 #[derive(Deserialize)]
 #[serde(from = "String")]
 struct SecretText(SecretString);

@@ -48,7 +48,7 @@ pub struct StalledBatch {
 /// them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StuckBatches {
-    /// Number of all stuck batches.
+    /// Number of all stuck batches, listed or not.
     pub count: u64,
     /// The stuck batches that were received first, as many as were requested.
     pub oldest: Vec<StalledBatch>,

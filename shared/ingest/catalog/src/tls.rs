@@ -13,7 +13,7 @@ use crate::config::{ConfigError, Pem};
 /// them.
 const RDS: &str = include_str!("../certificates/rds.pem");
 
-/// Creates the connector of verified connections.
+/// Creates a TLS connector that verifies the server.
 pub(crate) fn connector(ca: Option<&Pem>) -> Result<MakeRustlsConnect, ConfigError> {
     let roots = match ca {
         Some(ca) => private(ca)?,

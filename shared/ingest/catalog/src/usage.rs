@@ -73,7 +73,7 @@ pub struct UsageDay {
     pub day: Date,
     /// Number of final batches that were received on the day.
     pub batches: u64,
-    /// Bytes of their decoded payloads.
+    /// Bytes of the batches' decoded payloads.
     pub bytes: u64,
     /// Items by what became of them, as of the last end of each batch.
     pub items: UsageItems,
@@ -86,9 +86,9 @@ pub struct UsageDay {
 /// Numbers of items by what became of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct UsageItems {
-    /// Items that made a new row.
+    /// Number of items that inserted a new row.
     pub inserted: u64,
-    /// Items that changed a row.
+    /// Number of items that updated a row.
     pub updated: u64,
     /// Items whose row already had the same content.
     pub unchanged: u64,

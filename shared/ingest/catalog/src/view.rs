@@ -58,7 +58,7 @@ pub struct BatchView {
 #[expect(missing_docs, reason = "`ProductBatch` in openapi.yaml describes each member")]
 pub struct PayloadView {
     pub bytes: Option<u64>,
-    /// SHA-256 of the payload, in hex.
+    /// SHA-256 of the batch's payload, in hex.
     pub checksum: Option<String>,
 }
 
@@ -88,7 +88,7 @@ pub struct ChunksView {
 pub struct BatchFilter {
     /// Status that the listed batches have; `None` for any.
     pub status: Option<BatchStatus>,
-    /// Load type of the batches.
+    /// Load type that the listed batches have; `None` for any.
     pub load_type: Option<LoadType>,
     /// Key of the dropped objects that the batches were made of.
     pub source_key: Option<SourceKey>,

@@ -12,12 +12,12 @@ use crate::{AnnounceError, ChunkQueue, Origin, chunk_event};
 /// Transport of chunks from the chunker to `upsert`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ChunkTransport {
-    /// Through the queue of this URL.
+    /// Announces chunks on the SQS queue of this URL.
     Sqs {
         /// URL of the SQS queue `chunks-ready`.
         queue_url: String,
     },
-    /// Through a topic of Kafka.
+    /// Announces chunks on a Kafka topic.
     Kafka(events::kafka::Settings),
 }
 

@@ -38,7 +38,7 @@ pub fn chunk_event(origin: &Origin, chunk: ChunkReady, now: Timestamp) -> Result
     Event::new(attributes, chunk)
 }
 
-/// Reads the event of a chunk.
+/// Parses the event of a chunk.
 ///
 /// # Errors
 /// If it is not such an event, or its key is not its chunk's.

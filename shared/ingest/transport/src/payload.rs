@@ -12,12 +12,12 @@ use uuid::Uuid;
 
 use crate::{AnnounceError, text};
 
-/// Object that a notification names.
+/// Notification of S3 about a stored object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PayloadNotice {
-    /// Bucket that sent the notification.
+    /// Name of the bucket that sent the notification.
     pub bucket: String,
-    /// Key of the object, decoded.
+    /// Key of the S3 object, decoded.
     pub key: String,
     /// Version id of the object, if the bucket keeps versions.
     pub version_id: Option<String>,
@@ -79,7 +79,7 @@ fn notice(record: S3EventRecord) -> Result<PayloadNotice, UnknownNotice> {
     Ok(PayloadNotice { bucket, key: key.into_owned(), version_id })
 }
 
-/// Queue of payloads that were stored.
+/// SQS queue of payloads that were stored.
 #[derive(Clone, Debug)]
 pub struct PayloadQueue {
     client: Client,

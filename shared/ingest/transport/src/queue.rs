@@ -13,7 +13,8 @@ use crate::{ChunkEvent, Origin, chunk_event, read_chunk_event, text};
 /// Messages that SQS takes in one call.
 const AT_ONCE: usize = 10;
 
-/// Most times that messages are sent that SQS rejects while it takes others of the same call.
+/// Maximum number of times that messages are sent that SQS rejects while it takes others of the
+/// same call.
 const ATTEMPTS: u32 = 4;
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 

@@ -2,11 +2,11 @@
 
 use std::borrow::Cow;
 
-/// Most characters of an attribute: it counts to the message's size.
+/// Maximum number of characters of an attribute: it counts to the message's size.
 const LONGEST_ATTRIBUTE: usize = 300;
 
-/// Most bytes of a body: with its attributes a message stays below the 256 KiB that every queue
-/// accepts.
+/// Maximum number of bytes of a body: with its attributes a message stays below the 256 KiB that
+/// every queue accepts.
 const LONGEST_BODY: usize = 250_000;
 
 /// Returns the text's beginning as the value of an attribute, without control characters.

@@ -85,9 +85,9 @@ pub struct Principal {
 /// Credential by which a caller was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Credential {
-    /// An API key with this hash.
+    /// The caller sent the API key with this hash.
     Key(KeyHash),
-    /// A token of the issuer.
+    /// The caller sent a token of the issuer.
     Token,
     /// No credential: the caller is another function, or a test.
     None,

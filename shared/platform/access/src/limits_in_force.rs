@@ -11,7 +11,7 @@ const ANY_QUEUE_MANAGER: &str = "*";
 /// Limits of tenants and targets that set none.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct DefaultLimits {
-    /// Limit of a tenant's requests.
+    /// Rate limit of a tenant's requests; `None` for no limit.
     pub requests: Option<Rate>,
     /// Limits of what a tenant does with a target.
     pub targets: TargetLimits,
@@ -21,7 +21,7 @@ pub struct DefaultLimits {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct TenantLimit(pub Option<Rate>);
 
-/// Reason why default limits are refused.
+/// Reason why the deployment's default limits are refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DefaultLimitsError {
     /// The text is malformed, or a number is out of range.
@@ -35,7 +35,7 @@ pub enum DefaultLimitsError {
 /// Limits in force for one request.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct LimitsInForce {
-    /// Limit of the tenant's requests.
+    /// Rate limit of the tenant's requests; `None` for no limit.
     pub requests: Option<Rate>,
     /// Limits of what the tenant does with the request's target; none without a target.
     pub target: TargetLimits,

@@ -7,7 +7,7 @@ pub(crate) const PROFILES: &str = "PROFILE#";
 /// Key of the rate card's item, which is of no tenant.
 pub const RATES: &str = "RATES";
 
-/// Meaning of an item's key.
+/// Partition key of an item, by the kind of the item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pk<'a> {
     /// Item of an API key, by the key's hash.
@@ -19,11 +19,11 @@ pub enum Pk<'a> {
     /// Item of a target profile.
     #[expect(missing_docs, reason = "the tenant, and the name that `targetRef` has")]
     Profile { tenant: &'a str, name: &'a str },
-    /// A tenant's grant to drop files.
+    /// Item of a tenant's grant to drop files.
     Drops(&'a str),
-    /// A tenant's allow-list of inline targets.
+    /// Item of a tenant's allow-list of inline targets.
     Targets(&'a str),
-    /// A tenant's limits by the second.
+    /// Item of a tenant's rate limits.
     Limits(&'a str),
     /// Item of a tenant's budget.
     Budget(&'a str),

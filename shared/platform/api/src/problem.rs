@@ -56,7 +56,7 @@ pub struct Problem {
     pub detail: String,
     /// Members of the body that are at fault. Too many are cut to the first that fit.
     pub faults: Vec<Fault>,
-    /// Seconds of the header `Retry-After`.
+    /// Seconds that the header `Retry-After` of the response has.
     pub retry_after: Option<u32>,
     /// Further members, such as a broker's reply, or the ids of messages in doubt.
     pub extensions: Map<String, Value>,
@@ -108,14 +108,14 @@ impl Problem {
         Self::faulty(Reason::SchemaViolation, vec![Fault { pointer: pointer.into(), detail: detail.into() }])
     }
 
-    /// Replaces the reason's own `Retry-After`.
+    /// Sets the seconds of `Retry-After`, in place of the reason's own.
     #[must_use]
     pub fn retry_after(mut self, seconds: u32) -> Self {
         self.retry_after = Some(seconds);
         self
     }
 
-    /// Adds the cause, for the log.
+    /// Adds the cause of the problem, which only the log shows.
     #[must_use]
     pub fn caused_by(mut self, cause: Option<Arc<dyn Error + Send + Sync>>) -> Self {
         self.cause = cause;

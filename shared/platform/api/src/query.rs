@@ -66,7 +66,7 @@ impl<'a> Query<'a> {
         })
     }
 
-    /// Parses the value of a parameter.
+    /// Parses the value of a query parameter.
     ///
     /// # Errors
     /// 400 if it cannot be parsed, with the type's own error text.

@@ -18,7 +18,7 @@ macro_rules! reasons {
             /// All reasons, in the order of the contract.
             pub const ALL: &[Self] = &[$($(Self::$variant,)*)*];
 
-            /// HTTP status of the reason.
+            /// Returns the HTTP status of the reason.
             pub const fn status(self) -> u16 {
                 match self {
                     $($(Self::$variant)|* => $status,)*

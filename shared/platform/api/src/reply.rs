@@ -14,7 +14,7 @@ pub struct Reply {
     pub status: u16,
     /// HTTP headers of the response, by lower-case name.
     pub headers: BTreeMap<String, String>,
-    /// Body as it is sent.
+    /// Body of the response as it is sent.
     pub body: String,
 }
 
@@ -33,7 +33,7 @@ impl Reply {
         Self::new(status, "application/json", serde_json::to_string(body).unwrap_or_default())
     }
 
-    /// Sets a header, or replaces it.
+    /// Sets a header of the response, or replaces it.
     pub fn set_header(&mut self, name: &str, value: impl Into<String>) {
         self.headers.insert(name.to_owned(), value.into());
     }

@@ -46,7 +46,7 @@ impl Deadline {
         self.0.saturating_duration_since(Instant::now())
     }
 
-    /// True if no time is left.
+    /// True if the deadline has passed.
     #[must_use]
     pub fn has_passed(self) -> bool {
         self.remaining().is_zero()
@@ -64,7 +64,7 @@ impl Deadline {
         Self(self.0.checked_sub(duration).unwrap_or_else(Instant::now))
     }
 
-    /// Runs `future` until the deadline.
+    /// Runs `future`, at most until the deadline.
     ///
     /// # Errors
     /// If the deadline passes first; `future` is dropped.

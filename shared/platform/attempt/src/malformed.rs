@@ -11,7 +11,7 @@ use serde_json::Value;
 use serde_json::error::Category;
 use serde_path_to_error::Segment;
 
-/// Most characters of a path. Names of members come from outside too.
+/// Maximum number of characters of a path. Names of members come from outside too.
 const LONGEST_PATH: usize = 200;
 
 /// Fault of a document, with its place. It repeats no value of the document.
@@ -22,24 +22,24 @@ pub struct Malformed {
     fault: Fault,
 }
 
-/// Kind of a document's fault.
+/// Kind of a fault in a JSON document.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     /// The text is not JSON from here on.
     #[error("no valid JSON at line {line} column {column}")]
     Syntax {
-        /// Line of the fault, from 1.
+        /// Line of the fault, counted from 1.
         line: usize,
-        /// Column of the fault, from 1.
+        /// Column of the fault, counted from 1.
         column: usize,
     },
-    /// The document ends in the middle.
+    /// The JSON document ends too early.
     #[error("the JSON ends too early")]
     Incomplete,
-    /// The object lacks this member.
+    /// A JSON object lacks this member.
     #[error("the member `{0}` is missing")]
     Missing(String),
-    /// The object has this member twice.
+    /// A JSON object has this member twice.
     #[error("the member `{0}` occurs twice")]
     Repeated(String),
     /// The object has a member that is not known.
@@ -140,7 +140,7 @@ pub fn from_value<T: DeserializeOwned>(value: Value) -> Result<T, Malformed> {
     serde_path_to_error::deserialize(value).map_err(|error| Malformed::of_json(error.path(), error.inner()))
 }
 
-/// Reads an item of DynamoDB.
+/// Converts a DynamoDB item into `T`.
 ///
 /// # Errors
 /// If the item does not fit the type.

@@ -44,7 +44,7 @@ impl<K: Eq + Hash, V: Clone> Remembered<K, V> {
         self.get_at(key, Moment::now())
     }
 
-    /// Remembers a value from now on.
+    /// Stores a value in the cache, with the present time.
     pub fn put(&self, key: K, value: V) {
         self.put_weighing(1, key, value);
     }

@@ -35,6 +35,6 @@ impl Retry {
 
 /// An error from which the use of a retry follows.
 pub trait Retryable: Error {
-    /// Returns the remedy after this failure.
+    /// Returns the decision after this failure: retry or give up.
     fn retry(&self) -> Retry;
 }

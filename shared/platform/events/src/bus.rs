@@ -8,7 +8,7 @@ use crate::encoded::Encoded;
 /// publishers.
 const SOURCE: &str = "integrahub";
 
-/// An event bus of EventBridge.
+/// EventBridge event bus.
 #[derive(Clone, Debug)]
 pub struct EventBus {
     client: Client,

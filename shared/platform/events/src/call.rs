@@ -34,7 +34,7 @@ impl Retryable for PublishError {
 pub struct Refusal {
     /// Name of the service that refused the events.
     pub destination: &'static str,
-    /// Error code of the service.
+    /// Error code that the service returned.
     pub code: String,
 }
 

@@ -23,7 +23,7 @@ pub enum UnpublishableEvent {
 /// attributes. Events have some hundred bytes, and a few kilobytes at most.
 pub(crate) const MAX_BYTES: usize = 240 * 1024;
 
-/// An event, ready to be sent.
+/// Event encoded for sending.
 #[derive(Clone, Debug)]
 pub struct Encoded {
     /// Number of the event in its run.

@@ -37,7 +37,7 @@ pub struct Attributes {
     pub idempotency_key: IdempotencyKey,
     /// Idempotency key of the client's request that caused the event.
     pub source_idempotency_key: Option<IdempotencyKey>,
-    /// Tenant that the event belongs to.
+    /// Id of the tenant that the event belongs to.
     pub tenant: String,
     /// Trace id of the request that caused the event.
     pub trace_id: String,
@@ -66,13 +66,13 @@ pub enum EventError {
     /// The text is not JSON, or its JSON does not have the members of an event.
     #[error("not an event")]
     Form(#[from] Malformed),
-    /// An attribute is missing or wrong.
+    /// An attribute of the event is missing or wrong.
     #[error("the event's {attribute} {fault}")]
     Attribute { attribute: &'static str, fault: &'static str },
     /// The data do not match the handler's or the publisher's type.
     #[error("the event's data at {path}: {fault}")]
     Data { path: String, fault: String },
-    /// The data cannot be fingerprinted.
+    /// The event's data cannot be fingerprinted.
     #[error("the event's data have {0}")]
     Fingerprint(&'static str),
 }

@@ -23,12 +23,12 @@ pub enum Destination {
     Kafka(KafkaTopic),
 }
 
-/// The destinations of the deployment.
+/// Event destinations of the deployment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
     /// Name or ARN of an event bus.
     pub bus: Option<String>,
-    /// ARN of an SNS topic.
+    /// ARN of the SNS topic for the events; `None` if there is none.
     pub topic: Option<String>,
     /// Kafka topics for the events; `None` if Kafka is not configured.
     pub kafka: Option<EventTopics>,
@@ -59,7 +59,7 @@ impl Settings {
 }
 
 impl Publisher {
-    /// Creates a publisher to these destinations.
+    /// Creates a publisher that sends to these destinations.
     #[must_use]
     pub const fn new(destinations: Vec<Destination>) -> Self {
         Self { destinations }
@@ -84,7 +84,7 @@ impl Publisher {
         !self.destinations.is_empty()
     }
 
-    /// Begins a run of calls.
+    /// Starts a run of the publisher.
     #[must_use]
     pub fn round(&self) -> Round<'_> {
         Round::new(&self.destinations)

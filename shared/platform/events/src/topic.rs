@@ -15,13 +15,13 @@ pub struct Topic {
 }
 
 impl Topic {
-    /// Creates the topic with this ARN.
+    /// Creates a client of the SNS topic with this ARN.
     #[must_use]
     pub const fn new(client: Client, arn: String) -> Self {
         Self { client, arn }
     }
 
-    /// Returns the ARN of the topic.
+    /// Returns the ARN of the SNS topic.
     pub(crate) fn arn(&self) -> &str {
         &self.arn
     }

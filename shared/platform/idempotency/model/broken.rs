@@ -22,13 +22,13 @@ pub(crate) enum Guard {
     PrepareFirst,
     /// A prepared response is answered; the work is not executed again.
     KeepPrepared,
-    /// A takeover knows the checkpoint.
+    /// Guard: a takeover reads the earlier attempt's checkpoint.
     KeepCheckpoint,
     /// After an attempt that ends without a report, all units beyond the checkpoint are in doubt.
     KeepDoubt,
     /// Another body under the key is a conflict.
     SameBody,
-    /// A claim knows its own token.
+    /// Guard: a claim recognizes its own token.
     OwnClaim,
     /// Work may start for as much longer as the worker's clock may be ahead.
     TolerantStart,

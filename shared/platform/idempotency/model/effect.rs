@@ -5,7 +5,7 @@ use crate::scenario::Kind;
 /// Changes that the workers made to the queue.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Effect {
-    /// State of the one message.
+    /// State of the one message of a consume.
     Consume(Message),
     /// Number of times that each message was put, at each place and, by a refusal, [aside](ASIDE).
     Produce([[u8; MESSAGES]; PLACES + 1]),

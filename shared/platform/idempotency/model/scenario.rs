@@ -35,15 +35,15 @@ pub(crate) struct Party {
 pub(crate) struct Scenario {
     pub(crate) kind: Kind,
     pub(crate) parties: Vec<Party>,
-    /// Number of functions that die.
+    /// Number of workers that may crash.
     pub(crate) crashes: u8,
-    /// Number of calls that go wrong.
+    /// Number of calls that may fail.
     pub(crate) faults: u8,
     /// Number of places at which an attempt may find itself.
     pub(crate) places: usize,
     /// Retention of a record in seconds.
     pub(crate) retention: u64,
-    /// The guard that is taken out.
+    /// Guard that the model leaves out; `None` to check the real protocol.
     pub(crate) broken: Option<Guard>,
 }
 
@@ -113,7 +113,8 @@ impl Model for Scenario {
         Some(*action.next)
     }
 
-    /// One, since each is looked up in every state. A state knows which invariants it breaks.
+    /// Returns one property, since each property is looked up in every state. A state knows which
+    /// invariants it breaks.
     fn properties(&self) -> Vec<Property<Self>> {
         vec![Property::<Self>::always("every invariant holds", |_, world| !world.is_broken())]
     }

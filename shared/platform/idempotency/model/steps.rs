@@ -26,7 +26,7 @@ thread_local! {
     pub(crate) static TELLS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Something that happens, and what the world is like after it.
+/// Step of the model: an event, and the state of the world after it.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Action {
     label: String,

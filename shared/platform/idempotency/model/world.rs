@@ -17,7 +17,7 @@ use crate::scenario::Scenario;
 /// State of the world. Each step copies it, so the parts that a step leaves alone are shared.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct World {
-    /// Seconds, by the true clock.
+    /// Present time in seconds, by the true clock.
     pub(crate) now: i64,
     pub(crate) record: Option<Arc<Record>>,
     /// Writes whose sender gave them up, and which may arrive yet.
@@ -73,7 +73,7 @@ pub(crate) struct Moving {
     pub(crate) is_refusal_unnoted: bool,
 }
 
-/// Next step of a worker.
+/// Next step of a worker in the model.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Step {
     /// The worker does nothing: the client has no answer, or a final one.
@@ -138,7 +138,7 @@ impl Step {
     }
 }
 
-/// Answer to a request that succeeded.
+/// Answer to a request of the model that succeeded.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Answer {
     response: StoredResponse,

@@ -15,7 +15,7 @@ pub enum AuditEvent {
     /// An execution that was prepared and outlived its lease: the stored response is returned, with
     /// its effect in doubt.
     AnsweredInDoubt,
-    /// The recorded response was returned.
+    /// The stored response was returned.
     Replayed,
     /// The request was refused: the key was used with another body, or by a caller with other
     /// rights.
@@ -31,7 +31,7 @@ pub enum AuditEvent {
 }
 
 impl AuditEvent {
-    /// Returns the event's name in logs.
+    /// Returns the name of the audit event in logs.
     #[must_use]
     pub const fn event_type(self) -> &'static str {
         match self {
@@ -125,7 +125,7 @@ impl<'a> AuditEntry<'a> {
     }
 }
 
-/// Receives every event of records.
+/// Receiver of the audit events of idempotency records.
 pub trait Audit: Debug + Send + Sync {
     /// Receives an entry. It is called while a request waits, so it must neither block nor fail.
     fn note(&self, entry: &AuditEntry<'_>);

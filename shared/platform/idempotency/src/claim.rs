@@ -48,7 +48,7 @@ impl ClaimRequest<'_> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the variants' descriptions name their fields")]
 pub enum Claimed {
-    /// The caller must execute the work.
+    /// The caller owns the key, and must execute the work.
     Execute(Execution),
     /// The work was done before, at `completed_at`, with this response.
     Replay { response: Reply, completed_at: Timestamp },
@@ -63,6 +63,6 @@ pub enum Claimed {
     /// Keys were used with other bodies or rights too often; refused until `retry_after` has
     /// passed.
     ReusedTooOften { retry_after: Duration },
-    /// The same request is being executed.
+    /// Another attempt is executing the same request.
     InProgress { retry_after: Duration },
 }

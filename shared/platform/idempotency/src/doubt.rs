@@ -46,7 +46,7 @@ pub struct Doubt {
     pub cause: Cause,
     /// Units that are known to be done.
     pub done: u64,
-    /// Most units after those that this attempt may have done; `None` if the number is unknown.
+    /// Maximum number of units after `done` that this attempt may have done; `None` if unknown.
     pub in_doubt: Option<u64>,
     /// Time at which the doubt was noticed.
     pub noticed_at: Timestamp,

@@ -53,7 +53,7 @@ impl Execution {
     pub const START_WITHIN: Duration = Duration::from_secs(3);
     /// Longest time that work may take, which is the time-out of the function that does it.
     pub const WORK: Duration = Duration::from_secs(24);
-    /// Largest difference that clocks may have.
+    /// Maximum difference between the clocks of two functions.
     pub const SKEW: Duration = Duration::from_secs(5);
 
     /// Returns the time for which a claim keeps others out: nothing that starts in time outlives
@@ -117,7 +117,7 @@ impl Execution {
         self.first_trace_id.as_deref().unwrap_or(&self.trace_id)
     }
 
-    /// Counts the attempts before this one.
+    /// Returns the number of attempts before this one.
     #[must_use]
     pub const fn earlier_attempts(&self) -> u32 {
         self.attempt.saturating_sub(1)
@@ -155,10 +155,10 @@ pub enum Outcome {
     Failed {
         /// Description of the failure, for people.
         error: String,
-        /// Progress from which retries run.
+        /// Progress from which a retry resumes.
         progress: Progress,
-        /// Most units that this attempt left in doubt itself. `progress` counts them too, with
-        /// those of earlier attempts.
+        /// Maximum number of units that this attempt left in doubt itself. `progress` counts them
+        /// too, with those of earlier attempts.
         in_doubt: u64,
     },
 }

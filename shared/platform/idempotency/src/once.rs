@@ -13,7 +13,7 @@ use crate::store::Store;
 /// Result of a delivery. Either way it is acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delivery {
-    /// The work was done now.
+    /// The work was executed now.
     Executed,
     /// The work was done for an earlier delivery.
     Duplicate,

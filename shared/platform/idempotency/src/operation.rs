@@ -8,7 +8,7 @@ use api::idempotency_key::record_key;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OperationType {
     name: &'static str,
-    /// Name that begins the keys.
+    /// Name with which the operation's record keys begin.
     key_space: &'static str,
     has_keys_per_target: bool,
 }
@@ -45,7 +45,7 @@ impl OperationType {
         self.name
     }
 
-    /// Returns the key of a record.
+    /// Returns the partition key of the record.
     pub(crate) fn pk(self, tenant: &str, key: &str, target: &str) -> String {
         let pk = record_key(self.key_space, tenant, key);
         if self.has_keys_per_target { format!("{pk}#{target}") } else { pk }

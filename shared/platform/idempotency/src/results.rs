@@ -24,14 +24,14 @@ use crate::protocol::{Body, StoredResponse};
 /// Length in bytes up to which a body is stored uncompressed, so that people can read it in the
 /// table.
 const PLAIN: usize = 4 * 1024;
-/// Most bytes of a body in a record, if there is a bucket. A record is written again as a whole,
-/// and each KB of it is paid for. From some 5 KB on an object is cheaper.
+/// Maximum number of bytes of a body in a record, if there is a bucket. A record is written again
+/// as a whole, and each KB of it is paid for. From some 5 KB on an object is cheaper.
 const IN_RECORD: usize = 8 * 1024;
-/// Most bytes of a body in a record, if there is no bucket: they fit into one item (400 KB) beside
-/// the other attributes.
+/// Maximum number of bytes of a body in a record, if there is no bucket: they fit into one item
+/// (400 KB) beside the other attributes.
 const IN_ITEM: usize = 350_000;
-/// Most bytes of a body: more than any response that a function can send. A stored body that
-/// inflates to more was altered.
+/// Maximum number of bytes of a body: more than any response that a function can send. A stored
+/// body that inflates to more was altered.
 const MAX_BODY: u64 = 8 * 1024 * 1024;
 
 /// Media type of all attachments.

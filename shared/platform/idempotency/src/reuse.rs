@@ -15,9 +15,9 @@ use crate::error::StoreError;
 /// Limits to the conflicts in a window of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReuseLimits {
-    /// Most conflicts of one tenant under one key.
+    /// Maximum number of conflicts of one tenant under one key in a window.
     pub per_key: u64,
-    /// Most conflicts of one tenant under all of its keys.
+    /// Maximum number of conflicts of one tenant under all of its keys in a window.
     pub per_tenant: u64,
     /// Length of a window in whole seconds; windows begin at multiples of it.
     pub window: Duration,

@@ -49,7 +49,7 @@ pub struct Timeline {
     /// Name of the operation type, as it was claimed.
     #[serde(skip)]
     pub operation: String,
-    /// Status of the last attempt.
+    /// State of the last attempt.
     pub status: Status,
     /// Queue of the work, `<queueManager>:<queue>`, if it has one.
     pub target: Option<String>,
@@ -59,7 +59,7 @@ pub struct Timeline {
     pub attempts: u32,
     /// Trace ids of the first and of the last attempt, or one if they are the same.
     pub trace_ids: Vec<String>,
-    /// Time of the first claim.
+    /// Time of the first claim of the key.
     pub claimed_at: Timestamp,
     /// Time of the last write: an attempt's begin, a checkpoint, or the end.
     pub updated_at: Timestamp,
@@ -77,7 +77,7 @@ pub struct Timeline {
     pub http_status: Option<u16>,
     /// Reason of the last failure, as its response had it.
     pub reason: Option<String>,
-    /// Text of the last failure.
+    /// Error text of the last failure.
     pub detail: Option<String>,
     /// Units of the work that were done so far.
     pub progress: Units,
@@ -94,9 +94,9 @@ pub struct Units {
     /// Units that are known to be done. Once the work is completed, they are those of its messages
     /// that are not left behind, of which a checkpoint may know only a part, or none.
     pub done: u64,
-    /// Most further units that may have been done.
+    /// Maximum number of further units that may have been done.
     pub in_doubt: Option<u64>,
-    /// Most units that may have been done twice.
+    /// Maximum number of units that may have been done twice.
     pub possible_duplicates: Option<u64>,
     /// Name of the place where they were done, if it was noted.
     pub place: Option<String>,
@@ -112,7 +112,7 @@ pub struct LeftBehind {
     pub place: Option<String>,
     /// Units that are known to be done there.
     pub done: u64,
-    /// Most further units that may have been done there. `None` stands for any number.
+    /// Maximum number of further units that may have been done there. `None` stands for any number.
     pub in_doubt: Option<u64>,
 }
 

@@ -3,7 +3,7 @@
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, StreamExt as _};
 
-/// Most requests at the same time.
+/// Maximum number of S3 requests at the same time.
 const AT_ONCE: usize = 16;
 
 /// Makes requests, and returns all results once all are there.

@@ -78,7 +78,7 @@ impl Objects {
         uri::key_in(&self.bucket, uri)
     }
 
-    /// Checks that the bucket exists.
+    /// Checks that the bucket exists and can be read.
     ///
     /// # Errors
     /// If it does not, or S3 does not respond.

@@ -21,7 +21,7 @@ pub struct ObjectInParts {
     upload: Option<Upload>,
 }
 
-/// Parts that S3 has so far.
+/// Multipart upload with the parts that S3 has so far.
 #[derive(Debug)]
 struct Upload {
     id: String,

@@ -1,4 +1,4 @@
-/// Returns the URI of an object.
+/// Returns the `s3://bucket/key` URI of an object.
 #[must_use]
 pub fn uri_of(bucket: &str, key: &str) -> String {
     format!("s3://{bucket}/{key}")

@@ -41,7 +41,7 @@ const JSON: &str = "application/x-amz-json-1.1";
 
 type Cause = Box<dyn std::error::Error + Send + Sync>;
 
-/// Reason why an action returned nothing.
+/// Reason why the call of an AWS action failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ActionError {
     /// Credentials are missing, or cannot be fetched.
@@ -241,7 +241,7 @@ impl ActionError {
     }
 }
 
-/// Reads `{"__type": "namespace#Code", "message": "…"}`.
+/// Parses an AWS error of the form `{"__type": "namespace#Code", "message": "…"}`.
 fn from_json(body: &[u8]) -> Option<(String, String)> {
     let document: Value = serde_json::from_slice(body).ok()?;
     let text = |name: &str| document.get(name).and_then(Value::as_str);

@@ -14,7 +14,7 @@ use lambda_runtime::{Diagnostic, LambdaEvent, service_fn};
 use serde::Serialize;
 use serde_json::Value;
 
-/// Most characters of a panic's message that are logged.
+/// Maximum number of characters of a panic's message that are logged.
 const LONGEST_PANIC: usize = 300;
 
 /// Runs a function: `serve` reads the settings, builds the clients and handles invocations until

@@ -8,9 +8,9 @@ use crate::contribution::{Item, contribution, created_at};
 use crate::counts::{COUNTERS, Counts};
 use crate::key::Key;
 
-/// Most items of a transaction. One of them is the mark.
+/// Maximum number of items of a DynamoDB transaction. One of them is the mark.
 const MOST_ITEMS: usize = 100;
-/// Most targets with totals of their own, for each deployment.
+/// Maximum number of targets with totals of their own, for each deployment.
 const MOST_TARGETS: usize = 500;
 /// Target of the totals of all further targets.
 const OTHER: &str = "other";
@@ -43,7 +43,7 @@ impl Delta {
         delta
     }
 
-    /// Makes the delta that adds counters.
+    /// Creates the change that adds to counters.
     pub(crate) fn adding(counts: &Counts) -> Self {
         Self::between(&Counts::default(), counts)
     }
@@ -97,7 +97,7 @@ impl Targets {
     }
 }
 
-/// Changes that one transaction counts.
+/// Changes that are counted in one transaction.
 #[derive(Debug)]
 pub(crate) struct Chunk {
     pub(crate) counters: BTreeMap<Key, Delta>,

@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use crate::counts::Counts;
 use crate::hour::Hour;
 
-/// Attributes of an item, by name.
+/// Attributes of a DynamoDB item, by name.
 pub type Item = HashMap<String, AttributeValue>;
 
 /// Attributes of a record that this crate reads, for a projection. Some are reserved words of
@@ -30,7 +30,7 @@ pub const ATTRIBUTES: [&str; 10] = [
     "durationMs",
 ];
 
-/// Line to which a record contributes.
+/// Usage line that a record contributes to.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Window {
     /// Id of the tenant that sent the request.
@@ -46,7 +46,7 @@ pub struct Window {
 /// Usage that one idempotency record contributes to the counters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Contribution {
-    /// Line to which they are added.
+    /// Usage line that the counts are added to.
     pub window: Window,
     /// Target of the work, `<queueManager>:<queue>`, or empty.
     pub target: String,

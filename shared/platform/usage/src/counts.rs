@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Counts {
-    /// Requests of which an attempt ended.
+    /// Number of requests of which an attempt ended.
     pub requests: u64,
-    /// Requests whose last attempt failed.
+    /// Number of requests whose last attempt failed.
     pub failed: u64,
     /// Messages that were put, got or moved.
     pub messages: u64,
@@ -17,7 +17,7 @@ pub struct Counts {
     pub bytes: u64,
     /// Requests that were answered with a stored response; approximate.
     pub replays: u64,
-    /// Requests that were refused; approximate.
+    /// Number of requests that were refused; approximate.
     pub refused: u64,
     /// Load tests that ended, by their state.
     #[serde(skip)]
@@ -31,11 +31,11 @@ pub struct EndedTests {
     pub completed: u64,
     /// Number of load tests that were stopped.
     pub stopped: u64,
-    /// Tests that could not go on.
+    /// Number of load tests that failed to continue.
     pub failed: u64,
 }
 
-/// Number of counters of a line.
+/// Number of counters of a usage line.
 pub(crate) const COUNTERS: usize = 9;
 
 impl Counts {
@@ -72,7 +72,7 @@ impl Counts {
         *self == Self::default()
     }
 
-    /// Adds other counters to these.
+    /// Adds the counters of `other` to these.
     pub fn add(&mut self, other: &Self) {
         *self = self.merge(other, u64::saturating_add);
     }

@@ -13,7 +13,7 @@ pub enum UsageError {
     /// counters.
     #[error("the usage table is unavailable")]
     Unavailable(#[source] Cause),
-    /// An item cannot be read.
+    /// An item of the usage table cannot be parsed.
     #[error("the item `{pk}`, `{sk}` of the usage table is malformed")]
     Malformed {
         /// Partition key of the item.
@@ -24,7 +24,7 @@ pub enum UsageError {
     /// The answer has more lines than one answer may have.
     #[error("the answer has more than {most} lines")]
     TooMany {
-        /// Most lines of an answer.
+        /// Maximum number of lines that one call returns.
         most: usize,
     },
 }

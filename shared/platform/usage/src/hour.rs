@@ -14,7 +14,7 @@ const SECONDS: i64 = 3_600;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Hour(i64);
 
-/// Text that is no hour.
+/// Error for a text that is not an hour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("an hour is written as 2026-11-27T02")]
 pub struct MalformedHour;
@@ -26,7 +26,7 @@ impl Hour {
         Self(time.as_second().div_euclid(SECONDS))
     }
 
-    /// Returns the hour's first moment.
+    /// Returns the time at which the hour begins.
     #[must_use]
     pub fn start(self) -> Timestamp {
         Timestamp::from_second(self.0.saturating_mul(SECONDS)).unwrap_or_default()
@@ -38,7 +38,7 @@ impl Hour {
         self.next().start()
     }
 
-    /// Returns the day of the hour.
+    /// Returns the day that the hour is in.
     #[must_use]
     pub fn day(self) -> Date {
         self.start().to_zoned(TimeZone::UTC).date()

@@ -39,7 +39,7 @@ pub struct IngestDay {
 pub struct IngestCounts {
     /// Number of batches that became final.
     pub batches: u64,
-    /// Bytes of their decoded payloads.
+    /// Bytes of the final batches' decoded payloads.
     pub bytes: u64,
     /// Counts of the items in the final batches.
     pub items: ItemCounts,
@@ -52,15 +52,15 @@ pub struct IngestCounts {
 /// Numbers of items by what became of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ItemCounts {
-    /// Items that made a new row.
+    /// Number of items that inserted a new row.
     pub inserted: u64,
-    /// Items that changed a row.
+    /// Number of items that updated a row.
     pub updated: u64,
     /// Items whose row had the same content.
     pub unchanged: u64,
     /// Items whose row had a later version.
     pub stale: u64,
-    /// Items that were not written.
+    /// Number of items that were not written.
     pub failed: u64,
 }
 
@@ -73,7 +73,7 @@ struct Answer {
 }
 
 impl IngestCounts {
-    /// Adds those of another day.
+    /// Adds the counts of another day to these.
     pub fn add(&mut self, other: &Self) {
         let sum = u64::saturating_add;
         let (own, added) = (self.items, other.items);
@@ -93,7 +93,7 @@ impl IngestCounts {
 }
 
 impl ItemCounts {
-    /// Returns the number of all items.
+    /// Returns the number of items of every outcome.
     #[must_use]
     pub fn all(&self) -> u64 {
         let Self { inserted, updated, unchanged, stale, failed } = *self;

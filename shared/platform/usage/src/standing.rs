@@ -17,7 +17,7 @@ const LONGEST_REQUEST: Duration = Duration::from_secs(60);
 pub struct Gap {
     /// First moment whose requests may be missing.
     pub from: Timestamp,
-    /// First moment after the gap.
+    /// Time at which the gap ends.
     pub until: Timestamp,
 }
 
@@ -54,20 +54,20 @@ pub struct State {
     pub read_until: Option<Timestamp>,
     /// Time of the reader's first run. Hours that began before are not complete.
     pub counted_from: Option<Timestamp>,
-    /// Last hour whose totals were published.
+    /// Last hour whose totals were published as an event.
     pub published_hour: Option<Hour>,
     /// Last day on which the records were counted again.
     pub recounted_day: Option<Date>,
 }
 
-/// Times for which the counters hold.
+/// Times for which the usage counters are complete.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Standing {
     /// Time at which counting began; `None` if it has not begun.
     pub counted_from: Option<Timestamp>,
     /// Time up to which every change is counted.
     pub read_until: Option<Timestamp>,
-    /// Times whose changes were lost.
+    /// Times whose changes were lost, and so not counted.
     pub gaps: Vec<Gap>,
 }
 

@@ -16,7 +16,7 @@ pub enum ParkError {
     OutOfTime,
 }
 
-/// Work that a queue asks for.
+/// Work of a function that reads a queue.
 pub trait Job {
     /// Name of a unit of work in log messages, and the first word of their `event_type`.
     const SUBJECT: &'static str;

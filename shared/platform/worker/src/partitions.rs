@@ -102,7 +102,7 @@ async fn park<J: Job>(
     Ok(settled)
 }
 
-/// Names a record as `topic-partition@offset`.
+/// Formats the name of a record as `topic-partition@offset`.
 fn name(record: &Record) -> String {
     record.id.as_ref().map(ToString::to_string).unwrap_or_default()
 }

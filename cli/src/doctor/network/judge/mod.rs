@@ -33,7 +33,7 @@ enum Way {
     Closed,
 }
 
-/// Judges everything about a network.
+/// Makes all checks of a network.
 pub(super) fn all(place: &Place, network: &Network, before: bool) -> Vec<Check> {
     let subnets = subnets(place, network);
     // Of subnets that are not there nothing else can be said.

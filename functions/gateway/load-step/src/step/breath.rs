@@ -15,7 +15,7 @@ impl Breath {
         Self(Instant::now())
     }
 
-    /// Notes that the worker has waited.
+    /// Records that the worker has waited.
     pub(super) fn waited(&mut self) {
         self.0 = Instant::now();
     }

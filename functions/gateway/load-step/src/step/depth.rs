@@ -57,7 +57,7 @@ impl Depths {
         self.seen.values().fold(0, |sum, messages| sum.saturating_add(*messages))
     }
 
-    /// True if each queue was seen.
+    /// True if every queue's depth was measured.
     fn are_whole(&self) -> bool {
         self.seen.len() >= usize::try_from(self.count).unwrap_or(usize::MAX)
     }

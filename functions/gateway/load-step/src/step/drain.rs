@@ -23,7 +23,7 @@ impl Drain {
     /// Interval between two measurements of the queue's depth.
     const BETWEEN_LOOKS: Micros = Micros::new(500_000);
 
-    /// Begins to watch at `at`.
+    /// Starts watching the queues at `at`.
     pub(super) fn new(test: &LoadTest, at: Micros) -> Self {
         Self {
             ends_when_empty: test

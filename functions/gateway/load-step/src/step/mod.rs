@@ -51,7 +51,7 @@ struct Shift<'a> {
     quota: Option<Quota>,
     /// Time from which the shift has to do what is due.
     from: Micros,
-    /// Time until which it has to.
+    /// Time until which the worker has to finish.
     end: Micros,
     board: Board,
 }
@@ -72,7 +72,7 @@ struct Call<'a> {
 enum After {
     /// The lane's next window.
     Next,
-    /// Nothing is left for the worker.
+    /// Nothing is left for this worker to do.
     Nothing,
     /// Whatever the attempt says that has the window now.
     Superseded,

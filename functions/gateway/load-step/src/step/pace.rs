@@ -8,7 +8,7 @@ pub(super) struct Messages {
     /// Schedule of the messages; `None` if each is due when it can be put.
     schedule: Option<Paced>,
     share: Share,
-    /// Number of messages that were put.
+    /// Number of messages that the producer put.
     put: u64,
     /// Number of messages that may be put; the share's, or less as long as the quota is not known.
     allowed: u64,
@@ -26,7 +26,7 @@ pub(super) struct Message {
     pub(super) due: Micros,
 }
 
-/// Next act of a producer.
+/// Next act of a producer: put, wait or end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
     /// Put this message once it is due.
@@ -123,7 +123,7 @@ impl Messages {
         self.is_certain
     }
 
-    /// Counts the messages that were put.
+    /// Returns the number of messages that the producer put.
     pub(super) const fn put_count(&self) -> u64 {
         self.put
     }
@@ -156,7 +156,7 @@ pub(super) struct Pace {
     consumers: u64,
     per_second: u64,
     since: Micros,
-    /// Messages that were taken since then.
+    /// Number of messages that the consumer took since `since`.
     taken: u64,
 }
 

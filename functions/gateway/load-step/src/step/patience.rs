@@ -15,7 +15,7 @@ const PAUSES: (f64, f64) = (0.1, 1.0);
 /// Record of a worker's failures to use its target.
 #[derive(Debug)]
 pub(super) struct Patience {
-    /// First failure since the target worked.
+    /// Time of the first failure since the target last worked; `None` if it works.
     failing_since: Option<Micros>,
     connected_at: Option<Micros>,
     /// Error since the target worked that tells the most of the reason, the last one of several.

@@ -18,8 +18,8 @@ use crate::cutter::{CutSpec, Cutter, End};
 use crate::report::Report;
 use crate::unusable::PayloadFault;
 
-/// Most chunks that are stored at once, and most bytes of all of them together. One chunk alone may
-/// be larger.
+/// Maximum number of chunks that are stored at once, and most bytes of all of them together. One
+/// chunk alone may be larger.
 const MAX_STORING: usize = 4;
 const MAX_STORING_BYTES: usize = 8 * 1024 * 1024;
 
@@ -35,7 +35,7 @@ const WINDOW: usize = 64 * 1024;
 /// Bytes of a window's memory: one that is nearly full takes what gzip's decoder appends at once.
 const WINDOW_MEMORY: usize = WINDOW + 32 * 1024;
 
-/// Errors that are recorded at once.
+/// Number of items in error that are recorded at once.
 const ERROR_PAGE: usize = 1000;
 
 /// A failure of the source or the output, not of the payload: the run has to be repeated.
@@ -73,7 +73,7 @@ pub trait ReportFile {
     /// Writes the last part, which makes the file exist.
     fn finish(self, last: Vec<u8>) -> impl Future<Output = Result<(), RunError>> + Send;
 
-    /// Discards the parts of the file.
+    /// Discards the parts of the error file that were uploaded.
     fn abandon(self) -> impl Future<Output = ()> + Send;
 }
 
@@ -237,7 +237,7 @@ fn forward(
     Some(())
 }
 
-/// Takes whole pages off the errors.
+/// Removes whole pages from the list of items in error, and returns them.
 fn pages(errors: &mut Vec<ItemError>) -> impl Iterator<Item = Vec<ItemError>> {
     std::iter::from_fn(|| (errors.len() >= ERROR_PAGE).then(|| errors.drain(..ERROR_PAGE).collect()))
 }

@@ -25,14 +25,14 @@ const GZIP: [u8; 2] = [0x1f, 0x8b];
 /// Bytes that are inflated at a time.
 const WINDOW: usize = 64 * 1024;
 
-/// A payload that can be stored.
+/// Payload of a request, checked and ready to be stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Content {
     /// The bytes that were sent if they were gzip, or else their gzip.
     pub(crate) gzip: Vec<u8>,
     /// SHA-256 of the decoded content, in hex.
     pub(crate) checksum: String,
-    /// Bytes of the decoded content.
+    /// Number of bytes of the decoded content.
     pub(crate) bytes: u64,
 }
 

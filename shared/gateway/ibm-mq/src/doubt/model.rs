@@ -30,7 +30,7 @@ enum Whereabouts {
     Queue,
     Put(Whose),
     Got(Whose),
-    /// Got, and the get was committed.
+    /// The message was got, and the get was committed.
     Removed(Whose),
     /// Put, and the put was backed out.
     Never,

@@ -30,7 +30,7 @@ impl Needed {
         (is_there == (self == Self::One)).then_some(is_there)
     }
 
-    /// Conclusion if no message decided.
+    /// Returns the conclusion if no message decided.
     pub(crate) fn at_the_end(self) -> bool {
         self == Self::All
     }

@@ -27,13 +27,13 @@ pub(super) struct Plan {
     /// Id of the load test whose messages are counted.
     pub(super) test: String,
     pub(super) foreign: Foreign,
-    /// Most messages that are handed over in advance.
+    /// Maximum number of messages that are handed over in advance.
     pub(super) prefetch: usize,
     /// Number of messages of a unit of work.
     pub(super) unit: usize,
 }
 
-/// The job's ends for the consumer.
+/// Consumer's ends of the channels to the thread that gets.
 pub(super) struct Gets {
     /// Lets the job begin; `None` once it was told to. If it is dropped instead, the job ends.
     pub(super) begin: Option<mpsc::Sender<()>>,
@@ -41,7 +41,7 @@ pub(super) struct Gets {
     pub(super) arrivals: Receiver<Arrival>,
     /// Reason why the job has ended; there before `arrivals` is closed.
     pub(super) end: oneshot::Receiver<End>,
-    /// Lets the job commit and end.
+    /// Flag that makes the job commit and end.
     pub(super) stop: Arc<AtomicBool>,
     pub(super) unit: Unit,
 }

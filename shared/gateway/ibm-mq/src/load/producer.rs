@@ -30,7 +30,7 @@ pub(crate) struct Producer<'a> {
     events: UnboundedReceiver<Event>,
     queue: &'a QueueName,
     preparer: Preparer,
-    /// Most messages that are unconfirmed at once.
+    /// Maximum number of messages that are unconfirmed at once.
     most: usize,
     /// Messages that the thread has not reported yet, the oldest first.
     handed: VecDeque<Handed>,
@@ -39,7 +39,7 @@ pub(crate) struct Producer<'a> {
     /// Messages of the open unit of work.
     held: Vec<Handed>,
     answers: Vec<Confirmation>,
-    /// The last refusal of a message.
+    /// Last refusal of a message by the queue manager.
     refused: Option<Refusal>,
     /// Failure after which nothing more is put.
     failed: Option<Failure>,
@@ -107,7 +107,7 @@ impl Producer<'_> {
         self.handed.len() + self.held.len() < self.most && self.bytes < MOST_IN_FLIGHT
     }
 
-    /// Notes what the thread has reported.
+    /// Records what the connection's thread has reported.
     fn note_events(&mut self) {
         loop {
             match self.events.try_recv() {

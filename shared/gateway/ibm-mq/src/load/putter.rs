@@ -15,7 +15,7 @@ use crate::putting::{Last, options, put_one};
 use crate::reason::{Kind, Reason};
 use crate::session::{Told, unless_refused};
 
-/// Queue that is put on.
+/// Order of a load test's producer: the queue to put to.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     pub(super) queue: String,

@@ -30,7 +30,7 @@ use source::{Plan, SelectedId, Source, Window};
 /// Time reserved before the deadline for the commit of the last messages.
 const MARGIN: Duration = Duration::from_secs(1);
 
-/// A move on one connection.
+/// Move of messages on one IBM MQ connection.
 pub(crate) struct Moving {
     /// `None` after a commit that was not confirmed.
     open: Option<Open>,

@@ -15,10 +15,10 @@ use super::{Codes, Effect, Library, Refusal, Verb, length_of};
 use crate::key_repository::KeyRepository;
 use crate::reason::Reason;
 
-/// Route to the queue manager.
+/// Route to the queue manager: a channel definition, or a table of them.
 #[derive(Clone, Debug)]
 pub(crate) enum Route {
-    /// Channel definition of the gateway's own.
+    /// Channel definition that the gateway makes from the target.
     Channel { name: String },
     /// Client channel definition table, in which the queue manager's name selects the entry.
     Table { url: String },
@@ -242,7 +242,7 @@ impl Connection {
         }
     }
 
-    /// Backs the unit of work out.
+    /// Backs out the unit of work.
     pub(crate) fn back_out(&self) -> Result<(), Refusal> {
         let Codes { mut completion, mut reason } = Codes::UNSET;
         // SAFETY: the handle is open, and this is its thread.

@@ -144,7 +144,7 @@ pub(super) fn connect_options() -> mq::MQCNO {
     initial!(MQCNO, MQCNO_STRUC_ID, MQCNO_VERSION_7)
 }
 
-/// Definition of a client channel.
+/// Returns the default definition of a client channel (MQCD).
 pub(super) fn channel() -> mq::MQCD {
     let mut cd: mq::MQCD = zero();
     // Version with a certificate label (MQ 8 or later).

@@ -122,7 +122,7 @@ struct Taking<'c> {
     properties: Properties<'c>,
     poison: Poison<'c>,
     way: Way,
-    /// Maximum number of messages to take.
+    /// Maximum number of messages that the consume takes.
     most: usize,
     is_first_look: bool,
     buffer: Vec<u8>,

@@ -21,7 +21,7 @@ pub(crate) struct Plan {
     pub(crate) wait: Wait,
     /// Time until which a first message is waited for.
     pub(crate) wait_until: Instant,
-    /// Time until which messages are taken.
+    /// Time at which the consume stops taking messages.
     pub(crate) stop_at: Instant,
 }
 

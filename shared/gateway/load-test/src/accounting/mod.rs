@@ -29,7 +29,7 @@ pub struct Accounting {
     pub due: u64,
     /// Messages that a tally says were sent, or that were received and thus had been sent.
     pub sent: u64,
-    /// Messages that the broker confirmed.
+    /// Number of messages that the broker confirmed.
     pub confirmed: u64,
     /// Messages that were received at least once.
     pub received: u64,
@@ -42,7 +42,7 @@ pub struct Accounting {
     /// Messages whose fate lies in a hole, of its producer or of a consumer that may have received
     /// them, or in a tally that was not read.
     pub unrecorded: u64,
-    /// Messages that the broker refused.
+    /// Number of messages that the broker refused.
     pub refused: u64,
     /// Messages that were sent, were neither confirmed nor refused, and were not received.
     pub in_doubt: u64,
@@ -52,7 +52,7 @@ pub struct Accounting {
     pub doubled: u64,
     /// Messages that a consumer received after a later one of the same producer.
     pub out_of_order: u64,
-    /// Messages of others that were taken.
+    /// Number of messages of others that the consumers took.
     pub foreign_taken: u64,
     /// Spans of time that no tally covers, the first [`Accounting::MOST_HOLES`] of them; of an
     /// incomplete report none.
@@ -87,7 +87,7 @@ impl End {
 }
 
 impl Accounting {
-    /// Most holes that are listed.
+    /// Maximum number of holes that a report lists.
     pub const MOST_HOLES: usize = 1_000;
 
     /// Accounts for the messages of a run. `schedule` is `None` if the test has no producers.

@@ -122,7 +122,7 @@ impl FromStr for Lane {
     }
 }
 
-/// Serializes names as their texts.
+/// Serializes the names of workers as text.
 macro_rules! as_text {
     ($($name:ident)*) => {$(
         impl TryFrom<String> for $name {

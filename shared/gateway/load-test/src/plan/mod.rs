@@ -52,7 +52,7 @@ impl Plan {
         }
     }
 
-    /// Returns all workers: producers, then consumers.
+    /// Returns all workers: the producers, then the consumers.
     pub fn workers(&self) -> impl Iterator<Item = Worker> {
         let of_role = |role, count| (0..count).map(move |number| Worker { role, number });
         of_role(Role::Producer, self.producers).chain(of_role(Role::Consumer, self.consumers))

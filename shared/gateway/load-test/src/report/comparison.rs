@@ -11,11 +11,12 @@ use crate::metric::Metric;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Comparison {
-    /// Id of the baseline's test.
+    /// Id of the load test that is the baseline.
     pub baseline_id: String,
-    /// Start of the baseline's test.
+    /// Start of the load test that is the baseline.
     pub baseline_started_at: Timestamp,
-    /// Each metric that both reports have; none if one of them is not complete.
+    /// Differences in each metric that both reports have; empty if one of the reports is
+    /// incomplete.
     pub deltas: Vec<Delta>,
 }
 

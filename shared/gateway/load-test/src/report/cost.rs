@@ -29,12 +29,12 @@ const WRITE_USD: f64 = 0.000_000_625;
 /// Price of a strongly consistent read of at most 4 KB from the table.
 const READ_USD: f64 = 0.000_000_125;
 
-/// Resources that a test uses.
+/// Resources that a load test used.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Usage {
-    /// Seconds of all invocations together.
+    /// Billed seconds of all invocations together.
     pub seconds: f64,
-    /// Memory of an invocation, in MB.
+    /// Memory of one invocation, in MB.
     pub memory_mb: u32,
     /// Number of Lambda invocations that the load test made.
     pub invocations: u64,
@@ -44,11 +44,11 @@ pub struct Usage {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Cost {
-    /// All of the following together.
+    /// Estimated cost of the load test in US dollars: the sum of the other members.
     pub estimate_usd: f64,
     /// Cost of the Lambda invocations and their memory, in US dollars.
     pub compute_usd: f64,
-    /// Transitions of the state machine.
+    /// Cost of the state machine's transitions, in US dollars.
     pub transitions_usd: f64,
     /// Progress of the workers, each second, in the table.
     pub progress_usd: f64,

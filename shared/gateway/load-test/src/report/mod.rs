@@ -59,11 +59,11 @@ pub struct Report {
     pub end_to_end_latency_us: Option<LatencyReport>,
     /// Latency from due to sent; `None` if nothing was measured.
     pub lateness_us: Option<LatencyReport>,
-    /// The side that makes the load.
+    /// Figures of the side that makes the load.
     pub generator: Generator,
     /// Accounting of the messages: lost, doubled and out of order, and the time without tallies.
     pub accounting: Accounting,
-    /// Most messages that were on the queues at once; `None` if nobody measured.
+    /// Maximum number of messages on the queues at one time; `None` if the depth was not measured.
     pub most_retained: Option<u64>,
     /// Seconds from the last message that was due until the queues were empty; `None` if they were
     /// not seen so.
@@ -74,7 +74,7 @@ pub struct Report {
     pub search: Option<SearchReport>,
     /// Differences from another report; `None` if none was named.
     pub comparison: Option<Comparison>,
-    /// Estimate of what the test cost.
+    /// Estimate of the load test's cost.
     pub cost: Cost,
     /// Figures of each second of the run.
     pub series: Series,
@@ -157,11 +157,11 @@ pub struct Generator {
     pub held_back_share: f64,
     /// Seconds of the processor, of all workers together.
     pub cpu_seconds: f64,
-    /// Seconds of all invocations together.
+    /// Billed seconds of all invocations together.
     pub billed_seconds: f64,
 }
 
-/// Probes and result of a search.
+/// Probes of a rate search, and its result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SearchReport {
@@ -186,7 +186,7 @@ pub struct Series {
 }
 
 impl Report {
-    /// Name and version of the form.
+    /// Name and version of the report's JSON schema.
     pub const SCHEMA: &str = "integrahub.load-report.v1";
 
     /// Share of late messages above which the generator, and not the broker, was measured.
@@ -285,7 +285,7 @@ impl LatencyReport {
         })
     }
 
-    /// Returns a percentile, in microseconds.
+    /// Returns the latency at a percentile, in microseconds.
     #[must_use]
     pub const fn percentile(&self, percentile: Percentile) -> u64 {
         match percentile {

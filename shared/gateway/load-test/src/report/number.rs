@@ -45,12 +45,12 @@ pub(crate) fn duration(microseconds: f64) -> String {
     }
 }
 
-/// Writes a share in percent.
+/// Formats a share as a percentage.
 pub(crate) fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
 
-/// Writes `1 message`, or `n messages`.
+/// Formats a count as `1 message` or `n messages`.
 pub(crate) fn messages(count: u64) -> String {
     if count == 1 { "1 message".to_owned() } else { format!("{} messages", grouped(count)) }
 }

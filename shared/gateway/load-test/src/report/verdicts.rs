@@ -10,7 +10,7 @@ use crate::expect::{Criterion, Expect};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Verdicts {
-    /// True if every criterion is met.
+    /// True if every pass criterion is met.
     pub met: bool,
     /// Verdict on each criterion.
     pub criteria: Vec<CriterionVerdict>,
@@ -22,7 +22,7 @@ pub struct Verdicts {
 pub struct CriterionVerdict {
     /// Path to the member of the report.
     pub metric: String,
-    /// Bound that the request named.
+    /// Bound that the request set.
     pub bound: u64,
     /// True if the value must be at least the bound, false if at most.
     pub at_least: bool,
@@ -36,11 +36,11 @@ pub struct CriterionVerdict {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Outcome {
-    /// The value is within the bound.
+    /// The measured value is within the bound.
     Met,
-    /// The value is beyond the bound.
+    /// The measured value is beyond the bound.
     NotMet,
-    /// No value was measured, so nobody can say whether the criterion is met.
+    /// No value was measured, so the criterion can be neither met nor missed.
     NotMeasured,
 }
 

@@ -18,7 +18,7 @@ pub struct Paced {
     total: u64,
 }
 
-/// Span of a constant rate.
+/// Span of a schedule with a constant rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Leg {
     from: u64,
@@ -82,7 +82,7 @@ impl Paced {
         Micros::new(self.legs.last().map_or(0, |leg| leg.until))
     }
 
-    /// Counts the messages of all producers.
+    /// Returns the number of messages of all producers.
     #[must_use]
     pub const fn total(&self) -> u64 {
         self.total

@@ -24,13 +24,13 @@ pub struct Search {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Probe {
-    /// Rate that was asked for.
+    /// Rate that the probe asked for, in messages a second.
     pub rate_per_sec: RateLimit,
     /// True if the rate was held and all criteria were met.
     pub passed: bool,
 }
 
-/// Conclusion from the probes so far.
+/// Conclusion from the probes of a search so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Next {
@@ -50,7 +50,7 @@ pub struct Finding {
     pub end: SearchEnd,
 }
 
-/// Reason why a search is over.
+/// Reason why a rate search ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum SearchEnd {
@@ -67,7 +67,8 @@ pub enum SearchEnd {
 }
 
 impl Search {
-    /// Most probes of a search: 14 to double from 100 to the highest rate, and 5 to narrow it down.
+    /// Maximum number of probes of a search: 14 to double from 100 to the highest rate, and 5 to
+    /// narrow it down.
     pub const MOST_PROBES: u32 = 20;
     /// Rate of the first probe, if the request names none.
     const FIRST: u32 = 100;

@@ -13,7 +13,7 @@ use aws_sdk_dynamodb::types::{CancellationReason, Put, TransactWriteItem, Update
 use crate::store::item::{self, number};
 use crate::store::{TestRecord, TestStore, TestStoreError, expiry_of_open};
 
-/// Most looks at a tenant's tests, each after another one was created.
+/// Maximum number of looks at a tenant's tests, each after another one was created.
 const LOOKS: u32 = 10;
 
 /// Pause before the second look; it grows by itself with each further one.

@@ -13,7 +13,7 @@ use crate::store::reports::report_key;
 use crate::store::steps::partitions;
 use crate::store::{Item, TestStore, TestStoreError};
 
-/// Most items that DynamoDB deletes in one request.
+/// Maximum number of items that DynamoDB deletes in one request.
 const BATCH: usize = 25;
 
 /// Requests for the same items, of which DynamoDB may leave some undone if it is busy.

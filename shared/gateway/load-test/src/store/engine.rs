@@ -93,7 +93,7 @@ impl Engine {
 }
 
 impl Start {
-    /// Makes the execution of a test.
+    /// Creates the execution that runs a load test.
     #[must_use]
     pub fn of(tenant: &str, test_id: Uuid) -> Self {
         Self { name: test_id.to_string(), input: json!({"tenant": tenant, "testId": test_id, "run": 0}) }

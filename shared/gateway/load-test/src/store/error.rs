@@ -42,7 +42,7 @@ pub enum TestStoreError {
     #[error("a {what} of {bytes} bytes cannot be stored")]
     #[expect(missing_docs, reason = "the message says what they are")]
     TooLarge { what: &'static str, bytes: usize },
-    /// No test has this id.
+    /// No load test has this id.
     #[error("there is no load test {0}")]
     Unknown(Uuid),
     /// The test is in a state in which this cannot happen to it.

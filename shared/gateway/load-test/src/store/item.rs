@@ -14,7 +14,7 @@ use crate::store::record::{Control, Failure, Run, TestRecord};
 use crate::store::{Item, TestStoreError};
 use crate::{LoadTest, TestStatus};
 
-/// Most bytes of a definition in JSON, so that it fits into an item of at most 400 KB.
+/// Maximum number of bytes of a definition in JSON, so that it fits into an item of at most 400 KB.
 const MOST_DEFINITION: usize = 350_000;
 
 /// Work that a test was asked to do.
@@ -24,7 +24,7 @@ pub(crate) struct Definition {
     target: Target,
 }
 
-/// Attributes of a test's item.
+/// Attributes of a load test's DynamoDB item.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct TestItem {
@@ -85,7 +85,7 @@ impl TestItem {
     }
 }
 
-/// Makes the item of a test.
+/// Builds the DynamoDB item of a load test.
 pub(crate) fn of_test(record: &TestRecord, expires_at: AttributeValue) -> Item {
     let runs = record.runs.iter().zip(0..).map(|(own, number)| (run_number(number), run_value(own)));
     let always = [
@@ -123,7 +123,7 @@ pub(crate) fn of_definition(record: &TestRecord, expires_at: AttributeValue) -> 
     Ok(item)
 }
 
-/// Reads the item of a definition.
+/// Parses the DynamoDB item of a test's definition.
 pub(crate) fn definition(item: &Item) -> Result<Definition, TestStoreError> {
     let json = item.get("definition").and_then(|json| json.as_s().ok());
     let json = json.ok_or_else(|| TestStoreError::unreadable("the item has no definition"))?;
@@ -163,7 +163,7 @@ pub(crate) fn key(partition: String, sort: String) -> Item {
     named([("pk", AttributeValue::S(partition)), ("sk", AttributeValue::S(sort))])
 }
 
-/// Makes attributes of names and values.
+/// Builds a map of attributes from names and values.
 pub(crate) fn named(attributes: impl IntoIterator<Item = (&'static str, AttributeValue)>) -> Item {
     attributes.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }

@@ -12,7 +12,7 @@ use crate::store::update::{self, Updated};
 use crate::store::{Item, RETENTION, TestStore, TestStoreError};
 use crate::{IllegalTransition, TestEvent, TestStatus};
 
-/// Most characters of a failure's detail. Texts of brokers come from outside.
+/// Maximum number of characters of a failure's detail. Texts of brokers come from outside.
 const MOST_DETAIL: usize = 1_000;
 
 /// Result of an event.

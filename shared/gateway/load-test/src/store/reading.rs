@@ -9,10 +9,10 @@ use crate::store::item::{self, TestItem, tenant_partition, test_sort, text};
 use crate::store::record::TestRecord;
 use crate::store::{Item, LONGEST, TestStore, TestStoreError};
 
-/// Most tests that one call lists.
+/// Maximum number of load tests that one call lists.
 const MOST_LISTED: u32 = 1_000;
 
-/// Definitions that are read at once.
+/// Number of definitions that are read at once.
 const AT_ONCE: usize = 16;
 
 impl TestStore {

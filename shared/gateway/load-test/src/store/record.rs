@@ -7,10 +7,10 @@ use uuid::Uuid;
 
 use crate::{Ending, LoadTest, TestStatus};
 
-/// A test as it stands.
+/// Stored state of a load test.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TestRecord {
-    /// Tenant whose test it is.
+    /// Id of the tenant that the load test belongs to.
     pub tenant: String,
     /// Id of the test, a UUID of version 7.
     pub test_id: Uuid,
@@ -46,7 +46,7 @@ pub struct TestRecord {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TestRun {
-    /// Tenant whose test it is.
+    /// Id of the tenant that the load test belongs to.
     pub tenant: String,
     /// Id of the load test.
     pub test_id: Uuid,
@@ -87,7 +87,7 @@ pub struct RunEnd {
 pub struct Failure {
     /// Time at which it was noted.
     pub at: Timestamp,
-    /// The reason, for the caller.
+    /// Explanation for the caller.
     pub detail: String,
 }
 

@@ -6,7 +6,7 @@ use uuid::Uuid;
 use crate::Report;
 use crate::store::{TestStore, TestStoreError};
 
-/// Most bytes of a report that is read: the points of a week take about 15 MB.
+/// Maximum number of bytes of a report that is read: the points of a week take about 15 MB.
 const MOST_REPORT: usize = 64 * 1024 * 1024;
 
 impl TestStore {

@@ -21,7 +21,7 @@ pub(crate) struct Figures {
     pub(crate) doubled: Sequences,
     /// Number of messages that were received before an earlier one of the same producer.
     pub(crate) out_of_order: BTreeMap<u32, u64>,
-    /// Messages of others that were taken.
+    /// Number of messages of others that the worker took.
     pub(crate) foreign_taken: u64,
     /// Messages that were sent late, because the sender came late.
     pub(crate) late: u64,

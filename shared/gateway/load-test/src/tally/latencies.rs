@@ -39,7 +39,7 @@ impl Latencies {
         }
     }
 
-    /// Adds the latencies of another tally.
+    /// Adds the latencies of another tally to these.
     pub(crate) fn add(&mut self, other: &Self) {
         self.earlier = self.earlier.saturating_add(other.earlier);
         self.beyond = self.beyond.saturating_add(other.beyond);

@@ -78,7 +78,7 @@ impl Tally {
         Self { step, from, until: from, is_last: false, figures: Figures::new(producers), recording }
     }
 
-    /// Returns the step that counted.
+    /// Returns the step whose work the tally counts.
     #[must_use]
     pub const fn step(&self) -> Step {
         self.step

@@ -54,7 +54,7 @@ impl Sequences {
         self.of_each.values().map(|runs| runs.0.len()).sum()
     }
 
-    /// Counts the numbers below `limit`.
+    /// Returns how many of the numbers are below `limit`.
     pub(crate) fn count_below(&self, limit: u64) -> u64 {
         let below = |(producer, runs): (&u64, &Runs)| {
             let own = limit.saturating_sub(*producer).div_ceil(self.producers.max(1));

@@ -14,7 +14,7 @@ impl Times {
         self.add(Self(Some((at, at))));
     }
 
-    /// Adds the events of another step.
+    /// Adds the events of another step to these.
     pub(crate) fn add(&mut self, other: Self) {
         self.0 = match (self.0, other.0) {
             (Some((first, last)), Some((other_first, other_last))) => {

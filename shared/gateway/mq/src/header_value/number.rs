@@ -63,9 +63,9 @@ float!(
 /// 0-9-1, section 4.2.5.5). Its text keeps all of them: `1.50` is not `1.5`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decimal {
-    /// Number of digits behind the point.
+    /// Number of decimal places.
     pub scale: u8,
-    /// All digits, as one number.
+    /// Digits of the decimal, as one number.
     pub digits: u32,
 }
 

@@ -77,7 +77,7 @@ impl InlineTargets {
 }
 
 impl<'a> AllowedTargets<'a> {
-    /// Adds the tenant's own list.
+    /// Adds the tenant's own allow-list to the deployment's.
     #[must_use]
     pub const fn and(self, own: &'a InlineTargets) -> Self {
         Self { own: Some(own), ..self }

@@ -196,7 +196,7 @@ impl ConnectionConfig {
         &self.addresses
     }
 
-    /// The first host to try.
+    /// Returns the host that is tried first.
     #[must_use]
     pub fn host(&self) -> &str {
         self.addresses.first().map_or("", |address| &address.host)
@@ -208,7 +208,7 @@ impl ConnectionConfig {
         self.addresses.first().map_or(0, |address| address.port)
     }
 
-    /// The virtual host, by default `/`.
+    /// Returns the virtual host, by default `/`.
     #[must_use]
     pub fn vhost(&self) -> &str {
         &self.vhost

@@ -74,7 +74,7 @@ const HEADERS_FLAG: u16 = 1 << 13;
 /// which `basic` has none.
 const UNKNOWN_FLAGS: u16 = 3;
 
-/// Result of reading a content header.
+/// Result of parsing a content header.
 pub(crate) struct Read {
     /// Maximum memory of the message, in bytes.
     pub(crate) weight: usize,
@@ -143,7 +143,7 @@ struct Sorted<'a> {
     /// True if some headers were renamed.
     is_renamed: bool,
     after: Vec<u8>,
-    /// Table entries that hold moved properties.
+    /// Table entries that hold the properties moved out of the header.
     moved: Vec<u8>,
 }
 

@@ -31,7 +31,7 @@ pub(super) fn proposed_frame_max(arguments: &[u8]) -> Option<u32> {
     Some(u32::from_be_bytes(*proposal.get(2..)?.first_chunk()?))
 }
 
-/// A part of a method's arguments.
+/// Field of a method's arguments.
 #[derive(Clone, Copy)]
 enum Field {
     Skip(usize),

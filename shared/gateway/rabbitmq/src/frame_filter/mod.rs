@@ -57,7 +57,7 @@ const MOST_GATHERED: usize = 1024 * 1024;
 /// Owner of the content that comes next on a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Content {
-    /// A delivery with this tag.
+    /// The frames belong to the delivery with this tag.
     Delivery(u64),
     Returned,
     /// A message without a body: its body frames are dropped, because its rewritten header
@@ -119,7 +119,7 @@ impl FrameFilter {
         }
     }
 
-    /// Accepts bytes from the broker.
+    /// Filters the bytes that the broker sent.
     ///
     /// # Errors
     /// If a frame is larger than was agreed. Nothing that comes after it can be read.

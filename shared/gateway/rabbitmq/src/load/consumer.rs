@@ -38,7 +38,7 @@ pub(crate) struct Consumer<'a> {
     deliveries: Deliveries,
     /// Tag of the last message in hand; acknowledging it covers all before it.
     last_tag: Option<u64>,
-    /// Number of messages in hand.
+    /// Number of messages that the consumer holds.
     in_hand: usize,
     /// Numbers of the messages in hand that are of the test.
     numbers: Vec<u64>,

@@ -35,7 +35,7 @@ pub struct ConnectionArguments {
     pub password: Option<SecretString>,
     /// Virtual host, at most 255 bytes.
     pub vhost: Option<String>,
-    /// Timeout of a connect, in seconds.
+    /// Time limit of connecting, in seconds.
     pub timeout: Option<i64>,
     /// Interval of AMQP heartbeats, in seconds.
     pub heartbeat: Option<i64>,

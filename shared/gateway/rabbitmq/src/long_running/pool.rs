@@ -15,7 +15,7 @@ const RESET: Duration = Duration::from_secs(3);
 /// Size of a pool, and the time that its callers may wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolLimits {
-    /// Most connections that are open at once, in use or not; at least 1.
+    /// Maximum number of connections that are open at once, in use or not; at least 1.
     pub max_size: usize,
     /// Time that [`acquire`](ConnectionPool::acquire) waits for a connection to become free; at
     /// least 1 s.

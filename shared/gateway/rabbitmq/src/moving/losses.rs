@@ -24,7 +24,7 @@ const LONGEST_KEY: usize = 255;
 /// Consequences of a message's past for the queue that it goes to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Past {
-    /// Routing key that the message loses.
+    /// Routing key that the message loses by the move.
     old_key: Option<String>,
     /// True if the message was dead-lettered last on that queue and kept its key, so the queue's
     /// dead-letter exchange routes by that key.
@@ -64,7 +64,7 @@ struct Arrivals {
     went_on_by_themselves: u64,
 }
 
-/// Messages that were moved, by queue.
+/// Messages that were moved, by queue, with what they lost.
 #[derive(Debug, Default)]
 pub(super) struct Losses(BTreeMap<QueueName, Arrivals>);
 

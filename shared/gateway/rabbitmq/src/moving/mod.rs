@@ -45,7 +45,7 @@ pub(crate) struct Moving {
     /// Queues that took a message of this move. The first message to each queue is published alone,
     /// which proves whether the queue takes messages.
     known: HashSet<QueueName>,
-    /// Messages that are published together.
+    /// Messages that the next window publishes together.
     window: Vec<Parcel>,
     /// Message that was taken, but must not be published together with the window.
     next: Option<Parcel>,
@@ -116,7 +116,7 @@ pub(crate) async fn preview(
     Ok(report)
 }
 
-/// Checks that a queue exists.
+/// Checks that a queue exists, by a passive declare.
 ///
 /// # Errors
 /// If the queue does not exist. If the broker refuses to answer (403, 405), the queue is taken to

@@ -55,7 +55,7 @@ pub(crate) struct Room {
 /// Reason why no more messages are taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Full {
-    /// The next message does not fit.
+    /// The next message does not fit into the room that is left.
     Next,
     /// The first message exceeds the limit of all together, and was taken alone.
     Alone,
@@ -246,7 +246,7 @@ impl<'a> Taking<'a> {
         Ok(())
     }
 
-    /// True if temporary consumers are allowed.
+    /// True if temporary consumers of the queue are allowed.
     async fn may_consume(&mut self, session: &Session, deadline: Deadline) -> bool {
         // If this is unknown, the usual case is assumed: an auto-delete queue is rarely read by
         // clients other than its owner.

@@ -12,7 +12,7 @@ pub(super) struct Sizes {
     /// Bytes of these messages, and of the largest of them.
     exact: usize,
     largest: usize,
-    /// Most bytes of the other messages, and of the largest of them.
+    /// Maximum number of bytes of the messages that were not measured, and of the largest of them.
     others: usize,
     largest_other: usize,
 }

@@ -26,10 +26,10 @@ const NOTE: &str = "UPDATE batches SET judged_to = $4::bpchar, judged_missing = 
      AND deactivated_so_far IS NULL";
 const PASS: &str = "UPDATE batches SET deactivated_so_far = 0, moved_at = now() WHERE batch_id = $1";
 
-/// Findings of the guard so far.
+/// Findings of the deactivation guard so far.
 #[derive(Clone, Copy, Debug)]
 struct Judgement {
-    /// The last establishment that was checked.
+    /// Last establishment that the guard checked.
     to: Option<Cnpj>,
     missing: u64,
     is_held: bool,

@@ -37,7 +37,7 @@ use crate::locks::{self, Hold};
 use crate::outbox;
 use crate::rows::{bigint, cnpj, texts, word};
 
-/// Number of establishments of a slice.
+/// Number of establishments in a slice of the deactivation.
 const SLICE: usize = locks::MOST_WITHOUT_GATE;
 /// Number of establishments that are searched together without locks, a multiple of a slice. The
 /// chunks of later batches are read once for each group.
@@ -158,15 +158,15 @@ struct Finalization<'c> {
     later: LaterChunks,
 }
 
-/// Step that follows a transaction.
+/// Step that follows a transaction of a finalization.
 enum Step {
     End(Finalized),
-    /// The same slice again: it has more products than one transaction deactivates.
+    /// The same slice has to run again: it has more products than one transaction deactivates.
     More,
     Next,
 }
 
-/// Work that follows a slice.
+/// Work that follows a slice of the deactivation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rest {
     Slices,
@@ -362,7 +362,7 @@ struct Deciders {
 }
 
 impl Deciders {
-    /// Reads the rows of [`DECIDERS`].
+    /// Parses the rows of the statement [`DECIDERS`].
     fn of(rows: &[Row]) -> Result<Self, DatabaseError> {
         let mut deciders = Self { own: Vec::new(), left: Vec::new(), foreign: Vec::new() };
         for row in rows {

@@ -21,7 +21,7 @@ pub struct Links {
 }
 
 impl Links {
-    /// The paths of a batch.
+    /// Returns the API paths of a batch.
     #[must_use]
     pub fn of(batch_id: Uuid) -> Self {
         let batch = format!("/v1/inovafarma/batches/{batch_id}");

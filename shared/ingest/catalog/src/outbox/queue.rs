@@ -31,7 +31,7 @@ pub struct OutboxEvent {
     pub data: Value,
 }
 
-/// Events that wait to be published.
+/// Backlog of outbox events that wait to be published.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Backlog {
     /// Number of events that wait to be published.

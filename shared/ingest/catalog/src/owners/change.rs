@@ -51,7 +51,7 @@ pub struct OwnerRequest<'a> {
 pub struct ChangedOwners {
     /// Establishments that were changed; in a dry run, those that would be.
     pub changed: Vec<Cnpj>,
-    /// Establishments that were already as requested.
+    /// Establishments whose owner was already as requested.
     pub unchanged: Vec<Cnpj>,
     /// Establishments whose present owner does not allow the change.
     pub refused: Vec<RefusedOwner>,

@@ -31,7 +31,7 @@ pub struct OwnedEstablishment {
 pub struct OwnerFilter {
     /// Tenant that owns the establishments.
     pub tenant: Option<Uuid>,
-    /// The one establishment to list.
+    /// CNPJ of the one establishment to list; `None` for all.
     pub cnpj: Option<Cnpj>,
 }
 

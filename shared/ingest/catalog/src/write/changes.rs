@@ -18,11 +18,11 @@ const IS_STAGE_ABSENT: &str = "SELECT to_regclass('pg_temp.staged_products') IS 
 const REACTIVATE: &str = "UPDATE products SET active = true, deactivated_at = NULL, updated_at = now() \
      WHERE ctid = ANY($1)";
 
-/// Changes that a chunk's rows need.
+/// Changes of product rows that a chunk needs.
 pub(super) struct Plan<'a> {
     insert: Vec<(&'a Row, Presence)>,
     update: Vec<(RowPlace, &'a Row, Presence)>,
-    /// Rows that only become active again.
+    /// Rows that only change from inactive to active.
     reactivate: Vec<RowPlace>,
     counts: Changes,
 }

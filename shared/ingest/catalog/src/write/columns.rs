@@ -16,7 +16,7 @@ const PLACE: &str = "place";
 /// A table that rows are copied into.
 pub(super) struct CopyTarget {
     pub(super) sql: String,
-    /// Number of columns of a row.
+    /// Number of columns of each COPY row.
     pub(super) columns: i16,
 }
 
@@ -63,7 +63,7 @@ impl CopyTarget {
     }
 }
 
-/// Columns of a new row.
+/// Returns the names of the columns of a new product row.
 fn new_row() -> Vec<&'static str> {
     [KEY.to_vec(), version(), NEW.to_vec()].concat()
 }

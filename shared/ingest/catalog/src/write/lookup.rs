@@ -38,7 +38,8 @@ const KEYS: &str = "SELECT i.place, p.ctid, p.row_hash, p.active \
 const VERSIONS: &str = "SELECT ctid, source_updated_at, last_received_at, last_batch_id, last_item_index \
      FROM products WHERE ctid = ANY($1)";
 
-/// Most rows that a pass reads for each row of the chunk. Then it costs what the lookups would.
+/// Maximum number of rows that a pass reads for each row of the chunk. Then it costs what the
+/// lookups would.
 const READ_PER_ROW: usize = 4;
 
 /// A row of the chunk that differs from the table's.

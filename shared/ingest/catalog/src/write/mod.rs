@@ -44,7 +44,7 @@ pub enum WriteOutcome {
     Done {
         /// Outcomes of the chunk's items.
         result: ChunkResult,
-        /// State of the batch afterwards.
+        /// State of the batch after the write.
         batch: BatchStatus,
         /// True if this call made the batch final.
         became_final: bool,
@@ -133,7 +133,7 @@ impl Database {
     }
 }
 
-/// Terms of a chunk's transaction.
+/// Parameters of the transaction that writes a chunk.
 struct Terms {
     /// Places of the rows that the database refuses.
     rejected: HashSet<usize>,

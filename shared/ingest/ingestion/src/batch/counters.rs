@@ -3,9 +3,9 @@ use serde::{Deserialize, Serialize};
 /// Outcomes of the items that the database took.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Changes {
-    /// Items that made a new row.
+    /// Number of items that inserted a new row.
     pub inserted: u64,
-    /// Items that changed a row.
+    /// Number of items that updated a row.
     pub updated: u64,
     /// Items whose row already had the same content.
     pub unchanged: u64,
@@ -14,7 +14,7 @@ pub struct Changes {
 }
 
 impl Changes {
-    /// Number of the items processed.
+    /// Returns the number of items that were processed.
     #[must_use]
     pub const fn processed(self) -> u64 {
         self.inserted.saturating_add(self.updated).saturating_add(self.unchanged).saturating_add(self.stale)
@@ -34,7 +34,7 @@ pub struct ChunkResult {
 pub struct Unbalanced {
     /// Number of items in the payload.
     pub items: u64,
-    /// Number of items that were counted.
+    /// Number of items whose outcome was counted.
     pub accounted: u64,
 }
 

@@ -19,12 +19,12 @@ words! {
     ReplayScope {
         /// The chunks that failed, or the payload that did.
         Failed = "failed",
-        /// A replay processes every chunk again.
+        /// The replay processes every chunk again.
         All = "all",
     }
 }
 
-/// The work of a replay.
+/// Part of a batch that a replay processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplayWork {
     /// The payload is cut again: it was never read to its end.
@@ -38,13 +38,13 @@ pub enum ReplayWork {
 /// State that decides whether a batch can be replayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReplayedBatch {
-    /// Present status of the batch.
+    /// Present state of the batch.
     pub status: BatchStatus,
     /// True if the payload was read to the end, so that the chunks are known.
     pub is_sealed: bool,
-    /// Counts of the last generation's chunks.
+    /// Counts of the chunks of the latest generation.
     pub chunks: ChunkCounts,
-    /// Deactivation of the last generation.
+    /// Deactivation of the latest generation.
     pub deactivation: Deactivation,
     /// True if the batch was received before the history of loads begins, with which its items
     /// would have to be compared.

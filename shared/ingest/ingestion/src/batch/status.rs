@@ -15,7 +15,7 @@ words! {
         Completed = "COMPLETED",
         /// Some chunks of the batch failed, the others are written.
         PartialFail = "PARTIAL_FAIL",
-        /// The payload, or every chunk, failed.
+        /// The payload failed, or every chunk of the batch did.
         Failed = "FAILED",
         /// The payload was never uploaded to the URL.
         Expired = "EXPIRED",

@@ -5,7 +5,8 @@ use std::io::{self, BufRead as _, Read};
 
 use lz4_flex::frame::{BlockMode, BlockSize, FrameDecoder, FrameEncoder, FrameInfo};
 
-/// Most bytes of a decompressed chunk: several times what planner 1 and its largest item allow.
+/// Maximum number of bytes of a decompressed chunk: several times what planner 1 and its largest
+/// item allow.
 const MAX_BYTES: usize = 64 * 1024 * 1024;
 
 /// Reason why a file is not a frame of a chunk's size.

@@ -10,7 +10,7 @@ use uuid::Uuid;
 pub struct Plan {
     /// Version of the rules for where a chunk ends.
     pub planner: PlannerVersion,
-    /// Number of items of a chunk.
+    /// Number of items in a chunk.
     pub items: ChunkItems,
 }
 
@@ -99,7 +99,7 @@ impl From<ChunkItems> for u16 {
 pub struct Generation(NonZeroU32);
 
 impl Generation {
-    /// First generation of a batch.
+    /// Generation of a batch before its first replay.
     pub const FIRST: Self = Self(NonZeroU32::MIN);
 
     /// Returns the generation after this one.
@@ -108,7 +108,7 @@ impl Generation {
         Self(self.0.saturating_add(1))
     }
 
-    /// Returns the generation's number, from 1.
+    /// Returns the number of the generation, counted from 1.
     #[must_use]
     pub const fn number(self) -> u32 {
         self.0.get()
@@ -145,7 +145,7 @@ impl ChunkId {
         Self(uuid::Builder::from_custom_bytes(bytes).into_uuid())
     }
 
-    /// Returns the id as a UUID.
+    /// Returns the chunk's id as a UUID.
     #[must_use]
     pub const fn uuid(self) -> Uuid {
         self.0

@@ -31,7 +31,7 @@ struct Memory {
 /// attributes are decoded only if it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// Primary key of the row.
+    /// Primary key of the product's row.
     pub key: ProductKey,
     /// Hash of the key, which identifies it in the history of loads.
     pub key_hash: KeyHash,
@@ -58,11 +58,11 @@ impl Row {
 /// Rows that one transaction writes, in the order of their keys, each key once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chunk {
-    /// The batch of the chunk.
+    /// Batch that the chunk belongs to.
     pub batch: BatchStamp,
     /// The generation in which the chunk is written.
     pub generation: Generation,
-    /// The chunk's index in the batch.
+    /// Index of the chunk in the batch.
     pub index: u32,
     /// Number of valid items that the chunk was made of: its rows, and the items that one of them
     /// superseded.
@@ -83,7 +83,7 @@ impl Chunk {
         self.items.saturating_sub(u32::try_from(self.rows.len()).unwrap_or(u32::MAX))
     }
 
-    /// Returns the rows, ordered by key.
+    /// Returns the rows of the chunk, ordered by key.
     #[must_use]
     pub fn rows(&self) -> &[Row] {
         &self.rows

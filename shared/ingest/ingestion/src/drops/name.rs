@@ -8,8 +8,8 @@ pub const PREFIX: &str = "drop/";
 /// Prefix of the keys of their results.
 const RESULTS: &str = "drop-results/";
 
-/// Most bytes of a key, percent-encoded. The payload's metadata holds it, and the key of a result
-/// is longer: S3 takes 2 KB of metadata and 1024 bytes of a key.
+/// Maximum number of bytes of a key, percent-encoded. The payload's metadata holds it, and the key
+/// of a result is longer: S3 takes 2 KB of metadata and 1024 bytes of a key.
 const MAX_ENCODED: usize = 1000;
 
 /// Endings of files that a tool has not finished, and of its markers.
@@ -27,10 +27,10 @@ const UNFINISHED: [&str; 11] = [
     "_$folder$",
 ];
 
-/// Contents of a dropped object's key.
+/// Parts of a dropped object's key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DropName {
-    /// Tenant whose products the object has.
+    /// Id of the tenant whose products the object contains.
     pub tenant_id: Uuid,
     /// Load type: the meaning of the catalogue for products that it lacks.
     pub load_type: LoadType,

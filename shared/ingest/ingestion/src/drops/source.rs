@@ -7,13 +7,13 @@ use jiff::Timestamp;
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
-/// Most characters of a name that an idempotency key shows.
+/// Maximum number of characters of a name that an idempotency key shows.
 const SHOWN: usize = 200;
 
 /// State that the tags of a dropped object name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State<'a> {
-    /// The object became this batch.
+    /// The dropped object became this batch.
     Accepted(Uuid),
     /// The object's batch is final: the bucket's lifecycle expires the object.
     Final(Uuid),

@@ -18,10 +18,10 @@ use crate::Cnpj;
 use crate::product::{ATTRIBUTES, Kind};
 use random::Random;
 
-/// Layout of a catalogue's text.
+/// Layout of a generated catalogue's text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
-    /// Array on a single line.
+    /// A JSON array on a single line.
     Array,
     /// A JSON array, indented over many lines.
     Pretty,
@@ -88,7 +88,7 @@ impl Catalogue {
         sink(close.as_bytes());
     }
 
-    /// Returns an item of the catalogue.
+    /// Returns one item of the generated catalogue.
     #[must_use]
     pub fn item(&self, index: u32, layout: Layout) -> String {
         let mut random = self.random(u64::from(index));
@@ -186,7 +186,7 @@ impl Catalogue {
     }
 }
 
-/// Returns any value of this kind.
+/// Returns a random value of this kind.
 fn plain(kind: Kind, random: &mut Random) -> String {
     match kind {
         Kind::Text => text(random.pick(words::PROSE)),

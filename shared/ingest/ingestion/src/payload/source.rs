@@ -60,7 +60,7 @@ pub struct SourceKey(String);
 pub struct InvalidSourceKey;
 
 impl SourceKey {
-    /// Most bytes of a key (Amazon S3 User Guide, "Naming Amazon S3 objects").
+    /// Maximum number of bytes of a key (Amazon S3 User Guide, "Naming Amazon S3 objects").
     pub const MAX: usize = 1024;
 
     /// Returns the key of the S3 object.

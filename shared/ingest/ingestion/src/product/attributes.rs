@@ -22,11 +22,11 @@ pub struct Attribute {
     pub(super) members: &'static [Field],
     /// Name of the attribute's field in [`Attributes`].
     pub name: &'static str,
-    /// The kind of the values.
+    /// Kind of the attribute's values.
     pub kind: Kind,
     /// The group of attributes with which it changes.
     pub group: Group,
-    /// The column in the table `products`.
+    /// Column of the attribute in the table `products`.
     pub column: &'static str,
 }
 
@@ -35,9 +35,9 @@ pub struct Attribute {
 pub enum Kind {
     /// Text, kept as it was sent.
     Text,
-    /// Number with four decimal places.
+    /// Price: a number with four decimal places.
     Price,
-    /// Number with up to 38 digits.
+    /// Decimal number with up to 38 digits.
     Decimal,
     /// Integer of 32 bits, with a sign.
     Integer,
@@ -51,11 +51,11 @@ pub enum Kind {
 /// group can be compared, or get versions of its own, without the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Group {
-    /// Identity and description of the product.
+    /// Group of the product's identity and description.
     Catalogue,
-    /// Prices of a product.
+    /// Group of the product's prices.
     Price,
-    /// Stock quantity of a product.
+    /// Group of the product's stock.
     Stock,
     /// The item as a whole: the time of its last change at the source, in whichever group.
     Item,
@@ -214,7 +214,7 @@ attributes! {
     19 extra: Json in Catalogue, "extra" <- ;
 }
 
-/// Most attributes of a chunk file: 32 bits show which are present.
+/// Maximum number of attributes of a chunk file: 32 bits show which are present.
 const MOST: u8 = 32;
 
 // The numbers ascend, so a new attribute is the last one. An attribute is read from one member; a

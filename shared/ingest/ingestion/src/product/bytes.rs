@@ -2,7 +2,7 @@
 
 use bytes::BytesMut;
 
-/// Appends values to a buffer.
+/// Buffer to which values are appended in binary form.
 #[derive(Debug, Default)]
 pub(crate) struct Writer(pub(crate) BytesMut);
 

@@ -132,7 +132,7 @@ impl AttributeWriter for Sections {
     }
 }
 
-/// Appends a text behind its length.
+/// Appends a text after its length.
 fn text(section: &mut Vec<u8>, text: &[u8]) {
     varint(section, u64::try_from(text.len()).unwrap_or(u64::MAX));
     section.extend_from_slice(text);

@@ -4,7 +4,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// Most digits of a number, before and after the point together: an `i128` holds all of them.
+/// Maximum number of digits of a number, before and after the point together: an `i128` holds all
+/// of them.
 const MAX_DIGITS: usize = 38;
 
 /// Decimal places of a price, as its column has them.
@@ -39,13 +40,13 @@ pub enum DecimalError {
 }
 
 impl Decimal {
-    /// Returns the number without its point.
+    /// Returns the digits of the number as an integer, without the decimal point.
     #[must_use]
     pub const fn units(self) -> i128 {
         self.units
     }
 
-    /// Counts the digits behind the point.
+    /// Returns the number of decimal places.
     #[must_use]
     pub const fn places(self) -> u8 {
         self.places

@@ -21,7 +21,7 @@ pub struct ItemError {
     pub key: PartialKey,
 }
 
-/// Kind of an item's error.
+/// Error code of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 #[expect(missing_docs, reason = "docs/batches.md lists the codes")]

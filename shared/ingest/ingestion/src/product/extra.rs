@@ -11,13 +11,14 @@ use super::members;
 use super::scalar::Scalar;
 use super::scan::{Json, special};
 
-/// Most levels of arrays and objects below a member.
+/// Maximum number of levels of arrays and objects below a member.
 const MAX_DEPTH: usize = 32;
-/// Most bytes of a number that is too long for a [`Decimal`] and is kept as it was spelled.
+/// Maximum number of bytes of a number that is too long for a [`Decimal`] and is kept as it was
+/// spelled.
 const MAX_NUMBER: usize = 200;
 /// Number of bytes that is enough for nearly all of these objects.
 const USUAL_LENGTH: usize = 128;
-/// Most bytes of a member's name in an error.
+/// Maximum number of bytes of a member's name in an error.
 const MAX_NAME: usize = 100;
 
 /// Makes the object of these members; `None` if there are none.

@@ -17,10 +17,11 @@ use super::scalar::Scalar;
 use super::{Attributes, Decimal, ItemError, ItemErrorCode, PartialKey, Price, Product, ProductKey, extra};
 use crate::Cnpj;
 
-/// Most bytes of a product id. PostgreSQL's index would hold more, but no catalogue has such ids.
+/// Maximum number of bytes of a product id. PostgreSQL's index would hold more, but no catalogue
+/// has such ids.
 pub const MAX_PRODUCT_ID: usize = 200;
 
-/// Place where an item was found.
+/// Position of an item in its payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ItemPlace {
     /// Index of the item from 0, in the payload's order.

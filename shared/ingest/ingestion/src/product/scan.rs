@@ -8,7 +8,7 @@ use serde::de::IgnoredAny;
 
 use crate::split::Value;
 
-/// A member's value, not yet read.
+/// Value of a JSON member, not yet parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Json<'a> {
     /// A string known to have no escapes, without its quotation marks.

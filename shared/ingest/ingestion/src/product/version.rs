@@ -57,7 +57,7 @@ impl Version {
         self.effective_at
     }
 
-    /// Returns the batch of the item.
+    /// Returns the batch that carried the item.
     #[must_use]
     pub const fn batch(&self) -> BatchStamp {
         self.batch

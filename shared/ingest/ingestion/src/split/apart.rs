@@ -12,8 +12,8 @@ use serde::de::IgnoredAny;
 
 use super::{Format, is_white};
 
-/// Most times that a text may be read. Without this bound, parts that are all broken by one far
-/// mistake would each be read up to it.
+/// Maximum number of times that a text may be read. Without this bound, parts that are all broken
+/// by one far mistake would each be read up to it.
 const READINGS: usize = 8;
 
 /// Part of a text.

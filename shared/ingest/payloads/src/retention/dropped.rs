@@ -10,7 +10,8 @@ use objects::{ObjectError, Objects};
 use crate::retention::RetentionError;
 use crate::retention::results::{About, Found, found, replace, unless_replaced};
 
-/// Most bytes of the file of items in error. The functions that write it have little memory.
+/// Maximum number of bytes of the file of items in error. The functions that write it have little
+/// memory.
 const MAX_ERRORS: usize = 8_000_000;
 /// Items in error that are read at once.
 const PAGE: u32 = 1000;
@@ -93,7 +94,7 @@ async fn is_of_a_later_version(
     Ok(!written.is_about(about.source) || written_at(objects, about).await?.is_none())
 }
 
-/// Reads the items in error.
+/// Reads the items in error of a batch.
 async fn errors_of(
     database: &Database,
     viewer: &Viewer,

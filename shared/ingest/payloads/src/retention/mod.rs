@@ -30,8 +30,8 @@ use ingestion::batch::BatchStatus;
 use objects::{ObjectError, Objects};
 use uuid::Uuid;
 
-/// Most times that a batch may be replayed and become final again while its objects are being
-/// tagged, and that another function may write a result that this one is about to write.
+/// Maximum number of times that a batch may be replayed and become final again while its objects
+/// are being tagged, and that another function may write a result that this one is about to write.
 const MAX_ROUNDS: u8 = 4;
 
 /// Reason why it is unknown which objects of a batch may expire. At worst they are kept.

@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use crate::retention::{MAX_ROUNDS, RetentionError};
 
-/// Most bytes of a result that is read: more than any has.
+/// Maximum number of bytes of a result that is read: more than any has.
 const MAX_RESULT: usize = 1_000_000;
 
 /// A batch, and the dropped object that it was made of.
@@ -60,7 +60,7 @@ impl Written {
     }
 }
 
-/// Reads the result of an object.
+/// Reads the result file of a dropped object.
 pub(crate) async fn found(objects: &Objects, source: &Source) -> Result<Found, ObjectError> {
     let key = result_key(&source.key);
     match objects.get_to_replace(&key, MAX_RESULT).await {

@@ -17,7 +17,7 @@ use crate::rates::Amount;
 const WHOLE: u32 = 100;
 /// Highest percentage that a budget warns at.
 const HIGHEST: u32 = 1_000;
-/// Most percentages that a budget warns at.
+/// Maximum number of percentages that a budget warns at.
 const MOST_WARNINGS: usize = 10;
 
 /// A tenant's budget of a month, in the currency of the rate card.
@@ -43,7 +43,7 @@ pub struct SpentItem {
     pub month: Month,
     /// Amount that the tenant spent in the month.
     pub amount: Amount,
-    /// True if the budget is spent.
+    /// True if the tenant has spent the budget.
     pub exceeded: bool,
     /// True if the budget says that requests are refused then.
     pub refuse: bool,
@@ -56,11 +56,11 @@ pub struct SpentItem {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Month {
-    /// First day of the month.
+    /// First day of the calendar month.
     first: Date,
 }
 
-/// Text that is no month.
+/// Error for a text that is not a month.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a month is written as 2026-11")]
 pub struct MonthError;
@@ -90,7 +90,7 @@ pub struct Reached {
 }
 
 impl BudgetItem {
-    /// Reads an item without its key.
+    /// Parses a budget's item, given without its key.
     ///
     /// # Errors
     /// Malformed item, an item of a newer version, or a budget that [`BudgetItem::check()`]
@@ -135,7 +135,7 @@ impl BudgetItem {
 }
 
 impl SpentItem {
-    /// Reads an item without its key.
+    /// Parses the item of a spent amount, given without its key.
     ///
     /// # Errors
     /// Malformed item, or an item of a newer version.
@@ -156,7 +156,7 @@ impl SpentItem {
 }
 
 impl Month {
-    /// Returns the month of a time.
+    /// Returns the month in which a time lies.
     #[must_use]
     pub fn of(time: Timestamp) -> Self {
         Self { first: time.to_zoned(TimeZone::UTC).date().first_of_month() }

@@ -11,11 +11,11 @@ use super::{ItemError, read};
 
 /// Lowest and highest rate of a limit, in units a second.
 const RATES: std::ops::RangeInclusive<f64> = 0.001..=1e9;
-/// Highest burst of a limit.
+/// Highest burst that a rate limit may have.
 const HIGHEST_BURST: f64 = 1e9;
 /// Longest time, in seconds, in which an empty bucket fills: 30 days.
 const LONGEST_WINDOW: f64 = 2_592_000.0;
-/// Most targets of a tenant that have limits of their own.
+/// Maximum number of targets for which a tenant has limits of their own.
 const MOST_TARGETS: usize = 200;
 
 /// A tenant's limits by the second. A limit that is not set is the deployment's default.
@@ -43,7 +43,7 @@ pub struct TargetLimits {
     /// Rate limit of messages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub messages: Option<Rate>,
-    /// Limit of the bytes of messages.
+    /// Rate limit of the messages' bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<Rate>,
 }
@@ -59,7 +59,7 @@ pub struct Rate {
     pub burst: u64,
 }
 
-/// The members of a rate.
+/// JSON members of a rate limit.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct StoredRate {
@@ -71,10 +71,10 @@ struct StoredRate {
 /// Reason why a limit is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RateError {
-    /// The rate is out of range.
+    /// The limit's rate is out of range.
     #[error("a rate is a number of units a second, from 0.001 to 1000000000")]
     PerSecond,
-    /// The burst is out of range.
+    /// The limit's burst is out of range.
     #[error("a burst is a whole number from 1 to 1000000000")]
     Burst,
     /// The bucket would take too long to fill.
@@ -83,13 +83,13 @@ pub enum RateError {
     /// The text is no list of limits.
     #[error("limits are written as `requests=100/200 messages=500/1000 bytes=1000000`: a rate, and a burst")]
     Form,
-    /// The text has a limit twice.
+    /// The text sets a limit twice.
     #[error("a limit is written twice")]
     Repeated,
 }
 
 impl LimitsItem {
-    /// Reads an item without its key.
+    /// Parses the item of a tenant's limits, given without its key.
     ///
     /// # Errors
     /// Malformed item, an item of a newer version, or one with limits of too many targets.
@@ -99,7 +99,7 @@ impl LimitsItem {
         Ok(limits)
     }
 
-    /// Checks the number of targets.
+    /// Checks that not too many targets have limits.
     ///
     /// # Errors
     /// [`ItemError::LimitedTargets`].
@@ -112,7 +112,7 @@ impl LimitsItem {
 }
 
 impl TargetLimits {
-    /// True if nothing is limited.
+    /// True if the item sets no limit.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.requests.is_none() && self.messages.is_none() && self.bytes.is_none()
@@ -151,7 +151,7 @@ impl TryFrom<StoredRate> for Rate {
 impl FromStr for Rate {
     type Err = RateError;
 
-    /// Reads `100/200`, or `100` alone.
+    /// Parses a rate limit: rate and burst as `100/200`, or the rate alone as `100`.
     fn from_str(text: &str) -> Result<Self, RateError> {
         let (per_second, burst) = match text.split_once('/') {
             Some((per_second, burst)) => (per_second, Some(burst)),

@@ -24,16 +24,17 @@ use crate::rates::{RateCard, RateCardError};
 
 /// Newest form of items that this version reads. Items without a member `version` have the first.
 const VERSION: u64 = 1;
-/// Most entries of a tenant's allow-list, which is parsed at each request that it may decide about.
+/// Maximum number of entries of a tenant's allow-list, which is parsed at each request that it may
+/// decide about.
 const MOST_ENTRIES: usize = 200;
-/// Most characters of a tenant's id.
+/// Maximum number of characters of a tenant's id.
 const LONGEST_TENANT: usize = 128;
 
 /// A tenant. One without an item is enabled, and has no name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct TenantItem {
-    /// Name of the tenant, for people.
+    /// Display name of the tenant.
     #[serde(default)]
     pub name: String,
     /// True if the tenant's API keys work.
@@ -41,7 +42,7 @@ pub struct TenantItem {
     pub enabled: bool,
 }
 
-/// An API key's owner and rights.
+/// Item of an API key: its owner and its rights.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "StoredKey", into = "StoredKey")]
 pub struct KeyItem {
@@ -59,7 +60,7 @@ pub struct KeyItem {
     pub created_at: Option<Timestamp>,
     /// Time from which on the key is refused.
     pub expires_at: Option<Timestamp>,
-    /// True if the key is refused.
+    /// True if the API key is disabled.
     pub disabled: bool,
 }
 
@@ -84,9 +85,9 @@ pub struct TargetsItem {
 /// Establishments that a key or a grant is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Establishments {
-    /// Every establishment that the tenant may load.
+    /// The key covers every establishment that the tenant may load.
     All,
-    /// The establishments with these CNPJs.
+    /// The key covers only the establishments with these CNPJs.
     Only(BTreeSet<String>),
 }
 
@@ -96,10 +97,10 @@ pub enum KeyRefusal {
     /// The API key is disabled.
     #[error("the key is disabled")]
     Disabled,
-    /// The key's last moment has passed.
+    /// The API key has expired.
     #[error("the key has expired")]
     Expired,
-    /// The key's tenant was disabled.
+    /// The tenant of the API key is disabled.
     #[error("the key's tenant is disabled")]
     TenantDisabled,
 }
@@ -124,7 +125,7 @@ pub enum ItemError {
         "a tenant's id has 1 to {LONGEST_TENANT} characters, no `#` and no control character; a UUID is in lower case with hyphens"
     )]
     TenantId,
-    /// The allow-list is too long.
+    /// The allow-list has too many entries.
     #[error("an allow-list has at most {MOST_ENTRIES} entries")]
     Entries,
     /// The limits name too many targets.
@@ -136,7 +137,7 @@ pub enum ItemError {
     /// The budget warns at what is no percentage, or too often.
     #[error("a budget warns at up to 10 percentages of its amount, each from 1 to 1000")]
     Warnings,
-    /// The rate card is refused.
+    /// The rate card is invalid.
     #[error("the rate card cannot be used")]
     Rates(#[from] RateCardError),
 }
@@ -162,7 +163,7 @@ struct StoredKey {
     disabled: bool,
 }
 
-/// The members of a grant's item.
+/// JSON members of a grant's item.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct StoredGrant {
@@ -181,7 +182,7 @@ impl Default for TenantItem {
 }
 
 impl TenantItem {
-    /// Reads an item without its key.
+    /// Parses an item of the access table, given without its key.
     ///
     /// # Errors
     /// Malformed item, or an item of a newer version.
@@ -191,7 +192,7 @@ impl TenantItem {
 }
 
 impl TargetsItem {
-    /// Reads an item without its key.
+    /// Parses an item of the access table, given without its key.
     ///
     /// # Errors
     /// Malformed item, an item of a newer version, or one that is too long.
@@ -201,7 +202,7 @@ impl TargetsItem {
         Ok(targets)
     }
 
-    /// Checks the number of entries.
+    /// Checks that the allow-list has not too many entries.
     ///
     /// # Errors
     /// [`ItemError::Entries`].
@@ -211,7 +212,7 @@ impl TargetsItem {
 }
 
 impl KeyItem {
-    /// Reads an item without its key.
+    /// Parses an item of the access table, given without its key.
     ///
     /// # Errors
     /// Malformed item, an item of a newer version, or one that contradicts itself.
@@ -234,7 +235,7 @@ impl KeyItem {
 }
 
 impl DropGrant {
-    /// Reads an item without its key.
+    /// Parses an item of the access table, given without its key.
     ///
     /// # Errors
     /// Malformed item, an item of a newer version, or one that contradicts itself.

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 /// Micro-units of one unit of a currency.
 const MICRO: u128 = 1_000_000;
-/// Most digits of an amount before its decimal point. A quantity of 64 bits times such an amount
-/// stays below 2¹²⁸.
+/// Maximum number of digits of an amount before its decimal point. A quantity of 64 bits times such
+/// an amount stays below 2¹²⁸.
 const MOST_DIGITS: usize = 12;
 /// Digits of an amount behind its decimal point.
 const PLACES: usize = 6;
@@ -18,7 +18,7 @@ const PLACES: usize = 6;
 #[serde(try_from = "String", into = "String")]
 pub struct Amount(u128);
 
-/// Fault of an amount's text.
+/// Error for a text that is not an amount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "an amount is a number like 4.50, zero or more, with at most 12 digits before the point and 6 behind it"

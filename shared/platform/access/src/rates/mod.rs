@@ -16,9 +16,9 @@ use serde_json::Value;
 
 pub use amount::{Amount, AmountError};
 
-/// Most prices of a card.
+/// Maximum number of prices on a rate card.
 const MOST_RATES: usize = 200;
-/// Most characters of an operation's name.
+/// Maximum number of characters of an operation's name.
 const LONGEST_OPERATION: usize = 64;
 /// Stands for every operation that has no price of its own for the unit.
 const ANY: &str = "*";
@@ -34,9 +34,9 @@ pub struct RateCard {
 /// The price of one unit of one operation, or of all that have no price of their own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rate {
-    /// Name of the operation, or `*`.
+    /// Name of the operation that the price is for, or `*` for any.
     pub operation: String,
-    /// Unit that has the price.
+    /// Unit that the price is for.
     pub unit: Unit,
     /// Quantity that the price is for, 1 or more.
     pub per: u64,
@@ -66,7 +66,7 @@ pub struct Quantities<'a> {
     pub operation: &'a str,
     /// Number of requests that ended.
     pub requests: u64,
-    /// Messages put, got or moved.
+    /// Number of messages put, got or moved.
     pub messages: u64,
     /// Bytes of the messages' bodies.
     pub bytes: u64,
@@ -85,21 +85,21 @@ pub enum RateCardError {
     /// The currency is no code of ISO 4217.
     #[error("the currency is a code of three capital letters, such as USD")]
     Currency,
-    /// The card has too many prices.
+    /// The rate card has too many prices.
     #[error("a rate card has at most {MOST_RATES} rates")]
     TooMany,
-    /// The operation's name is none.
+    /// The name of the price's operation is malformed.
     #[error(
         "rate {0}: an operation is * or a name of lower-case letters, digits, hyphens and underscores, such as produce"
     )]
     Operation(usize),
-    /// The unit is not known.
+    /// The unit of the price is unknown.
     #[error("rate {0}: a unit is requests, messages, bytes, batches or items")]
     Unit(usize),
-    /// The price is for no quantity.
+    /// The quantity that the price is for is 0.
     #[error("rate {0}: per is the quantity that the price is for, 1 or more")]
     Per(usize),
-    /// The price is no amount.
+    /// The price is not an amount.
     #[error("rate {0}: the price cannot be read")]
     Price(usize, #[source] AmountError),
     /// An earlier price has the same operation and unit.
@@ -107,7 +107,7 @@ pub enum RateCardError {
     Repeated(usize),
 }
 
-/// The members of a card.
+/// JSON members of a rate card.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct StoredCard {
@@ -115,7 +115,7 @@ struct StoredCard {
     rates: Vec<StoredRate>,
 }
 
-/// The members of a price.
+/// JSON members of a price on the rate card.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct StoredRate {
@@ -164,7 +164,7 @@ impl Rate {
 }
 
 impl RateCard {
-    /// Reads a card from JSON.
+    /// Parses a rate card from JSON.
     ///
     /// # Errors
     /// Malformed document, or the first price that says nothing or twice the same.

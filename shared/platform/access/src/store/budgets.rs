@@ -12,7 +12,7 @@ use super::{AccessStore, ReadError, refused, unreadable};
 use crate::items::{BudgetItem, ItemError, SpentItem};
 use crate::pk;
 
-/// Most times that keys are asked for, if DynamoDB leaves some out.
+/// Maximum number of requests for keys that DynamoDB leaves out of its answers.
 const ATTEMPTS: u32 = 5;
 /// Pause before they are asked for again. It doubles each time.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -25,7 +25,7 @@ type Attributes = HashMap<String, AttributeValue>;
 pub struct Account {
     /// The budget, if the tenant has one.
     pub budget: Option<BudgetItem>,
-    /// Amount spent, if it is known.
+    /// Amount that the tenant has spent; `None` if it is unknown.
     pub spent: Option<SpentItem>,
 }
 
@@ -35,7 +35,8 @@ pub struct Account {
 struct LeftOut;
 
 impl AccessStore {
-    /// Most tenants of a call of [`AccessStore::accounts()`]: DynamoDB returns 100 items at once.
+    /// Maximum number of tenants of a call of [`AccessStore::accounts()`]: DynamoDB returns 100
+    /// items at once.
     pub const MOST_ACCOUNTS: usize = 50;
 
     /// Reads the accounts of tenants, each of them once, in their order. A malformed item, which is

@@ -36,7 +36,7 @@ const REMEMBERED: Duration = Duration::from_secs(55);
 /// Seconds after which a profile that was refused may be requested again: a correction takes effect
 /// only then.
 const PROFILE_REPAIR: u32 = 60;
-/// Most remembered items, so that guessed keys do not fill the memory.
+/// Maximum number of cached items, so that guessed keys do not fill the memory.
 const MAX_REMEMBERED: usize = 10_000;
 /// Time for which a failure to list the profiles is remembered.
 const LIST_REPAIR: Duration = Duration::from_secs(5);
@@ -53,7 +53,7 @@ const NOTE_LIMIT: Duration = Duration::from_millis(300);
 /// Reason why an item of the access table cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
-    /// The table cannot be read.
+    /// The access table cannot be read.
     #[error("the access table cannot be read")]
     Unavailable,
     /// The item is malformed; the log has the member at fault. An operator has to correct it.
@@ -67,7 +67,7 @@ type Profiles = BTreeMap<String, BTreeMap<String, Value>>;
 /// Content of an item that was read; `None` if there is no item.
 type Known<T> = Result<Option<T>, ReadError>;
 
-/// Reads items of the access table.
+/// Cached reader of the access table.
 #[derive(Debug)]
 pub struct AccessStore {
     dynamodb: Client,
@@ -99,7 +99,7 @@ impl Listed {
 }
 
 impl AccessStore {
-    /// A store with an empty cache.
+    /// Creates a store with an empty cache.
     #[must_use]
     pub fn new(dynamodb: Client, table: String) -> Self {
         Self {

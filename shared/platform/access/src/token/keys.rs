@@ -6,7 +6,7 @@ use jsonwebtoken::{Algorithm, DecodingKey};
 use serde::Deserialize;
 use serde_json::Value;
 
-/// Most keys of a set.
+/// Maximum number of keys in a key set (JWKS).
 const MOST_KEYS: usize = 100;
 const RSA: &[Algorithm] = &[
     Algorithm::RS256,
@@ -29,13 +29,13 @@ struct PublicKey {
     key: DecodingKey,
 }
 
-/// Fault of a key set.
+/// Fault of a key set (JWKS).
 #[derive(Debug, thiserror::Error)]
 pub(super) enum KeySetError {
-    /// The document is no key set.
+    /// The document is not a key set.
     #[error("it is malformed")]
     Form(#[from] Malformed),
-    /// The set has too many keys.
+    /// The key set has too many keys.
     #[error("it has more than {MOST_KEYS} keys")]
     TooMany,
     /// The set has no key that can check a token.

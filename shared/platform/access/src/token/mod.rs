@@ -26,17 +26,17 @@ use crate::token::jwks::{Jwks, NoKeys};
 
 /// Bytes of the longest token that is accepted.
 const LONGEST: usize = 8 * 1024;
-/// Most characters of the name of a token's caller, after `token:`.
+/// Maximum number of characters of the name of a token's caller, after `token:`.
 const LONGEST_SUBJECT: usize = 64;
 /// Seconds by which the issuer's clock may differ.
 const LEEWAY: u64 = 60;
 /// Seconds after which a request may come again if no key is known.
 const RETRY: u32 = 5;
 
-/// Reads tokens of one issuer.
+/// Verifier of the tokens of one issuer.
 #[derive(Debug)]
 pub(crate) struct Tokens {
-    /// The rules for each algorithm.
+    /// Validation rules for each signature algorithm.
     rules: Vec<(Algorithm, Validation)>,
     tenant_claim: String,
     scopes_claim: String,

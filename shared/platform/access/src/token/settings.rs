@@ -12,7 +12,7 @@ pub struct TokenSettings {
     pub issuer: String,
     /// Values of which the claim `aud` must have one.
     pub audiences: Audiences,
-    /// Address of the issuer's key set.
+    /// URL of the issuer's key set (JWKS).
     pub jwks_url: JwksUrl,
     /// Name of the claim that has the tenant's id.
     pub tenant_claim: String,
@@ -28,13 +28,13 @@ pub struct Audiences(pub(super) Vec<String>);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JwksUrl(pub(super) Url);
 
-/// Fault of a setting of tokens.
+/// Fault of a token setting.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TokenSettingError {
     /// The list has no audience.
     #[error("it names no audience")]
     Audience,
-    /// The text is not an address.
+    /// The text is not a URL.
     #[error("it is no URL")]
     Url(#[source] url::ParseError),
     /// The address is one that anybody on the way could answer for.

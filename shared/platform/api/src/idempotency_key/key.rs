@@ -80,10 +80,10 @@ pub enum KeyError {
 impl IdempotencyKey {
     /// Name of the HTTP header that carries the idempotency key.
     pub const HEADER: &str = "idempotency-key";
-    /// Longest key of the form [`KeyForm::Text`].
+    /// Maximum number of characters of a key of the form [`KeyForm::Text`].
     pub const MAX_TEXT: usize = 255;
 
-    /// Reads the key of a request.
+    /// Reads the idempotency key from a request's headers.
     ///
     /// # Errors
     /// If the header is absent, there twice, or not a key of that form.

@@ -10,7 +10,7 @@ use crate::nearest::nearest;
 use crate::problem::{Fault, Problem};
 use crate::reason::Reason;
 
-/// Most faults that one response reports: each costs one more reading of the body.
+/// Maximum number of faults that one response reports: each costs one more reading of the body.
 const MAX_FAULTS: usize = 8;
 
 /// Reads a type from a parsed body.
@@ -59,9 +59,9 @@ enum OwnedStep {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// The object has no such member.
+    /// The JSON object has an unknown member.
     Unknown,
-    /// The object lacks a member.
+    /// The JSON object lacks a member.
     Missing,
     /// The value does not fit the member.
     Unfit,

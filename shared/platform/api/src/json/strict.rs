@@ -10,12 +10,12 @@ use super::pointer::{Path, Step};
 use crate::problem::{Fault, Problem};
 use crate::reason::Reason;
 
-/// Most levels of arrays and objects.
+/// Maximum number of levels of arrays and objects in a JSON document.
 pub(super) const MAX_DEPTH: usize = 64;
 /// Longest name of a member, in bytes. No member of any request has a longer one.
 pub(super) const MAX_NAME: usize = 1024;
-/// Most arrays and objects of a document. The smallest object takes six bytes of text and 640 of
-/// memory; a hundred thousand messages with headers of their own take 200,000.
+/// Maximum number of arrays and objects of a document. The smallest object takes six bytes of text
+/// and 640 of memory; a hundred thousand messages with headers of their own take 200,000.
 pub(super) const MAX_NESTS: usize = 250_000;
 /// Largest integer up to which each is a double of its own (RFC 7493, section 2.2).
 pub(super) const MAX_INTEGER: u64 = 9_007_199_254_740_991;

@@ -10,7 +10,7 @@ const PLACES: f64 = 256.0;
 pub(crate) struct Bucket {
     /// Time at which the bucket is full, in nanoseconds since 1970.
     pub(crate) tat: i64,
-    /// Window of the last write.
+    /// Rate limiter window in which the bucket was last written.
     pub(crate) window: i64,
     /// Places of the environments that drew in that window.
     pub(crate) seen: BTreeSet<u8>,

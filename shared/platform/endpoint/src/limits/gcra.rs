@@ -16,15 +16,15 @@ pub(crate) const SECOND: i64 = 1_000_000_000;
 pub(crate) const WINDOW: i64 = 10 * SECOND;
 /// Time that a debt may add to a bucket beyond the time in which it fills.
 const LONGEST_DEBT: i64 = 3_600 * SECOND;
-/// Time by which clocks may differ.
+/// Maximum difference between the clocks of two environments.
 const SKEW: i64 = 60 * SECOND;
 /// Seconds for which an item stays after its bucket is full.
 const KEPT: i64 = 86_400;
 /// Part of what a window admits that all shares may hold together.
 const HELD: f64 = 0.1;
-/// Most chunks that an environment holds: it renews its share at half a chunk.
+/// Maximum number of chunks that an environment holds: it renews its share at half a chunk.
 const CHUNKS_HELD: f64 = 1.5;
-/// Most time that a cost may take, so that sums of times fit: some 317 years.
+/// Maximum time that a cost may take, in nanoseconds, so that sums of times fit: some 317 years.
 const LONGEST: f64 = 1e18;
 
 /// Rate and burst of a bucket.

@@ -23,7 +23,7 @@ pub enum Unit {
 /// Cost of a request beside itself. The request always counts as one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
-    /// Messages that the request moves.
+    /// Number of messages that the request moves.
     pub messages: u64,
     /// Bytes of the messages that the request moves.
     pub bytes: u64,

@@ -28,7 +28,7 @@ pub(crate) struct World {
     /// Times of admitted requests, by tenant.
     admitted: BTreeMap<&'static str, Vec<i64>>,
     asked: BTreeMap<&'static str, usize>,
-    /// Calls that a request waited for.
+    /// Number of calls that a request waited for.
     pub(crate) awaited: u64,
 }
 

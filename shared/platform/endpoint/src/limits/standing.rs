@@ -12,11 +12,11 @@ pub struct Standing {
     /// Place of the limit in the tenant's limits: `tenant`, `targets/<name>` or
     /// `queueManagers/<name>`.
     pub name: String,
-    /// Quantity that the limit counts.
+    /// Unit that the limit counts.
     pub unit: Unit,
     /// Rate of the limit in units a second.
     pub per_second: f64,
-    /// Units that may come at once.
+    /// Burst of the limit: units that may come at once.
     pub burst: u64,
     /// Units that are left in the bucket; `None` if the table cannot be read. An environment may
     /// hold further ones.

@@ -11,14 +11,14 @@ use crate::limits::share::signed;
 /// charge.
 #[derive(Debug)]
 pub struct Ticket<'a> {
-    /// `None` if nothing is limited.
+    /// Units to return; `None` if nothing is limited.
     inner: Option<&'a Inner>,
     policies: Policies,
     cost: Cost,
 }
 
 impl<'a> Ticket<'a> {
-    /// Makes a ticket that nothing limits.
+    /// Creates a ticket of a request that nothing limits.
     pub(crate) fn free() -> Self {
         Self { inner: None, policies: Policies::default(), cost: Cost::default() }
     }

@@ -16,7 +16,7 @@ use crate::kafka::{ConnectError, SecretFault};
 /// Client id that this program sends to brokers.
 const CLIENT_ID: &str = "integrahub";
 
-/// Time limit of one connection.
+/// Time limit of connecting to a Kafka broker.
 const CONNECT: Duration = Duration::from_secs(2);
 /// Time limit of one request, including the connection that it may need.
 pub(crate) const REQUEST: Duration = Duration::from_secs(3);
@@ -67,7 +67,7 @@ impl Cluster {
         self
     }
 
-    /// Reads the secret and connects.
+    /// Reads the login's secret, and connects to the Kafka cluster.
     pub(crate) async fn connect(&self) -> Result<Kafka, ConnectError> {
         let servers = self.settings.servers.as_str();
         let connecting = async {

@@ -95,7 +95,7 @@ impl Producer {
         Self { cluster, client: Mutex::new(None) }
     }
 
-    /// Returns the name of the topic.
+    /// Returns the name of the Kafka topic.
     pub(crate) fn topic(&self) -> &str {
         self.cluster.settings.topic.as_str()
     }

@@ -25,7 +25,7 @@ pub(crate) struct Identity {
     pub(crate) ca: Option<String>,
 }
 
-/// Text that `Debug` does not show.
+/// Secret text that `Debug` does not show.
 #[derive(Deserialize)]
 #[serde(from = "String")]
 pub(crate) struct SecretText(SecretString);

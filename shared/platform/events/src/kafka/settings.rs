@@ -29,18 +29,18 @@ pub struct Settings {
 pub struct EventTopics {
     /// Topic of chunks that were given up.
     pub failures: Settings,
-    /// Topic of all other events.
+    /// Kafka topic of all other events.
     pub events: Settings,
 }
 
-/// Login method of a cluster.
+/// Login method of the Kafka cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Authentication {
-    /// No login, and no TLS.
+    /// The cluster needs no login, and uses no TLS.
     None,
-    /// The function's role, on Amazon MSK.
+    /// Login by the function's IAM role, on Amazon MSK.
     Iam,
-    /// User name and password (SASL/SCRAM-SHA-512).
+    /// Login by user name and password (SASL/SCRAM-SHA-512).
     Scram {
         /// ARN of a secret `{"username", "password"}`, with `"ca"` for a private authority.
         secret_arn: String,

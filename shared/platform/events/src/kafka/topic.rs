@@ -29,7 +29,7 @@ pub enum TopicState {
     Created,
     /// The topic exists. It is not changed.
     Exists {
-        /// Number of partitions of the topic.
+        /// Number of partitions of the Kafka topic.
         partitions: usize,
     },
 }

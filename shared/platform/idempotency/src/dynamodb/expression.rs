@@ -68,7 +68,7 @@ impl Expression {
         self.remove.push(name);
     }
 
-    /// Adds a condition on the values.
+    /// Adds a condition on the attribute values.
     fn on(
         &mut self,
         condition: &'static str,

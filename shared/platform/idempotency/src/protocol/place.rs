@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use super::progress::Progress;
 
-/// Most places left behind that are distinguished; the units left at others are added up.
+/// Maximum number of earlier places that are distinguished; the units left at further places are
+/// added up.
 const MAX_LEFT: usize = 8;
 
 /// Place where units of work are done: an attempt continues after an earlier one only at the same
@@ -26,7 +27,7 @@ pub struct AbandonedProgress {
     pub name: Option<String>,
     /// Number of units done at the place.
     pub done: u64,
-    /// Most further units that may have been done at the place.
+    /// Maximum number of further units that may have been done at the place.
     pub in_doubt: u64,
 }
 

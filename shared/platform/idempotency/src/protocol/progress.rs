@@ -8,16 +8,16 @@ use serde::{Deserialize, Serialize};
 pub struct Progress {
     /// Number of units, from the first, that are known to be done.
     pub done: u64,
-    /// Most units after the done ones that may have been done as well.
+    /// Maximum number of units after the done ones that may have been done as well.
     pub in_doubt: u64,
-    /// Most of the done units that may have been done more than once.
+    /// Maximum number of of the done units that may have been done more than once.
     pub repeated: u64,
 }
 
 /// A count of units, and whether there may be others that were not counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tally {
-    /// Number of units that were counted.
+    /// Number of units whose outcome was counted.
     pub counted: u64,
     /// True if all units were counted.
     pub is_whole: bool,

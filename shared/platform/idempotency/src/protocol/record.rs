@@ -64,9 +64,9 @@ pub struct StoredResponse {
 pub enum Body {
     /// Text in the record, as it is.
     Text(String),
-    /// Bytes in the record, compressed.
+    /// The body is in the record, compressed.
     Gzip(Vec<u8>),
-    /// An object of that key, compressed.
+    /// The body is in the S3 object of that key, compressed.
     Object(String),
 }
 

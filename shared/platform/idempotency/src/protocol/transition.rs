@@ -75,7 +75,7 @@ impl Transition {
         }
     }
 
-    /// True if the write's condition holds.
+    /// True if the transition's condition holds for the current record.
     #[must_use]
     pub fn permits(&self, current: Option<&Record>) -> bool {
         let Some(record) = current else { return matches!(self, Self::Claim { .. }) };

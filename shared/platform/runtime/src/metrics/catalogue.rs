@@ -6,7 +6,7 @@
 
 use super::metric::{EmfUnit, Metric, counter, gauge, histogram};
 
-/// Functions that answer requests by `endpoint::serve`.
+/// Functions that respond to requests by `endpoint::serve`.
 const HTTP: &[&str] = &[
     "batches",
     "connection-test",

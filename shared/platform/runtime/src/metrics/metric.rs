@@ -6,13 +6,13 @@
 /// knows it by another name and in another unit, which alarms have used from the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Metric {
-    /// Name, unique in the catalogue.
+    /// Name of the metric, unique in the catalogue.
     pub name: &'static str,
     /// Way in which its values add up.
     pub kind: Kind,
     /// Meaning of the metric, in one sentence.
     pub help: &'static str,
-    /// True if `GET /metrics` has it.
+    /// True if `GET /metrics` returns the metric.
     pub is_scraped: bool,
     /// Labels in `GET /metrics`, in the order of their names.
     pub labels: &'static [&'static str],
@@ -64,7 +64,7 @@ impl Kind {
 }
 
 impl EmfUnit {
-    /// Returns the unit's name in CloudWatch.
+    /// Returns the name of the unit in CloudWatch.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

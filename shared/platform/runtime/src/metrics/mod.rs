@@ -63,7 +63,7 @@ impl Line<'_> {
     }
 }
 
-/// Declaration of a line's metrics.
+/// Declaration of a log line's metrics, in the embedded metric format.
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct Directive {

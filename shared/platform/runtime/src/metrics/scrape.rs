@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::catalogue::ALL;
 use super::metric::{Kind, Metric};
 
-/// Media type of the text.
+/// Media type of the Prometheus text format.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// Samples of metrics of the catalogue.
@@ -69,7 +69,7 @@ impl Scrape {
         self.samples.push(Sample { metric, suffix, labels, value: value.to_string() });
     }
 
-    /// Adds the samples of another part.
+    /// Adds the samples of another scrape.
     pub fn extend(&mut self, other: Self) {
         self.samples.extend(other.samples);
     }

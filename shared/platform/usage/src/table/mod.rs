@@ -29,7 +29,7 @@ pub use tests_ended::EndedTest;
 
 use update::addition;
 
-/// Most lines of an answer.
+/// Maximum number of lines that one call returns.
 pub const LINES_MOST: usize = 50_000;
 /// Days of one tenant that are read at the same time.
 const DAYS_AT_ONCE: usize = 16;
@@ -37,7 +37,7 @@ const DAYS_AT_ONCE: usize = 16;
 /// function little memory.
 const DAYS_OF_ALL_AT_ONCE: usize = 4;
 
-/// Reads and writes the counters.
+/// Reader and writer of the usage counters.
 #[derive(Clone, Debug)]
 pub struct UsageTable {
     dynamodb: Client,
@@ -45,7 +45,7 @@ pub struct UsageTable {
 }
 
 impl UsageTable {
-    /// Makes the table named `table`.
+    /// Creates a client of the DynamoDB table named `table`.
     #[must_use]
     pub const fn new(dynamodb: Client, table: String) -> Self {
         Self { dynamodb, table }
@@ -109,7 +109,7 @@ impl UsageTable {
         items.iter().map(|item| line(&pk, hour.day(), item)).collect()
     }
 
-    /// Returns the totals since the installation.
+    /// Returns the usage totals since the installation.
     ///
     /// # Errors
     /// The table is unavailable, or an item malformed.
@@ -202,7 +202,7 @@ impl UsageTable {
     }
 }
 
-/// Reads the line of an item.
+/// Parses the usage line of an item.
 fn line(pk: &str, day: Date, item: &Item) -> Result<Line, UsageError> {
     let sk = sort_key(item);
     let line = key::read_line(sk, day).ok_or_else(|| malformed(pk, sk))?;
@@ -241,7 +241,7 @@ fn iso(time: Timestamp) -> AttributeValue {
     AttributeValue::S(format!("{time:.3}"))
 }
 
-/// Makes the key of an item.
+/// Returns the primary key of an item.
 fn key_of(pk: &str, sk: &str) -> HashMap<String, AttributeValue> {
     HashMap::from([("pk".to_owned(), string(pk)), ("sk".to_owned(), string(sk))])
 }

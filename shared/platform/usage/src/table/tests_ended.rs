@@ -17,7 +17,7 @@ const OPERATION: &str = "load_test";
 /// A load test that ended.
 #[derive(Clone, Copy, Debug)]
 pub struct EndedTest<'a> {
-    /// Tenant whose test it was.
+    /// Id of the tenant whose load test ended.
     pub tenant: &'a str,
     /// Name of the API key or of the token that started it; empty if it was not noted.
     pub key_name: &'a str,

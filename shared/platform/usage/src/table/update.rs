@@ -17,7 +17,7 @@ const TRIES: u32 = 5;
 /// Half of the longest pause after the first attempt.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(20);
 
-/// An update that adds to counters.
+/// Update of an item that adds to its counters.
 pub(super) struct Addition {
     pub(super) key: HashMap<String, AttributeValue>,
     pub(super) expression: String,
@@ -66,7 +66,7 @@ impl Addition {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     Written,
-    /// A condition fails. Nothing was written.
+    /// The condition of the write failed. Nothing was written.
     Refused,
     /// Another write had one of the items at this moment. Nothing was written.
     Conflict,

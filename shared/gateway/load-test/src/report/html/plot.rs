@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-/// A line of a plot.
+/// Line of a chart.
 pub(super) struct Line<'a> {
     /// Name of the line in the chart's legend.
     pub(super) label: &'a str,
@@ -31,7 +31,7 @@ const RIGHT: f64 = 16.0;
 const TOP: f64 = 10.0;
 const BOTTOM: f64 = 26.0;
 
-/// Most values of a line that are drawn: what is more would not be seen.
+/// Maximum number of values of a line that are drawn: what is more would not be seen.
 pub(super) const MOST_VALUES: usize = 470;
 
 /// Writes the legend and the plot. Values are from 0 to 1.

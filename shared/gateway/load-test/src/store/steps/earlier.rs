@@ -11,7 +11,7 @@ use crate::store::steps::{Handled, key};
 /// over by then, while the window just before may still be at work. So three windows are enough.
 #[derive(Debug, Default)]
 pub(super) struct Earlier {
-    /// Messages that each window handled.
+    /// Number of messages that each window handled, by window.
     handled: BTreeMap<u32, u64>,
     /// Newest window that a step claimed, and what the windows before the one before it handled.
     settled: Option<(u32, u64)>,

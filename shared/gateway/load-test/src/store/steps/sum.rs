@@ -36,7 +36,7 @@ struct InParts {
     name: String,
     /// Write that stored the tally. Parts of another one are left over, or newer.
     written: AttributeValue,
-    /// Parts that are not read yet.
+    /// Number of parts that are not read yet.
     left: usize,
     bytes: Vec<u8>,
 }

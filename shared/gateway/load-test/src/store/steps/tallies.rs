@@ -17,10 +17,10 @@ use crate::store::item::{named, number};
 use crate::store::update::{self, Updated};
 use crate::store::{Item, TestStore, TestStoreError, expiry_of_open};
 
-/// Most bytes of a tally in one item, of which DynamoDB takes 400 KB.
+/// Maximum number of bytes of a tally in one item, of which DynamoDB takes 400 KB.
 const PART: usize = 350_000;
 
-/// Most bytes of a tally: a transaction takes 4 MB.
+/// Maximum number of bytes of a tally: a transaction takes 4 MB.
 const MOST: usize = 3_500_000;
 
 /// Condition of the writes of a step: it was claimed and is not superseded, and no later write of

@@ -17,12 +17,13 @@ use crate::limits::standing::Standing;
 use crate::limits::table::Table;
 use crate::limits::ticket::Ticket;
 
-/// Most draws that a request waits for. The first may guess wrongly what the bucket is like; the
-/// second fails only if another environment was faster, and so does the third.
+/// Maximum number of draws that a request waits for. The first may guess wrongly what the bucket is
+/// like; the second fails only if another environment was faster, and so does the third.
 const MOST_DRAWS: usize = 3;
-/// Most draws of a renewal, which nobody waits for.
+/// Maximum number of draws of a renewal, which nobody waits for.
 const RENEWAL_DRAWS: usize = 2;
-/// Most shares that an environment holds. Beyond it, requests of further buckets draw each time.
+/// Maximum number of shares that an environment holds. Beyond it, requests of further buckets draw
+/// each time.
 const MOST_SHARES: usize = 10_000;
 /// Time between two log lines about a table that cannot be reached.
 const LOG_PAUSE: i64 = 60 * SECOND;
@@ -38,7 +39,7 @@ pub(crate) struct Inner {
     table: Table,
     defaults: DefaultLimits,
     clock: Clock,
-    /// Number of this environment, by chance.
+    /// Random number of this environment.
     environment: u64,
     shares: Mutex<HashMap<String, Arc<Mutex<Share>>>>,
     logged_at: AtomicI64,
@@ -67,7 +68,7 @@ impl Clock {
 }
 
 impl Limiter {
-    /// Makes a limiter that limits nothing.
+    /// Creates a limiter that admits every request.
     #[must_use]
     pub const fn off() -> Self {
         Self(None)
@@ -146,7 +147,7 @@ impl Inner {
         self.clock.now()
     }
 
-    /// Adds the limits of one subject.
+    /// Adds the limits of one tenant or target.
     fn add(&self, policies: &mut Vec<Arc<Policy>>, tenant: &str, scope: &Scope, limits: TargetLimits) {
         let TargetLimits { requests, messages, bytes } = limits;
         let units = [(Unit::Requests, requests), (Unit::Messages, messages), (Unit::Bytes, bytes)];
@@ -255,7 +256,7 @@ impl Inner {
         matches!(outcome, Outcome::Made(_))
     }
 
-    /// Gives units back to a share.
+    /// Returns unused units to a share.
     pub(crate) fn give_back(&self, policy: &Policy, units: u64) {
         policy.share().spend(-signed(units), self.now());
     }

@@ -42,7 +42,7 @@ struct Known {
     environments: f64,
 }
 
-/// Units that the environment used.
+/// Units that this environment used.
 #[derive(Debug, Default)]
 struct Spent {
     period: i64,
@@ -57,14 +57,14 @@ struct Quiet {
     until: i64,
 }
 
-/// A table that cannot be reached.
+/// State of a limiter while the table with the buckets cannot be reached.
 #[derive(Clone, Copy, Debug)]
 struct Away {
     retry_at: i64,
     refilled_at: i64,
 }
 
-/// Next step of a request.
+/// Next step of a request at the limiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// The request is admitted, and its cost is charged.
@@ -92,7 +92,7 @@ pub(crate) enum Outcome {
     Made(Bucket),
     /// The condition failed because of this bucket.
     Refused(Option<Bucket>),
-    /// The table cannot be reached.
+    /// The table with the buckets cannot be reached.
     Away,
 }
 
@@ -195,7 +195,7 @@ impl Share {
         Draw { write: self.write(pace, form, now), gain, returned: 0 }
     }
 
-    /// Learns what became of a draw.
+    /// Updates the share with the outcome of a draw.
     pub(crate) fn learn(&mut self, pace: Pace, draw: &Draw, outcome: &Outcome, now: i64) {
         match outcome {
             Outcome::Made(bucket) => {
@@ -356,7 +356,7 @@ impl Spent {
 
 /// Returns units as a number that may be a debt.
 pub(crate) fn signed(units: u64) -> i64 {
-    /// Most units that are counted: a cost beyond it is no other.
+    /// Maximum number of units that are counted: a larger cost counts as this.
     const MOST: i64 = 1 << 50;
     i64::try_from(units).unwrap_or(MOST).min(MOST)
 }

@@ -32,7 +32,7 @@ pub(super) const fn condition(write: &Write) -> &'static str {
     }
 }
 
-/// Returns the assignments of a draw.
+/// Returns the update expression of a draw.
 pub(super) const fn update(write: &Write) -> &'static str {
     match (write.form, write.turns) {
         (Form::Running { .. }, false) => "SET tat = tat + :change, expiresAt = :expiresAt ADD envs :env",

@@ -20,7 +20,7 @@ use crate::limits::share::Outcome;
 /// connects, often takes several hundred milliseconds.
 pub const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Place where the buckets are.
+/// Table with the limiter's buckets.
 #[derive(Clone, Debug)]
 pub(crate) enum Table {
     DynamoDb {
