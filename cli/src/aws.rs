@@ -19,13 +19,13 @@ use crate::aws_query::{AwsQuery, Stack};
 use crate::context::Context;
 use crate::exit::{Exit, Explain as _, Failure, chain};
 
-/// Time of one call with its retries: a person waits for it.
+/// Time limit of one AWS call with its retries, in front of a waiting person.
 const OPERATION: Duration = Duration::from_secs(30);
 /// Time of an invocation, which is longer than any function may take.
 const INVOCATION: Duration = Duration::from_secs(180);
 const CONNECT: Duration = Duration::from_secs(5);
 
-/// Names of a stack's resources, as far as they are known.
+/// Names of the stack's resources; `None` where a name is unknown.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Names {
@@ -245,7 +245,7 @@ pub(crate) fn is_denied(code: &str) -> bool {
     DENIED.contains(&code)
 }
 
-/// Returns whether an error of this code passes by itself.
+/// Returns whether an AWS error code stands for a temporary error.
 pub(crate) fn is_temporary(code: &str) -> bool {
     TEMPORARY.contains(&code)
 }

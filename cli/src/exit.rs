@@ -17,7 +17,7 @@ pub(crate) enum Exit {
     Usage = 2,
     /// The work was done, but some of its items are in error.
     Partial = 3,
-    /// The API key or the AWS credentials do not permit it.
+    /// The API key or the AWS credentials do not permit the command.
     Denied = 4,
     /// The failure is temporary: the same command may succeed later.
     Temporary = 5,

@@ -12,12 +12,12 @@ pub(crate) fn number(object: &Value, name: &str) -> u64 {
     object.get(name).and_then(Value::as_u64).unwrap_or_default()
 }
 
-/// Returns a member of any type as people read it.
+/// Returns a JSON member of any type as text for people.
 pub(crate) fn shown(object: &Value, name: &str) -> String {
     object.get(name).filter(|value| !value.is_null()).map(plain).unwrap_or_default()
 }
 
-/// Returns a value as people read it: text without its quotation marks.
+/// Returns a JSON value as text for people: strings without quotation marks.
 pub(crate) fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }

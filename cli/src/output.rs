@@ -156,7 +156,7 @@ impl Output {
         }
     }
 
-    /// Writes a list whose table shows members of its items: each column has a name and a member.
+    /// Prints a list of objects. In a table, each column has a title and shows a member.
     pub(crate) fn members(&mut self, schema: &str, list: &str, items: Vec<Value>, columns: &[(&str, &str)]) {
         let header: Vec<&str> = columns.iter().map(|&(name, _)| name).collect();
         let row =
@@ -183,8 +183,8 @@ impl Output {
         let _remembered = self.raw(text.as_bytes()).and_then(|()| self.raw(b"\n"));
     }
 
-    /// Writes data as it is. A terminal gets control characters of a text in words, because data
-    /// come from others, and could command it.
+    /// Writes bytes unchanged. On a terminal, control characters of a text are escaped: the data
+    /// come from others, and could send commands to the terminal.
     ///
     /// # Errors
     /// Standard output took not everything, now or before.
@@ -314,7 +314,7 @@ fn has_colour(choice: Colour, terminal: bool, variable: impl Fn(&str) -> Option<
     }
 }
 
-/// Returns a document with its schema first.
+/// Returns a JSON document with its schema as the first member.
 pub(crate) fn with_schema(schema: &str, value: &Value) -> Value {
     let mut document = Map::from_iter([("schema".to_owned(), Value::String(schema.to_owned()))]);
     match value {
@@ -326,7 +326,7 @@ pub(crate) fn with_schema(schema: &str, value: &Value) -> Value {
     Value::Object(document)
 }
 
-/// Output into memory, and answers from it.
+/// In-memory output and prepared answers, for tests.
 #[cfg(test)]
 pub(crate) mod memory {
     use std::sync::{Arc, Mutex};

@@ -55,7 +55,7 @@ pub(crate) async fn run(args: &Record, context: &Context, out: &mut Output) -> R
     Ok(Exit::Done)
 }
 
-/// Finds the tenant by its name. Its id needs no look at the access table.
+/// Finds the tenant by name or id. Only a name needs the access table.
 pub(crate) async fn tenant(context: &Context, reference: &str) -> Result<String, Failure> {
     if reference.parse::<uuid::Uuid>().is_ok() {
         return Ok(reference.to_owned());

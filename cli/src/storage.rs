@@ -45,7 +45,7 @@ pub(crate) struct Storage {
     pace: Option<Pace>,
 }
 
-/// Pace of uploads, which all of them share: each part waits until those before it are paid for.
+/// Rate limit that all uploads share: each part waits until the parts before it had their time.
 #[derive(Debug)]
 struct Pace {
     per_second: NonZeroU64,
@@ -107,7 +107,7 @@ impl PutError {
     }
 }
 
-/// Attempts of an upload, with pauses between them. Each needs a URL of its own.
+/// Attempts of an upload with pauses between them. Each attempt needs a new URL.
 #[derive(Debug, Default)]
 pub(crate) struct Attempts {
     number: u32,
@@ -190,7 +190,7 @@ impl Storage {
         Err(refused(status, &String::from_utf8_lossy(&text)))
     }
 
-    /// Gets the body of a file, to read as it comes.
+    /// Downloads a file, and returns its body as a stream.
     ///
     /// # Errors
     /// The file cannot be had.
@@ -309,7 +309,7 @@ pub(crate) async fn behind(api: &Api, path: &str, what: &str) -> Result<SdkBody,
     Ok(Storage::new().get(location).await?)
 }
 
-/// Reads a body as [`behind`] gave it, part by part.
+/// Reads a body that [`behind`] returned, part by part.
 ///
 /// # Errors
 /// Download that broke off, or error of `take`.

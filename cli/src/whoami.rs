@@ -60,7 +60,7 @@ pub(crate) async fn run(args: Whoami, context: &Context, out: &mut Output) -> Re
     refused.map_or(Ok(Exit::Done), Err)
 }
 
-/// Asks the API whether it knows the key.
+/// Asks the API whether it accepts the API key.
 async fn ask(context: &Context) -> Result<String, Failure> {
     let answer = Api::of(context)?.exchange(&Call::get(ROUTE)).await?;
     match answer.status {
@@ -73,7 +73,7 @@ async fn ask(context: &Context) -> Result<String, Failure> {
     }
 }
 
-/// Returns a limit as the API says it, in words.
+/// Returns a limit of the API's response in words.
 fn described_limit(limit: &Value) -> String {
     let [name, unit, rate, burst, left] = limit::cells(limit);
     let left = if left.is_empty() { left } else { format!(" ({left} left)") };

@@ -26,7 +26,7 @@ pub(crate) struct Given {
     key_ending: Option<String>,
 }
 
-/// Profiles and secrets by their names.
+/// Target profiles and secrets, by name.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Targets {
     pub(crate) profiles: BTreeMap<String, Value>,
@@ -66,7 +66,7 @@ impl Given {
         Ok(Self { ibm_mq_library, targets, key_ending })
     }
 
-    /// The API key of this name.
+    /// Returns the API key of this name.
     pub(crate) fn api_key(&self, name: &str) -> String {
         self.key_ending.as_ref().map_or_else(|| name.to_owned(), |ending| format!("{name}-{ending}"))
     }

@@ -24,7 +24,7 @@ const SCHEMA: &str = "integrahub.applied.v1";
 /// Schema of the change of one owner.
 const OWNER: &str = "integrahub.owner-change.v1";
 
-/// File of new keys, which only its owner can read.
+/// File for the secrets of new API keys; only its owner can read the file.
 #[derive(Debug)]
 struct KeyFile {
     path: PathBuf,
@@ -51,8 +51,8 @@ impl KeyFile {
         written.or_explain(|| format!("write {}", self.path.display()))
     }
 
-    /// Ends the file, and returns whether all keys are in it. Without a key it goes, so that the
-    /// next run may use its name.
+    /// Ends the key file, and returns whether all keys are in it. An empty file is removed, so that
+    /// the next run may use its name.
     fn finish(self, keys: &[Value]) -> bool {
         if keys.is_empty() {
             // An empty file holds nothing that anybody could miss.
@@ -185,7 +185,7 @@ async fn perform(
     Ok(exit)
 }
 
-/// Shows the difference, or, once it is made, the new keys.
+/// Prints the planned changes, or, after they were made, the new keys.
 fn report(plan: &Plan, dry_run: bool, keys: &[Value], out: &mut Output) {
     let changes = || -> Vec<Value> { plan.changes().iter().map(Change::document).collect() };
     let owners = || -> Vec<Value> {

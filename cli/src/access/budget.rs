@@ -15,7 +15,7 @@ use crate::exit::{Exit, Failure};
 use crate::output::Output;
 
 const ONE: &str = "integrahub.budget.v1";
-/// Percentage at which a budget warns unless it says otherwise.
+/// Percentage at which a budget without percentages of its own warns.
 const WARNING: u32 = 80;
 /// Percentage at which every budget warns.
 const WHOLE: u32 = 100;

@@ -17,7 +17,7 @@ use crate::output::{Format, Output};
 /// Schema of changes.
 const SCHEMA: &str = "integrahub.changes.v1";
 
-/// An entry with the item that the table had for it.
+/// Entry of the access table, with the item as the table had it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Held {
     /// Entry of the access table.
@@ -171,7 +171,7 @@ impl Change {
 }
 
 impl Write {
-    /// Makes the write depend on the item as it was.
+    /// Makes the write conditional on the item being unchanged.
     fn guard<'a>(&mut self, held: &Held, further: impl Iterator<Item = &'a String>) {
         let known = held.entry.kind().members().iter().map(|&member| member.to_owned());
         let all: BTreeSet<String> =
@@ -219,7 +219,7 @@ impl Write {
     }
 }
 
-/// Makes changes, or shows what they would be.
+/// Writes the changes, or prints them in a dry run.
 ///
 /// # Errors
 /// A change cannot be made. Those before it are made.

@@ -143,7 +143,7 @@ fn show(change: &OwnerChange, changed: &Changed, dry_run: bool, out: &mut Output
     out.note(&format!("{changed} {verb}, {unchanged} were so already"));
 }
 
-/// Tells the person which establishments were left as they are.
+/// Warns the person of establishments whose owner was not changed.
 pub(crate) fn warn(changed: &Changed, out: &mut Output) {
     for refused in &changed.refused {
         out.note(&format!("refused: {}: {}", refused.cnpj, refused.text()));

@@ -15,22 +15,22 @@ use super::{limit, profile, rates};
 use crate::exit::{Explain as _, Failure};
 use crate::member::plain;
 
-/// Attributes of an item, with its key.
+/// Attributes of an item of the access table, its key included.
 pub(crate) type Attributes = HashMap<String, AttributeValue>;
 
 /// Name of the partition key of the access table.
 pub(crate) const PK: &str = "pk";
 
-/// An item and what it is about.
+/// Item of the access table, with its subject.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Entry {
     /// Entry of a tenant, by its id.
     Tenant(String, TenantItem),
     /// An API key.
     Key(KeyHash, KeyItem),
-    /// A target profile by its tenant and its name. The value has the form of `mq::Profile`.
+    /// Entry of a target profile, by tenant and name. The value has the form of `mq::Profile`.
     Profile(String, String, Value),
-    /// A grant to drop files by its tenant.
+    /// Entry of a grant to drop files, by tenant.
     Grant(String, DropGrant),
     /// Entry of an allow-list, by its tenant.
     Targets(String, TargetsItem),
@@ -45,7 +45,7 @@ pub(crate) enum Entry {
 /// Kind of an entry of the access table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
-    /// A tenant, which comes before what belongs to it.
+    /// Entry of a tenant, ordered before the tenant's other entries.
     Tenant,
     /// An API key.
     Key,
@@ -193,7 +193,7 @@ impl Entry {
         }
     }
 
-    /// Returns the name of the entry, if its kind has names.
+    /// Returns the name of the entry; empty if entries of its kind have none.
     pub(crate) fn name(&self) -> &str {
         match self {
             Self::Tenant(_, TenantItem { name, .. }) | Self::Profile(_, name, _) => name,
@@ -216,7 +216,7 @@ impl Entry {
         }
     }
 
-    /// Returns the item as the table has it, with its key.
+    /// Returns the attributes of the entry's item, its key included.
     ///
     /// # Errors
     /// The tenant's id cannot be part of a key, or the item cannot be written.
@@ -321,7 +321,7 @@ pub(crate) fn document(attributes: &Attributes) -> Option<Value> {
     serde_dynamo::from_item(members).ok()
 }
 
-/// Returns the establishments as documents have them: `"all"`, or the list.
+/// Returns establishments as JSON: `"all"`, or the list of CNPJs.
 pub(crate) fn cnpjs(establishments: &Establishments) -> Value {
     match establishments {
         Establishments::All => json!("all"),
@@ -329,7 +329,7 @@ pub(crate) fn cnpjs(establishments: &Establishments) -> Value {
     }
 }
 
-/// Names each value by its place, as `target.connName`.
+/// Collects the values of a JSON document by their paths, such as `target.connName`.
 fn flatten(place: &str, value: &Value, facts: &mut BTreeMap<String, String>) {
     let text = match value {
         Value::Object(members) => {

@@ -33,7 +33,7 @@ pub(crate) struct Owned {
     pub(crate) tenant: String,
     /// Time of the assignment.
     pub(crate) assigned_at: String,
-    /// Name of the person or program that assigned it.
+    /// Name of the person or program that assigned the establishment.
     pub(crate) assigned_by: String,
 }
 
@@ -64,12 +64,12 @@ pub(crate) struct Changed {
     /// Establishments that were as requested already.
     #[serde(default)]
     pub(crate) unchanged: Vec<String>,
-    /// Establishments that were left as they are, with the reason.
+    /// Establishments whose owner was not changed, each with the reason.
     #[serde(default)]
     pub(crate) refused: Vec<RefusedCnpj>,
 }
 
-/// An establishment that was left as it is.
+/// Establishment whose owner was not changed, with the reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct RefusedCnpj {
@@ -111,7 +111,7 @@ impl OwnerChange {
         document
     }
 
-    /// Returns the event of the function without its establishments.
+    /// Returns the function's event, without the establishments.
     fn event(&self) -> Value {
         match self {
             Self::Assign(tenant) => json!({"action": "assign", "tenant": tenant}),
@@ -164,7 +164,7 @@ impl Establishments {
         Ok(unowned.into_iter().map(|unowned| unowned.cnpj).collect())
     }
 
-    /// Changes owners, in as many requests as it takes. Each can be repeated.
+    /// Changes owners, in as many requests as needed. Each request may be repeated.
     ///
     /// # Errors
     /// The function does not answer, or refuses a request as a whole. Requests before it are done.

@@ -37,7 +37,7 @@ pub(crate) struct AccessFile {
     pub(crate) tenants: BTreeMap<String, TenantSection>,
 }
 
-/// A tenant with what belongs to it.
+/// Section of a tenant in the access file, with everything that belongs to the tenant.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct TenantSection {
@@ -56,7 +56,7 @@ pub(crate) struct TenantSection {
     /// Entries of the tenant's allow-list of targets.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) targets: Option<Vec<String>>,
-    /// Limits of requests, as the access table has them.
+    /// Rate limits of the tenant's requests, as the access table stores them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) limits: Option<LimitsItem>,
     /// Monthly budget of the tenant.
@@ -82,7 +82,7 @@ pub(crate) struct KeySection {
     pub(crate) id: Option<String>,
     /// Scopes that the API key grants.
     pub(crate) scopes: BTreeSet<String>,
-    /// Establishments of the key, if it has a scope of products.
+    /// Establishments that the API key covers, if it has a scope of products.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) cnpjs: Option<Cnpjs>,
     /// Time from which on the key is refused.
@@ -121,7 +121,7 @@ pub(crate) enum Cnpjs {
 pub(crate) enum Expiry {
     /// The API key does not expire.
     Never,
-    /// The key is refused from this time on.
+    /// The API key is refused from this time on.
     #[serde(untagged)]
     At(Timestamp),
 }
@@ -151,7 +151,7 @@ impl From<&Establishments> for Cnpjs {
 }
 
 impl AccessFile {
-    /// Refuses a file that another version of this program wrote.
+    /// Refuses an access file of another version.
     ///
     /// # Errors
     /// The version is another.

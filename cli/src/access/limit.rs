@@ -25,7 +25,7 @@ const ROUTE: &str = "/limits";
 /// Word on the command line that removes a limit.
 const NONE: &str = "none";
 
-/// A limit with the thing that it is about.
+/// One limit, with its subject: a tenant, target or queue manager.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct One<'a> {
     /// Kind of the thing: `tenant`, `target` or `queueManager`.
@@ -34,7 +34,7 @@ pub(crate) struct One<'a> {
     pub(crate) name: &'a str,
     /// Unit of the limit: `requests`, `messages` or `bytes`.
     pub(crate) unit: &'static str,
-    /// The limit, which is shown as the command line takes it.
+    /// Rate of the limit, printed as the command line takes it.
     pub(crate) rate: Rate,
 }
 
@@ -94,7 +94,7 @@ fn rate(unit: &str, text: &str) -> Result<Option<Rate>, Failure> {
     })
 }
 
-/// Returns the limits with those of a set. Units that it does not name stay.
+/// Returns the limits after `limit set`. Units that the command does not name are unchanged.
 fn set(mut item: LimitsItem, args: &LimitSet) -> Result<LimitsItem, Failure> {
     let LimitSet { of, requests, messages, bytes, .. } = args;
     if let Some(target) = &of.target {
@@ -291,7 +291,7 @@ async fn mine(context: &Context, out: &mut Output) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// Returns a limit as the API says it: name, unit, rate, burst, and what is left.
+/// Returns a limit of the API's response as table cells: name, unit, rate, burst and the rest.
 pub(crate) fn cells(limit: &Value) -> [String; 5] {
     let rate = limit.get("perSecond").and_then(Value::as_f64).unwrap_or_default();
     let [name, unit, burst, left] = ["name", "unit", "burst", "remaining"].map(|member| shown(limit, member));

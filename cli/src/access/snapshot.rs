@@ -13,7 +13,7 @@ use crate::args::KeyName;
 use crate::exit::Failure;
 use crate::output::Output;
 
-/// Fewest characters of an id that stand for all of it.
+/// Minimum number of characters of an id's prefix that stands for the id.
 const ID_PREFIX: usize = 4;
 
 /// Entries of the access table at one time, by their keys.
@@ -266,7 +266,7 @@ fn one<'a>(
     }
 }
 
-/// Returns whether a key works, as long as its tenant does.
+/// Returns whether an API key is neither disabled nor expired, whatever the state of its tenant.
 pub(crate) fn works(key: &KeyItem, now: Timestamp) -> bool {
     !key.disabled && key.expires_at.is_none_or(|expiry| expiry > now)
 }

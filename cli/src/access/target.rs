@@ -69,7 +69,8 @@ fn allow(known: &Snapshot, tenant: &str, new: &[String]) -> Option<Change> {
     known.put(Entry::Targets(tenant.to_owned(), TargetsItem { entries: all }))
 }
 
-/// Returns the change that removes entries, or all of them. A list without entries is removed.
+/// Returns the change that removes some entries of an allow-list, or all. An empty list's item is
+/// removed.
 fn remove(known: &Snapshot, tenant: &str, gone: Option<&[String]>) -> Result<Change, Failure> {
     let missing = |what: String| Failure::refused(what).next("see them: integrahub target list");
     let pk = access::pk::targets(tenant);

@@ -108,8 +108,8 @@ async fn update(
     make(table, known.put(Entry::Tenant(id, item)), dry, out).await
 }
 
-/// Removes a tenant and what belongs to it. The tenant is disabled before and goes last: a key that
-/// somebody creates meanwhile does not work, and the next look at the table finds it.
+/// Removes a tenant and everything that belongs to it. The tenant is disabled first and removed
+/// last, so a key that is created meanwhile does not work, and the next run finds it.
 async fn remove(
     table: &Table,
     known: &Snapshot,

@@ -66,7 +66,7 @@ async fn request(args: &ApiRequest, out: &mut Output) -> Result<Call, Failure> {
     Ok(call)
 }
 
-/// Refuses a path that cannot be sent as it is. A `#` would cut it off.
+/// Refuses a path that cannot be sent unchanged, such as one with `#`, which would cut it off.
 fn check_path(path: &str) -> Result<(), Failure> {
     if !path.starts_with('/') {
         return Err(Failure::usage(format!("{path} is no path")).next("begin the path with a slash"));

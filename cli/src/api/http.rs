@@ -27,7 +27,7 @@ type Cause = Box<dyn std::error::Error + Send + Sync>;
 #[derive(Debug)]
 pub(crate) struct Http(Connector);
 
-/// Reason why there is no response, or not all of it.
+/// Reason why no complete response arrived.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum HttpError {
     /// The request has a part that HTTP does not know, such as a header with a line feed.

@@ -45,7 +45,7 @@ const TRIES: Duration = Duration::from_secs(60);
 /// Note about a request that is tried again: what happened, and the pause.
 pub(crate) type OnRetry = Box<dyn Fn(&str, Duration) + Send + Sync>;
 
-/// The API of a deployment, and who calls it.
+/// Client of a deployment's API, with the caller's credentials.
 pub(crate) struct Api {
     http: Http,
     base: String,
@@ -88,7 +88,7 @@ impl Call {
         Self::of(Method::POST, path).body(body.to_string(), "application/json")
     }
 
-    /// Makes a request that is done once, by its idempotency key.
+    /// Creates a request that changes something; its idempotency key makes retries safe.
     pub(crate) fn change(path: impl Into<String>, key: &str, body: &Value) -> Self {
         Self::read(path, body).header("idempotency-key", key)
     }
@@ -223,7 +223,7 @@ impl Api {
         })
     }
 
-    /// Returns the client with another time for its attempts.
+    /// Returns the client with another total time for the attempts of a request.
     #[must_use]
     pub(crate) fn trying_for(self, total: Duration) -> Self {
         Self { schedule: Schedule::within(total), ..self }

@@ -77,8 +77,7 @@ async fn read(
     Ok((events.into(), is_all))
 }
 
-/// Returns an event with its fields beside each other: those of the request are below `context` in
-/// the log.
+/// Parses an event of the log, and moves the fields of its `context` to the top level.
 fn parsed(message: &str) -> Option<Value> {
     let Value::Object(mut line) = serde_json::from_str(message).ok()? else { return None };
     let Some(Value::Object(context)) = line.remove("context") else { return None };

@@ -9,7 +9,7 @@ use secrecy::ExposeSecret as _;
 use crate::aws;
 use crate::exit::{Exit, Failure, chain};
 
-/// Kind of a failure, by what helps against it.
+/// Kind of an AWS failure, by its remedy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AwsErrorKind {
     /// No credentials were found that can be used.
@@ -33,7 +33,7 @@ pub(crate) struct AwsError {
     pub(crate) action: String,
     /// Kind of the failure.
     pub(crate) kind: AwsErrorKind,
-    /// Code that the service gave, or words in its place.
+    /// Error code of the AWS service, or a description if there is no code.
     pub(crate) code: String,
     /// Message in the AWS service's error response.
     pub(crate) message: String,
@@ -68,7 +68,7 @@ impl AwsError {
         Self::new(service, action, kind, code, &why)
     }
 
-    /// Returns the right that the call needs, as policies name it.
+    /// Returns the IAM permission that the call needs, as policies write it.
     pub(crate) fn permission(&self) -> String {
         let service = match self.service.as_str() {
             "monitoring" => "cloudwatch",

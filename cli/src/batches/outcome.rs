@@ -22,7 +22,7 @@ pub(crate) struct Batch {
     pub(crate) chunks: Chunks,
     pub(crate) error: Option<PayloadError>,
     pub(crate) warnings: Vec<String>,
-    /// The whole batch, as it was received.
+    /// JSON of the whole batch, as the API sent it.
     #[serde(skip)]
     pub(crate) json: Value,
 }

@@ -16,7 +16,7 @@ use crate::input;
 
 /// Version of the configuration file's format.
 const VERSION: u32 = 1;
-/// Name of the file in its directory.
+/// Name of the configuration file in its directory.
 const FILE: &str = "config.toml";
 /// Places of the directory.
 const PLACES: Places = Places {
@@ -26,7 +26,7 @@ const PLACES: Places = Places {
     windows: "APPDATA",
     home: ".config",
 };
-/// Directory of the API keys beside it.
+/// Name of the directory of API keys, beside the configuration file.
 const KEYS: &str = "keys";
 
 /// Contexts of the configuration file, by name.

@@ -41,7 +41,7 @@ pub(crate) struct Context {
     pub(crate) stack: Option<String>,
     /// AWS profile with the credentials.
     pub(crate) aws_profile: Option<String>,
-    /// Names of the stack's resources, as far as they are known.
+    /// Names of the stack's resources; `None` where a name is unknown.
     pub(crate) names: aws::Names,
     /// The local stack, if the context is that.
     pub(crate) local: Option<LocalStack>,
@@ -52,7 +52,7 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    /// Returns the settings for people, with where they come from.
+    /// Returns the settings as text, each with its origin.
     pub(crate) fn described(&self) -> Vec<(&'static str, String)> {
         let or_none = |value: Option<&String>| value.cloned().unwrap_or_else(|| "-".to_owned());
         let name = if self.name.is_empty() { "-" } else { &self.name };
@@ -68,7 +68,7 @@ impl Context {
         ]
     }
 
-    /// Returns these lines for programs: names in camel case, and null for what is absent.
+    /// Returns the settings as JSON members: names in camel case, and null for absent values.
     pub(crate) fn document(&self, rows: &[(&str, String)]) -> Map<String, Value> {
         let member = |(name, value): &(&str, String)| (camel_case(name), json!(present(value)));
         let mut members: Map<String, Value> = rows.iter().map(member).collect();
@@ -125,7 +125,7 @@ pub(crate) async fn load(global: &Global, needs: Needs) -> Result<Context, Failu
     Ok(context)
 }
 
-/// Chooses the context, and lets options win over it.
+/// Selects the context, and applies the command line's options over it.
 fn choose(
     global: &Global,
     contexts: &Contexts,

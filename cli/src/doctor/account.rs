@@ -91,13 +91,13 @@ pub(crate) fn credentials(identity: &Result<Identity, AwsError>) -> Check {
     }
 }
 
-/// Returns whether AWS answers no question of this caller.
+/// Returns whether AWS refuses every request of these credentials.
 pub(crate) fn is_shut_out(identity: &Result<Identity, AwsError>) -> bool {
     let kinds = [AwsErrorKind::Unreachable, AwsErrorKind::NoCredentials, AwsErrorKind::Denied];
     identity.as_ref().is_err_and(|error| kinds.contains(&error.kind))
 }
 
-/// Returns the executions that a deployment with these parameters reserves.
+/// Returns the number of concurrent executions that a deployment with these parameters reserves.
 fn reservation(parameters: &Parameters) -> i64 {
     let (every, with_load_tests, with_ingest) = PUBLIC;
     let mut functions = every;

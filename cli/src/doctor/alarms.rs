@@ -25,7 +25,7 @@ pub(crate) struct Raised {
 pub(crate) struct Topic {
     confirmed: usize,
     pending: usize,
-    /// Key that encrypts it; empty if there is none.
+    /// KMS key that encrypts the topic; empty if there is none.
     key: String,
 }
 

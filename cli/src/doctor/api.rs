@@ -27,7 +27,7 @@ pub(crate) enum Answer {
 }
 
 impl Answer {
-    /// Returns whether this is the contract of our API.
+    /// Returns whether the document is the OpenAPI document of IntegraHub.
     pub(crate) fn is_ours(&self) -> bool {
         matches!(self, Self::Document(document) if document.pointer("/info/version").is_some())
     }
@@ -82,7 +82,7 @@ fn dependency(dependency: &Value) -> Check {
     READY.fail("does not answer", format!("the log group of the function {function} says why")).about(name)
 }
 
-/// Judges the version of the API, which its contract tells.
+/// Checks the API's version, which its OpenAPI document contains.
 pub(crate) fn version(contract: &Answer) -> Check {
     let theirs = match contract {
         Answer::Document(document) => document.pointer("/info/version").and_then(Value::as_str),

@@ -56,14 +56,14 @@ async fn of_group(client: &AwsQuery, group: &str, since: i64) -> Result<Vec<Valu
     Ok(found)
 }
 
-/// Returns the latest events, in the order of their times.
+/// Returns the latest events, ordered by time.
 fn last(mut events: Vec<Value>) -> Vec<Value> {
     events.sort_by_key(|event| number(event, "timestamp"));
     let rest = events.len().saturating_sub(MOST);
     events.split_off(rest)
 }
 
-/// Returns a stack as it is written.
+/// Returns a stack's description for the bundle.
 pub(crate) fn stack(stack: &Known<Option<Stack>>) -> Value {
     match stack {
         Ok(Some(Stack { name, state, reason, parameters, outputs })) => json!({
@@ -73,7 +73,7 @@ pub(crate) fn stack(stack: &Known<Option<Stack>>) -> Value {
     }
 }
 
-/// Writes the file, which only its owner can read.
+/// Writes the bundle's file, which only its owner can read.
 ///
 /// # Errors
 /// The file cannot be written.

@@ -30,7 +30,7 @@ pub(crate) enum Answer {
     Failed(String),
 }
 
-/// A target profile, and whose it is.
+/// Target profile with its tenant.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Profile {
     /// Id of the tenant that owns the target profile.
@@ -49,7 +49,7 @@ impl Profile {
     }
 }
 
-/// Invokes a function and waits for its answer.
+/// Invokes a function and waits for the result.
 pub(crate) async fn invoke(client: &Client, function: &str, event: &Value) -> Known<Answer> {
     let invoke = client.invoke().function_name(function).payload(Blob::new(event.to_string()));
     let answer = invoke.send().await.map_err(|error| {
@@ -93,7 +93,7 @@ fn of_profile(tenant: &str, target: &Target) -> Value {
     })
 }
 
-/// Tests profiles by the function `mq-access`, in their order.
+/// Tests target profiles with the function `mq-access`; the results are in the profiles' order.
 pub(crate) async fn profiles(client: &Client, function: &str, all: Vec<Profile>) -> Vec<Check> {
     let (mut tests, free) = (JoinSet::new(), Arc::new(Semaphore::new(AT_ONCE)));
     for (number, profile) in all.into_iter().enumerate() {

@@ -40,7 +40,7 @@ const SETTINGS: &str = "samconfig.toml";
 /// Maximum number of bytes of the parameter file that are read.
 const LARGEST: u64 = 1024 * 1024;
 
-/// Checks that were made, which people see as they come.
+/// Results of the checks, printed as they are made.
 struct Report<'a> {
     out: &'a mut Output,
     checks: Vec<Check>,

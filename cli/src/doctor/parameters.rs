@@ -9,7 +9,7 @@ use crate::exit::Failure;
 /// Value of `SecretNamePrefix` if nothing says another one.
 const SECRET_PREFIX: &str = "mq/";
 
-/// Parameters by their names. One that is absent has the template's default.
+/// Template parameters by name. An absent one has the template's default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Parameters(pub(crate) BTreeMap<String, String>);
 

@@ -46,7 +46,7 @@ pub(crate) enum Group {
 pub(crate) struct Kind {
     /// Id of the kind in JSON output; it never changes, because programs look for it.
     pub(crate) id: &'static str,
-    /// Part of the deployment that it is about.
+    /// Part of the deployment that the check is about.
     pub(crate) group: Group,
     /// Subject for people.
     pub(crate) title: &'static str,
@@ -87,7 +87,7 @@ pub(crate) enum Unknown {
     Absent(String),
 }
 
-/// A fact, or the reason why it is not known.
+/// Fact about the deployment, or the reason why it is unknown.
 pub(crate) type Known<T> = Result<T, Unknown>;
 
 impl Kind {

@@ -27,7 +27,7 @@ const MOST_NAMES: usize = 5;
 pub(crate) enum Secret {
     /// A secret of this name exists.
     Stored,
-    /// Waiting for its deletion, and not readable.
+    /// The secret is scheduled for deletion, so it cannot be read.
     Deleted,
     /// No secret of this name exists.
     Missing,
@@ -55,7 +55,7 @@ fn secret(store: &StoreRef) -> Option<&SecretRef> {
     }
 }
 
-/// Looks at a secret, by its ARN or name.
+/// Queries the state of a secret, by its ARN or name.
 async fn look(client: &AwsQuery, id: &str) -> Known<Secret> {
     let target = "secretsmanager.DescribeSecret";
     match client.json("secretsmanager", target, &json!({"SecretId": id})).await {

@@ -19,7 +19,7 @@ use crate::input;
 /// JSON members of a target.
 type Members = Map<String, Value>;
 
-/// Target as the command line names it.
+/// Target as the command line names it: by profile or inline.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Named {
     /// Name of the target profile.
@@ -54,7 +54,7 @@ struct Lists {
 }
 
 impl Named {
-    /// Reads the options, as far as they name a target.
+    /// Reads the target from the command line's options.
     ///
     /// # Errors
     /// A target that cannot be read.
@@ -296,7 +296,7 @@ const fn holding(rule: TargetRule) -> &'static str {
     }
 }
 
-/// Lists the secrets of a target, those of the profile included.
+/// Returns the secrets that a target uses, those of its profile included.
 fn secrets(target: &Target) -> Vec<&SecretRef> {
     let mut all: Vec<&SecretRef> = target.endpoint.password_ref.iter().collect();
     if let Tls::On { key_store_ref, trust_store_ref, opening, .. } = &target.endpoint.tls {

@@ -18,7 +18,7 @@ const MOST_AT_ONCE: u64 = 10_000;
 const MESSAGE: &str = "integrahub.message.v1";
 const MESSAGES: &str = "integrahub.messages.v1";
 
-/// A message with its body as bytes.
+/// Received message, with its body as bytes.
 #[derive(Clone, Debug)]
 pub(crate) struct Received {
     pub(crate) json: Value,
@@ -37,7 +37,7 @@ impl Received {
     }
 }
 
-/// Messages on their way to standard output.
+/// Messages being written to standard output.
 #[derive(Debug)]
 pub(crate) struct Shown {
     template: Template,

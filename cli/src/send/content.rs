@@ -23,7 +23,7 @@ pub(crate) struct Content {
     pub(crate) bytes: u64,
     /// SHA-256 of the bytes that will be sent, in hex.
     pub(crate) sha256: String,
-    /// Form, once it is inflated.
+    /// Format of the content once it is inflated.
     pub(crate) form: Form,
     /// True if the bytes are gzip.
     pub(crate) is_gzip: bool,
@@ -56,8 +56,8 @@ impl Content {
         }
     }
 
-    /// Reads a file to its end. `given` wins over the form that the first bytes show; `read` hears
-    /// how many bytes were read.
+    /// Reads a file to its end. `given` takes precedence over the format that the first bytes show;
+    /// `read` is called with the number of bytes read so far.
     ///
     /// # Errors
     /// The file cannot be read, or is no catalogue.

@@ -90,7 +90,7 @@ impl Sender {
         *self.stopping.borrow()
     }
 
-    /// Looks at a file and plans its load.
+    /// Reads a file and plans its load.
     ///
     /// # Errors
     /// The file cannot be read, is no catalogue, or changed meanwhile.
@@ -117,7 +117,7 @@ impl Sender {
         Ok(Prepared { source, content, entry: plan.entry, version, is_begun: plan.is_begun, unknown })
     }
 
-    /// Notes the end of a batch that no run waited for, so that the next load of the same content
+    /// Records the end of a batch that no run waited for, so that the next load of the same content
     /// is a new one.
     async fn look_up(&self, identity: &str) -> Result<(), Failure> {
         let Some(entry) = self.journal.last(self.api.base(), identity)? else { return Ok(()) };
@@ -251,7 +251,8 @@ impl Sender {
         }
     }
 
-    /// Ends a load whose upload came too late for its batch: the next run begins another.
+    /// Ends a load whose upload came after its batch had expired; the next run begins another
+    /// batch.
     fn expired(&self, entry: &Entry) -> Failure {
         let _unwritten = self.journal.add(&entry.elsewhere(Path::new("")));
         Failure::new(Exit::Temporary, "the batch of an earlier run has expired")
@@ -259,7 +260,7 @@ impl Sender {
             .next("run the same command again: it begins a new batch")
     }
 
-    /// Follows a batch to its end, unless nobody waits for it.
+    /// Follows a batch to its end, unless `--no-wait` is given.
     pub(crate) async fn wait(&self, file: usize, accepted: &Accepted) -> End {
         if self.args.no_wait {
             return End::Accepted(accepted.batch_id.clone());

@@ -28,7 +28,7 @@ const LOCK: &str = ".integrahub.lock";
 
 const RESULT: &str = "integrahub.send-result.v1";
 
-/// A directory, and what was seen in it.
+/// Watched directory, with the files seen in it so far.
 #[derive(Debug)]
 pub(crate) struct Folder {
     directory: PathBuf,
@@ -147,12 +147,12 @@ fn leads_out(directory: &Path, path: &Path) -> bool {
     is_link && !is_below().unwrap_or(false)
 }
 
-/// Place of a file at its end.
+/// Place of a file after it was sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     /// The file's own path: it may succeed later.
     Stays,
-    /// The path that it was moved to.
+    /// The file was moved to this path.
     Moved(PathBuf),
     /// The file was overwritten: another file has its path by now.
     Overwritten,

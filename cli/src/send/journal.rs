@@ -35,13 +35,13 @@ const MAX_BYTES: u64 = 256 * 1024 * 1024;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum State {
-    /// The request may be on its way.
+    /// The request may have been sent.
     Sending,
     /// The API has the content. The batch is not final, as far as is known.
     Accepted,
     /// The batch is final.
     Final,
-    /// The API refused the request, and knows nothing of it.
+    /// The API refused the request, and has no batch for it.
     Refused,
 }
 
@@ -97,11 +97,12 @@ pub(crate) struct Journal {
     known: Mutex<Known>,
 }
 
-/// Content of the file, as far as this process knows it.
+/// Content of the journal, as far as this process has read it.
 #[derive(Debug)]
 struct Known {
     loads: Loads,
-    /// Size of the file with these loads. With another size, another process has written to it.
+    /// Size of the journal with these loads, in bytes. If the size differs, another process has
+    /// written to the journal.
     bytes: u64,
     /// Size at which the file is written anew.
     compact_at: u64,
@@ -173,7 +174,7 @@ impl Journal {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the last entry of a load, whichever process added it.
+    /// Returns the last journal entry of a load, whichever process added it.
     pub(crate) fn last(&self, api: &str, identity: &str) -> Result<Option<Entry>, Failure> {
         let mut known = self.known();
         let bytes = size(&self.path);
@@ -184,7 +185,7 @@ impl Journal {
         Ok(known.loads.get(&(api.to_owned(), identity.to_owned())).cloned())
     }
 
-    /// Adds an entry, and returns when it is on the disk.
+    /// Adds an entry to the journal, and returns once it is on disk.
     pub(crate) fn add(&self, entry: &Entry) -> Result<(), Failure> {
         let known = &mut *self.known();
         self.write(entry, known).or_explain(|| format!("write {}", self.path.display()))

@@ -33,7 +33,7 @@ impl Kind {
     }
 }
 
-/// State of a file when it was looked at.
+/// State of a file when it was read, by which a later change is noticed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Version {
     pub(crate) bytes: u64,
@@ -73,7 +73,7 @@ impl<'a> Wish<'a> {
     }
 }
 
-/// Name of a load, and whether an earlier run began it.
+/// Planned load of a file: its name, and whether an earlier run began it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Plan {
     pub(crate) entry: Entry,

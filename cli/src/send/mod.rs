@@ -48,7 +48,7 @@ const TICK: Duration = Duration::from_secs(1);
 /// Number of an event that belongs to no file.
 const NO_FILE: usize = usize::MAX;
 
-/// Sends files, or those of a directory as they come.
+/// Sends files, or the files of a watched directory as they appear.
 pub(crate) async fn run(args: &Send, context: &Context, out: &mut Output) -> Result<Exit, Failure> {
     check(args)?;
     if args.dry_run {

@@ -14,7 +14,7 @@ use super::report::Sent;
 use super::source::Source;
 use crate::exit::{Exit, Failure};
 
-/// Files that wait, and those on their way.
+/// Files that wait, and files that are being sent.
 #[derive(Debug)]
 pub(crate) struct Pipeline {
     sender: Arc<Sender>,
@@ -26,13 +26,13 @@ pub(crate) struct Pipeline {
     /// True while a file is inspected. Files are inspected in turn, so that their order is known.
     is_preparing: bool,
     count: usize,
-    /// Turns of the last files, by their groups.
+    /// Turn of the last file of each group, by group.
     turns: HashMap<String, oneshot::Receiver<()>>,
     /// Groups of which a file has to arrive before the others.
     blocked: HashSet<String>,
 }
 
-/// Result of a task.
+/// Result of a task of the pipeline.
 #[derive(Debug)]
 enum Task {
     Prepared(usize, Box<Prepared>),
@@ -82,7 +82,7 @@ impl Pipeline {
         self.waiting.push_back(source);
     }
 
-    /// Forgets the files that are not on their way yet.
+    /// Drops the files that have not been started yet.
     pub(crate) fn forget_waiting(&mut self) {
         self.waiting.clear();
     }
@@ -97,7 +97,7 @@ impl Pipeline {
         }
     }
 
-    /// Returns whether nothing waits and nothing is on its way.
+    /// Returns whether no file waits and none is being sent.
     pub(crate) fn is_idle(&self) -> bool {
         self.waiting.is_empty() && self.tasks.is_empty()
     }

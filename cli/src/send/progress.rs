@@ -20,12 +20,12 @@ const SCHEMA: &str = "integrahub.send-event.v1";
 /// News of a file, or of a request that is tried again.
 #[derive(Clone, Debug)]
 pub(crate) struct News {
-    /// Number of the file in this run; a request that is tried again belongs to none.
+    /// Number of the file in this run. The news of a retried request is about no file.
     pub(crate) file: usize,
     pub(crate) step: Step,
 }
 
-/// Step of a file on its way.
+/// Step of a file that is being sent.
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
     /// The file was found, and is read next.
@@ -60,7 +60,7 @@ pub(crate) struct Progress {
     files: BTreeMap<usize, Watched>,
 }
 
-/// A file that is on its way.
+/// File that is being sent, as the progress shows it.
 struct Watched {
     name: String,
     bytes: u64,

@@ -12,7 +12,7 @@ use super::load::Version;
 use crate::batches::{Batch, resume_line};
 use crate::exit::{Exit, Failure};
 
-/// A file, and what became of it.
+/// Outcome of sending one file.
 #[derive(Clone, Debug)]
 pub(crate) struct Sent {
     /// Number of the file in this run.
@@ -23,7 +23,7 @@ pub(crate) struct Sent {
     /// True if the API had the load before this program sent it.
     pub(crate) is_replay: bool,
     pub(crate) end: End,
-    /// State of the file when it was looked at.
+    /// State of the file at the time it was read.
     pub(crate) version: Option<Version>,
     /// Place of a watched file.
     pub(crate) place: Place,
@@ -52,7 +52,7 @@ impl Sent {
         }
     }
 
-    /// Returns the batch as it was seen last.
+    /// Returns the batch as last seen.
     pub(crate) const fn batch(&self) -> Option<&Batch> {
         match &self.end {
             End::Final(batch) | End::TimedOut(batch) => Some(batch),

@@ -29,8 +29,8 @@ pub(crate) struct Watch<'a> {
     pipeline: Pipeline,
     /// Paths that are on their way, by the names that results have.
     busy: HashMap<String, PathBuf>,
-    /// Files that stayed, until when they rest, and their groups. A group rests together, so that
-    /// its files are tried again in their order.
+    /// Files that stayed in the directory, with their groups and the time of the next attempt. A
+    /// group waits as a whole, so that its files are sent in order.
     resting: HashMap<PathBuf, (Instant, Option<String>)>,
     next_look: Instant,
     /// Time at which the first request is sent.
@@ -57,8 +57,8 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Sends files as they come. With `--once` the exit code is that of the file that needs most;
-    /// else the program ends when it is asked to, or when its API key is refused.
+    /// Sends files as they appear. With `--once` the exit code is that of the file with the most
+    /// severe outcome; otherwise the program runs until it is stopped or its API key is refused.
     ///
     /// # Errors
     /// The directory cannot be read any more.

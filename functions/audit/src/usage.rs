@@ -33,7 +33,7 @@ struct Context {
 /// Operation of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Operation {
-    /// Operation whose record counts its requests and failures.
+    /// Operation with an idempotency record, from which its requests and failures are counted.
     Recorded(&'static str),
     /// Operation without a record.
     Unrecorded(&'static str),
@@ -88,7 +88,7 @@ fn operation(route: &str) -> Option<Operation> {
     Some(Recorded(recorded))
 }
 
-/// Returns what a request adds to its operation's line; `None` if its record says it.
+/// Returns the counts that a request adds to its operation's line; `None` if its record adds them.
 fn counts(operation: Operation, outcome: &str) -> Option<(&'static str, Counts)> {
     let zero = Counts::default();
     let (name, requests) = match operation {

@@ -16,7 +16,7 @@ use crate::spending::Spending;
 #[derive(Debug, Default)]
 pub struct EarlierDays(Mutex<Option<Sum>>);
 
-/// A sum as far as it is made.
+/// Sum of earlier days, as far as it has been read.
 #[derive(Debug)]
 pub(crate) struct Sum {
     began: Hour,

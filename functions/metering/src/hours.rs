@@ -12,9 +12,9 @@ use usage::{Gap, Hour, Recount, State, UsageError, UsageTable};
 use crate::event::{self, Kind};
 use crate::records::Records;
 
-/// Time after an hour until its records are counted again.
+/// Time after an hour's end at which its records are counted again.
 const RECOUNTED_AFTER: Duration = Duration::from_mins(10);
-/// Time after an hour until its totals are published.
+/// Time after an hour's end at which its totals are published.
 const PUBLISHED_AFTER: Duration = Duration::from_mins(15);
 /// Time of which each night's recount counts the records again.
 const RECOUNTED_FOR: Duration = Duration::from_hours(48);

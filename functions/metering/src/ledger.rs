@@ -3,10 +3,10 @@
 use jiff::Timestamp;
 use usage::{Change, Counted, Gap, Mark, State, Targets, UsageError, UsageTable};
 
-/// Declares methods of the table as those of a trait.
+/// Declares methods of the usage table also as those of a trait.
 macro_rules! ledger {
     ($($(#[$doc:meta])* fn $name:ident(&self $(, $argument:ident: $type:ty)*) -> $result:ty;)+) => {
-        /// Counters, and the marks of the shards whose changes they hold.
+        /// Usage counters, and the marks up to which the shards are counted.
         pub(crate) trait Ledger: Sync {
             $(
                 $(#[$doc])*
@@ -28,7 +28,7 @@ macro_rules! ledger {
 }
 
 ledger! {
-    /// Notes that counting began, unless it began before.
+    /// Records when counting began, unless that is recorded already.
     fn begin(&self, now: Timestamp) -> ();
     /// Returns the notes of the last run.
     fn state(&self) -> State;
@@ -38,11 +38,11 @@ ledger! {
     fn marks(&self) -> Vec<Mark>;
     /// Counts changes after the mark that was seen, unless another run has moved it.
     fn count(&self, seen: &Mark, changes: &[Change], targets: &mut Targets) -> Counted;
-    /// Notes that a closed shard is counted to its end.
+    /// Records that a closed shard is counted to its end.
     fn end_shard(&self, seen: &Mark, at: Timestamp) -> Counted;
     /// Deletes the mark of a shard that the stream does not have any more.
     fn forget_shard(&self, mark: &Mark) -> ();
-    /// Notes a gap.
+    /// Records a gap in the stream.
     fn note_gap(&self, gap: &Gap) -> ();
     /// Notes that every change before `at` is counted.
     fn read_until(&self, at: Timestamp) -> ();

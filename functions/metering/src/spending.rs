@@ -17,11 +17,11 @@ use crate::ingest::Ingest;
 /// Time for which the ingest is asked again. A database that was paused takes some 15 s to respond,
 /// and begins to wake up when it is asked; the ingest waits for 5 s.
 const WAKING: Duration = Duration::from_secs(25);
-/// Pause before it is asked again: it may also refuse at once.
+/// Pause before the ingest is asked again, since it may also refuse at once.
 const PAUSE: Duration = Duration::from_secs(2);
 /// Operation as which the ingest's batches are priced.
 const INGEST: &str = "ingest";
-/// Units of the ingest's usage, which its database counts.
+/// Units of the ingest's usage, which the database counts.
 const OF_INGEST: [Unit; 3] = [Unit::Bytes, Unit::Batches, Unit::Items];
 
 /// Billable usage of each tenant, by operation.

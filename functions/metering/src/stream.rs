@@ -34,7 +34,7 @@ impl Shard {
 pub(crate) enum Start<'a> {
     /// The oldest change that the stream still has.
     Oldest,
-    /// The change after the one with this number.
+    /// Position after the change with this sequence number.
     After(&'a str),
 }
 

@@ -30,7 +30,7 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
                       require-trusted-types-for 'script'; trusted-types 'none'; connect-src 'self'";
 
-/// Console's page, and the origins that it may connect to.
+/// Page of the web console, with the origins that the page may connect to.
 #[derive(Debug)]
 pub(crate) struct Console {
     policy: String,
@@ -43,7 +43,7 @@ impl Console {
         Self { policy }
     }
 
-    /// Returns the page, or 304 if the client has it.
+    /// Returns the console's page, or 304 if the client has the current one.
     pub(crate) fn page(&self, headers: &HeaderMap) -> Reply {
         let mut reply = current("text/html; charset=utf-8", PAGE, headers);
         reply.set_header("content-security-policy", self.policy.as_str());

@@ -14,7 +14,7 @@ const PAGE: &str = include_str!("../assets/docs.html");
 const START: &[u8] = include_bytes!("../assets/start.js");
 const STYLE: &[u8] = include_bytes!("../assets/page.css");
 
-/// Files of Swagger UI that the page needs, by their names.
+/// Files of Swagger UI that the page needs, by name.
 const FILES: [&str; 4] = ["favicon-32x32.png", "index.css", "swagger-ui-bundle.js", "swagger-ui.css"];
 
 /// Content security policy: scripts from this host only, so that no script in a description is ever

@@ -52,7 +52,7 @@ impl Endpoint {
         })
     }
 
-    /// Finds the endpoint of a request, with its path's parameter.
+    /// Finds the endpoint of a request, and the parameter in its path.
     pub(crate) fn of<'a>(method: &str, path: &'a str) -> Option<(Self, &'a str)> {
         Self::ALL
             .into_iter()

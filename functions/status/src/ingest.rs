@@ -13,7 +13,8 @@ use usage::ingest::{IngestUsage, USAGE, content, request};
 
 /// Path for readiness of the function `batches`. No route of the API leads there.
 const READINESS: &str = "/health/ready";
-/// Path for the metrics of its database. No route of the API leads there, either.
+/// Path at which the function `batches` returns the database's metrics. No route of the API leads
+/// there.
 const METRICS: &str = "/metrics";
 
 /// Client that invokes the function `batches`.

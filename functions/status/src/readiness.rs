@@ -14,11 +14,11 @@ const NEEDED_LATER: &str = "eventTargets";
 
 /// Use of the API, with the dependencies without which it does not work.
 struct Use {
-    /// Name as `Readiness` of the contract lists it.
+    /// Name of the use, as `Readiness` in the OpenAPI document lists it.
     name: &'static str,
     /// Dependencies of which the deployment has at least one if it has the use.
     own: &'static [&'static str],
-    /// Dependencies of the use beside its own.
+    /// Dependencies that the use needs besides its own.
     also: &'static [&'static str],
 }
 

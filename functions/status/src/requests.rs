@@ -19,7 +19,7 @@ struct Operation {
     name: &'static str,
     records: OperationType,
     keys: KeyForm,
-    /// Scope of those who may read the response of the work.
+    /// Scope that a caller needs to read the response of the work.
     scope: Scope,
 }
 

@@ -39,7 +39,7 @@ pub struct User {
 #[serde(deny_unknown_fields)]
 pub struct Channel {
     pub name: String,
-    /// The users that may connect through it.
+    /// Users that may connect through the channel.
     #[serde(default)]
     pub users: Vec<String>,
     /// The user of clients that give none; without it they are refused.

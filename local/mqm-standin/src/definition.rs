@@ -45,7 +45,7 @@ pub struct Definition {
     pub backout_queue: Chars,
     #[serde(default = "yes", rename = "SHARE")]
     pub is_shareable: bool,
-    /// By priority, or as they were put, as MQMDS_*.
+    /// Delivery order of the queue, as MQMDS_*: by priority, or first in first out.
     #[serde(default, rename = "MSGDLVSQ")]
     pub delivery_sequence: i32,
     /// The queue behind an alias.

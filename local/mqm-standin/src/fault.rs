@@ -10,13 +10,13 @@ use serde::Deserialize;
 pub(crate) struct Fault {
     /// The name of a verb, such as MQPUT.
     verb: String,
-    /// The first call that it concerns, counted from now.
+    /// Number of the first call that the fault affects, counted from now.
     #[serde(default = "one")]
     nth: u32,
-    /// The number of calls in a row that it concerns.
+    /// Number of calls in a row that the fault affects.
     #[serde(default = "one")]
     times: u32,
-    /// The name of the only application that it concerns.
+    /// Name of the only application that the fault affects; `None` for all.
     application: Option<String>,
     #[serde(flatten)]
     effect: Effect,
@@ -44,7 +44,7 @@ pub(crate) enum When {
     /// The call is not carried out.
     #[default]
     Before,
-    /// The call is carried out, and its answer lost or replaced.
+    /// The call is carried out, and its answer is lost or replaced.
     After,
 }
 
@@ -68,7 +68,8 @@ impl Faults {
         self.faults().len()
     }
 
-    /// Finds the fault of this call. Every call that a fault may concern counts.
+    /// Returns the effect of this fault on a call, if it affects it. Every call that the fault may
+    /// affect is counted.
     pub(crate) fn of(&self, verb: &str, application: &str) -> Option<(Effect, When)> {
         let mut faults = self.faults();
         let mut found = None;

@@ -14,7 +14,7 @@ use crate::fault::{Effect, Faults, When};
 use crate::manager::Manager;
 use crate::protocol::{self, Answer, ConnectionName, Reason, Reply, Request};
 
-/// A queue manager and the faults it shall have.
+/// Server of one queue manager, with the faults to inject.
 #[derive(Debug)]
 pub struct Server {
     pub(crate) manager: Manager,
@@ -61,7 +61,7 @@ impl Server {
         }
     }
 
-    /// Carries out a call as the faults have it. `None` if the connection is lost meanwhile.
+    /// Carries out a call with its injected faults. `None` if the connection is lost meanwhile.
     fn answer(
         &self,
         session: &mut Option<u64>,
@@ -118,7 +118,7 @@ fn accept(path: &Path, serve: impl Fn(UnixStream) + Clone + Send + 'static) -> i
     Ok(())
 }
 
-/// True if the peer closes its end within a time.
+/// Returns true if the peer closes its end within this time.
 fn closes(socket: &UnixStream, within: PollTimeout) -> bool {
     let mut polled = [PollFd::new(socket.as_fd(), PollFlags::empty())];
     let ends = PollFlags::POLLHUP | PollFlags::POLLERR;

@@ -12,7 +12,7 @@ use crate::layout::Layout;
 use crate::lock::{Claim, claim};
 use crate::supervisor::{leftovers, process};
 
-/// A supervisor stops its components within a few seconds.
+/// Time limit for a supervisor to stop its components.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(super) async fn stop() -> Result<ExitCode, Failure> {

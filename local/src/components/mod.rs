@@ -32,7 +32,7 @@ pub(crate) enum Ready {
 pub(crate) struct Component {
     /// The name, also of the log.
     pub(crate) name: &'static str,
-    /// The program, with an environment of its own.
+    /// Command that starts the component, with an environment of its own.
     pub(crate) command: Command,
     pub(crate) ready: Ready,
     /// The usual time of a start, for people.

@@ -23,7 +23,7 @@ impl RabbitMq {
         Self { port, distribution_port, epmd_port, password: uuid::Uuid::new_v4().simple().to_string() }
     }
 
-    /// `host:port`, as targets name it.
+    /// Returns the connection name `host:port` for targets.
     pub(crate) fn conn_name(&self) -> String {
         format!("127.0.0.1:{}", self.port)
     }

@@ -11,10 +11,10 @@ use super::Kind;
 /// Name that a REST API gives to a function's header `WWW-Authenticate`.
 const REMAPPED: &str = "x-amzn-remapped-www-authenticate";
 
-/// An HTTP answer with its whole body.
+/// HTTP response with its whole body.
 pub(super) type Answer = Response<Bytes>;
 
-/// Answer of the gateway itself, in its own words.
+/// Response of the gateway itself, with API Gateway's text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Gateway {
     NotFound,

@@ -16,7 +16,7 @@ use super::routes::Match;
 
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 
-/// Origin of a request, as its connection shows it.
+/// Origin of a request: the addresses of its connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Origin {
     pub(super) client: IpAddr,
@@ -47,7 +47,7 @@ pub(super) fn event(parts: &Parts, body: &[u8], found: &Match<'_>, id: &str, ori
     event
 }
 
-/// The path as an HTTP API passes it on: decoded, though its member is called raw.
+/// Returns the decoded path. HTTP APIs pass it on decoded, though its member is called raw.
 fn decoded_path(parts: &Parts) -> Cow<'_, str> {
     percent_decode_str(parts.uri.path()).decode_utf8_lossy()
 }

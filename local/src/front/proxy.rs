@@ -194,8 +194,8 @@ fn refusal(error: &SdkError<InvokeError>) -> Gateway {
     }
 }
 
-/// True if a request names this machine. The keys of the local stack are known to everybody, and a
-/// page of another site whose name leads here (DNS rebinding) sends that name.
+/// True if a request's `Host` names this machine. The keys of the local stack are public, and a
+/// foreign page whose name resolves to this machine (DNS rebinding) would send its own name.
 fn is_of_this_machine(headers: &http::HeaderMap) -> bool {
     let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
     let name = host.rsplit_once(':').map_or(host, |(name, _)| name);

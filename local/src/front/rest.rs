@@ -61,8 +61,8 @@ pub(super) fn rest_event(
     })
 }
 
-/// All values of each header. The gateway replaces what a client says of the connection, its host
-/// included.
+/// Returns all values of each header. The gateway replaces what a client says about the connection,
+/// the host included.
 fn headers(sent: &HeaderMap, origin: Origin) -> BTreeMap<String, Vec<String>> {
     let pairs = sent.iter().map(|(name, value)| {
         (name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned())
@@ -99,8 +99,8 @@ fn or_null<T: serde::Serialize>(members: &BTreeMap<String, T>) -> Value {
     if members.is_empty() { Value::Null } else { json!(members) }
 }
 
-/// The body as the gateway passes it on: inflated, if `Content-Encoding` says that it is
-/// compressed. The header stays as it is.
+/// Returns the body as the gateway passes it on: inflated if `Content-Encoding` says that it is
+/// compressed. The header is kept.
 pub(super) fn inflated(headers: &HeaderMap, body: Bytes) -> Result<Bytes, Gateway> {
     let encoding = headers.get(header::CONTENT_ENCODING).and_then(|value| value.to_str().ok());
     let encoding = encoding.unwrap_or_default().trim().to_ascii_lowercase();

@@ -13,7 +13,8 @@ pub(crate) struct Routes(Vec<Route>);
 
 #[derive(Debug)]
 struct Route {
-    /// Route key as the template has it: `POST /messages/produce`, `GET /docs/{file}`, `$default`.
+    /// Route key as the template writes it: `POST /messages/produce`, `GET /docs/{file}`,
+    /// `$default`.
     key: String,
     function: String,
 }

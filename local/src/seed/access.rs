@@ -18,7 +18,7 @@ use crate::targets::Given;
 const TENANT_A: &str = "11111111-1111-4111-8111-111111111111";
 const TENANT_B: &str = "22222222-2222-4222-8222-222222222222";
 pub(super) const TENANT_PHARMACY: &str = "33333333-3333-4333-8333-333333333333";
-/// Establishments of this tenant.
+/// CNPJs of the establishments of the tenant `TENANT_PHARMACY`.
 pub(super) const OF_PHARMACY: [&str; 2] = ["05927228000145", "11222333000181"];
 
 const PHARMACY: Cnpjs = Cnpjs::Only(&OF_PHARMACY);

@@ -99,7 +99,7 @@ impl Supervisor {
         Failure::new(with_log(&problem, &self.layout.log(ended.name)))
     }
 
-    /// Ends everything, the last started first, and whatever descendants they left.
+    /// Ends all components, the last started first, and their remaining descendants.
     pub(crate) async fn stop(&self) {
         let mut running = std::mem::take(&mut *self.running.lock().unwrap_or_else(PoisonError::into_inner));
         while let Some(mut component) = running.pop() {

@@ -23,7 +23,7 @@ pub(crate) fn marked(state: &Path) -> Vec<i32> {
         .collect()
 }
 
-/// A process's name as the system keeps it, for messages.
+/// Returns a process's name for messages.
 pub(crate) fn name(pid: i32) -> String {
     std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim_end().to_owned()
 }

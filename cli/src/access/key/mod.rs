@@ -86,7 +86,7 @@ pub(crate) async fn run(args: &Key, context: &Context, out: &mut Output) -> Resu
     }
 }
 
-/// Generates a key, stores its item, and prints the key.
+/// Generates an API key, stores its item, and prints the key.
 async fn create(table: &Table, item: KeyItem, dry: DryRun, out: &mut Output) -> Result<Exit, Failure> {
     if dry.dry_run {
         show_changes(&[Change::Create(placeholder(item))], true, out);
@@ -98,7 +98,7 @@ async fn create(table: &Table, item: KeyItem, dry: DryRun, out: &mut Output) -> 
     Ok(Exit::Done)
 }
 
-/// Generates a key, and stores its item.
+/// Generates an API key, and stores its item.
 ///
 /// # Errors
 /// The item cannot be stored.

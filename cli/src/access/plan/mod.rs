@@ -272,7 +272,7 @@ impl Planner<'_> {
         self.prune(id, Kind::Key, &kept);
     }
 
-    /// Returns the keys that a section names by its id; more than one are a fault.
+    /// Returns the API keys with the id that a section names; more than one is a fault.
     fn with_id(
         &self,
         tenant: &str,

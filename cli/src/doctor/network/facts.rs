@@ -7,7 +7,7 @@ use crate::doctor::report::{Known, Unknown};
 /// Maximum number of pages that are read of one AWS list.
 const MOST_PAGES: usize = 20;
 
-/// A network with all that decides what its functions reach.
+/// Network facts that decide which addresses the functions reach.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Network {
     /// VPC of the first subnet.
@@ -82,7 +82,7 @@ pub(crate) struct Rule {
 }
 
 impl Rule {
-    /// Returns whether the rule is for this TCP port.
+    /// Returns whether the security group's rule covers this TCP port.
     pub(crate) fn is_for(&self, port: u16) -> bool {
         let fits = self.ports.is_none_or(|(first, last)| (first..=last).contains(&port));
         self.protocol == "-1" || (self.protocol == "tcp" && fits)

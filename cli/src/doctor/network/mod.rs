@@ -12,7 +12,7 @@ use crate::aws_query::AwsQuery;
 
 pub(crate) use facts::Network;
 
-/// Functions in one network, and what they have to reach there.
+/// Functions that share a network, with the services that they have to reach.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Place {
     /// Name for people.

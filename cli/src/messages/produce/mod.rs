@@ -123,7 +123,7 @@ impl Put {
         Ok(())
     }
 
-    /// Puts messages of these bodies by one request.
+    /// Puts messages with these bodies in one request.
     async fn messages(&mut self, bodies: Vec<Body>, out: &mut Output) -> Result<(), Failure> {
         let mut messages = Vec::with_capacity(bodies.len());
         for body in bodies {

@@ -30,7 +30,7 @@ const PART_COUNT: usize = 10_000;
 /// Body of a message to produce.
 #[derive(Debug)]
 pub(super) enum Body {
-    /// A message that a request carries, as its JSON.
+    /// Message that the request itself carries, as JSON.
     Inline(Value),
     /// Body that is uploaded before the message is put.
     Stored(Vec<u8>),
@@ -112,7 +112,7 @@ impl Parts {
     }
 }
 
-/// Reads the next line that is not empty, without its end.
+/// Reads the next non-empty line, without its line end.
 async fn line(name: &str, lines: &mut (impl AsyncBufRead + Unpin)) -> Result<Option<Vec<u8>>, Failure> {
     loop {
         let mut line = Vec::new();
@@ -157,7 +157,7 @@ fn of(bytes: Vec<u8>) -> Body {
     }
 }
 
-/// Uploads a body, and returns the API's answer to its announcement.
+/// Uploads a body, and returns the API's response to its announcement.
 ///
 /// # Errors
 /// The API or S3 does not take it.

@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 use serde_dynamo::Item;
 
-/// A batch of changes, in their order. `aws_lambda_events` has this form too, but brings chrono.
+/// Batch of stream records, in order. `aws_lambda_events` has this type too, but depends on chrono.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Changes {
     #[serde(rename = "Records")]

@@ -73,7 +73,7 @@ pub struct Failed {
 }
 
 impl Doubts {
-    /// Publishes the doubts of a batch of changes, in their order.
+    /// Publishes an event for each doubt in a batch of stream records, in order.
     ///
     /// # Errors
     /// If the event is not one of a table's stream.

@@ -124,7 +124,7 @@ impl Close<'_> {
         Ok(has_ended.then(|| Closed::last(of)))
     }
 
-    /// Returns why the test cannot count as done after this run; `None` if it can.
+    /// Returns the reason why the test cannot count as completed after this run, if there is one.
     async fn cut_off(&self, record: &TestRecord, sum: &Sum) -> Result<Option<&'static str>, LoadStepError> {
         if sum.steps() == 0 {
             return Ok(Some("none of its workers began to work"));
@@ -141,7 +141,8 @@ impl Close<'_> {
         Ok((!have_ended).then_some(CUT_OFF))
     }
 
-    /// Notes why the test cannot go on, and reads it then; `None` if it is final, or is gone.
+    /// Records the reason why the test failed, and reads the test again; `None` if it is final or
+    /// deleted.
     async fn fail(&self, reason: &str) -> Result<Option<TestRecord>, LoadStepError> {
         fail(&self.step.store, self.of, reason, self.deadline).await?;
         self.open().await
@@ -164,7 +165,7 @@ impl Close<'_> {
         Some(RunEnd { passed, drained: counted.drained, ended_at: Timestamp::now() })
     }
 
-    /// Judges the probe of a search that ran to its end.
+    /// Judges a search's probe that ran to its end.
     fn judge(&self, record: &TestRecord, begun: &Begun<'_>, counted: &Counted) -> bool {
         let usage = Usage::of(&counted.sum, self.step.memory_mb);
         let passed = report::of(record, Some(begun), counted, usage).passed();
@@ -179,8 +180,8 @@ impl Close<'_> {
         passed
     }
 
-    /// Makes the report of a test, and says whether it passed; `None` if it was stopped, so that
-    /// there is nothing to judge.
+    /// Writes the report of a test, and returns whether the test passed; `None` if it was stopped,
+    /// so that there is nothing to judge.
     async fn report(
         &self,
         record: &TestRecord,

@@ -21,7 +21,8 @@ pub enum LoadStepError {
     /// The event is about a window that the plan of the run does not have.
     #[error("the lane {lane} has no window {}", .window.number())]
     NoWindow { lane: Lane, window: Window },
-    /// The store did not say whether this invocation has the step. A later attempt takes it over.
+    /// The store did not report whether this invocation claimed the step. A later attempt takes the
+    /// step over.
     #[error("the claim of window {} of lane {lane} was not answered", .window.number())]
     ClaimInDoubt { lane: Lane, window: Window },
 }

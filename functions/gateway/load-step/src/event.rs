@@ -62,7 +62,7 @@ pub struct LaneStart {
     pub at: Timestamp,
 }
 
-/// Next window of a lane, and the time of its invocation; without these two if the lane is done.
+/// Next window of a lane, and the time of its invocation; both absent if the lane is done.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct NextTurn {
     #[serde(flatten)]

@@ -13,7 +13,7 @@ use uuid::Uuid;
 /// RabbitMQ may hold, beyond which a consumer ends.
 const MOST_HELD: u64 = 16 * 1024 * 1024;
 
-/// Bytes of a delivery beside the body of its message.
+/// Bytes of a delivery besides the message body.
 const BESIDE: u64 = 1024;
 
 /// Maximum number of messages of an earlier probe that are delivered in advance.

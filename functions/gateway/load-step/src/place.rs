@@ -26,7 +26,7 @@ pub(crate) enum PlaceError {
     NoQueue,
 }
 
-/// Degree to which an error tells its reason, the least first.
+/// Precision with which an error states its reason, the least precise first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Tells {
     /// The error says only that the time ended.
@@ -38,7 +38,7 @@ pub(crate) enum Tells {
 }
 
 impl PlaceError {
-    /// True if a later attempt fails as this one did.
+    /// True if a later attempt would fail in the same way.
     pub(crate) const fn is_final(&self) -> bool {
         match self {
             Self::Broker(error) => matches!(

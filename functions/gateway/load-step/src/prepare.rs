@@ -30,8 +30,8 @@ enum Wanted {
 }
 
 impl LoadStep {
-    /// Begins a run, and returns its lanes: none if the test was stopped, has failed or is over, or
-    /// cannot run. A run that has begun keeps its start.
+    /// Begins a run, and returns its lanes: none if the test was stopped, has failed, is over or
+    /// cannot run. A repeated call keeps the run's start.
     pub(crate) async fn prepare(&self, of: &TestRun, deadline: Deadline) -> Result<Lanes, LoadStepError> {
         let Some(record) = self.record(of, deadline).await? else { return Ok(Lanes::none(of)) };
         if record.control().is_over() {

@@ -3,7 +3,7 @@
 use load_test::{LoadTest, LoadTestRequest};
 use serde_json::{Value, from_value, json};
 
-/// Makes a test of a minute with these members.
+/// Creates a load test of one minute with these members.
 pub(crate) fn test(members: Value) -> LoadTest {
     let mut body = json!({"targetRef": "t", "durationSeconds": 60});
     let Value::Object(members) = members else { panic!("members") };

@@ -26,8 +26,8 @@ const MOST: usize = 5;
 struct Overdue {
     /// True if the test was stopped or cannot go on, so that nothing is lost with its execution.
     is_ending: bool,
-    /// Number of the execution that closes it: requests that see the test at about the same time
-    /// start the same one.
+    /// Number of the execution that closes the test. Requests that see the test at about the same
+    /// time start the same execution.
     number: u32,
 }
 
@@ -75,7 +75,7 @@ fn work(record: &TestRecord) -> Micros {
 }
 
 impl LoadTests {
-    /// Has the overdue ones of these tests closed. They become final some seconds later.
+    /// Starts the closing of those tests that are overdue. They become final some seconds later.
     pub(crate) async fn attend(&self, records: &[TestRecord], now: Timestamp) {
         let mut left = MOST;
         for record in records {

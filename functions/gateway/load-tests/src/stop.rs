@@ -71,8 +71,8 @@ impl LoadTests {
         }
     }
 
-    /// Removes a test with its report. An item that is left behind when this is cut off is removed
-    /// by the next request, or when its retention is over.
+    /// Removes a test with its report. If the removal is cut off, the next request removes what is
+    /// left, or DynamoDB does when the retention ends.
     pub(crate) async fn delete(&self, tenant: &str, test_id: Uuid) -> Result<Reply, Problem> {
         let found = self.store.get(tenant, test_id).await.map_err(|error| from_store(&error))?;
         let record = found.ok_or_else(not_found)?;

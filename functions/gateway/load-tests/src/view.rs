@@ -26,7 +26,7 @@ pub struct ListedTest {
     pub passed: Option<bool>,
 }
 
-/// A test with its runs and its report.
+/// Load test with its runs and its report, as responses show it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ShownTest {

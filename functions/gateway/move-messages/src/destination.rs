@@ -7,8 +7,8 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-/// Destination in its JSON form. An untagged enum would read the same form, but its errors would
-/// not name the member at fault.
+/// Destination in its JSON form. An untagged enum would parse the same form, but its errors would
+/// not name the faulty member.
 #[derive(Debug)]
 pub(crate) struct To(pub(crate) Destination);
 

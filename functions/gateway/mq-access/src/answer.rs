@@ -27,7 +27,7 @@ pub(crate) struct Produced<'a> {
     pub(crate) report: &'a ProduceReport,
     /// Execution with the progress that it had before it put messages here.
     pub(crate) execution: &'a Execution,
-    /// Number of messages, whichever attempt put them.
+    /// Number of messages put by all attempts.
     pub(crate) count: u64,
 }
 
@@ -124,7 +124,7 @@ fn moved(left: &[AbandonedProgress], count: u64) -> Vec<String> {
     left.iter().map(warning).collect()
 }
 
-/// A response to a consume without its label: see [`Prepared`].
+/// Response to a consume, without the label that [`Prepared`] adds.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ConsumeAnswer<'a> {
@@ -200,7 +200,7 @@ pub(crate) fn depth(
     Reply::json(200, &body)
 }
 
-/// Depth of one queue, without its place.
+/// Returns the depth of a queue as JSON.
 pub(crate) fn measured(queue: &QueueName, report: &DepthReport, measured_at: Timestamp) -> Value {
     json!({
         "queue": queue,

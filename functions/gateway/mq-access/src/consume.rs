@@ -131,7 +131,7 @@ impl MqAccess {
         }
     }
 
-    /// Reads messages and leaves them on the queue; nothing is recorded.
+    /// Reads messages and leaves them on the queue; no record is written.
     pub(crate) async fn browse(
         &self,
         target: &Target,

@@ -24,7 +24,7 @@ pub(crate) enum ChangeFailure {
     /// The execution left `in_doubt` units in doubt, at most. Retries run again, from `progress`,
     /// which counts these too. `volume` is that of all attempts.
     Stopped { problem: Problem, progress: Progress, in_doubt: u64, volume: Volume },
-    /// The record stays as it is: another execution has it, or retries wait for its lease.
+    /// The record stays unchanged: another execution owns it, or retries wait for its lease.
     Left(Problem),
 }
 

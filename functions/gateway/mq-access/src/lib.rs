@@ -65,8 +65,8 @@ const TO_RECORD: Duration = Duration::from_secs(3);
 /// Time within which connections that are not kept must end before the response.
 const TO_CLOSE: Duration = Duration::from_secs(1);
 
-/// Reads an order from its event. The names of all members are copied, to find the place of a
-/// fault, only if there is one.
+/// Parses an order from its event. Only after an error is the event parsed again with the names of
+/// all members, to find the fault's place.
 ///
 /// # Errors
 /// If it is no order of this version.

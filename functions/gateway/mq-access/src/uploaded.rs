@@ -38,9 +38,9 @@ impl MqAccess {
         Ok(command)
     }
 
-    /// Reads the body with this digest, of at most `limit` bytes. S3 compared bytes and digest when
-    /// they were uploaded. They are compared again, so that no attempt puts other bytes, even if
-    /// the object was changed since.
+    /// Reads the uploaded body with this digest, of at most `limit` bytes. S3 compared bytes and
+    /// digest at the upload; they are compared again here, so that no attempt puts other bytes even
+    /// if the object was changed since.
     async fn uploaded(
         &self,
         tenant: &str,

@@ -19,7 +19,7 @@ use crate::Batches;
 /// Time that the database and Kafka may take. The other function waits for little longer.
 const PATIENCE: Duration = Duration::from_millis(1200);
 
-/// Statuses whose number is shown although it is zero.
+/// Statuses that the figures include even if no batch has them.
 const UNDER_WAY: [BatchStatus; 3] = [BatchStatus::Received, BatchStatus::Chunking, BatchStatus::Processing];
 /// Final statuses of batches in the database. It has none that expired: their payload never came.
 const FINAL: [BatchStatus; 3] = [BatchStatus::Completed, BatchStatus::PartialFail, BatchStatus::Failed];

@@ -119,7 +119,7 @@ impl Batches {
         format::json(&self.find(viewer, batch_id).await?)
     }
 
-    /// Reads a batch from the database, or else from its item.
+    /// Reads a batch from the database, or from its DynamoDB item if the database does not know it.
     async fn find(&self, viewer: &Viewer, batch_id: Uuid) -> Result<BatchView, Problem> {
         let known = self.database.batch(viewer, batch_id).await.map_err(|error| from_database(&error))?;
         if let Some(batch) = known {

@@ -31,7 +31,7 @@ struct Wanted {
     viewer: Viewer,
     batch_id: Uuid,
     replay: Replay,
-    /// The batch as it was when the request came.
+    /// Batch as it was when the replay request arrived.
     batch: BatchView,
 }
 

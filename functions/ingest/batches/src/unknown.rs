@@ -105,7 +105,7 @@ impl Batches {
         Ok(last.filter(|_| cut_off))
     }
 
-    /// Returns a batch that PostgreSQL does not know, from its item.
+    /// Returns a batch that PostgreSQL does not know, from its DynamoDB item.
     ///
     /// # Errors
     /// 404 if it has no item, or its payload was never stored.

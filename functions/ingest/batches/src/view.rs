@@ -6,7 +6,7 @@ use ingestion::chunk::Generation;
 use ingestion::payload::{AcceptedBatch, LoadType};
 use jiff::Timestamp;
 
-/// Shows a batch with its status at `now`.
+/// Converts an accepted batch to its view, with its status at `now`.
 pub(crate) fn of(batch: &AcceptedBatch, now: Timestamp) -> BatchView {
     let metadata = &batch.metadata;
     let status = batch.status(now);

@@ -22,7 +22,7 @@ use crate::{Chunker, ChunkerError};
 const SLICE: usize = 200;
 
 impl Chunker {
-    /// Continues a batch from its present state. Idempotent by the batch's id: completed steps are
+    /// Continues a batch from its present state. Idempotent by batch id: completed steps are
     /// skipped, but pending chunks are announced again.
     pub(crate) async fn advance(&self, batch: &NewBatch, head: &Head) -> Result<(), ChunkerError> {
         match self.database.begin_chunking(batch, self.settings.plan).await? {

@@ -39,7 +39,7 @@ impl Content {
         Ok(taken)
     }
 
-    /// Ends the payload, and appends what was left of its content.
+    /// Ends the payload, and appends the rest of its content.
     pub(crate) fn finish(self, content: &mut Vec<u8>) -> Result<ContentDigest, PayloadFault> {
         let Self { decoder, mut meter } = self;
         let before = content.len();

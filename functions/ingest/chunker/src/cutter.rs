@@ -10,7 +10,7 @@ use crate::content::ContentDigest;
 use crate::report::Report;
 use crate::unusable::{PayloadFault, UnusableCode};
 
-/// Upper limits of a payload, apart from its bytes. They protect memory, time and the database.
+/// Upper limits of a payload, besides its size. They protect memory, time and the database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
     /// Maximum number of establishments. The cutter holds them, and the end of a full load locks
@@ -41,7 +41,7 @@ pub struct CutSpec {
     /// Maximum number of bytes of a payload's decoded content.
     pub max_bytes: u64,
     pub bounds: Bounds,
-    /// SHA-256 of the decoded content in hex, if it is known.
+    /// SHA-256 of the decoded content in hex, if known.
     pub checksum: Option<String>,
 }
 
@@ -84,7 +84,7 @@ struct Items {
 pub(crate) struct End {
     pub(crate) chunks: Vec<Chunk>,
     pub(crate) errors: Vec<ItemError>,
-    /// Report that still has its last part.
+    /// Error report, whose last part is not written yet.
     pub(crate) report: Report,
     /// Results of the cut, still without chunks and the report's URI.
     pub(crate) cut: Seal,

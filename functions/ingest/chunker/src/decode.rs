@@ -73,7 +73,7 @@ impl Decoder {
         }
     }
 
-    /// Ends the payload, and appends what was left of its content.
+    /// Ends the payload, and appends the rest of its content.
     pub(crate) fn finish(self, content: &mut Vec<u8>) -> Result<(), Corrupt> {
         match self.form {
             Form::Unknown(held) => content.extend_from_slice(GZIP.get(..held).unwrap_or_default()),

@@ -24,8 +24,8 @@ struct Line<'a> {
     item_truncated: bool,
 }
 
-/// Compresses lines as they come. It holds at most a part of the file and the lines of one window
-/// of content.
+/// Compressor of the report's lines. It holds at most a part of the file and the lines of one
+/// window of content.
 #[derive(Debug)]
 pub(crate) struct Report {
     gzip: GzEncoder<Vec<u8>>,
@@ -73,8 +73,7 @@ impl Report {
     }
 }
 
-/// Returns a text if it is UTF-8, else `None`. A text that was cut off ends with its last whole
-/// character.
+/// Returns a text if it is UTF-8, else `None`. A cut-off text ends with its last whole character.
 fn readable(text: &[u8], is_cut_off: bool) -> Option<&str> {
     match from_utf8(text) {
         Ok(readable) => Some(readable),

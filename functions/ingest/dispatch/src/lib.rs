@@ -47,8 +47,8 @@ impl Dispatch {
         Ok(queue.pass_on(body, tenant).await?)
     }
 
-    /// Returns the tenant that a payload belongs to, by its metadata; `None` if it is no payload,
-    /// or gone.
+    /// Returns the tenant of a payload, from the object's metadata; `None` if the object is no
+    /// payload or was deleted.
     async fn owner(&self, notice: &PayloadNotice) -> Result<Option<Uuid>, ObjectError> {
         let head = match self.objects.head(&notice.key).await {
             Err(ObjectError::Missing { .. }) => return Ok(None),

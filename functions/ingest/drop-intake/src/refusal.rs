@@ -13,7 +13,7 @@ use crate::{DropIntake, IntakeError, event};
 pub(crate) enum Refusal {
     Key(UnknownKey),
     NotAllowed,
-    /// The tenant's grant does not include this bucket.
+    /// The tenant's grant does not include the object's bucket.
     OtherBucket,
     Empty,
     TooLarge(u64),

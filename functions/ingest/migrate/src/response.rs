@@ -40,7 +40,7 @@ pub enum ResponseError {
     TimedOut,
 }
 
-/// A request of CloudFormation that waits for its response.
+/// Request of CloudFormation that waits for a response.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub(crate) struct Request {
@@ -90,7 +90,7 @@ impl Request {
     }
 }
 
-/// Sends responses to their URLs.
+/// HTTP client that sends responses to CloudFormation.
 #[derive(Debug)]
 pub(crate) struct ResponseClient(Connector);
 

@@ -31,7 +31,7 @@ pub(crate) fn rights(caller: &Viewer) -> Result<Fingerprint, Problem> {
     fingerprint(cnpjs, None)
 }
 
-/// Properties of a payload that the request gives beside its content.
+/// Properties of a payload that the request states besides the content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Kind {
     pub(crate) load_type: LoadType,

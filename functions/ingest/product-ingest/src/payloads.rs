@@ -33,8 +33,8 @@ impl Payloads {
         Self(objects)
     }
 
-    /// Puts a payload's object, by its batch's id. An object that is there already is the same
-    /// payload, put by an earlier attempt.
+    /// Stores a payload's object, by batch id. An object that exists already is the same payload,
+    /// stored by an earlier attempt.
     pub(crate) async fn put(&self, metadata: &PayloadMetadata, gzip: Vec<u8>) -> Result<(), ObjectError> {
         let sha256 = Sha256::digest(&gzip).into();
         self.0.create(&object(metadata, Gzip::Yes, sha256), gzip).await

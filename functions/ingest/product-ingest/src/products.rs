@@ -16,7 +16,7 @@ use crate::content::Content;
 use crate::headers::IngestHeaders;
 use crate::{BATCHES, ProductIngest, RETENTION, unavailable};
 
-/// Type of a request with its payload in idempotency records.
+/// Operation type, in idempotency records, of a request that contains its payload.
 pub(crate) const INGEST: OperationType = OperationType::named("INGEST");
 
 /// Route of payloads that are sent in the request itself.
@@ -62,7 +62,7 @@ impl ProductIngest {
         .await
     }
 
-    /// Stores the batch under its claim. A repeated call finds or stores the same batch.
+    /// Stores the batch under its claim. A repeated call stores or finds the same batch.
     async fn accept(
         &self,
         caller: &Viewer,

@@ -10,7 +10,7 @@ use transport::PayloadNotice;
 
 const EVENT_TYPE: &str = "integrahub.batch.received";
 
-/// Event `Object Created` of S3 as EventBridge delivers it.
+/// S3's event `Object Created`, as EventBridge delivers it.
 #[derive(Deserialize)]
 struct Created {
     detail: Detail,

@@ -129,7 +129,7 @@ impl Reconcile {
     }
 }
 
-/// Sends an object's notification if it is due; true if it was sent.
+/// Sends the notification of a dropped object if it is due; returns whether it was sent.
 async fn notify_drop(
     payloads: &Objects,
     objects: &Objects,

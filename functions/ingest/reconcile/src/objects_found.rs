@@ -184,7 +184,7 @@ impl Reconcile {
     }
 }
 
-/// The hours that this run lists, the oldest first.
+/// Returns the hours that this run lists, the oldest first.
 fn hours(now: Timestamp, settings: &Settings) -> Vec<Timestamp> {
     let interval = i64::try_from(settings.interval.as_secs()).unwrap_or(i64::MAX).max(1);
     let run = now.as_second().div_euclid(interval);

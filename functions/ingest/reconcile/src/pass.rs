@@ -14,7 +14,7 @@ use crate::Settings;
 /// one begins at the first.
 #[derive(Debug)]
 pub(crate) struct Pass {
-    /// Progress of the pass, as the database keeps it.
+    /// Progress of the scan of dropped objects, as the database stores it.
     pub(crate) look: DropLook,
     now: Timestamp,
     /// Longest time since the pass before checked an object.

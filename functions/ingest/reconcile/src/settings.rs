@@ -14,15 +14,16 @@ pub struct Settings {
     pub object_age: Duration,
     /// Time for which a batch may make no progress: longer than all retries of a message together.
     pub stopped_for: Duration,
-    /// Age of its generation up to which a batch is restarted.
+    /// Maximum age of a batch's generation at which the batch is still restarted.
     pub given_up_after: Duration,
     /// Time for which a batch whose chunks are all written may wait to be finalized.
     pub unfinished_for: Duration,
-    /// Time that an upload may take after its URL expired: one that began in time may end later.
+    /// Time that an upload may take after its URL expired, since an upload that began in time may
+    /// end later.
     pub upload_grace: Duration,
     /// Time for which an event is left to the function that committed it.
     pub events_after: Duration,
-    /// Time for which a batch is kept after its end.
+    /// Retention of a batch after its end.
     pub history: Duration,
 }
 

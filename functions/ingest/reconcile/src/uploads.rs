@@ -25,7 +25,7 @@ const AT_ONCE: usize = 16;
 enum Settled {
     /// The database knows the upload's batch.
     Arrived,
-    /// The payload is there, and its notification was sent again.
+    /// The payload has arrived, and its notification was sent again.
     Found,
     /// The announced upload was never used.
     Expired,

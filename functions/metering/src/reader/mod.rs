@@ -48,7 +48,7 @@ pub enum ReadError {
 pub struct Reading {
     /// Time up to which every change is counted now; `None` if a shard was not read to its tip.
     pub read_until: Option<Timestamp>,
-    /// Changes that this run read and counted.
+    /// Number of changes that this run read and counted.
     pub changes: u64,
     /// Number of gaps in the stream that this run found.
     pub gaps: u64,
@@ -59,9 +59,9 @@ pub struct Reading {
 enum Left {
     /// Every change until the run began is counted.
     AtTip,
-    /// The shard is closed, and all of it is counted.
+    /// The shard is closed, and counted to its end.
     Ended,
-    /// The time is over, or another run is counting this shard.
+    /// The run's time is over, or another run is counting this shard.
     Behind,
 }
 
@@ -219,7 +219,7 @@ impl<S: Stream, L: Ledger> Run<'_, S, L> {
         Ok(Left::Behind)
     }
 
-    /// Reads a shard from its mark; `None` if the mark was moved by another run.
+    /// Reads a shard from its mark; `None` if another run moved the mark.
     async fn read_from_mark(&mut self, shard: &Shard) -> Result<Option<Left>, ReadError> {
         let Shard { id: shard, is_closed, .. } = shard;
         let most_empty = if *is_closed { EMPTY_IN_CLOSED } else { EMPTY_AT_TIP };

@@ -73,7 +73,7 @@ impl Status {
     }
 }
 
-/// Waits for a response within its time.
+/// Waits for a response up to a time limit.
 async fn within(
     limit: Duration,
     response: impl Future<Output = Result<Reply, Problem>>,

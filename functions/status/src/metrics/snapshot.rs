@@ -25,8 +25,8 @@ pub(crate) struct Snapshots {
 }
 
 impl Snapshots {
-    /// Returns a snapshot and its age: the last one if it is fresh, or else that of `look`. While
-    /// another request makes a new one, the last one is returned unless it is too old.
+    /// Returns a snapshot and its age: the last one if it is fresh, else the result of `look`.
+    /// While another request takes a new snapshot, the last one is returned unless it is too old.
     pub(crate) async fn current(&self, look: impl Future<Output = Scrape>) -> (Scrape, Duration) {
         if let Some(fresh) = self.last.within(FRESH) {
             return fresh;
@@ -68,7 +68,7 @@ impl Last {
         (found < age).then(|| (scrape.clone(), found))
     }
 
-    /// Lets the samples be older than they are.
+    /// Makes the samples older, for tests.
     #[cfg(test)]
     pub(crate) fn grow_old(&self, by: Duration) {
         use std::time::SystemTime;

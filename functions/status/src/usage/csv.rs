@@ -58,8 +58,8 @@ pub(super) fn text(header: &Header<'_>, report: &Report<'_>, card: Option<&RateC
     text
 }
 
-/// Puts a text into quotes if it needs them. A spreadsheet takes one that begins like a formula for
-/// one, so it gets an apostrophe. Some take the full-width signs of East Asian texts, too.
+/// Quotes a CSV field if needed. A text that a spreadsheet would take for a formula gets an
+/// apostrophe, also with the full-width signs of East Asian texts.
 fn field(text: &str) -> String {
     let text = if text.starts_with(['=', '+', '-', '@', '＝', '＋', '－', '＠', '\t', '\r', '\n']) {
         format!("'{text}")

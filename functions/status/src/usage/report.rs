@@ -124,12 +124,12 @@ impl<'a> Report<'a> {
         Self(entries)
     }
 
-    /// Returns the entries with tenant, period and key, in this order.
+    /// Returns the entries with tenant, period and key, ordered by these.
     pub(super) fn entries(&self) -> impl Iterator<Item = (&'a str, &str, &'a str, &Entry<'a>)> {
         self.0.iter().map(|((tenant, period, key), entry)| (*tenant, period.as_str(), *key, entry))
     }
 
-    /// Returns the body as JSON has it.
+    /// Returns the report as the JSON body.
     pub(super) fn answer<'b>(&'b self, header: &Header<'b>) -> Answer<'b> {
         let Header { from, to, group, complete, counted_until, currency } = *header;
         let usage = self.entries().map(|(tenant, period, key, entry)| AnswerEntry {

@@ -82,7 +82,8 @@ pub(crate) fn find(url: &str, queue_manager: &Chars) -> Result<Route, Reason> {
     Ok(route.collect())
 }
 
-/// A file by its path or `file:` URL. There is no network here to fetch a table from.
+/// Reads a channel table from a path or `file:` URL. The stand-in has no network to fetch a table
+/// from.
 fn read(url: &str) -> Option<Table> {
     let url = url.trim();
     let path = url.strip_prefix("file://").unwrap_or(url);

@@ -111,7 +111,7 @@ fn connect(request: Connect, path: &Path) -> Result<(UnixStream, Chars, Id), Rea
     }
 }
 
-/// The connection, if this thread may use it.
+/// Returns the connection of a handle, if this thread may use it.
 pub(crate) fn find(handle: i32) -> Result<Arc<Connection>, Reason> {
     let connection = connections().by_handle.get(&handle).cloned();
     let may = |owner: ThreadId| owner == std::thread::current().id();
@@ -130,7 +130,7 @@ impl Connection {
         self.socket.lock().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 
-    /// Sends a request and waits for its reply.
+    /// Sends a request to the stand-in's server and waits for its reply.
     pub(crate) fn call(&self, request: &Request) -> Reply {
         let mut socket = self.socket.lock().unwrap_or_else(PoisonError::into_inner);
         let broken = Reason(mq::MQRC_CONNECTION_BROKEN);

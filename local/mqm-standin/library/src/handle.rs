@@ -88,7 +88,7 @@ impl MessageHandle {
     }
 }
 
-/// A name as it is stored, if MQ accepts it.
+/// Returns a property's name as it is stored, if MQ accepts it.
 pub(crate) fn name(text: &str) -> Result<String, Reason> {
     let name = text.trim_end();
     let is_start = |letter: char| letter.is_alphabetic() || matches!(letter, '_' | '$');

@@ -126,7 +126,7 @@ impl<T: Versioned> Borrowed<T> {
         unsafe { locate(pointer.cast_const().cast(), offset, self.start()) }
     }
 
-    /// Bytes that the structure refers to, if it does.
+    /// Reads the bytes that a structure refers to, if there are any.
     ///
     /// # Safety
     ///
@@ -219,7 +219,7 @@ pub(crate) fn chars<const N: usize>(field: &[mq::MQCHAR; N]) -> Chars {
     Chars::from_field(field.map(mq::MQCHAR::to_ne_bytes).as_flattened())
 }
 
-/// A fixed field with this text, padded with blanks.
+/// Returns a field of fixed length with this text, padded with blanks.
 pub(crate) fn field<const N: usize>(text: &Chars) -> [mq::MQCHAR; N] {
     let mut padded = text.padded(N).into_iter();
     [(); N].map(|()| mq::MQCHAR::from_ne_bytes([padded.next().unwrap_or(b' ')]))

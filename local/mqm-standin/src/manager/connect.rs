@@ -56,7 +56,7 @@ impl State {
         if is_right && channel.users.contains(user) { Ok(user.clone()) } else { Err(refused) }
     }
 
-    /// A unique id as queue managers make them: `AMQ `, their name, and a number.
+    /// Returns a unique id in the form of queue managers: `AMQ `, their name, and a number.
     pub(crate) fn id(&self, number: u64) -> Id {
         let unique = crate::clock::now() << 20 ^ number;
         let bytes = [b"AMQ ".as_slice(), &self.name().padded(12), &unique.to_be_bytes()].concat();

@@ -31,10 +31,10 @@ const KNOWN: i32 = BROWSES
 /// Time between two looks of a waiting get whether its caller is still there.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// A message as a get wants it.
+/// Message in the form that a get asked for.
 struct Shaped {
     message: Message,
-    /// The length of the body before its conversion.
+    /// Length of the body before its conversion, in bytes.
     length: usize,
     warning: i32,
 }
@@ -112,7 +112,7 @@ impl State {
         self.deliver(session, get, &base, place, shaped)
     }
 
-    /// Finds the message that this get is about.
+    /// Finds the message that a get asks for.
     fn look(&self, session: u64, get: &Get, name: &Chars) -> Result<QueuePlace, Reason> {
         let handle = self.handle(session, get.handle)?;
         let queue = self.queues.get(name).ok_or(Reason(mq::MQRC_Q_DELETED))?;
@@ -181,8 +181,8 @@ impl State {
     }
 }
 
-/// The message as this get wants it: converted, and without its properties for a caller without
-/// a message handle.
+/// Converts a message to the form that a get asked for, without its properties if the caller has no
+/// message handle.
 fn shape(get: &Get, mut message: Message) -> Shaped {
     if !get.takes_properties {
         message.properties.clear();

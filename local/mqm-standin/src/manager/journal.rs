@@ -33,8 +33,8 @@ pub(crate) struct Journal {
 }
 
 impl Journal {
-    /// Opens the journal and reads it. A record that was not written whole, and what follows, is
-    /// cut.
+    /// Opens the journal and reads its records. From the first incomplete record on, the file is
+    /// cut off.
     pub(crate) fn open(path: &Path) -> io::Result<(Self, Vec<Record>)> {
         let file = OpenOptions::new().read(true).append(true).create(true).open(path)?;
         let mut reader = BufReader::new(&file);
@@ -62,7 +62,7 @@ impl Journal {
         self.written > REWRITE_AFTER
     }
 
-    /// Replaces the journal by one with these records.
+    /// Replaces the journal with one of these records.
     pub(crate) fn rewrite<'a>(&mut self, records: impl Iterator<Item = Record> + 'a) -> io::Result<()> {
         let path = self.path.with_extension("new");
         let mut file = OpenOptions::new().create(true).truncate(true).write(true).open(&path)?;
@@ -85,7 +85,7 @@ fn frame(record: &Record) -> io::Result<Vec<u8>> {
     Ok([length.to_le_bytes().as_slice(), &crc32fast::hash(&payload).to_le_bytes(), &payload].concat())
 }
 
-/// A record and its length on disk; `None` at the end or at the first one that is not whole.
+/// Reads a record and its length on disk; `None` at the end or at an incomplete record.
 fn read_record(reader: &mut impl Read) -> Option<(Record, u64)> {
     let mut header = [0; 8];
     reader.read_exact(&mut header).ok()?;

@@ -27,7 +27,7 @@ const KNOWN: i32 = mq::MQPMO_SYNCPOINT
 /// MAXPRTY, which nobody can change.
 const HIGHEST_PRIORITY: i32 = 9;
 
-/// The report options that this queue manager knows. It sends no report.
+/// Report options that the queue manager accepts. It sends no reports.
 const REPORTS: i32 = mq::MQRO_EXCEPTION_WITH_FULL_DATA
     | mq::MQRO_EXPIRATION_WITH_FULL_DATA
     | mq::MQRO_COA_WITH_FULL_DATA
@@ -112,7 +112,7 @@ impl State {
         Ok(())
     }
 
-    /// Puts a message past every client, and commits it.
+    /// Puts and commits a message for no client.
     pub(crate) fn put_committed(&mut self, name: &Chars, mut message: Message) -> Result<(), Reason> {
         if !self.queues.contains_key(name) {
             return Err(Reason(mq::MQRC_UNKNOWN_OBJECT_NAME));

@@ -11,8 +11,8 @@ use crate::definition::Definition;
 use crate::protocol::{Match, Message};
 use crate::selector::Selector;
 
-/// The place of a message on its queue: by priority if the queue delivers so, then as they were
-/// put. It stays when a message is backed out.
+/// Position of a message on its queue: by priority if the queue delivers so, then in the order of
+/// the puts. A backout does not change it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct QueuePlace {
     rank: u8,
@@ -110,7 +110,7 @@ impl Queue {
         }
     }
 
-    /// Wakes all gets that wait on this queue, to look again.
+    /// Wakes all gets that wait for a message on this queue.
     pub(crate) fn wake(&self) {
         self.changed.notify_all();
     }
@@ -132,7 +132,7 @@ impl Queue {
         fitting.next().map(|(place, _)| *place)
     }
 
-    /// A message that is there for this handle: ready, or locked by it.
+    /// Returns a message that this handle may take: ready, or locked by it.
     pub(crate) fn get(&self, place: QueuePlace, holder: Hold) -> Option<&Stored> {
         let locked = || self.held.get(&place).filter(|(hold, _)| *hold == holder).map(|(_, stored)| stored);
         self.ready.get(&place).or_else(locked)

@@ -13,7 +13,7 @@ pub(crate) struct Session {
     pub(crate) application: Chars,
     pub(crate) handles: BTreeMap<i32, Handle>,
     pub(crate) next_handle: i32,
-    /// The unit of work, in the order of its calls.
+    /// Operations of the open unit of work, in the order of the calls.
     pub(crate) work: Vec<Work>,
 }
 
@@ -30,7 +30,7 @@ pub(crate) struct Handle {
     /// The queue that messages go to and come from; `None` for the queue manager and for
     /// definitions without messages.
     pub(crate) queue: Option<Chars>,
-    /// The object as it was opened: an alias by its own name.
+    /// Name of the opened object; for an alias, its own name.
     pub(crate) opened: Chars,
     pub(crate) is_manager: bool,
     pub(crate) options: i32,

@@ -42,7 +42,7 @@ impl State {
         }
     }
 
-    /// The message that is put or got, if it is persistent.
+    /// Returns the message of the operation, if it is persistent.
     fn persistent(&self, work: &Work) -> Option<&Stored> {
         let stored = self.queues.get(&work.queue)?.held(work.place);
         stored.filter(|stored| stored.message.is_persistent())

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The text of an MQCHARn field without its padding. Bytes, since MQ checks no character set.
+/// Text of an MQCHARn field without padding. Bytes, since MQ checks no character set.
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Chars(#[serde(with = "serde_bytes")] Vec<u8>);
 

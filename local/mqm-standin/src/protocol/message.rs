@@ -87,7 +87,7 @@ impl Message {
         self.descriptor.persistence == mq::MQPER_PERSISTENT
     }
 
-    /// The length of the body as MQ counts it.
+    /// Returns the length of the body as MQ counts it.
     pub fn length(&self) -> i32 {
         i32::try_from(self.body.len()).unwrap_or(i32::MAX)
     }

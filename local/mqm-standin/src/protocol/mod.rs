@@ -45,7 +45,7 @@ pub enum Request {
 }
 
 impl Request {
-    /// The verb's name, by which a fault finds it.
+    /// Returns the verb's name, which faults refer to.
     pub fn verb(&self) -> &'static str {
         match self {
             Self::Connect(_) => "MQCONN",
@@ -143,7 +143,7 @@ pub enum Answer {
         /// MQOD.ObjectName, which becomes the name of a dynamic queue that was created.
         name: Chars,
     },
-    /// The descriptor, as the queue manager completed it.
+    /// Descriptor of the put message, as the queue manager completed it.
     Put(Box<Descriptor>),
     Got(Box<Got>),
     /// Values in the order of the selectors; `None` if the object's type lacks the attribute.

@@ -15,7 +15,7 @@ pub struct Property {
     pub bytes: Vec<u8>,
 }
 
-/// The value of a property, whatever the width of its number.
+/// Value of a message property, whatever the width of its number.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     Null,

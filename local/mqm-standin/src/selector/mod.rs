@@ -16,7 +16,7 @@ enum Expression {
     Property(String),
     Negative(Box<Expression>),
     Not(Box<Expression>),
-    /// Two expressions with an operator of [`parse`] between them.
+    /// Two expressions joined by an operator of [`parse`].
     Binary(Box<Expression>, &'static str, Box<Expression>),
     In(Box<Expression>, Vec<Expression>),
     Like(Box<Expression>, String, Option<char>),

@@ -15,7 +15,7 @@ pub(super) fn condition(text: &str) -> Option<Expression> {
 }
 
 impl Expression {
-    /// The expression, if it can be true or false.
+    /// Returns the expression, if it can be true or false.
     fn into_condition(self) -> Option<Self> {
         let is_value = match &self {
             Self::Literal(value) => !matches!(value, Value::Boolean(_)),
@@ -26,7 +26,7 @@ impl Expression {
         (!is_value).then_some(self)
     }
 
-    /// The expression, boxed, if it can be compared or computed with.
+    /// Returns the boxed expression, if it can be compared or computed with.
     fn into_value(self) -> Option<Box<Self>> {
         let is_value = match &self {
             Self::Literal(_) | Self::Property(_) | Self::Negative(_) => true,
@@ -43,7 +43,7 @@ struct Parser<'a> {
 }
 
 impl<'a> Parser<'a> {
-    /// Takes `length` bytes, and the blanks behind them.
+    /// Consumes `length` bytes, and the blanks after them.
     fn take(&mut self, length: usize) -> Option<&'a str> {
         let (taken, rest) = self.rest.split_at_checked(length)?;
         self.rest = rest.trim_start();
@@ -197,7 +197,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// `'it''s'`: a quote within is doubled.
+    /// Parses a text literal, such as `'it''s'`, in which a quote is doubled.
     fn text(&mut self) -> Option<String> {
         let mut text = String::new();
         let mut letters = self.rest.strip_prefix('\'')?.char_indices().peekable();

@@ -15,7 +15,7 @@ const LARGEST: usize = 1024 * 1024;
 /// Maximum number of bytes that remembered objects take in memory: hundreds of key repositories as
 /// they usually are. A further one is read each time.
 pub(crate) const MEMORY: usize = 8 * (LARGEST + OVERHEAD);
-/// Bytes that a remembered object takes beside its own: names, and the entry in the cache.
+/// Bytes that a cached object takes besides its own: names, and the entry in the cache.
 const OVERHEAD: usize = 4096;
 
 /// Objects of any bucket that the function may read, behind a cache.
@@ -58,7 +58,7 @@ impl KeyObjects {
         Self { s3, remembered: Remembered::new(REMEMBERED, MEMORY) }
     }
 
-    /// Reads an object's bytes and the name of their version.
+    /// Reads the bytes of an S3 object and the name of their version.
     pub(crate) async fn read(&self, object: &ObjectRef, deadline: Deadline) -> Result<Secret, SecretError> {
         if let Some(known) = self.remembered.get(object) {
             return Ok(known);

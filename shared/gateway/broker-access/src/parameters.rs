@@ -22,7 +22,7 @@ struct Parameter {
     version: i64,
 }
 
-/// Reads a parameter, decrypted if it is a `SecureString`.
+/// Reads a parameter of Parameter Store, decrypted if it is a `SecureString`.
 pub(crate) async fn read(actions: &Actions, name: &str) -> Result<Secret, Box<dyn Error + Send + Sync>> {
     let wanted = json!({"Name": name, "WithDecryption": true});
     let answer = actions.json("ssm", "AmazonSSM.GetParameter", &wanted).await;

@@ -39,7 +39,7 @@ impl Attempt for TestReport {
 }
 
 impl Brokers {
-    /// Reads the target's secrets and finds its broker.
+    /// Reads the target's secrets, and selects the broker for it.
     ///
     /// # Errors
     /// If a secret cannot be read or used before `deadline`.

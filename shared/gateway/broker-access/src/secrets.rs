@@ -39,7 +39,7 @@ pub(crate) struct Secrets {
     remembered: Remembered<SecretRef, Secret>,
 }
 
-/// A value and the name of its version.
+/// Value of a secret, and the name of its version.
 #[derive(Clone, Debug)]
 pub(crate) struct Secret {
     pub(crate) value: Value,

@@ -143,7 +143,7 @@ impl ConnectionCap {
         self.max
     }
 
-    /// Counts the connections, those included that are ending.
+    /// Returns the number of open connections, those that are ending included.
     #[must_use]
     pub fn open(&self) -> usize {
         self.open.load(Ordering::SeqCst)

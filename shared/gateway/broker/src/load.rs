@@ -48,7 +48,7 @@ pub struct Confirmation {
     pub sent_at: Instant,
     /// Time at which the answer came, or the producer stopped waiting for it.
     pub at: Instant,
-    /// Outcome of the put, as the broker answered it.
+    /// Outcome of the put, as the broker reported it.
     pub outcome: Outcome,
 }
 
@@ -60,7 +60,7 @@ pub enum Outcome {
     /// The broker refused the message, for example because the queue is full. RabbitMQ may have it
     /// at a dead-letter exchange nevertheless.
     Refused,
-    /// RabbitMQ returned the message, because no queue is there for it. It is nowhere.
+    /// RabbitMQ returned the message, because no queue is bound for it. It is on no queue.
     Returned,
     /// The message is nowhere: its unit of work was backed out, or its put did not begin.
     NotPut,
@@ -78,8 +78,8 @@ pub struct PutEnd {
     pub error: Option<BrokerError>,
 }
 
-/// Puts messages on a connection of its own. Dropping it ends the connection, and leaves in doubt
-/// what is not confirmed.
+/// Producer of a load test, on a connection of its own. Dropping it ends the connection, and leaves
+/// unconfirmed messages in doubt.
 #[async_trait]
 pub trait LoadProducer: Send {
     /// Hands a message to the client library, with `sent_at_us` as its [`SENT_AT`]. Waits while as
@@ -108,7 +108,7 @@ pub trait LoadProducer: Send {
     async fn finish(self: Box<Self>, deadline: Deadline) -> PutEnd;
 }
 
-/// Messages that a consumer takes, and when it removes them.
+/// Selection of the messages that a consumer takes, and when it removes them.
 #[derive(Clone, Debug)]
 pub struct GetOptions {
     /// Id of the test whose messages are taken.
@@ -125,7 +125,7 @@ pub struct GetOptions {
 /// Treatment of a message that is not of the test.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Foreign {
-    /// The consumer ends, and the message goes back to its place.
+    /// The consumer ends, and the message returns to its queue.
     #[default]
     Leave,
     /// The message is taken and removed, as those of the test are.
@@ -137,14 +137,15 @@ pub enum Foreign {
 pub struct Stamp {
     /// Sequence number of the message in the load test.
     pub sequence: u64,
-    /// Time in microseconds since 1970 that its producer was told.
+    /// Time at which the producer sent the message, in microseconds since 1970, as the message
+    /// states.
     pub sent_at_us: u64,
 }
 
 /// Message of a load test that a consumer took.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// Time at which it came out of the client library.
+    /// Time at which the client library delivered the message.
     pub at: Instant,
     /// Values of a message of the test; `None` if it is of none, or of another one.
     pub stamp: Option<Stamp>,
@@ -178,8 +179,8 @@ pub struct GetEnd {
     pub error: Option<GetError>,
 }
 
-/// Takes messages on a connection of its own. Dropping it ends the connection, and puts back what
-/// is not removed yet.
+/// Consumer of a load test, on a connection of its own. Dropping it ends the connection, and
+/// returns messages that are not acknowledged yet.
 #[async_trait]
 pub trait LoadConsumer: Send {
     /// Returns the next message, or `None` if none comes before `wait`. The first call begins to

@@ -9,7 +9,7 @@ use crate::health::HealthStatus;
 
 /// A connection that a pool can keep. Dropping it ends everything that is open on it.
 pub trait Connection: Send + Sync + 'static {
-    /// Returns the broker and the login, as the log names them.
+    /// Returns the broker's address and the login, as log lines name them.
     fn peer(&self) -> &Peer;
 
     /// Returns why the connection must not be used again; `None` if it may be.

@@ -15,14 +15,14 @@ use crate::load::{GetOptions, LoadConsumer, LoadProducer, PutOptions};
 /// Messages that were got and not yet settled.
 #[async_trait]
 pub trait UnitOfWork: Send {
-    /// Returns the messages, with the facts about them for the response.
+    /// Returns the messages, with facts about them for the response.
     fn consumed(&self) -> &Consumed;
 
     /// Removes the messages from the queue. If the broker's answer does not come, the error is
     /// [`BrokerError::InDoubt`].
     async fn commit(self: Box<Self>, deadline: Deadline) -> Result<(), BrokerError>;
 
-    /// Puts the messages back at their places on the queue.
+    /// Returns the messages to their places on the queue.
     async fn rollback(self: Box<Self>, deadline: Deadline) -> Result<(), BrokerError>;
 }
 
@@ -67,7 +67,7 @@ pub trait ReadyToPut: Send {
 /// Messages that are put at their new places and still in hand at the old one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PutMessages {
-    /// Number of these messages; 0 only if no more will be put, or if more is [left
+    /// Number of messages that were put; 0 only if no more will be put, or if more is [left
     /// somewhere](Relocation::left_somewhere) than before.
     pub count: u64,
     /// True if the messages are at their new places whatever happens from now on. If not, they come
@@ -101,8 +101,8 @@ pub trait Relocation: Send {
         0
     }
 
-    /// Puts the next messages at their new places, at most `limit`. Messages that cannot be put
-    /// stay.
+    /// Puts at most `limit` of the next messages at their destinations. Messages that cannot be put
+    /// stay on their queue.
     async fn put(&mut self, limit: u64, deadline: Deadline) -> Result<PutMessages, MoveFailure>;
 
     /// Removes from the old place the messages that were put last.
@@ -115,7 +115,7 @@ pub trait Relocation: Send {
 /// Operations of one kind of broker, at every target.
 #[async_trait]
 pub trait Broker: Send + Sync {
-    /// Returns the bytes of an id as this broker carries them.
+    /// Returns a message id in this broker's wire format.
     fn wire_id(&self, id: MessageId) -> Vec<u8>;
 
     /// Connects to put `outgoing` on `queue`. Refuses work that this kind of broker cannot do at
@@ -240,7 +240,7 @@ pub trait Broker: Send + Sync {
     /// the place, and about no queue.
     async fn connect(&self, access: &Access, deadline: Deadline) -> Result<(), BrokerError>;
 
-    /// Measures a queue without touching its messages.
+    /// Measures the depth of a queue without touching its messages.
     async fn depth(
         &self,
         access: &Access,
@@ -254,7 +254,7 @@ pub trait Broker: Send + Sync {
         matches!(error, BrokerError::AuthenticationFailed { .. })
     }
 
-    /// Tests a connection of its own, step by step; the report has the failures.
+    /// Tests a new connection step by step; the report contains the failures.
     async fn test(&self, access: &Access, queue: Option<&QueueName>, deadline: Deadline) -> TestReport;
 
     /// Lists the pools of open connections.

@@ -53,7 +53,7 @@ pub struct Key {
 }
 
 impl Key {
-    /// Returns the key of connections with this access.
+    /// Returns the key of the connections that have this access.
     #[must_use]
     pub fn of(access: &Access) -> Arc<Self> {
         Arc::new(Self {
@@ -97,7 +97,7 @@ pub struct PoolStats {
     pub max_size: usize,
 }
 
-/// Identity by which a pool tells its connections apart.
+/// Key by which a pool tells connections apart.
 pub trait PoolKey: Clone + PartialEq + Send + Sync + 'static {}
 
 impl<K: Clone + PartialEq + Send + Sync + 'static> PoolKey for K {}
@@ -129,8 +129,8 @@ impl<C: Connection, K: PoolKey> Shelf<C, K> {
         self.lock().idle.extract_if(.., wanted).collect()
     }
 
-    /// Takes the idle connection with this key that was used last. Ends those that must not be used
-    /// again.
+    /// Takes the idle connection with this key that was used last, and ends connections that must
+    /// not be used again.
     fn take_last(&self, key: &K) -> Option<PooledConnection<C, K>> {
         self.end_stale();
         let mut connections = self.lock();
@@ -201,10 +201,10 @@ impl<C: Connection, K: PoolKey> ConnectionPool<C, K> {
         Self(shelf)
     }
 
-    /// Takes a connection with this key that answers: the one that was used last, or a new one. A
-    /// use probes one idle connection only; the others wait for their own uses. A broker that
-    /// cannot be reached is tried again for at most `retry_for`, and at most half of the remaining
-    /// time; the rest is kept for the use itself.
+    /// Takes a working connection with this key: the one that was used last, or a new one. A use
+    /// probes one idle connection only; the others wait for their own uses. An unreachable broker
+    /// is tried again for at most `retry_for`, and at most half of the remaining time; the rest is
+    /// kept for the use itself.
     ///
     /// # Errors
     /// [`PoolError`]. Its text has the number of attempts if there was more than one.

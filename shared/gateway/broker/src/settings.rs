@@ -34,7 +34,7 @@ impl Default for ConnectionSettings {
 }
 
 impl ConnectionSettings {
-    /// Returns these settings with the limits that a target's profile sets.
+    /// Returns these settings with the limits that the target's profile sets.
     #[must_use]
     pub fn within(self, limits: &ConnectionLimits) -> Self {
         let ConnectionLimits { timeout_seconds, heartbeat_seconds, pool_timeout_seconds, retry_seconds } =

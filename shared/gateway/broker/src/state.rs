@@ -42,7 +42,7 @@ pub struct IllegalTransition {
 }
 
 impl ConnectionState {
-    /// Returns the states that may follow this one.
+    /// Returns the states that may follow this state.
     #[must_use]
     pub const fn successors(self) -> &'static [Self] {
         match self {

@@ -33,8 +33,8 @@ impl Step {
     }
 }
 
-/// Steps that were taken, with their durations. A step that a client's call takes together with
-/// others has a duration of zero.
+/// Steps of connecting that were taken, with their durations. A step that the client does together
+/// with others has a duration of zero.
 #[derive(Debug, Default)]
 pub struct StepLog(pub Vec<(Step, Duration)>);
 

@@ -10,7 +10,7 @@ use crate::operation::{OtherQueues, Plan, Reports};
 /// Maximum number of characters of the addresses and of the further queues.
 const LONGEST: usize = 1_000;
 
-/// Notes target and tags as the request names them. If the target is refused, its audit event has
+/// Records target and tags as the request names them. If the target is refused, the audit event has
 /// these.
 pub(crate) fn note_asked<W>(plan: &Plan<W>) {
     let span = Span::current();

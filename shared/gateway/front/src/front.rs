@@ -108,7 +108,7 @@ impl Gateway {
         })
     }
 
-    /// Adds to a problem what this deployment has against it.
+    /// Adds advice to a problem: the deployment's load tests, if it has them.
     fn advise(&self, problem: Problem) -> Problem {
         if self.has_load_tests { with_load_test(problem) } else { problem }
     }

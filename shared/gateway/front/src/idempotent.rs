@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use crate::mq_access::InvokeError;
 
-/// Store of the records, with the bounds of their expiry.
+/// Store of the idempotency records, and the bounds of their expiry.
 #[derive(Debug)]
 pub struct Idempotency {
     /// Store of the idempotency records.

@@ -120,7 +120,7 @@ impl InvokeError {
 }
 
 impl MqAccess {
-    /// Time-out of the function, as the template has it.
+    /// Time-out of the function `mq-access`, as in the template.
     pub const TIME_OUT: Duration = Duration::from_secs(24);
     /// Longest wait for a response. It is above the function's own time-out, so that a response of
     /// the function always counts.

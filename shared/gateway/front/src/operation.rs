@@ -37,7 +37,7 @@ pub enum QueueRule {
     Optional,
 }
 
-/// A request's body in the form that its operation takes.
+/// Operation of the API, parsed from the request's body.
 pub trait Operation: DeserializeOwned + Send {
     /// Work that the operation plans: an [`Action`] if `mq-access` does it.
     type Work: Work;
@@ -63,7 +63,7 @@ pub trait Operation: DeserializeOwned + Send {
 
 /// Work of an operation, as far as the checks before it ask about it.
 pub trait Work: Send {
-    /// Returns the scope that the caller's key needs for this work.
+    /// Returns the scope that the caller's key needs for this operation.
     fn scope(&self) -> Scope;
 
     /// Returns the type of the work in idempotency records. `None` if it changes nothing: it is
@@ -105,7 +105,7 @@ pub struct Plan<W = Action> {
     pub named: NamedTarget,
     /// Queues that the work reaches beside the target's.
     pub further: OtherQueues,
-    /// Places to which reports about its messages go.
+    /// Places to which the broker sends reports about the messages.
     pub reports: Vec<Reports>,
     /// Tags of the caller's own, for the audit event and the messages.
     pub tags: Tags,
@@ -116,7 +116,7 @@ pub struct Plan<W = Action> {
 /// Work of `mq-access` without its target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Work that changes nothing, so it is neither claimed nor recorded.
+    /// Work that changes nothing, so no record is written.
     Read(Read),
     /// Work that is done once for each key, and its kind, as records name it.
     Change(OperationType, Change),

@@ -117,7 +117,7 @@ async fn own_targets(access: &AccessStore, tenant: &str) -> Result<InlineTargets
     }))
 }
 
-/// Target that a request names, with what decides about it.
+/// Named target of a request, with the facts that decide whether it is allowed.
 #[derive(Clone, Copy)]
 struct Asked<'a> {
     profile: Option<&'a Profile>,

@@ -39,7 +39,7 @@ fn list(profiles: BTreeMap<String, Profile>) -> Value {
     json!({ "targets": targets })
 }
 
-/// Returns the members of a profile that its users need: no host, no user and no secret.
+/// Returns the members of a profile that its users may see: no host, no user and no secret.
 fn shown(name: &str, profile: Profile) -> Value {
     let broker = profile.target.broker.unwrap_or_default();
     let queue_manager = profile.target.queue_manager.map(String::from);

@@ -10,8 +10,8 @@ use serde::Deserialize;
 
 use crate::operation::Action;
 
-/// Members of a response, or of its problem, that count. Of a produce and a move, `enqueued` and
-/// `moved` have what all attempts did, and `resumed_from` what the earlier ones did.
+/// Members of a response or problem that count the work. For a produce and a move, `enqueued` and
+/// `moved` count all attempts, and `resumed_from` the earlier ones.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Counted<'a> {

@@ -25,12 +25,12 @@ pub(crate) struct Look {
     pub(crate) from: u64,
     /// Upper limit of the number of messages that can have been put.
     pub(crate) end: u64,
-    /// True if the earlier attempts used this queue. If that is unknown, some of the messages may
-    /// have been brought here from another queue, so one proves nothing about the others.
+    /// True if the earlier attempts used this queue. If unknown, some of the messages may have come
+    /// from another queue, so one message proves nothing about the others.
     pub(crate) is_here: bool,
     /// Seed from which the message ids are computed.
     pub(crate) seed: ContentSeed,
-    /// Time at which the search ends with what it has found.
+    /// Time at which the search ends with what it has found so far.
     pub(crate) until: Deadline,
 }
 

@@ -11,7 +11,7 @@ use crate::reason::{Kind, Reason};
 /// Operation that was in progress when an error occurred.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum During<'a> {
-    /// Connecting to the queue manager of this name.
+    /// Failure to connect to the queue manager of this name.
     LogIn {
         queue_manager: &'a str,
     },

@@ -115,7 +115,7 @@ fn plan(
     }
 }
 
-/// Messages that were got and wait for their commit. Dropping it ends the connection, and backs
+/// Messages that were got and are not committed yet. Dropping this ends the connection, and backs
 /// them out.
 struct Unit {
     session: Session,

@@ -218,7 +218,7 @@ impl Identity {
 #[derive(Debug)]
 pub(crate) struct Written {
     place: PathBuf,
-    /// Path for the client, as it expects it.
+    /// Path of the key repository, in the form that the client expects.
     pub(crate) file: PathBuf,
 }
 

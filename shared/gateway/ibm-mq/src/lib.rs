@@ -67,7 +67,7 @@ pub use crate::settings::Settings;
 /// came and as it goes.
 pub const MOST_HELD: usize = 16 * 1024 * 1024;
 
-/// Bytes of memory that IBM's client takes besides its connections.
+/// Bytes of memory that IBM's client takes, besides those of its connections.
 pub const LIBRARY_MEMORY: usize = 48 * 1024 * 1024;
 
 /// The [`Broker`] implementation for IBM MQ, for all targets.

@@ -52,7 +52,7 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    /// Identity of the connections with this access.
+    /// Returns the identity of connections with this access.
     pub(crate) fn of(access: &Access, settings: &Settings) -> Self {
         let user = access.credentials.as_ref().map(|login| login.user.clone());
         Self { user: user.unwrap_or_default(), application: settings.application.clone() }
@@ -155,7 +155,7 @@ fn tenths(milliseconds: u32) -> MQLONG {
     MQLONG::try_from(milliseconds.div_ceil(100)).unwrap_or(MQLONG::MAX)
 }
 
-/// Correlation id as IBM MQ carries it: 24 bytes, padded with zeros.
+/// Returns the correlation id in IBM MQ's form: 24 bytes, padded with zeros.
 pub(crate) fn correlation_id(id: MessageId, correl_id: &CorrelId) -> Result<mqi::MQBYTE24, String> {
     match correl_id {
         CorrelId::None => Ok([0; 24]),

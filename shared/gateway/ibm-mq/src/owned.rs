@@ -20,8 +20,8 @@ pub(crate) const PROBE: Duration = Duration::from_secs(1);
 /// the queue manager.
 const USUAL_MAXUMSGS: u64 = 10_000;
 
-/// A connection with the facts that its queue manager reported. Dropping it ends the connection,
-/// and backs out uncommitted work.
+/// Connection, with the facts that its queue manager reported. Dropping it ends the connection, and
+/// backs out uncommitted work.
 pub(crate) struct Owned {
     pub(crate) worker: Worker,
     queue_manager: Option<QueueManager>,

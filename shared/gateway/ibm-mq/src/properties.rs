@@ -16,7 +16,7 @@ use crate::mqi::{fill, text_in};
 use crate::outgoing::padded;
 use crate::property_names::is_own;
 
-/// Parts of a message that carry its properties: the descriptor, and message properties.
+/// Parts of a message that carry properties: the descriptor, and the message properties.
 pub(crate) struct Carried {
     pub(crate) descriptor: mqi::MQMD,
     pub(crate) properties: Vec<(String, HeaderValue)>,
@@ -129,7 +129,7 @@ fn fill_fixed<const N: usize>(field: &mut [c_char; N], text: &str) -> Result<(),
     Ok(())
 }
 
-/// Text of a field, or `None` if it is empty.
+/// Returns the text of a field, or `None` if it is empty.
 pub(crate) fn filled(field: &[c_char]) -> Option<String> {
     Some(text_in(field).into_owned()).filter(|text| !text.is_empty())
 }

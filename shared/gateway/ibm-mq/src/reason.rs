@@ -16,8 +16,8 @@ use serde::de::value::{Error, StrDeserializer};
 pub(crate) enum Kind {
     /// Wrong login when connecting. For a queue: an operation that the user may not perform.
     Authentication,
-    /// Unknown queue, if it is the one that the caller names. For another missing object it is a
-    /// refusal that names the object.
+    /// Unknown queue, if the caller named it. A missing object of another name is a refusal that
+    /// names it.
     UnknownQueue,
     Full,
     /// No connection, or one that cannot be used any more.

@@ -127,8 +127,8 @@ impl Session {
         Ok(())
     }
 
-    /// Ends the session after `failure`, and returns the error for it. Uncommitted work is backed
-    /// out.
+    /// Ends the session after `failure`, and returns the resulting error. Uncommitted work is
+    /// backed out.
     pub(crate) async fn fail(self, failure: Failure, during: During<'_>, deadline: Deadline) -> BrokerError {
         if let Failure::Refused(refusal) = failure
             && refusal.spares_the_connection()

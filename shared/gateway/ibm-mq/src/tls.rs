@@ -27,7 +27,7 @@ struct InUse {
 #[derive(Debug)]
 pub(crate) struct TlsLease {
     of: Arc<TlsInUse>,
-    /// Path of the key repository, as the client expects it.
+    /// Path of the key repository, in the form that the client expects.
     pub(crate) file: PathBuf,
     /// True if the settings were already leased by another connection.
     pub(crate) is_joined: bool,

@@ -40,7 +40,7 @@ type Ended = oneshot::Receiver<Infallible>;
 pub(crate) struct Closing(Mutex<Vec<Ended>>);
 
 impl Closing {
-    /// Waits until all of them have ended, but not beyond `deadline`.
+    /// Waits until all ending connections have ended, at most until `deadline`.
     pub(crate) async fn settle(&self, deadline: Deadline) {
         let threads = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
         for thread in threads {

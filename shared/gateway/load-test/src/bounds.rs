@@ -11,7 +11,7 @@ mq::bounded! {
     WarmUpSeconds: u32, 0..=604_800, default 0;
     /// Rate of a stage, in messages per second; 0 is a pause.
     StageRate: u32, 0..=1_000_000, default 0;
-    /// Number of messages that a producer sends ahead of their confirms.
+    /// Maximum number of unconfirmed messages of a producer.
     ConfirmsInFlight: u32, 1..=65_535, default 1_000;
     /// Number of messages that a broker delivers to a consumer ahead of their acknowledgements
     /// (AMQP 0-9-1, basic.qos: a short integer).

@@ -50,7 +50,8 @@ pub struct LoadTest {
 pub struct Producers {
     /// Number of producers.
     pub count: WorkerCount,
-    /// Rate of all of them together; `None` if a stage has it, or if they put as fast as they can.
+    /// Rate of all producers together, in messages a second; `None` if the stages have rates, or if
+    /// there is no limit.
     pub rate_per_sec: Option<RateLimit>,
     /// Body of each message that the producers put.
     pub payload: Payload,
@@ -60,7 +61,7 @@ pub struct Producers {
     pub headers: Headers,
     /// Grouping of the messages of one worker.
     pub transaction: Transaction,
-    /// Number of messages that a worker sends ahead of their confirms.
+    /// Maximum number of unconfirmed messages of a producer.
     pub confirms_in_flight: ConfirmsInFlight,
 }
 
@@ -70,9 +71,9 @@ pub struct Producers {
 pub struct Consumers {
     /// Number of consumers.
     pub count: WorkerCount,
-    /// Rate of all of them together; `None` if they take messages as fast as they can.
+    /// Rate of all consumers together, in messages a second; `None` if there is no limit.
     pub rate_per_sec: Option<RateLimit>,
-    /// Number of messages that the broker delivers ahead of their acknowledgements.
+    /// Prefetch: maximum number of unacknowledged messages of a consumer.
     pub prefetch: Prefetch,
     /// Number of messages that are acknowledged together.
     pub ack_every: AckEvery,
@@ -88,13 +89,13 @@ pub struct Consumers {
 pub enum Length {
     /// The load test lasts this long.
     Seconds(TestSeconds),
-    /// The test ends with this message, counted over all workers.
+    /// The test ends with this message, counted over all producers.
     Messages(MessageCount),
     /// The test lasts as long as its stages together.
     Stages(Vec<Stage>),
 }
 
-/// Part of a test with a rate of its own.
+/// Stage of a test, with a rate of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Stage {
@@ -135,7 +136,7 @@ pub enum Mode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Foreign {
-    /// Consumers take and count them. They are removed.
+    /// Consumers take the messages, count them and remove them.
     Take,
 }
 

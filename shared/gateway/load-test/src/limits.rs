@@ -19,7 +19,8 @@ pub struct Limits {
     pub messages: u64,
     /// Messages that may be on the queues at once.
     pub retained: u64,
-    /// Bytes of the bodies of these messages. Tests that were stored before had no such limit.
+    /// Maximum bytes of the bodies of all messages on the queues at once. Tests that were stored
+    /// before had no such limit.
     #[serde(default = "unlimited")]
     pub retained_bytes: u64,
 }

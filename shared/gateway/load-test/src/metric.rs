@@ -28,7 +28,7 @@ impl Percentile {
         self.name_and_quantile().0
     }
 
-    /// Returns the share of values that are at most this percentile.
+    /// Returns the percentile as a share of the values, such as 0.99.
     #[must_use]
     pub const fn quantile(self) -> f64 {
         self.name_and_quantile().1
@@ -53,11 +53,11 @@ impl Percentile {
 pub enum Metric {
     /// Messages a second that were received; that were confirmed, if the test has no consumers.
     Throughput,
-    /// Time from when a message was due until it was confirmed.
+    /// Put latency: time from when a message was due until it was confirmed.
     PutLatency(Percentile),
-    /// Time from when a message was due until it was received.
+    /// End-to-end latency: time from when a message was due until it was received.
     EndToEndLatency(Percentile),
-    /// Time from when a message was due until it was sent.
+    /// Lateness: time from when a message was due until it was sent.
     Lateness(Percentile),
     /// Messages that were confirmed and never received.
     Lost,

@@ -18,7 +18,7 @@ pub enum Queues {
     OfTarget,
     /// A queue in place of the target's.
     One(QueueName),
-    /// Queues with a number in their name.
+    /// Numbered queues: a pattern with a number in the name.
     Numbered(QueuePattern),
 }
 

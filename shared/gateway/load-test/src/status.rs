@@ -18,7 +18,7 @@ pub enum TestStatus {
     Stopped,
     /// The test ran to its end, and its report is stored. It may have failed its criteria.
     Completed,
-    /// The test could not go on, and its report says why.
+    /// The test failed, and its report gives the reason.
     Failed,
 }
 
@@ -37,7 +37,7 @@ pub enum TestEvent {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Ending {
-    /// The work came to its end, or was stopped on request.
+    /// The work was done, or stopped on request.
     Orderly,
     /// The work could not go on: the target is gone, or refuses the test.
     Broken,

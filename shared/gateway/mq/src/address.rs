@@ -70,7 +70,7 @@ impl ConnName {
     /// between them.
     pub const MAX_BYTES: usize = Self::MAX_ADDRESSES * (Address::MAX_HOST + "(65535),".len()) - 1;
 
-    /// Returns the addresses in the order in which they are tried; at least one.
+    /// Returns the addresses in the order of the attempts; at least one.
     #[must_use]
     pub fn addresses(&self) -> &[Address] {
         &self.0

@@ -11,8 +11,8 @@ bounded!(
     UploadSize: u32, 1..=33_554_432, default 1
 );
 
-/// Reference to an uploaded body by its SHA-256. A request that names one has the digest in its
-/// fingerprint, so the same request always means the same bytes.
+/// Reference to an uploaded body by its SHA-256. The digest is part of the request's fingerprint,
+/// so the same request always means the same bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct BodyRef([u8; 32]);

@@ -75,7 +75,7 @@ pub enum CorrelIdMode {
     /// The message gets no correlation id.
     #[default]
     None,
-    /// The message's own id is its correlation id.
+    /// The message id is also the correlation id.
     EchoMsgId,
     /// The correlation id is the value of `fixedCorrelIdBase64`.
     Fixed,
@@ -202,7 +202,7 @@ impl ProduceSource {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ProduceCommand {
-    /// Messages to put, or the rule by which they are made.
+    /// Explicit messages to put, or the rule that generates them.
     pub source: ProduceSource,
     /// Rate in messages per second; `None` is as fast as the broker confirms.
     pub rate_limit_per_sec: Option<RateLimit>,
@@ -243,7 +243,7 @@ fn as_u64(bytes: usize) -> u64 {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Ack {
-    /// The messages are removed, once they are durably stored.
+    /// The messages are removed once they are durably stored.
     #[default]
     Commit,
     /// The messages are returned to the caller, then backed out: they stay on the queue.
@@ -256,9 +256,9 @@ pub enum Ack {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum AckMode {
-    /// Removes the messages, or puts them back after the response.
+    /// Take the messages: remove them, or return them to the queue after the response.
     Take(Ack),
-    /// Reads the messages and leaves them on the queue; nothing is recorded.
+    /// Browse the messages and leave them on the queue; no record is written.
     Browse,
 }
 
@@ -269,7 +269,7 @@ pub enum OversizedBodies {
     /// The request is refused, and the message stays on the queue.
     #[default]
     Refuse,
-    /// The message's body is stored, and the response names its place.
+    /// The message's body is stored, and the response refers to the stored object.
     Store,
 }
 
@@ -297,7 +297,7 @@ impl Selector {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum BackoutRule {
-    /// A consume moves it to the queue's backout queue (BOQNAME).
+    /// A consume moves the message to the queue's backout queue (BOQNAME).
     #[default]
     Requeue,
     /// The message is in the response, which has a warning about it.

@@ -42,8 +42,8 @@ bounded! {
     RetrySeconds: u16, 0..=60, default 8;
 }
 
-/// Time limits of a target's connections, which its profile sets. Without a member, the default of
-/// the function holds.
+/// Time limits of a target's connections, set by its profile. For absent members, the function's
+/// defaults apply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ConnectionLimits {
@@ -76,7 +76,7 @@ pub struct KeyFiles {
     pub certificate_label: Option<String>,
 }
 
-/// An [`Endpoint`] with the values of its secrets.
+/// Endpoint of a target, with the values of its secrets.
 #[derive(Clone, Default)]
 pub struct Access {
     /// Address and user of the connection.
@@ -85,7 +85,7 @@ pub struct Access {
     pub credentials: Option<Credentials>,
     /// PEM certificates of the authorities to trust instead of the system's.
     pub trust_store: Option<SecretString>,
-    /// Client certificate with its key, in PEM.
+    /// Client certificate with its private key, in PEM.
     pub key_store: Option<SecretString>,
     /// Key repository of IBM MQ, if its secret or its object is the file itself.
     pub key_files: Option<KeyFiles>,

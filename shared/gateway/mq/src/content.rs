@@ -143,7 +143,7 @@ impl Outgoing {
         self.earlier_attempts == 0
     }
 
-    /// Counts the messages, those of earlier attempts included.
+    /// Returns the number of messages, those of earlier attempts included.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.source.count()

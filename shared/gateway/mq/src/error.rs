@@ -55,7 +55,7 @@ pub enum BrokerError {
     /// The deadline passed, and work that was not committed was not done.
     #[error("{detail}")]
     Timeout { detail: String, reply: Option<BrokerReply>, source: Option<Cause> },
-    /// The broker was asked to commit, and its answer never came.
+    /// The broker was asked to commit, and no answer arrived.
     #[error("{detail}")]
     InDoubt { detail: String, reply: Option<BrokerReply>, source: Option<Cause> },
     /// The broker cannot do the work. `pointer` is the JSON Pointer of the request's member at

@@ -23,7 +23,7 @@ impl RoutingKey {
     /// Longest rendered key that AMQP carries, in bytes (a short string).
     pub const MAX_BYTES: usize = 255;
 
-    /// Returns the key, or its template, as it was sent.
+    /// Returns the routing key or its template, as it was sent.
     #[must_use]
     pub fn as_str(&self) -> &str {
         self.0.source()

@@ -28,7 +28,7 @@ pub struct ExplicitMessage {
     pub headers: Headers,
     /// Correlation id of this message, which takes precedence over the request's `correlIdMode`.
     pub correl_id: Option<IdBytes>,
-    /// Properties of this message; `None` if it sets none, which takes no room then.
+    /// Properties of this message alone; `None`, which takes no room, if it sets none.
     pub own: Option<Box<OwnProps>>,
 }
 

@@ -82,7 +82,7 @@ impl Headers {
         self.0.iter().map(|(name, value)| (name.as_str(), value))
     }
 
-    /// True if there is a header of this name.
+    /// True if a header of this name exists.
     #[must_use]
     pub fn contains(&self, name: &str) -> bool {
         self.0.contains_key(name)

@@ -26,7 +26,7 @@ impl MessageId {
 /// Text of a body that `bodyText` shows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum BodyAsText {
-    /// The text is the body, if it is UTF-8.
+    /// The body is also shown as text, if it is UTF-8.
     #[default]
     IfUtf8,
     /// The text was converted from the body's other character set.
@@ -36,7 +36,8 @@ pub enum BodyAsText {
     Unknown,
 }
 
-/// Body as it came. Its JSON form always has `bodyBase64`; [`BodyAsText`] decides about `bodyText`.
+/// Body as it arrived. Its JSON form always has `bodyBase64`; [`BodyAsText`] decides about
+/// `bodyText`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MessageBody(pub Vec<u8>);
 
@@ -63,11 +64,11 @@ pub struct ReceivedMessage {
     pub body: MessageBody,
     /// Text that the response shows of the body.
     pub text: BodyAsText,
-    /// Headers with their types, as far as the broker keeps them.
+    /// Headers with their types, as far as the broker preserves them.
     pub headers: BTreeMap<String, HeaderValue>,
     /// Persistence that the publisher set, or the broker's default.
     pub persistence: Persistence,
-    /// Priority as the broker has it. AMQP allows values above 9.
+    /// Priority as the broker reports it. AMQP allows values above 9.
     pub priority: u8,
     /// Lifetime in milliseconds with which the message was put. `None` if it never expires.
     pub expiry_ms: Option<u64>,
@@ -112,7 +113,7 @@ pub struct Death {
     pub reason: Option<String>,
     pub count: Option<u64>,
     pub at: Option<Time>,
-    /// True if it was the message's first death.
+    /// True if this was the first time that the message was dead-lettered.
     pub first: bool,
 }
 

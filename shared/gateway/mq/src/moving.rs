@@ -37,13 +37,13 @@ pub struct MoveCommand {
     pub msg_ids: Option<Vec<IdBytes>>,
 }
 
-/// Reason why a message stays where it is.
+/// Reason why a move leaves a message on its queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum KeptReason {
     /// The message has no dead-letter history that names a queue.
     NoOrigin,
-    /// The message came from this very queue.
+    /// The message came from the very queue that it is on.
     SameQueue,
     /// The caller may not use the queue that the message came from.
     NotAllowed,
@@ -64,7 +64,7 @@ pub enum KeptReason {
 pub struct MoveOutcome {
     /// Bytes of the id on the wire.
     pub msg_id: Option<Vec<u8>>,
-    /// Destination of the message, if it has one.
+    /// Destination of the message; `None` if it stays.
     pub to: Option<QueueName>,
     /// Reason why the message stays; `None` if it was moved.
     pub stays: Option<KeptReason>,

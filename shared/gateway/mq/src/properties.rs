@@ -50,7 +50,7 @@ macro_rules! members {
         }
 
         impl Member {
-            /// Returns the name that requests give it.
+            /// Returns the name of the property in requests.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name,)* }
@@ -82,7 +82,7 @@ macro_rules! declare {
         }
 
         impl Properties {
-            /// Returns these properties, with those that `more` sets in their place.
+            /// Returns these properties, overridden by those that `more` sets.
             #[must_use]
             pub fn overlaid_with(&self, more: &Self) -> Self {
                 Self { $($property: more.$property.as_ref().or(self.$property.as_ref()).cloned(),)* }
@@ -154,7 +154,7 @@ properties!(declare! {});
 pub struct Carrier<T, Put, Got> {
     /// Sets the property, or says why the broker cannot carry this value.
     pub write: fn(&T, &mut Put) -> Result<(), String>,
-    /// Returns the property, if the message has it in this form.
+    /// Reads the property from a message; `None` if the message lacks it or has it in another form.
     pub read: fn(&mut Got) -> Option<T>,
 }
 
@@ -174,7 +174,7 @@ impl Properties {
         *self == Self::default()
     }
 
-    /// Returns the bytes of all properties together, as requests write them.
+    /// Returns the number of bytes of all properties in a request's JSON.
     pub(crate) fn bytes(&self) -> usize {
         serde_json::to_vec(self).map_or(0, |text| text.len().saturating_sub("{}".len()))
     }

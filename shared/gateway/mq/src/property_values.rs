@@ -19,7 +19,7 @@ text! {
     ReplyQueueManager, 0..=48, is_of_an_ibm_name, "must consist of letters, digits and ./_%";
 }
 bounded! {
-    /// Place of a message in its group (MQMD, MsgSeqNumber).
+    /// Sequence number of a message in its group (MQMD, MsgSeqNumber).
     GroupSequence: u32, 1..=999_999_999, default 1;
     /// Number of IBM MQ's own, of 32 bits.
     MqLong: i32, -2_147_483_648..=2_147_483_647, default 0;
@@ -140,7 +140,7 @@ impl Value for ReplyQueueManager {
     }
 }
 
-/// A group as responses show it: with every member.
+/// Group of a message as responses show it, with every member.
 #[derive(Serialize)]
 struct ShownGroup<'a> {
     id: &'a GroupId,

@@ -31,7 +31,7 @@ impl Reach {
         self.own_queue.is_none() && self.own.is_empty() && self.covered.iter().all(Vec::is_empty)
     }
 
-    /// True if the caller's target, with this queue, would be allowed.
+    /// True if the caller's target would be allowed with this queue.
     #[must_use]
     pub fn contains(&self, queue: &QueueName) -> bool {
         let is_own = self.own_queue.as_ref() == Some(queue) || any(&self.own, queue);

@@ -8,7 +8,7 @@ use crate::message::ReceivedMessage;
 use crate::target::BrokerKind;
 use crate::warnings::Warnings;
 
-/// Milliseconds from handing a message to the broker to its confirmation.
+/// Latency of puts in milliseconds, from handing a message to the broker to its confirmation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the mean and three percentiles, as their names say")]
 pub struct Latency {
@@ -23,13 +23,13 @@ pub struct Latency {
 pub struct ProduceReport {
     /// Number of messages that this execution put.
     pub enqueued: u64,
-    /// Bytes of the bodies of these messages.
+    /// Bytes of the bodies of the messages that this execution put.
     pub bytes: u64,
     /// Number of transactions that were committed; 0 if none were asked for.
     pub transactions: u64,
     /// True if each transaction was all or nothing.
     pub atomic: bool,
-    /// Latency of the messages of this execution; all 0 if there were none.
+    /// Latency of the messages that this execution put; all 0 if there were none.
     pub latency: Latency,
     /// Id of the first message that this execution put, as the broker carries it.
     pub first_id: Option<Vec<u8>>,
@@ -39,7 +39,7 @@ pub struct ProduceReport {
     pub warnings: Warnings,
 }
 
-/// Messages in hand, with the facts about those that stay.
+/// Consumed messages, with facts about the messages left on the queue.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Consumed {
     /// Messages in the order in which the queue gave them.
@@ -92,13 +92,13 @@ pub struct TestReport {
     pub ok: bool,
     /// Product name that the broker reports of itself.
     pub product: String,
-    /// Version of the broker, which is known after its greeting.
+    /// Version of the broker, which its greeting reports.
     pub version: Option<String>,
     /// Round trip in milliseconds; `None` if no connection was opened.
     pub latency_ms: Option<f64>,
     /// Reason why the broker accepts no messages for now, if it reports one.
     pub blocked: Option<String>,
-    /// All steps in their order, skipped ones included.
+    /// All steps in order, skipped ones included.
     pub steps: Vec<TestStep>,
 }
 

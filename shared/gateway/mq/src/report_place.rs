@@ -13,7 +13,7 @@ const WITHOUT_A_MESSAGE: i32 = 128 | 64 | 0x0800_0000 | 16_384;
 /// Reply queue of a message that asks for reports.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ReportPlace {
-    /// Name of the queue, as the message has it.
+    /// Name of the queue, as in the message.
     pub queue: PropertyText,
     /// Queue manager of the queue; `None` if it is the message's own.
     pub queue_manager: Option<ReplyQueueManager>,

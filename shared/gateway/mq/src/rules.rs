@@ -54,9 +54,9 @@ pub enum EntryPart {
 /// Target that a request and a profile make, with what each rule says about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Judgement {
-    /// The target, whether it is allowed or not.
+    /// Target that was checked, allowed or not.
     pub target: Target,
-    /// The rules that decide about it, in their order.
+    /// Rules that decide about the target, in order, each with its result.
     pub rules: Vec<(TargetRule, Result<(), TargetError>)>,
 }
 

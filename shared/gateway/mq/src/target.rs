@@ -134,7 +134,7 @@ pub struct Endpoint {
     pub queue_manager: String,
     /// Server-connection channel of IBM MQ.
     pub channel: Option<String>,
-    /// Addresses in the order in which they are tried. Empty if there is a `ccdt_url`.
+    /// Addresses in the order of the attempts. Empty if there is a `ccdt_url`.
     pub addresses: Vec<Address>,
     /// URL of IBM MQ's client channel definition table, in place of addresses.
     pub ccdt_url: Option<String>,
@@ -162,7 +162,7 @@ pub struct Target {
     /// Exchange to which messages are published; `None` if the work is about a queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exchange: Option<Exchange>,
-    /// Origin of the password, for the error that names it.
+    /// Origin of the password, which an error about it names.
     #[serde(default)]
     pub password_origin: PasswordOrigin,
     /// Queues that the work may use beside its own, if it asked for others.
@@ -203,7 +203,7 @@ pub enum TargetError {
     /// Neither the profile nor the allow-list covers the target.
     #[error("{0}")]
     NotAllowed(String),
-    /// The target may be used, but not with this secret.
+    /// The target is allowed, but not with this secret.
     #[error("{0}")]
     SecretNotAllowed(String),
 }
@@ -392,7 +392,7 @@ impl TargetSpec {
         Ok(Target { endpoint, queue: self.queue, exchange, ..Target::default() })
     }
 
-    /// Returns the exchange with its routing key. A target names a queue or an exchange.
+    /// Returns the exchange with its routing key. A target names either a queue or an exchange.
     fn exchange(&self, inline: &Self) -> Result<Option<Exchange>, TargetError> {
         let fault = |pointer, is_inline: bool, detail: &str| match is_inline {
             true => Err(TargetError::invalid(pointer, detail)),

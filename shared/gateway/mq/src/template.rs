@@ -77,7 +77,7 @@ impl Template {
         self.pieces.iter().map(Piece::max_len).fold(0, usize::saturating_add)
     }
 
-    /// Returns the text as it is written, placeholders included.
+    /// Returns the text of the template, with its placeholders.
     pub(crate) fn source(&self) -> &str {
         &self.source
     }

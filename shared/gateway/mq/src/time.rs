@@ -34,7 +34,7 @@ impl Time {
         self.seconds
     }
 
-    /// Returns the time, if it is not after [`Self::LATEST_TEXT`].
+    /// Returns the time as a timestamp; `None` if it is after [`Self::LATEST_TEXT`].
     #[must_use]
     pub fn as_timestamp(self) -> Option<Timestamp> {
         let seconds = i64::try_from(self.seconds).ok()?;

@@ -19,7 +19,7 @@ impl Warnings {
     /// Maximum number of different warnings in a response.
     pub const MOST: usize = 32;
 
-    /// Adds a text, unless it is there already.
+    /// Adds a warning, unless it is present.
     pub fn push(&mut self, text: impl Into<String>) {
         let text = text.into();
         if self.texts.contains(&text) {

@@ -74,7 +74,7 @@ impl StepError {
     }
 }
 
-/// Takes a step, and adds its duration to the log.
+/// Runs a step of connecting, and adds its duration to the log.
 async fn take<T>(
     log: &mut StepLog,
     step: Step,

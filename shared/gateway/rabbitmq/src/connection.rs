@@ -34,7 +34,7 @@ pub struct Connection {
     // more.
     hangup: SocketShutdown,
     amqp: lapin::Connection,
-    /// The broker's address and the login, as the log names them.
+    /// Broker address and login of the connection, as log lines name them.
     pub peer: Peer,
     pub(crate) server: Server,
     pub(crate) noticed: Arc<Noticed>,
@@ -150,9 +150,9 @@ impl Connection {
         *self.last_used.lock().unwrap_or_else(PoisonError::into_inner) = Moment::now();
     }
 
-    /// Trust in the connection after its idle time. In a long-running process, a received heartbeat
-    /// counts as a use. In a function it does not: a function that was frozen cannot know when a
-    /// heartbeat arrived.
+    /// Returns how far the connection can be trusted after its idle time. In a long-running
+    /// process, a received heartbeat counts as a use. In a function it does not: a function that
+    /// was frozen cannot know when a heartbeat arrived.
     pub fn staleness(&self) -> Staleness {
         let idle = self.last_used.lock().unwrap_or_else(PoisonError::into_inner).age();
         let silent = match self.host {

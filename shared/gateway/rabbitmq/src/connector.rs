@@ -100,8 +100,8 @@ impl Connector {
         (log, Err(last))
     }
 
-    /// Indices of the addresses in the order to try them: the one that answered last, then the
-    /// others as configured.
+    /// Returns the indices of the addresses in the order of the attempts: the one that answered
+    /// last, then the others as configured.
     fn order(&self) -> Vec<usize> {
         let preferred = self.preferred();
         let count = self.config.addresses().len().min(MOST_ADDRESSES);

@@ -20,8 +20,8 @@ pub(crate) struct DeliveryLimit {
 }
 
 impl DeliveryLimit {
-    /// The delivery limit of `queue`, or `None` if it has none. If the broker does not disclose the
-    /// queue's kind, its default limit is assumed.
+    /// Returns the delivery limit of `queue`, or `None` if it has none. If the broker does not
+    /// disclose the queue's kind, the default limit of the broker is assumed.
     pub(crate) async fn of(
         session: &Session,
         queue: &QueueName,

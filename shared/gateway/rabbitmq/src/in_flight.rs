@@ -86,7 +86,7 @@ impl<'a, T> InFlight<'a, T> {
         }
     }
 
-    /// Takes the oldest message if it was answered.
+    /// Takes the oldest message if its answer has arrived.
     pub(crate) fn take_answered(&mut self) -> Option<Landed<T>> {
         let answer = self.messages.front_mut()?.publish.take_answer()?;
         let Message { mark, bytes, at, .. } = self.messages.pop_front()?;

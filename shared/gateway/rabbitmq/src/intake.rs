@@ -26,7 +26,7 @@ pub const fn held_alone(body: usize) -> usize {
 }
 
 /// Memory allowance in bytes for a delivery besides its content: the library's own records, and the
-/// gateway's form of a message.
+/// gateway's form of the message.
 const DELIVERY: usize = 1024;
 
 /// Byte limit on a connection's deliveries. A fetch sets it; without a fetch there is no limit.

@@ -134,7 +134,7 @@ pub(crate) fn put_properties(
     Ok(put)
 }
 
-/// A number as AMQP's tables carry it: they have no unsigned one of 64 bits.
+/// Converts a number to AMQP's signed 64-bit integer: field tables have no unsigned one.
 pub(crate) fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }

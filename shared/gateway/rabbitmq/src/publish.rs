@@ -13,11 +13,11 @@ use crate::errors::Failure;
 
 type Sending<'a> = Pin<Box<dyn Future<Output = lapin::Result<PublisherConfirm>> + Send + 'a>>;
 
-/// A message between its publishing and the broker's answer. The library's publish future completes
+/// Message between its publishing and the broker's confirm. The library's publish future completes
 /// when the message is written to the socket; awaiting that before the next message is published
 /// would write every message separately, and wake two threads for each. So the future is only
 /// polled once, which puts the message's frames into the library's send queue, and polled again
-/// when the answer is awaited.
+/// when the confirm is awaited.
 pub(crate) enum Publish<'a> {
     Sending(Sending<'a>),
     Sent(PublisherConfirm),
@@ -99,7 +99,7 @@ impl<'a> Publish<'a> {
         if matches!(self, Self::Answered(_)) { Poll::Ready(()) } else { Poll::Pending }
     }
 
-    /// Takes the answer if it has arrived.
+    /// Takes the broker's answer if it has arrived.
     pub(crate) fn take_answer(&mut self) -> Option<Answer> {
         let _ = self.poll_answer(&mut Context::from_waker(Waker::noop()));
         match self {

@@ -30,7 +30,7 @@ pub(crate) enum QueueKind {
     Classic,
     Quorum,
     Stream,
-    /// A type that this version does not know.
+    /// Queue type that this version does not know.
     Other(String),
 }
 
@@ -44,7 +44,7 @@ pub(crate) struct QueueFacts {
 }
 
 impl QueueFacts {
-    /// Value of the argument, if it is text.
+    /// Returns the value of a queue argument, if it is text.
     pub(crate) fn text(&self, argument: &str) -> Option<String> {
         match self.arguments.get(argument) {
             Some(AMQPValue::LongString(text)) => Some(text.to_string()),
@@ -52,7 +52,7 @@ impl QueueFacts {
         }
     }
 
-    /// Value of the argument, if it is a non-negative number.
+    /// Returns the value of a queue argument, if it is a non-negative number.
     pub(crate) fn number(&self, argument: &str) -> Option<u64> {
         self.arguments.get(argument).and_then(crate::message::integer)
     }
@@ -108,7 +108,8 @@ pub(crate) async fn ask_quorum_queue(
     quoted(&current)?.parse().ok()
 }
 
-/// A declaration with the arguments that the broker has disclosed so far.
+/// Declaration of a queue by which the broker is asked for an argument, with the arguments that it
+/// has disclosed so far.
 #[derive(Debug)]
 struct Question {
     /// Queue argument whose value is wanted.

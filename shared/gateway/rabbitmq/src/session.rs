@@ -18,7 +18,7 @@ const UNDER_WAY: Duration = Duration::from_secs(5);
 /// Maximum time to wait for returned messages to be sent, before the connection is closed.
 const FAREWELL: Duration = Duration::from_millis(500);
 
-/// A channel and its connection. Dropping a session closes the socket, which ends everything that
+/// Channel with its connection. Dropping a session closes the socket, which ends everything that
 /// was open on it: the broker requeues unacknowledged messages.
 pub(crate) type Session = PooledConnection;
 
@@ -93,8 +93,8 @@ impl Session {
         Ok(counts)
     }
 
-    /// Ends the session after `failure`, and returns the error for it. The connection is kept only
-    /// if the broker closed just the channel.
+    /// Ends the session after `failure`, and returns the resulting error. The connection is kept
+    /// only if the broker closed just the channel.
     pub(crate) fn fail(self, failure: Failure, during: During<'_>) -> BrokerError {
         if failure.spares_the_connection() {
             self.keep();

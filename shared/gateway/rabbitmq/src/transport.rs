@@ -123,7 +123,7 @@ impl AsyncWrite for Transport {
     }
 }
 
-/// Tokio runtime for the library, with [`Transport`] as its TCP stream.
+/// Returns the Tokio runtime for the library, with [`Transport`] as its TCP stream.
 pub(crate) fn runtime() -> Runtime<RuntimeParts<Tokio, TransportReactor>> {
     Runtime::new(RuntimeParts::new(Tokio::current(), TransportReactor(Tokio::current())))
 }

@@ -20,7 +20,7 @@ pub(crate) struct Taken {
     pub(crate) last_tag: Option<u64>,
     /// True if more was delivered that did not fit, and has to be returned.
     pub(crate) has_excess: bool,
-    /// The queue's type, if the broker was asked for it.
+    /// Type of the queue, if the broker was asked for it.
     pub(crate) kind: Option<QueueKind>,
     /// Number of consumers that a quorum queue counts until the messages are settled.
     pub(crate) holders: usize,
@@ -65,8 +65,8 @@ impl Taken {
         }
     }
 
-    /// Removes the messages, and returns them. Messages that are not acknowledged, because no proof
-    /// could be prepared, are returned to the queue.
+    /// Removes the messages, and returns them. Messages without an acknowledgement, because no
+    /// proof could be prepared, return to the queue.
     pub(crate) async fn remove(self, deadline: Deadline) -> (Consumed, Result<(), BrokerError>) {
         let Some(tag) = self.last_tag else {
             return (self.restore(deadline).await, Ok(()));

@@ -30,7 +30,7 @@ pub(crate) struct Window<'a> {
     progress: &'a watch::Sender<u64>,
     /// Number of the command's messages that were on the queue before this window.
     before: u64,
-    /// Number of returned messages on the connection before this window.
+    /// Number of returned messages on the connection before this window began.
     earlier_returns: u64,
     messages: Vec<Published>,
     /// The latest messages, whose answers are not recorded yet, with their positions.

@@ -44,7 +44,7 @@ pub struct AwaitedUpload {
 }
 
 impl AwaitedUpload {
-    /// Returns the key of the payload's object, if it was put.
+    /// Returns the key of the payload's object, once it is stored.
     #[must_use]
     pub fn key(&self) -> String {
         payload_key(self.received_at, self.batch_id)

@@ -15,10 +15,10 @@ use uuid::Uuid;
 
 use crate::{BatchItemError, Item, awaited};
 
-/// Time for which an item is kept after it was written.
+/// Retention of an item after its last write.
 pub(crate) const KEPT: Duration = Duration::from_secs(30 * 86_400);
 
-/// Attributes of an item as they stand in the table.
+/// Attributes of a batch's DynamoDB item.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Stored {

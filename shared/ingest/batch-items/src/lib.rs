@@ -55,7 +55,7 @@ pub enum Stored {
     /// The item has the batch as it was first put, with an upload expiry no earlier than the
     /// batch's.
     Written,
-    /// The payload arrived, so it may not be put any more.
+    /// The payload has arrived, so it may not be uploaded again.
     Arrived,
     /// The item of an upload was removed, because its request was so long ago. The database has the
     /// batch's outcome.
@@ -157,8 +157,7 @@ impl BatchItems {
         }
     }
 
-    /// Reads a batch as it was written last; `None` if there is none of that id that the viewer may
-    /// see.
+    /// Reads a batch with strong consistency; `None` if the viewer may see no batch of this id.
     ///
     /// # Errors
     /// If the table does not respond, or the item is malformed.

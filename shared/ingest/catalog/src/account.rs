@@ -81,8 +81,8 @@ pub(crate) async fn settle_by(
     Ok(Settled { status, undecided })
 }
 
-/// Chunks of a batch by their state: their numbers, the outcomes of those that are done, and the
-/// items of those that were given up.
+/// Counts of a batch's chunks by state, with the outcomes of finished chunks and the items of
+/// failed ones.
 #[derive(Default)]
 struct Tally {
     counts: ChunkCounts,

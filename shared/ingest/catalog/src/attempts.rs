@@ -25,7 +25,7 @@ pub enum GivenUp {
     },
     /// The chunk was written, or given up, before.
     Before(ChunkStatus),
-    /// The chunk now belongs to a later generation of its batch.
+    /// The chunk belongs to a later generation of its batch now.
     Superseded,
     /// The chunk is in another object than the caller's, so the caller's notification is outdated.
     OtherObject,

@@ -24,7 +24,7 @@ use crate::rows::{bigint, cnpj, count, word};
 /// A batch that the database may not know yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewBatch {
-    /// Metadata as the payload's object has it.
+    /// Metadata of the payload's object.
     pub metadata: PayloadMetadata,
     /// Location of the payload, as `s3://bucket/key`.
     pub payload_uri: String,
@@ -82,7 +82,7 @@ impl PayloadFailure {
     }
 }
 
-/// A run over a payload that found it unusable.
+/// Run that found the payload unusable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FailedRun {
     /// Generation of the batch when the run began.
@@ -102,8 +102,9 @@ macro_rules! insert {
         )
     };
 }
-/// Inserts a batch unless it exists. It names no constraint: if it named one of the table's two,
-/// two runs that insert one batch at once could wait for each other, each in another index.
+/// Inserts a batch unless it exists. The statement names no constraint: if it named one of the
+/// table's two, two runs that insert one batch at once could wait for each other, each in another
+/// index.
 const INSERT_IF_ABSENT: &str = insert!(" ON CONFLICT DO NOTHING");
 /// Inserts a batch, or fails because of the violated constraint.
 const INSERT: &str = insert!("");
@@ -299,7 +300,7 @@ async fn find_or_insert(session: &mut Session<'_>, batch: &NewBatch) -> Result<L
     Ok(found)
 }
 
-/// Row of a batch, under its lock.
+/// Row of a batch that this transaction has locked.
 #[derive(Debug)]
 pub(crate) struct LockedBatch {
     pub(crate) batch_id: Uuid,
@@ -315,12 +316,13 @@ pub(crate) struct LockedBatch {
     pub(crate) deactivation: Deactivation,
     /// True if the guard must not hold the deactivation.
     pub(crate) deactivation_confirmed: bool,
-    /// Number of products that it has deactivated. `None` before the guard let it begin.
+    /// Number of products that the batch has deactivated so far; `None` before the guard let the
+    /// deactivation begin.
     pub(crate) deactivated_so_far: Option<u64>,
     /// Number of products that the guard found missing before it let the load begin.
     pub(crate) judged_missing: u64,
     pub(crate) is_given_up: bool,
-    /// True if it was received before the start of the history.
+    /// True if the batch was received before the start of the history.
     pub(crate) is_too_old: bool,
 }
 

@@ -205,8 +205,8 @@ async fn prepared(
     Ok(statement)
 }
 
-/// Connects, and applies these settings to the session. They are statements, because poolers refuse
-/// or ignore settings that come with the login.
+/// Connects to PostgreSQL, and applies the settings to the session. They are statements, because
+/// poolers refuse or ignore settings that come with the login.
 pub(crate) async fn connect(config: &DatabaseConfig, session: &str) -> Result<Client, DatabaseError> {
     let mut postgres = Config::new();
     postgres
@@ -245,8 +245,8 @@ pub(crate) async fn connect(config: &DatabaseConfig, session: &str) -> Result<Cl
     )
 }
 
-/// Transfers a connection's bytes for as long as its client lives. The client's next call returns
-/// the error of a broken connection.
+/// Drives a connection's I/O for as long as its client lives. The client's next call returns the
+/// error of a broken connection.
 fn drive<F>(connection: F)
 where
     F: Future<Output = Result<(), tokio_postgres::Error>> + Send + 'static,

@@ -51,7 +51,7 @@ impl fmt::Debug for Database {
 }
 
 impl Database {
-    /// Creates a database with this configuration. It does not connect yet.
+    /// Creates a database with this configuration. The first use connects.
     #[must_use]
     pub fn new(config: DatabaseConfig) -> Self {
         Self::of(Source::Given(config))

@@ -8,11 +8,12 @@ use crate::error::DatabaseError;
 /// A scan of the dropped objects of a bucket, which may take several runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DropLook {
-    /// Key after which the scan continues, empty at its start; `None` if it is complete.
+    /// Key after which the scan of dropped objects continues, empty at its start; `None` if the
+    /// scan is complete.
     pub after: Option<String>,
     /// Time at which the scan of dropped objects began.
     pub began_at: Timestamp,
-    /// Time at which the scan before it began.
+    /// Time at which the previous scan began.
     pub began_before: Option<Timestamp>,
 }
 

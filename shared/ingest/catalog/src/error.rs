@@ -20,7 +20,7 @@ pub enum DatabaseError {
     /// The secret was read, but does not have the required form. The error omits its content.
     #[error("the database's secret is malformed: {0}")]
     SecretMalformed(SecretFault),
-    /// No connection could be made, or it broke.
+    /// No connection could be made, or the connection broke.
     #[error("the database cannot be reached")]
     Unavailable(#[source] tokio_postgres::Error),
     /// The database was reached, but had no time or no resources for the statement.

@@ -33,16 +33,16 @@ const FOLD: &str = "WITH taken AS (DELETE FROM metric_additions WHERE ctid = ANY
              ON CONFLICT (metric, label) DO UPDATE SET total = metric_totals.total + EXCLUDED.total) \
      SELECT count(*) AS folded FROM taken";
 
-/// State of the ingest, and its counters.
+/// Figures about the ingest's state, with its counters.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Figures {
     /// Number of batches that are not final, by status. A status without batches is missing.
     pub under_way: Vec<(String, u64)>,
-    /// Time since the receipt of the oldest of them; zero without one.
+    /// Time since the receipt of the oldest batch that is not final; zero without one.
     pub oldest_batch: Duration,
     /// Number of chunks that are not written.
     pub chunks_pending: u64,
-    /// Time that the oldest of them has been waiting; zero without one.
+    /// Time that the oldest unwritten chunk has been waiting; zero without one.
     pub oldest_chunk: Duration,
     /// Time that the oldest event has been in the outbox; zero without one.
     pub oldest_event: Duration,

@@ -37,7 +37,7 @@ const LET_GO: &str = "UPDATE batches SET objects_let_go = true WHERE batch_id = 
      AND status IN ('COMPLETED', 'PARTIAL_FAIL', 'FAILED', 'EXPIRED') RETURNING batch_id";
 
 impl Database {
-    /// A final batch with its objects; `None` if it is in progress or unknown.
+    /// Returns a final batch with its objects; `None` if it is in progress or unknown.
     pub async fn final_batch(&self, batch_id: Uuid) -> Result<Option<FinalBatch>, DatabaseError> {
         let rows = self.read(OBJECTS, &[&batch_id]).await?;
         let Some(row) = rows.first() else { return Ok(None) };

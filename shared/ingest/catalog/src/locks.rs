@@ -31,7 +31,7 @@ const LOWEST: i64 = SPACE - 1 - GATES;
 pub(crate) enum Hold {
     /// Exclusive lock, for a transaction that writes products of the establishments.
     Alone,
-    /// Shared lock, for a transaction that only prevents writes to them.
+    /// Shared lock, for a transaction that only prevents writes to the locked establishments.
     Shared,
 }
 

@@ -16,7 +16,7 @@ mod embedded {
     refinery::embed_migrations!("migrations");
 }
 
-/// Advisory lock of migrations in this database: "migrate\0" as a number.
+/// Key of the advisory lock of migrations in the database: "migrate\0" as a number.
 const LOCK: i64 = i64::from_be_bytes(*b"migrate\0");
 const WAIT: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(100);
@@ -24,7 +24,7 @@ const POLL: Duration = Duration::from_millis(100);
 /// Result of a run of the migrations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Migrated {
-    /// Migrations that this run applied, in order.
+    /// Names of the migrations that this run applied, in order.
     pub applied: Vec<String>,
     /// Schema version of the database after the migration.
     pub version: i32,

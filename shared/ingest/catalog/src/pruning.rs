@@ -92,7 +92,7 @@ macro_rules! delete {
 /// Rows that belong to batches, and may be too many for one statement.
 const DETAILS: [(&str, i64); 3] =
     [(delete!("batch_item_errors"), ROWS), (delete!("batch_chunks"), CHUNKS), (delete!("batch_cnpjs"), ROWS)];
-/// Deletes batches with their replays, which are few.
+/// Deletes batches and their few replays.
 const DELETE: &str = "DELETE FROM batches WHERE batch_id = ANY($1) AND is_pruned";
 
 /// Result of one slice of pruning.

@@ -29,7 +29,7 @@ use crate::visible::visible;
 pub struct ReplayRequest {
     /// Part of the batch to process again, and how.
     pub replay: Replay,
-    /// Client's idempotency key, in its canonical spelling.
+    /// Idempotency key of the client, in canonical spelling.
     pub idempotency_key: String,
     /// Time at which the key was claimed for the request, the same in every attempt. By key and
     /// time, an attempt finds the replay that an earlier one began.
@@ -67,8 +67,8 @@ const PAYLOAD: &str =
 const EARLIER: &str = "SELECT r.generation, r.status, r.chunks, b.payload_uri FROM batch_replays r \
      JOIN batches b USING (batch_id) \
      WHERE r.batch_id = $1 AND r.idempotency_key = $2 AND r.requested_at = $3";
-/// Locks the chunks before their batch, like transactions that write chunks. The lock is exclusive
-/// because their ids change.
+/// Locks the chunks before their batch, in the same order as transactions that write chunks. The
+/// lock is exclusive because the chunks' ids change.
 const CHUNKS: &str =
     "SELECT chunk_index, status FROM batch_chunks WHERE batch_id = $1 ORDER BY chunk_index FOR UPDATE";
 const FIRST_AND_LAST: &str = "SELECT chunk_uri FROM batch_chunks c WHERE batch_id = $1 \

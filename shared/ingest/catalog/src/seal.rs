@@ -47,9 +47,9 @@ pub struct SealedChunk {
     pub uri: String,
     /// Number of valid items that the chunk was made of, including duplicates.
     pub items: u32,
-    /// The first of its establishments, by which messages are grouped.
+    /// First establishment of the chunk, by which messages are grouped.
     pub first_cnpj: Cnpj,
-    /// Establishments of the chunk, all of them.
+    /// All establishments of the chunk.
     pub cnpjs: Vec<Cnpj>,
 }
 
@@ -110,7 +110,7 @@ impl Seal {
         matches!(load_type, LoadType::Full) && self.items_in_error == 0
     }
 
-    /// The deactivation as far as it is known already. An unreadable key may belong to any product
+    /// Returns the deactivation's state at the seal. An unreadable key may belong to any product
     /// that seems to be missing.
     const fn deactivation(&self, load_type: LoadType) -> Deactivation {
         match load_type {

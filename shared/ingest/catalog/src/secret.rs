@@ -21,7 +21,7 @@ pub(crate) struct DatabaseSecret {
     ca_arn: Option<String>,
 }
 
-/// The secret's content, as RDS writes it.
+/// Content of the database's secret, as RDS writes it.
 #[derive(Deserialize)]
 struct Content {
     host: Option<String>,

@@ -20,8 +20,8 @@ pub struct StallThresholds {
     /// Time without progress after which a batch is taken. It is taken again each time this time
     /// has doubled.
     pub stopped_for: Duration,
-    /// Age of a batch's generation up to which it is taken. After that it has to be handled
-    /// manually.
+    /// Maximum age of a batch's generation at which the batch is restarted. An older one has to be
+    /// handled by a person.
     pub given_up_after: Duration,
 }
 

@@ -83,7 +83,7 @@ pub struct UsageDay {
     pub stored_bytes: u64,
 }
 
-/// Numbers of items by what became of them.
+/// Numbers of items by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct UsageItems {
     /// Number of items that inserted a new row.

@@ -21,7 +21,7 @@ const UNREADABLE: &str = "some items are not JSON or have no readable key, see t
 const NOTHING: &str = "nothing was loaded: GET …/errors says which items are in error or were refused, and \
     newer items replaced the others, if there are any";
 
-/// Warnings of a batch, from its row.
+/// Reads the warnings of a batch from its row.
 pub(crate) fn warnings(row: &Row) -> Result<Vec<&'static str>, DatabaseError> {
     let mut warnings = Vec::new();
     let Changes { inserted, updated, unchanged, stale: _ } = changes(row)?;

@@ -31,8 +31,8 @@ pub enum CnpjError {
     Character,
     #[error("the check digits do not match")]
     CheckDigits,
-    /// The check digits are right, but no establishment has this CNPJ: programs write it if they
-    /// know none.
+    /// The check digits are right, but no establishment has this CNPJ: programs write it as a
+    /// placeholder.
     #[error("a CNPJ of zeros belongs to nobody")]
     Zeros,
     /// The number has a sign, a point or an exponent, so it is not a CNPJ.
@@ -74,7 +74,7 @@ impl Cnpj {
         format!("{number:0>LENGTH$}").parse()
     }
 
-    /// Completes twelve letters and digits with their check digits.
+    /// Completes the twelve letters and digits of a CNPJ with its check digits.
     ///
     /// # Errors
     /// If the base is not twelve letters and digits, or only zeros.

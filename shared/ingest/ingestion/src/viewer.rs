@@ -8,8 +8,8 @@ use crate::cnpj::{Cnpj, CnpjError};
 use crate::payload::AcceptedBatch;
 use crate::product::CnpjAccess;
 
-/// A tenant, with the establishments to which its caller is limited. Every query of batches takes
-/// one, so no route shows more than its caller may see.
+/// Tenant, with the establishments to which its caller is limited. Every query of batches takes a
+/// viewer, so no route shows more than its caller may see.
 ///
 /// A limited caller sees a batch if one of these holds:
 ///

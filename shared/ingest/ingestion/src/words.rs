@@ -12,7 +12,7 @@ fn listed(words: &[&str]) -> String {
     }
 }
 
-/// Declares such enums, each value with its word. A crate that uses it depends on `serde`.
+/// Declares an enum whose values each have a word. A crate that uses the macro depends on `serde`.
 #[macro_export]
 macro_rules! words {
     ($($(#[$meta:meta])* $name:ident { $($(#[$about:meta])* $value:ident = $word:literal,)+ })+) => {
@@ -28,7 +28,7 @@ macro_rules! words {
             }
 
             impl $name {
-                /// All values, in the order of their declaration.
+                /// All values, in the order of declaration.
                 pub const ALL: [Self; [$($word),+].len()] = [$(Self::$value),+];
 
                 /// Returns the value's word in requests, metadata and the database.

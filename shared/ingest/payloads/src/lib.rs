@@ -14,7 +14,7 @@ use uuid::Uuid;
 /// A payload whose object has the key that its own metadata give.
 #[derive(Debug)]
 pub struct Payload {
-    /// Metadata of the object as S3 has them.
+    /// Metadata of the S3 object.
     pub head: Head,
     /// Metadata of the payload, read from the object's.
     pub metadata: PayloadMetadata,

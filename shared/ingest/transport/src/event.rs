@@ -6,7 +6,7 @@ use uuid::Uuid;
 /// A chunk that is ready to be written, in the envelope of all events.
 pub type ChunkEvent = Event<ChunkReady>;
 
-/// Attributes of a batch for the events of its chunks.
+/// Attributes of a batch that the events of its chunks carry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
     /// Id of the tenant that the batch belongs to.

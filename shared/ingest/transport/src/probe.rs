@@ -6,7 +6,7 @@ use aws_sdk_sqs::types::QueueAttributeName;
 #[error("the queue does not answer")]
 pub struct QueueAway(#[source] Box<aws_sdk_sqs::Error>);
 
-/// Asks a queue for its ARN, to check that it responds.
+/// Checks that a queue responds, by a request for its ARN.
 pub async fn probe(client: &Client, queue_url: &str) -> Result<(), QueueAway> {
     let asked =
         client.get_queue_attributes().queue_url(queue_url).attribute_names(QueueAttributeName::QueueArn);

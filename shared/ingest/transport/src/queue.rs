@@ -120,7 +120,7 @@ impl ChunkQueue {
         self.send(vec![entry.build().map_err(refused)?]).await
     }
 
-    /// Sends messages until SQS has taken each of them.
+    /// Sends messages until SQS has accepted each of them.
     async fn send(&self, mut entries: Vec<SendMessageBatchRequestEntry>) -> Result<(), AnnounceError> {
         let mut pause = FIRST_PAUSE;
         for attempt in 1.. {

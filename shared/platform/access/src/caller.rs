@@ -137,7 +137,7 @@ impl Principal {
         &self.key_id
     }
 
-    /// Returns the tenant as a UUID, as the ingest needs it.
+    /// Returns the tenant's id as a UUID, which the ingest needs.
     ///
     /// # Errors
     /// `API_KEY_INVALID` if the key's item has something else, and `TOKEN_INVALID` if the token

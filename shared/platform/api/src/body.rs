@@ -24,7 +24,7 @@ const MANGLED_GZIP: [u8; 4] = [0x1f, 0xef, 0xbf, 0xbd];
 /// they inflate a body, and in whether their headers show it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compression {
-    /// The body is sent as it is.
+    /// The body is not compressed.
     None,
     /// The body begins as a gzip (RFC 1952).
     Gzip,

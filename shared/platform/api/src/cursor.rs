@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sha2::{Digest as _, Sha256};
 
-/// Bytes of the tag that binds a position to its list.
+/// Bytes of the tag that binds a cursor to its list.
 const TAG: usize = 8;
 
 /// Identity of a list: the hash of a tenant and its query. A cursor of another list is refused,

@@ -15,17 +15,17 @@ use crate::trace::TraceId;
 /// Largest body of a problem, in bytes.
 pub const MAX_BODY: usize = 4096;
 
-/// Shares of a body's bytes, as JSON carries them. The reason's members and the trace id take less
-/// than 700.
+/// Shares of the problem body's bytes, measured in JSON. The reason's members and the trace id take
+/// less than 700.
 mod budget {
     pub(super) const DETAIL: usize = 600;
-    /// Bytes of a pointer.
+    /// Maximum bytes of a JSON pointer in a problem.
     pub(super) const NAME: usize = 240;
     /// Bytes of the detail of one fault.
     pub(super) const FAULT: usize = 400;
-    /// Bytes of all faults.
+    /// Maximum bytes of all faults in a problem's list.
     pub(super) const LIST: usize = 1000;
-    /// Bytes of all extensions.
+    /// Maximum bytes of all extension members of a problem.
     pub(super) const EXTENSIONS: usize = 1000;
 }
 
@@ -52,7 +52,7 @@ impl Fault {
 pub struct Problem {
     /// Reason, which decides status, code and title.
     pub reason: Reason,
-    /// Description of this case, and of the caller's next step.
+    /// Description of this occurrence, and of the caller's next step.
     pub detail: String,
     /// Members of the body that are at fault. Too many are cut to the first that fit.
     pub faults: Vec<Fault>,
@@ -65,7 +65,7 @@ pub struct Problem {
     cause: Option<Arc<dyn Error + Send + Sync>>,
 }
 
-/// Compares two problems as a client sees them: the causes do not count.
+/// Compares two problems as a client sees them: causes do not count.
 impl PartialEq for Problem {
     fn eq(&self, other: &Self) -> bool {
         let Self { reason, detail, faults, retry_after, extensions, headers, cause: _ } = self;
@@ -216,8 +216,8 @@ fn fitting(items: impl Iterator<Item = Value>, max: usize) -> Vec<Value> {
         .collect()
 }
 
-/// Returns the extensions within their budget: of a list as many items as fit, of anything else all
-/// or nothing.
+/// Returns the extension members that fit into their budget: of a list as many items as fit, of
+/// anything else all or nothing.
 fn bounded_extensions(extensions: &Map<String, Value>) -> Vec<(String, Value)> {
     let mut left = budget::EXTENSIONS;
     let mut kept = Vec::new();

@@ -8,17 +8,17 @@ use serde::{Deserialize, Serialize};
 
 /// Time that a dependency may take to respond before it counts as unreachable.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Time for a dependency that checks dependencies of its own: longer, so that it can report which
-/// of them is unreachable.
+/// Time limit for a dependency that checks dependencies of its own: longer, so that it can report
+/// which of them is unreachable.
 const PATIENCE_WITH_OTHERS: Duration = Duration::from_secs(4);
 
-/// Dependency, as the contract shows it. Tables, buckets and functions stay unnamed.
+/// Dependency, as the response shows it. Tables, buckets and functions stay unnamed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Dependency {
-    /// Name as `Readiness` of the contract lists it.
+    /// Name of the dependency, as `Readiness` in the OpenAPI document lists it.
     pub name: Cow<'static, str>,
-    /// True if it responded in time and without an error.
+    /// True if the dependency responded in time and without an error.
     pub ok: bool,
     /// Milliseconds until the response, rounded to a tenth.
     pub latency_ms: f64,
@@ -27,7 +27,7 @@ pub struct Dependency {
 /// Dependencies of one function whose readiness is checked.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Dependencies {
-    /// Dependencies in the order in which they are shown.
+    /// Dependencies in the order of the response.
     pub dependencies: Vec<Dependency>,
 }
 

@@ -57,7 +57,7 @@ impl fmt::Display for TraceId {
 /// Trace context of a caller (W3C Trace Context, version 00, the only one there is).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Traceparent<'a> {
-    /// The whole text, as it is passed on.
+    /// Text of the whole `traceparent`, as it is passed on.
     pub text: &'a str,
     /// Id of the trace: 32 hexadecimal digits in lower case.
     pub trace_id: &'a str,

@@ -52,7 +52,7 @@ impl Deadline {
         self.remaining().is_zero()
     }
 
-    /// Returns the earlier of this deadline and `duration` from now.
+    /// Returns the earlier of this deadline and the time `duration` from now.
     #[must_use]
     pub fn min(self, duration: Duration) -> Self {
         Self(self.0.min(Self::after(duration).0))

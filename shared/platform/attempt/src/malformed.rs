@@ -14,7 +14,7 @@ use serde_path_to_error::Segment;
 /// Maximum number of characters of a path. Names of members come from outside too.
 const LONGEST_PATH: usize = 200;
 
-/// Fault of a document, with its place. It repeats no value of the document.
+/// Fault of a document, with its place. The text repeats no value of the document.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{path}: {fault}")]
 pub struct Malformed {

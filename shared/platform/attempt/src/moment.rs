@@ -33,7 +33,7 @@ impl Moment {
         self.age_at(Self::now())
     }
 
-    /// Returns the time from this moment to `now`. A clock that was set back is ignored.
+    /// Returns the time from this moment to `now`; zero if the clock was set back.
     #[must_use]
     pub fn age_at(self, now: Self) -> Duration {
         let monotonic = now.monotonic.saturating_duration_since(self.monotonic);

@@ -54,7 +54,7 @@ impl<K: Eq + Hash, V: Clone> Remembered<K, V> {
         self.put_at(weight, key, value, Moment::now());
     }
 
-    /// Forgets a value before the end of its lifetime.
+    /// Removes a value from the cache before the end of its lifetime.
     pub fn forget<Q: Eq + Hash + ?Sized>(&self, key: &Q)
     where
         K: Borrow<Q>,

@@ -12,7 +12,7 @@ use crate::limits::{Cost, Limiter, Policies, Ticket};
 /// Finds the messages and bytes that work moved, by its response and by what was drawn before.
 pub type Moved = fn(&Reply, Cost) -> Cost;
 
-/// Limits that a request draws from before its work.
+/// Rate limits that a request draws from before its work.
 ///
 /// The cost that is known before decides whether the request may begin. Messages and bytes that
 /// only the response shows are charged afterwards, and later requests wait for them.
@@ -68,7 +68,7 @@ impl<'a> Admission<'a> {
         admitted.map_err(|refusal| refusal.problem())
     }
 
-    /// Does work that has no record, if the limits allow it.
+    /// Does work that has no idempotency record, if the limits allow it.
     ///
     /// # Errors
     /// 429 if a limit or the budget does not allow it, or the problem of `work`.
@@ -115,8 +115,8 @@ pub async fn limits_of(limiter: &Limiter, access: &AccessStore, tenant: &str) ->
     Ok(access.limits(tenant).await?)
 }
 
-/// Reads what a tenant has spent of its budget. One that cannot be read refuses nothing: the store
-/// has logged it, and a budget protects no data.
+/// Reads the amount that a tenant has spent of its budget. An amount that cannot be read refuses
+/// nothing: the store has logged the error, and a budget protects no data.
 pub async fn spent_of(access: &AccessStore, tenant: &str) -> Option<SpentItem> {
     access.spent(tenant).await.ok().flatten()
 }

@@ -80,7 +80,7 @@ pub async fn serve(
     .await
 }
 
-/// Logs and counts a request after its response is made.
+/// Logs and counts a request after its response is ready.
 fn account(service: &str, answer: &Result<Reply, Problem>, took: Duration) {
     let (status, reason, action) = match answer {
         Ok(reply) => (reply.status, reason_of(reply), None),
@@ -104,7 +104,7 @@ fn account(service: &str, answer: &Result<Reply, Problem>, took: Duration) {
     metrics::count(service, &counted, properties);
 }
 
-/// Logs a request's end, which is its audit event: no `LOG_LEVEL` leaves it out.
+/// Logs the end of a request, which is its audit event: no `LOG_LEVEL` leaves it out.
 pub fn log_completed(
     status: u16,
     replay: bool,

@@ -19,7 +19,7 @@ use serde_json::{Map, Value, json};
 const SOURCE_KEY: &str = "source_idempotency_key";
 const MAX_TEXT: usize = 255;
 
-/// Attributes of an event, beside its data.
+/// Attributes of an event's envelope, without its data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attributes {
     /// Unique id of this event among those of the same source. A chunk that is announced again gets

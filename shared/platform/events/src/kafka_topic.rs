@@ -17,7 +17,7 @@ const FAILURE: &str = "integrahub.chunk.given_up";
 /// shorter than the limit of publishing at once, so the log gets the reason unless both are slow.
 const PATIENCE: Duration = Duration::from_secs(4);
 
-/// A topic of Kafka, and which events it gets.
+/// Kafka topic, with the rule which events it gets.
 #[derive(Clone, Debug)]
 pub struct KafkaTopic {
     producer: Arc<Producer>,
@@ -26,8 +26,8 @@ pub struct KafkaTopic {
 }
 
 impl KafkaTopic {
-    /// Creates the topics of these settings: of chunks that were given up, and of all other events.
-    /// Both may be one topic. Each connects when its first events are sent.
+    /// Creates the topics of these settings: one for chunks that were given up, and one for all
+    /// other events. Both may be the same topic. Each connects when its first events are sent.
     #[must_use]
     pub fn of(topics: EventTopics, sdk: &Sdk) -> Vec<Self> {
         let EventTopics { failures, events } = topics;
@@ -50,7 +50,7 @@ impl KafkaTopic {
         self.producer.topic()
     }
 
-    /// Sends its events to the topic, acknowledged by all in-sync replicas. A record's value is the
+    /// Sends the topic's events, acknowledged by all in-sync replicas. A record's value is the
     /// whole envelope, and its key is the tenant, so that the events of a batch are in one
     /// partition of the topic. With the headers `type` and `tenant`, readers can filter without
     /// parsing.

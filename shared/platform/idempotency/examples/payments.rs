@@ -22,7 +22,7 @@ use uuid::Uuid;
 
 type Failure = Box<dyn Error>;
 
-/// The kinds of work of this program.
+/// Operation types of this program.
 const PAY: OperationType = OperationType::named("PAY");
 const EVENT: OperationType = OperationType::named("EVENT").per_target();
 

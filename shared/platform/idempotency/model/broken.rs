@@ -24,9 +24,10 @@ pub(crate) enum Guard {
     KeepPrepared,
     /// Guard: a takeover reads the earlier attempt's checkpoint.
     KeepCheckpoint,
-    /// After an attempt that ends without a report, all units beyond the checkpoint are in doubt.
+    /// Guard: after an attempt that ends without a report, all units beyond the checkpoint are in
+    /// doubt.
     KeepDoubt,
-    /// Another body under the key is a conflict.
+    /// Guard: another body under the same key is a conflict.
     SameBody,
     /// Guard: a claim recognizes its own token.
     OwnClaim,
@@ -38,7 +39,7 @@ pub(crate) enum Guard {
     CountMoved,
     /// The record knows of a move before anything is put.
     NoteMove,
-    /// A takeover finds the progress that it saw.
+    /// Guard: a takeover finds the progress that it saw.
     SeenProgress,
     /// Doubt about a place that the record does not name is no doubt about the next attempt's
     /// place.

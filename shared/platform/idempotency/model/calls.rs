@@ -23,7 +23,7 @@ pub(crate) enum Fate {
     SentTwice,
     AnswerLost,
     RequestLost,
-    /// The call arrives when its sender has given it up.
+    /// The call arrives after its sender has given it up.
     Late,
 }
 
@@ -55,7 +55,7 @@ impl Fate {
     }
 }
 
-/// A write that finds itself done lost only its answer; a claim decides by itself.
+/// Settles a write that finds itself done: it lost only its answer; a claim decides by itself.
 fn settled(transition: &Transition, written: Result<Arc<Record>, Arc<Record>>) -> Called {
     match written {
         Ok(record) => Called::Done(record),

@@ -10,7 +10,7 @@ use crate::world::World;
 /// Kind of work that the workers do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Kind {
-    /// Gets one message, stores it, and then removes it.
+    /// Consume: gets one message, stores it, and then removes it.
     Consume,
     /// Two messages are put, one after the other, with checkpoints.
     Produce,

@@ -20,7 +20,7 @@ pub(crate) struct World {
     /// Present time in seconds, by the true clock.
     pub(crate) now: i64,
     pub(crate) record: Option<Arc<Record>>,
-    /// Writes whose sender gave them up, and which may arrive yet.
+    /// Writes that their sender gave up, and that may still arrive.
     pub(crate) late: Vec<Arc<Transition>>,
     pub(crate) workers: Vec<Worker>,
     pub(crate) effect: Effect,
@@ -43,7 +43,7 @@ pub(crate) struct Worker {
     pub(crate) ends_at: i64,
 }
 
-/// The right to execute, as a worker holds it.
+/// Right to execute, as a worker of the model holds it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Granted {
     pub(crate) token: Token,
@@ -86,12 +86,12 @@ pub(crate) enum Step {
         owner: String,
         found: Arc<Record>,
     },
-    /// An execution that died had stored its response: answer with that.
+    /// An execution that crashed had stored its response, so the answer is that response, in doubt.
     AnswerInDoubt {
         granted: Granted,
         response: StoredResponse,
     },
-    /// The order is on its way to the function that works.
+    /// The order is on its way to the function that does the work.
     Start {
         granted: Granted,
     },

@@ -15,9 +15,9 @@ use crate::operation::OperationType;
 use crate::protocol::{Record, Status};
 use crate::results::life;
 
-/// Id of an attachment among those of a tenant's operation: the key of the request, the token of
-/// the execution that made it, and the days that its object has to live. Responses repeat it, so it
-/// has one spelling.
+/// Id of an attachment, unique within a tenant's operation: the key of the request, the token of
+/// the execution that stored it, and the retention of its object in days. Responses repeat the id,
+/// so it has one spelling.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AttachmentId {
     key: String,

@@ -12,8 +12,8 @@ pub enum AuditEvent {
     Claimed,
     /// An execution that failed or outlived its lease is repeated or resumed.
     TakenOver,
-    /// An execution that was prepared and outlived its lease: the stored response is returned, with
-    /// its effect in doubt.
+    /// An execution was prepared and outlived its lease: the stored response is returned, with its
+    /// effect in doubt.
     AnsweredInDoubt,
     /// The stored response was returned.
     Replayed,
@@ -63,7 +63,7 @@ pub struct AuditEntry<'a> {
     pub operation: &'a str,
     /// Id of the tenant that sent the request.
     pub tenant: &'a str,
-    /// Idempotency key of the request, in its one spelling.
+    /// Idempotency key of the request, in canonical spelling.
     pub idempotency_key: &'a str,
     /// Target that the work was done on.
     pub target: &'a str,

@@ -21,7 +21,7 @@ pub struct ClaimRequest<'a> {
     pub key: &'a IdempotencyKey,
     /// Fingerprint, which distinguishes the request from another under the key.
     pub fingerprint: &'a Fingerprint,
-    /// Fingerprint of the caller's rights, if the work depends on them. A record without any is
+    /// Fingerprint of the caller's rights, if the work depends on them. A record without it is
     /// returned to every caller of the tenant.
     pub rights: Option<&'a Fingerprint>,
     /// Queue of the work, `<queueManager>:<queue>`, by which the index finds the record; empty if

@@ -34,7 +34,7 @@ pub struct Doubt {
     pub operation: String,
     /// Id of the tenant that sent the request.
     pub tenant: String,
-    /// Idempotency key of the request, in its one spelling.
+    /// Idempotency key of the request, in canonical spelling.
     pub idempotency_key: String,
     /// Target that the work was done on.
     pub target: String,

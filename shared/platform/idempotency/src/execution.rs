@@ -26,7 +26,7 @@ pub struct Execution {
     pub operation: String,
     /// Id of the tenant that sent the request.
     pub tenant: String,
-    /// Idempotency key of the client, in its one spelling.
+    /// Idempotency key of the client, in canonical spelling.
     pub idempotency_key: String,
     /// Target that the work is done on.
     pub target: String,
@@ -105,7 +105,7 @@ impl Execution {
         (Self { progress, whereabouts, ..self.clone() }, has_moved)
     }
 
-    /// Returns the time for which this claim still keeps others out.
+    /// Returns the time for which this claim's lease still keeps other attempts out.
     #[must_use]
     pub fn lease_left(&self, now: Timestamp) -> Duration {
         Duration::try_from((self.claimed_at + Self::lease()).duration_since(now)).unwrap_or_default()
@@ -123,7 +123,7 @@ impl Execution {
         self.attempt.saturating_sub(1)
     }
 
-    /// True if it is too late for the work to start.
+    /// True if `now` is too late for the work to start.
     #[must_use]
     pub fn is_stale(&self, now: Timestamp) -> bool {
         now.as_millisecond() > self.start_before
@@ -157,18 +157,18 @@ pub enum Outcome {
         error: String,
         /// Progress from which a retry resumes.
         progress: Progress,
-        /// Maximum number of units that this attempt left in doubt itself. `progress` counts them
-        /// too, with those of earlier attempts.
+        /// Maximum number of units that this attempt itself left in doubt. `progress` includes
+        /// them, with those of earlier attempts.
         in_doubt: u64,
     },
 }
 
-/// Volume of a request's work, whichever of its attempts did it. Usage is counted by it.
+/// Volume of a request's work, summed over its attempts. Usage is counted by volume.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Volume {
     /// Number of messages that were put, got or moved.
     pub messages: u64,
-    /// Bytes of the bodies of these messages; 0 if the work does not see them.
+    /// Bytes of the message bodies; 0 if the work does not see them.
     pub bytes: u64,
 }
 

@@ -31,7 +31,7 @@ pub enum OnceError<E> {
     Conflict,
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The work failed, and the next delivery does it again.
+    /// The work failed, and the next delivery repeats it.
     #[error("{0}")]
     Work(E),
 }

@@ -25,7 +25,7 @@ impl OperationType {
         Self { name, key_space: name, has_keys_per_target: false }
     }
 
-    /// Puts this type of work under the keys of another: a key that was used for one of them was
+    /// Shares the key space of another operation type: a key that was used for one of the two was
     /// used for both.
     #[must_use]
     pub const fn with_keys_of(self, other: Self) -> Self {

@@ -39,7 +39,7 @@ impl Prepared {
         Self::stored(Reply { status, headers, body })
     }
 
-    /// Takes a response as it was stored.
+    /// Creates a prepared response from its stored form.
     ///
     /// # Errors
     /// [`StoreError::Unlabelled`] if its body does not begin with the label.
@@ -63,7 +63,7 @@ impl Prepared {
         self.0
     }
 
-    /// Returns the response with its label set: its effect may have become final, or not.
+    /// Returns the response labelled as in doubt: its effect may have become final, or not.
     #[must_use]
     pub fn in_doubt(self) -> Reply {
         let Self(mut response) = self;

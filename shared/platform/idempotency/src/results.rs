@@ -65,7 +65,7 @@ impl Bucket {
         Ok(key)
     }
 
-    /// Writes bytes of any length, as they are, within `time`. S3 refuses others than those of the
+    /// Stores bytes of any length, unchanged, within `time`. S3 refuses bytes that do not match the
     /// digest.
     pub(crate) async fn put_attachment(
         &self,

@@ -76,7 +76,7 @@ impl ReuseCounter {
     }
 }
 
-/// Adds one to an item's count and returns it.
+/// Increments an item's count, and returns the new count.
 async fn increment(dynamodb: &Client, table: &str, pk: &str, end: i64) -> Result<u64, StoreError> {
     let update = dynamodb
         .update_item()

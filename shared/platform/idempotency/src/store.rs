@@ -460,8 +460,8 @@ impl Store {
     }
 }
 
-/// Returns the time in whole milliseconds, as records keep it: a value that is derived from a time
-/// must be the same the first time and later.
+/// Returns the present time in whole milliseconds, as records store it: a value that is derived
+/// from a time must be the same when it is derived again.
 fn now() -> Timestamp {
     let now = Timestamp::now();
     Timestamp::from_millisecond(now.as_millisecond()).unwrap_or(now)

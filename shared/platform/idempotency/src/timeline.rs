@@ -42,16 +42,16 @@ const ATTRIBUTES: [&str; 22] = [
 /// number of JSON holds exactly.
 const ANY: u64 = 1 << 53;
 
-/// Story of one request, as its record has it.
+/// History of one request, from its record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Timeline {
-    /// Name of the operation type, as it was claimed.
+    /// Name of the operation type that claimed the key.
     #[serde(skip)]
     pub operation: String,
     /// State of the last attempt.
     pub status: Status,
-    /// Queue of the work, `<queueManager>:<queue>`, if it has one.
+    /// Queue of the work, as `<queueManager>:<queue>`; `None` if there is none.
     pub target: Option<String>,
     /// Name of the API key that sent the request first. `None` in a record of an earlier version.
     pub key_name: Option<String>,
@@ -75,7 +75,7 @@ pub struct Timeline {
     pub duration_ms: Option<u64>,
     /// Status of the stored response, if there is one.
     pub http_status: Option<u16>,
-    /// Reason of the last failure, as its response had it.
+    /// Reason of the last failure, as in its response.
     pub reason: Option<String>,
     /// Error text of the last failure.
     pub detail: Option<String>,
@@ -116,7 +116,7 @@ pub struct LeftBehind {
     pub in_doubt: Option<u64>,
 }
 
-/// Attributes as they stand in the table.
+/// Attributes of a record in the table.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Stored {

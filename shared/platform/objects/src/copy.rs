@@ -15,13 +15,13 @@ pub struct Version {
     pub id: Option<String>,
     /// ETag, which distinguishes the versions of the object.
     pub etag: String,
-    /// Length of the object as it is stored, in bytes.
+    /// Bytes of the stored object.
     pub length: u64,
     /// Time at which the object was put, in whole seconds.
     pub modified_at: Timestamp,
 }
 
-/// Properties of a copy beside its bytes. It has no tags.
+/// Properties of a copied object, besides its bytes. The copy has no tags.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CopyOf<'a> {
     /// Bucket of the object that is copied.
@@ -30,7 +30,7 @@ pub struct CopyOf<'a> {
     pub encoded_key: &'a str,
     /// Version that is copied; no other version is.
     pub version: &'a Version,
-    /// Key of the copy in this bucket.
+    /// Key of the copy in the destination bucket.
     pub key: &'a str,
     /// Media type of the content.
     pub content_type: &'a str,
@@ -71,7 +71,7 @@ impl Objects {
         }
     }
 
-    /// Copies an object into this bucket, without reading it. A repeated call makes the same
+    /// Copies an object into this bucket, without downloading it. A repeated call creates the same
     /// object.
     ///
     /// # Errors

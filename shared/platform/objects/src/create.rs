@@ -18,7 +18,7 @@ use crate::{ObjectError, Objects};
 /// request, which is the client's.
 const TRACE: &str = "x-amzn-trace-id";
 
-/// Properties of an object beside its bytes.
+/// Properties of an object to create, besides its bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewObject {
     /// Key of the object in the bucket.
@@ -29,11 +29,11 @@ pub struct NewObject {
     pub content_encoding: Option<&'static str>,
     /// Metadata by names without the prefix `x-amz-meta-`.
     pub metadata: BTreeMap<String, String>,
-    /// SHA-256 of the bytes as they are put.
+    /// SHA-256 of the bytes of the object.
     pub sha256: [u8; 32],
 }
 
-/// Request with which a client puts its bytes.
+/// Signed request with which a client uploads an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SignedPut {
     /// URL of the `PUT`; it holds the signature.

@@ -43,12 +43,12 @@ pub struct Head {
     pub metadata: BTreeMap<String, String>,
     /// ETag, which distinguishes the versions of the object.
     pub etag: String,
-    /// Length of the object as it is stored, in bytes.
+    /// Bytes of the stored object.
     pub length: u64,
 }
 
 impl Objects {
-    /// Makes the client of the bucket of this name.
+    /// Creates a client of the bucket with this name.
     #[must_use]
     pub const fn new(client: Client, bucket: String) -> Self {
         Self { client, bucket }
@@ -66,7 +66,7 @@ impl Objects {
         &self.bucket
     }
 
-    /// Returns an object's URI, as batches and events name it.
+    /// Returns the `s3://bucket/key` URI of an object.
     #[must_use]
     pub fn uri(&self, key: &str) -> String {
         uri_of(&self.bucket, key)
@@ -101,7 +101,7 @@ impl Objects {
         })
     }
 
-    /// Returns the keys of those objects that exist.
+    /// Returns the keys of the objects that exist.
     ///
     /// # Errors
     /// If S3 does not respond.
@@ -119,7 +119,7 @@ impl Objects {
         each(asked).await.into_iter().filter_map(Result::transpose).collect()
     }
 
-    /// Returns an object's bytes as they come. No request is made before the first call of
+    /// Returns an object's bytes as a stream. No request is made before the first call of
     /// [`next`](ObjectBody::next).
     #[must_use]
     pub fn body(&self, key: &str, head: &Head) -> ObjectBody {

@@ -7,7 +7,7 @@ use percent_encoding::percent_decode_str;
 
 use crate::{ObjectError, Objects};
 
-/// An object as a listing names it.
+/// S3 object in a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
     /// Key of the object in the bucket.
@@ -16,14 +16,14 @@ pub struct Listed {
     pub modified_at: Timestamp,
     /// ETag, which distinguishes the versions of the object.
     pub etag: String,
-    /// Length of the object as it is stored, in bytes.
+    /// Bytes of the stored object.
     pub length: u64,
 }
 
 /// One page of a listing of S3 objects.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Page {
-    /// Objects in the order of their keys.
+    /// Objects of the page, ordered by key.
     pub objects: Vec<Listed>,
     /// Continuation token of the next page, if there is one.
     pub next: Option<String>,

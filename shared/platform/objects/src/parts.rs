@@ -43,7 +43,7 @@ impl Objects {
 }
 
 impl ObjectInParts {
-    /// Writes a part of at least [`PART`] bytes behind those before.
+    /// Uploads a part of at least [`PART`] bytes, after the earlier parts.
     ///
     /// # Errors
     /// If S3 does not take it.
@@ -87,7 +87,7 @@ impl ObjectInParts {
         completed.map(drop).map_err(|error| ObjectError::of(&self.key, error))
     }
 
-    /// Abandons the object, and removes its parts.
+    /// Abandons the upload, and removes its parts.
     ///
     /// # Errors
     /// If S3 does not respond. Then the bucket's lifecycle removes the parts.

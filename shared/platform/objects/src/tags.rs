@@ -10,7 +10,7 @@ use crate::each::each;
 use crate::{ObjectError, Objects};
 
 impl Objects {
-    /// Tags objects, so that they expire. Idempotent; an object that is gone needs no tag.
+    /// Tags objects so that they expire. Idempotent; an object that does not exist needs no tag.
     ///
     /// # Errors
     /// The first one, after all were tried: an object without the tag is only kept longer.

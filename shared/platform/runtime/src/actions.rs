@@ -31,7 +31,7 @@ use tokio::time::timeout;
 
 /// Largest answer, in bytes. AWS sends less than a megabyte, but for lists that it does not page.
 const LARGEST: usize = 16 * 1024 * 1024;
-/// Time before their expiry at which credentials are fetched again.
+/// Time before their expiry at which credentials are renewed.
 const MARGIN: Duration = Duration::from_secs(60);
 /// Longest code, and longest text of an answer that has no message.
 const SHOWN: usize = 200;
@@ -251,7 +251,7 @@ fn from_json(body: &[u8]) -> Option<(String, String)> {
     Some((code.to_owned(), message.to_owned()))
 }
 
-/// Reads `<Code>` and `<Message>`, wherever they are.
+/// Reads the elements `<Code>` and `<Message>` of an XML error, at any depth.
 fn from_xml(text: &str) -> Option<(String, String)> {
     let element = |name: &str| {
         let (_, rest) = text.split_once(format!("<{name}>").as_str())?;

@@ -155,8 +155,7 @@ struct Line<'a> {
     message: Value,
     context: &'a Visible<'a>,
     correlation_id: &'a Value,
-    /// Trace and span of the client, where tools look for them: parts of a correlation id that is a
-    /// trace context.
+    /// Trace id of the client for tracing tools, from a correlation id that is a trace context.
     #[serde(skip_serializing_if = "Option::is_none")]
     trace_id: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -212,8 +211,8 @@ where
     }
 }
 
-/// Returns the texts of an error and its causes. Some libraries repeat the cause in the error's own
-/// text; it is there once then.
+/// Joins the texts of an error and its causes. A cause that the error's own text repeats appears
+/// once.
 fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     let mut chain = error.to_string();
     let mut source = error.source();

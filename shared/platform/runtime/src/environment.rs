@@ -4,7 +4,7 @@
 use std::fmt::Display;
 use std::str::FromStr;
 
-/// Reads variables and remembers what was wrong with them.
+/// Reader of environment variables that collects the faults.
 ///
 /// ```
 /// let lookup = |name: &str| (name == "TABLE").then(|| "records".to_owned());

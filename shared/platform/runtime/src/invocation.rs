@@ -86,7 +86,7 @@ pub fn answered<T, E: Error + 'static>(answer: Result<T, E>) -> Result<T, Diagno
     })
 }
 
-/// Returns a type's own name, without its path and parameters.
+/// Returns the name of a type, without its path and parameters.
 fn short_name(name: &'static str) -> &'static str {
     let name = name.split('<').next().unwrap_or(name);
     name.rsplit("::").next().unwrap_or(name)

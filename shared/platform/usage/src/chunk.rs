@@ -18,7 +18,7 @@ const OTHER: &str = "other";
 /// Change of an item of the idempotency table, as a record of its stream has it.
 #[derive(Clone, Debug)]
 pub struct Change {
-    /// Sequence number of the change in its shard.
+    /// Sequence number of the change in its stream shard.
     pub sequence: String,
     /// Time at which the change was made, to the second.
     pub at: Timestamp,
@@ -73,8 +73,8 @@ fn whole(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// Targets that have totals, each with its operation. Their number has a bound, so that the names
-/// of queues in requests do not fill the table and the answer of `GET /metrics`.
+/// Targets with totals of their own, each with its operation. Their number is limited, so that
+/// queue names in requests do not fill the table and the response of `GET /metrics`.
 #[derive(Clone, Debug, Default)]
 pub struct Targets(BTreeSet<(String, String)>);
 

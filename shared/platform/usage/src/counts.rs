@@ -19,15 +19,15 @@ pub struct Counts {
     pub replays: u64,
     /// Number of requests that were refused; approximate.
     pub refused: u64,
-    /// Load tests that ended, by their state.
+    /// Number of load tests that ended, by their final state.
     #[serde(skip)]
     pub tests: EndedTests,
 }
 
-/// Load tests by the state in which they ended.
+/// Number of load tests that ended, by their final state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EndedTests {
-    /// Tests that ran to their end, whether they passed or not.
+    /// Number of load tests that ran to their end, passed or not.
     pub completed: u64,
     /// Number of load tests that were stopped.
     pub stopped: u64,
@@ -39,7 +39,7 @@ pub struct EndedTests {
 pub(crate) const COUNTERS: usize = 9;
 
 impl Counts {
-    /// Names of the counters as the table has them.
+    /// Names of the counters in the table.
     pub(crate) const NAMES: [&str; COUNTERS] = [
         "requests",
         "failed",
@@ -52,14 +52,14 @@ impl Counts {
         "testsFailed",
     ];
 
-    /// Returns the counters in the order of their names.
+    /// Returns the counters, in the order of their names.
     pub(crate) const fn values(&self) -> [u64; COUNTERS] {
         let Self { requests, failed, messages, bytes, replays, refused, tests } = *self;
         let EndedTests { completed, stopped, failed: broken } = tests;
         [requests, failed, messages, bytes, replays, refused, completed, stopped, broken]
     }
 
-    /// Makes counters of values in the order of their names.
+    /// Creates counters from values in the order of their names.
     pub(crate) const fn of(values: [u64; COUNTERS]) -> Self {
         let [requests, failed, messages, bytes, replays, refused, completed, stopped, broken] = values;
         let tests = EndedTests { completed, stopped, failed: broken };

@@ -49,7 +49,7 @@ pub struct IngestCounts {
     pub stored_byte_days: u64,
 }
 
-/// Numbers of items by what became of them.
+/// Numbers of items by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ItemCounts {
     /// Number of items that inserted a new row.

@@ -28,7 +28,8 @@ pub trait Job {
     /// Unit of work that a record asks for.
     type Work;
 
-    /// Reason why a record cannot be read, or its work fails. It decides whether a retry helps.
+    /// Reason why a record cannot be read or its work fails. The error decides whether a retry
+    /// helps.
     type Error: Retryable + 'static;
 
     /// Reads a record's units of work; none if the record asks for nothing.

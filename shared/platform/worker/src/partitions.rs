@@ -31,8 +31,8 @@ pub enum ServeError {
     OutOfTime { record: String },
 }
 
-/// Handles the records of each partition in their order. If one can be neither done nor parked,
-/// those after it wait for the next delivery; other partitions go on.
+/// Handles the records of each partition in order. If a record can be neither done nor parked, the
+/// later ones of its partition wait for the next delivery; other partitions continue.
 ///
 /// Without time for another record the invocation fails, so that the next one continues where this
 /// one was done. But if this one parked a record, it parks the rest too: the next delivery begins

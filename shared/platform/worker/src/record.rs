@@ -31,7 +31,7 @@ struct KafkaRecord {
     value: Value,
 }
 
-/// Record as it was delivered.
+/// Record as the event source delivered it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
     /// Name of the record. `None` if the event is the record, because its sender invoked the
@@ -43,14 +43,14 @@ pub struct Record {
     pub receipt: Option<Receipt>,
     /// ARN of the queue that a message came from.
     pub source: Option<String>,
-    /// Parked record of Kafka that this message stands for, as `topic-partition@offset`.
+    /// Parked Kafka record that this message stands for, as `topic-partition@offset`.
     pub parked_from: Option<String>,
 }
 
 /// Identifier of a record within its event source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RecordId {
-    /// A message of SQS, by its id.
+    /// Id of an SQS message.
     Message(String),
     /// Position of a Kafka record: topic, partition and offset.
     #[expect(missing_docs, reason = "as Lambda names them in the event")]

@@ -36,7 +36,7 @@ pub struct Visibility {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Receipt {
     handle: String,
-    /// Number of times that the message was received, this time included.
+    /// Number of times that the message was received, this delivery included.
     receives: u32,
 }
 
@@ -69,7 +69,7 @@ impl Visibility {
         Self { earlier_receives, ..self }
     }
 
-    /// True if an event source's ARN is this queue's.
+    /// True if the ARN of an event source is that of this queue.
     #[must_use]
     pub fn is_of(&self, arn: &str) -> bool {
         self.queue_url.rsplit('/').next() == arn.rsplit(':').next()
@@ -127,7 +127,7 @@ fn shortened(pause: Duration) -> Duration {
     pause.mul_f64(1.0 - fastrand::f64() / 2.0)
 }
 
-/// Returns the pause after this number of receives.
+/// Returns the pause before the next delivery, after this number of receives.
 fn pause(base: Duration, receives: u32) -> Duration {
     let factor = FACTOR.saturating_pow(receives.saturating_sub(1));
     let millis = u64::try_from(base.as_millis()).unwrap_or(u64::MAX).saturating_mul(factor);

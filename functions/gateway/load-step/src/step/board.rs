@@ -32,11 +32,11 @@ pub(super) enum Order {
 /// Reason why a worker ends before its work is done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Interrupt {
-    /// The test was stopped, or another worker failed it.
+    /// The test was stopped, or failed by another worker.
     Stopped,
-    /// The step is not this invocation's any more.
+    /// Another invocation has taken the step over.
     Superseded,
-    /// The test cannot go on, for this reason.
+    /// The test failed for this reason.
     Failed(String),
 }
 
@@ -65,9 +65,9 @@ pub(super) struct Board {
     /// is due before it is in the tally.
     pub(super) pending: Cell<Option<Micros>>,
     order: Sender<Order>,
-    /// Workers that work, and those that have ended. It changes once a second.
+    /// Workers that work, and workers that have ended, updated once a second.
     pub(super) attendance: Sender<Attendance>,
-    /// Messages that the worker had handled before this step; `None` as long as they may grow.
+    /// Messages that the worker had handled before this step; `None` while their number may grow.
     pub(super) handled: Sender<Option<Handled>>,
     /// Order to store the tally at once: the worker sends no more in this window, and the lane that
     /// takes the next one wants to know how much it sent.
@@ -170,7 +170,8 @@ impl Board {
     }
 }
 
-/// Returns the processor time of this process and its threads; zero if the kernel does not tell.
+/// Returns the processor time of this process with its threads; zero if the kernel does not report
+/// it.
 fn processor_time() -> Duration {
     ClockId::CLOCK_PROCESS_CPUTIME_ID.now().map_or(Duration::ZERO, Duration::from)
 }

@@ -20,7 +20,7 @@ impl Breath {
         self.0 = Instant::now();
     }
 
-    /// Gives others their turn, if the worker has had its own.
+    /// Yields to other tasks, if the worker has used up its own turn.
     pub(super) async fn take(&mut self) {
         if self.0.elapsed() >= TURN {
             tokio::task::yield_now().await;

@@ -40,7 +40,7 @@ impl Depths {
         Self { count, next: 0, seen: BTreeMap::new() }
     }
 
-    /// Returns the number of the queue whose turn it is.
+    /// Returns the number of the queue that is measured next.
     fn turn(&mut self) -> u32 {
         let number = self.next;
         self.next = number.saturating_add(1).checked_rem(self.count).unwrap_or(0);

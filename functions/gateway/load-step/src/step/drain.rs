@@ -2,7 +2,7 @@
 
 use load_test::{LoadTest, Micros, StopWhen};
 
-/// Observations of a consumer about its queue since it began.
+/// Facts that decide whether a consumer with an empty queue may end.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Drain {
     /// The consumer ends once its queue is empty and the producers have ended.

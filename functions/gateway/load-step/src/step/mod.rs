@@ -144,7 +144,7 @@ impl LoadStep {
     }
 
     /// Claims the step, and returns what the worker handled before it; `None` if another invocation
-    /// has it.
+    /// owns the step.
     async fn claim(&self, call: &Call<'_>, deadline: Deadline) -> Result<Option<Handled>, LoadStepError> {
         let (of, step) = (&call.turn.of, call.turn.step());
         let attempts = Cell::new(0_u32);
@@ -299,8 +299,9 @@ impl Shift<'_> {
     }
 }
 
-/// Returns what follows a turn that came after its window. In place of an attempt that died in the
-/// worker's last window, it says that nothing is left: consumers wait to hear that of producers.
+/// Returns the successor of a turn that started after its window. In place of an attempt that died
+/// in the worker's last window, records that nothing is left: consumers wait for producers to
+/// finish.
 fn after_closed(plan: &Plan, lane: Lane, now: Micros) -> After {
     if now < plan.until(lane.worker.role) { After::Next } else { After::Nothing }
 }

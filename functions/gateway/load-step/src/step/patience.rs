@@ -42,7 +42,7 @@ impl Patience {
         self.connected_at = Some(at);
     }
 
-    /// Notes that the target did its work.
+    /// Records a success: the target did its work.
     pub(super) fn worked(&mut self) {
         self.failing_since = None;
         self.reason = None;

@@ -43,7 +43,7 @@ pub type RunError = Box<dyn Error + Send + Sync>;
 
 /// Origin of a payload's bytes.
 pub trait Source {
-    /// Returns the next bytes as they are stored; `None` at their end.
+    /// Returns the next stored bytes of the payload; `None` at the end.
     fn next(&mut self) -> impl Future<Output = Result<Option<Bytes>, RunError>> + Send;
 }
 
@@ -132,7 +132,7 @@ async fn feed(source: &mut impl Source, frames: Sender<Bytes>) -> Result<(), Run
     Ok(())
 }
 
-/// Writes the report's parts until they end.
+/// Writes the report's parts to the file, until there are no more.
 async fn deliver<F: ReportFile>(mut parts: Receiver<Vec<u8>>, mut file: F) -> Result<F, RunError> {
     while let Some(part) = parts.recv().await {
         file.add(part).await?;
@@ -147,9 +147,9 @@ enum Step {
     End(Result<ContentDigest, PayloadFault>),
 }
 
-/// Unpacks frames until they end or the receiver is gone. `emptied` are windows that were cut. They
-/// are filled again, since on Lambda memory of their size would come from the system each time, and
-/// page by page (`MALLOC_MMAP_THRESHOLD_` in the template).
+/// Unpacks frames until they end or the receiver is gone. `emptied` are windows whose content was
+/// cut; they are filled again, since on Lambda memory of their size would come from the system each
+/// time, page by page (`MALLOC_MMAP_THRESHOLD_` in the template).
 fn unpack(max_bytes: u64, mut frames: Receiver<Bytes>, steps: &Sender<Step>, mut emptied: Receiver<Vec<u8>>) {
     let mut content = Content::new(max_bytes);
     let mut window = Vec::with_capacity(WINDOW_MEMORY);
@@ -281,7 +281,7 @@ async fn gather(mut made: Receiver<Made>, output: &impl Output) -> Result<Vec<Se
     storing.finish().await
 }
 
-/// Chunks that are being stored, and those that were stored before.
+/// Chunks that are being stored, and the chunks that are stored already.
 #[derive(Default)]
 struct Storing {
     tasks: JoinSet<Result<usize, RunError>>,

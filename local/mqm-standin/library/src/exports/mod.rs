@@ -54,7 +54,7 @@ macro_rules! absent {
     )*};
 }
 
-/// Ends the process because of a verb that it called.
+/// Ends the process, because the program called a verb that the stand-in lacks.
 fn end(verb: &str) -> ! {
     let _ = writeln!(std::io::stderr(), "the stand-in for IBM MQ has no {verb}");
     std::process::abort()
@@ -126,7 +126,7 @@ pub(crate) unsafe fn data(buffer: mq::PMQVOID, length: mq::MQLONG) -> Result<Vec
     Ok(unsafe { std::slice::from_raw_parts(buffer.cast_const().cast(), length) }.to_vec())
 }
 
-/// Writes to the caller's buffer as much as it holds.
+/// Writes to the caller's buffer as many of the bytes as fit.
 ///
 /// # Safety
 ///
@@ -138,7 +138,7 @@ pub(crate) unsafe fn fill(buffer: mq::PMQVOID, length: usize, bytes: &[u8]) {
     }
 }
 
-/// A length as the MQI has it.
+/// Converts a length to the MQI's type.
 pub(crate) fn length(bytes: &[u8]) -> i32 {
     i32::try_from(bytes.len()).unwrap_or(i32::MAX)
 }

@@ -113,7 +113,7 @@ impl Instance {
         }
     }
 
-    /// Effect of a unit of work's end on this message.
+    /// Applies the end of a unit of work to this message.
     fn end(&mut self, whose: Whose, committed: bool) {
         self.whereabouts = match (self.whereabouts, committed) {
             (Whereabouts::Put(of), true) if of == whose => Whereabouts::Queue,

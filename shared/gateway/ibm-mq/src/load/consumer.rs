@@ -17,8 +17,8 @@ use crate::pool::Pool;
 use crate::session::{Failure, Session, Told};
 use crate::worker::WorkerError;
 
-/// A queue that is open on a connection of its own. Dropping it ends the connection, and backs out
-/// uncommitted work.
+/// Consumer of a load test, on a connection of its own. Dropping it ends the connection, and backs
+/// out uncommitted work.
 pub(crate) struct Consumer<'a> {
     session: Session,
     gets: Gets,
@@ -58,7 +58,7 @@ fn plan(queue: &QueueName, options: &GetOptions, most_uncommitted: u64) -> Plan 
 }
 
 impl Consumer<'_> {
-    /// Lets the job on the thread begin, unless it has.
+    /// Starts the job on the connection's thread, unless it is started.
     fn begin(&mut self) {
         if let Some(begin) = self.gets.begin.take() {
             let _ = begin.send(());

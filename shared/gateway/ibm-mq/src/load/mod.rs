@@ -18,7 +18,7 @@ use crate::property_names::is_called;
 pub(crate) use consumer::connect as connect_consumer;
 pub(crate) use producer::connect as connect_producer;
 
-/// Reads the values of a message from its properties; `None` if it is not of the test with the id
+/// Reads the test's stamp from a message's properties; `None` if the message does not belong to
 /// `test`.
 fn stamp(properties: &[(String, HeaderValue)], test: &str) -> Option<Stamp> {
     let value = |name: &str| {

@@ -22,8 +22,8 @@ use crate::produce::{count, fits_unit};
 use crate::session::{Failure, Session, Told};
 use crate::worker::WorkerError;
 
-/// A queue that is open on a connection of its own. Dropping it ends the connection, and backs out
-/// uncommitted work.
+/// Producer of a load test, on a connection of its own. Dropping it ends the connection, and backs
+/// out uncommitted work.
 pub(crate) struct Producer<'a> {
     session: Session,
     steps: mpsc::Sender<Step>,
@@ -157,7 +157,7 @@ impl Producer<'_> {
         self.failed.map(|failure| failure.into_error(During::Queue(self.queue)))
     }
 
-    /// Waits until the thread has ended its job.
+    /// Waits until the job on the connection's thread has ended.
     async fn wait_for_end(&mut self, deadline: Deadline) {
         loop {
             match deadline.run(self.events.recv()).await {

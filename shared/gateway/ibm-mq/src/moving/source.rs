@@ -39,7 +39,7 @@ pub(super) struct Plan {
 /// Message or correlation id that selects messages to move.
 pub(super) struct SelectedId {
     pub(super) id: mqi::MQBYTE24,
-    /// The bytes as the request has them, which may be fewer.
+    /// Bytes of the id as the request gave them, possibly fewer.
     pub(super) given: Vec<u8>,
 }
 
@@ -165,7 +165,7 @@ impl<'c> Source<'c> {
         self.report.truncated |= is_truncated;
     }
 
-    /// Browses the next message that may be moved, and locks it.
+    /// Browses and locks the next message that may be moved.
     fn look(&mut self) -> Result<Option<BrowsedMessage>, Refusal> {
         loop {
             if self.left == 0 {
@@ -277,7 +277,7 @@ impl<'c> Source<'c> {
         }
     }
 
-    /// Opens the queue to put messages on, unless it is open.
+    /// Opens the destination queue, unless it is open.
     fn target(&mut self, to: &QueueName) -> Result<(), Refusal> {
         if self.targets.contains_key(to) {
             return Ok(());

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use libmqm_sys::dlopen2::{MqWrapper, MqmContainer};
 
-/// The library and its functions. It is loaded once and stays loaded: it has threads of its own.
+/// IBM's client library and its functions. It is loaded once and stays loaded, since it has threads
+/// of its own.
 pub(crate) struct Library(MqmContainer);
 
 #[derive(Debug, thiserror::Error)]

@@ -31,7 +31,7 @@ pub(crate) struct Refusal {
     pub(crate) effect: Effect,
 }
 
-/// Effect of a call before it ended with its reason.
+/// Effect of a failed call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
     Nothing,
@@ -71,8 +71,8 @@ impl Codes {
     }
 }
 
-/// Length of a buffer as a call takes it. No buffer here is longer than IBM MQ allows, which is 100
-/// MB.
+/// Converts the length of a buffer to the MQI's type. No buffer here is longer than IBM MQ allows,
+/// which is 100 MB.
 fn length_of(bytes: &[u8]) -> MQLONG {
     MQLONG::try_from(bytes.len()).unwrap_or(MQLONG::MAX)
 }

@@ -34,7 +34,7 @@ fn zero<T: Structure>() -> T {
     unsafe { MaybeUninit::zeroed().assume_init() }
 }
 
-/// Structure of zeros with its identifier and its version.
+/// Creates a zeroed structure with its identifier and version.
 macro_rules! initial {
     ($name:ident, $id:ident, $version:ident) => {
         mq::$name { StrucId: id(mq::$id), Version: mq::$version, ..zero() }
@@ -63,7 +63,8 @@ fn fill_with<const N: usize>(field: &mut [c_char; N], text: &[u8]) {
     rest.fill(c_char::from_ne_bytes([b' ']));
 }
 
-/// Text of a field of fixed length, without its padding. Bytes that are not UTF-8 become U+FFFD.
+/// Returns the text of a field of fixed length, without padding. Bytes that are not UTF-8 become
+/// U+FFFD.
 pub(crate) fn text_in(field: &[c_char]) -> Cow<'_, str> {
     // SAFETY: a `c_char` is a byte, with a sign or without, and every byte is a value of both.
     let bytes = unsafe { std::slice::from_raw_parts(field.as_ptr().cast::<u8>(), field.len()) };

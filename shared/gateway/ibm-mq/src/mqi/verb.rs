@@ -5,7 +5,7 @@ use libmqm_sys::{self as mq, MQLONG};
 /// Declares the calls, each with IBM's name.
 macro_rules! verbs {
     ($($(#[$doc:meta])* $verb:ident $name:literal,)*) => {
-        /// A call, with the purpose that it has here.
+        /// MQI call, with its purpose here.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub(crate) enum Verb {
             $($(#[$doc])* $verb,)*

@@ -49,7 +49,7 @@ const TO_FIND: Duration = Duration::from_secs(5);
 /// A connection on which nothing has been put yet.
 pub(crate) struct Connected<'a> {
     session: Session,
-    /// The opened queue, or the queue manager's refusal to open it.
+    /// Opened queue, or the queue manager's refusal to open it.
     opened: Result<Putting, Failure>,
     target: SearchedQueue,
     outgoing: &'a Outgoing,
@@ -192,7 +192,7 @@ struct Producer<'a> {
     /// Time at which the next message may be put, once it is computed.
     due: Option<tokio::time::Instant>,
     latencies: Latencies,
-    /// Number of messages by the reason code of their warning.
+    /// Number of messages that had a warning, by its reason code.
     warned: BTreeMap<MQLONG, u64>,
     deadline: Deadline,
     stop_at: Deadline,

@@ -86,11 +86,11 @@ impl Begun {
 enum Way {
     /// The messages are browsed and stay on the queue.
     Look,
-    /// Each message is got, as long as it certainly fits.
+    /// Messages are got, as long as each certainly fits.
     Get,
-    /// Each message is browsed before it is got.
+    /// Messages are browsed, and then got.
     LookAndGet,
-    /// Each message is got, because the user may not browse.
+    /// Messages are got without a browse, because the user may not browse.
     GetUnseen,
 }
 
@@ -268,7 +268,8 @@ impl<'c> Taking<'c> {
         }
     }
 
-    /// Tells the caller that the queue is open, unless it knows. False if it has stopped waiting.
+    /// Tells the caller that the queue is open, once. Returns false if the caller has stopped
+    /// waiting.
     fn tell(&mut self) -> bool {
         self.begun.take().is_none_or(Begun::tell)
     }

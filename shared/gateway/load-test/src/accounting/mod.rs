@@ -10,7 +10,7 @@ use crate::plan::{Plan, Role, Window, Worker};
 use crate::schedule::Schedule;
 use crate::tally::{Sequences, Sum};
 
-/// Facts about the end of a test beside its tallies.
+/// Facts about the end of a test, besides its tallies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct End {
     /// Time at which the test was stopped, or could not go on; `None` if it ran to its end.
@@ -46,7 +46,7 @@ pub struct Accounting {
     pub refused: u64,
     /// Messages that were sent, were neither confirmed nor refused, and were not received.
     pub in_doubt: u64,
-    /// Messages that were due, and that their producer could not send.
+    /// Messages that were due, and that the producer could not send.
     pub not_sent: u64,
     /// Messages that were received more than once.
     pub doubled: u64,

@@ -17,7 +17,7 @@ pub enum Role {
     Consumer,
 }
 
-/// A worker by its role and its number, from 0. Its text is `p3` or `c0`.
+/// Worker, by its role and its number from 0. Its text is `p3` or `c0`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Worker {

@@ -21,7 +21,7 @@ pub use window::Window;
 use crate::definition::LoadTest;
 use crate::micros::Micros;
 
-/// Workers of a test and the time that they work.
+/// Workers of a test, and the time for which they work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Plan {
@@ -32,8 +32,8 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Time before its window at which an invocation starts: a cold start and the handshakes with
-    /// the broker.
+    /// Time before a window at which its invocation starts, for a cold start and the handshakes
+    /// with the broker.
     pub const LEAD: Duration = Duration::from_secs(3);
     /// Longest time that consumers go on after the last message is due, until the queues are empty.
     pub const DRAIN: Micros = Micros::from_seconds(300);
@@ -81,7 +81,7 @@ impl Plan {
         u32::try_from(windows).unwrap_or(u32::MAX)
     }
 
-    /// Returns the lane's window after `last`, or its first one; `None` if there is none left.
+    /// Returns the lane's window after `last`, or its first window; `None` if no window is left.
     #[must_use]
     pub fn next(&self, lane: Lane, last: Option<Window>) -> Option<Window> {
         let next = match (last, lane.half) {

@@ -3,7 +3,7 @@ use serde::{Deserialize, Serialize};
 use super::Half;
 use crate::micros::Micros;
 
-/// Minute of a test, counted from its start.
+/// Window: a minute of a test, counted from its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Window(u32);
@@ -42,7 +42,7 @@ impl Window {
         self.opens().plus(Self::LENGTH)
     }
 
-    /// Returns which lane of a worker works in this minute.
+    /// Returns which of a worker's two lanes works in this window.
     #[must_use]
     pub const fn half(self) -> Half {
         if self.0.is_multiple_of(2) { Half::Even } else { Half::Odd }

@@ -22,7 +22,7 @@ pub struct Facts<'a> {
     pub status: TestStatus,
     /// Reason why the test could not go on; `None` unless it failed.
     pub failure: Option<&'a str>,
-    /// Target, as answers name it.
+    /// Target of the load test, as responses name it.
     pub target: &'a str,
     /// Start of the load test.
     pub started_at: Timestamp,

@@ -7,7 +7,7 @@ use super::Report;
 use super::number::rounded;
 use crate::metric::Metric;
 
-/// Differences of a report from an earlier one, its baseline.
+/// Differences between a report and an earlier one, its baseline.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Comparison {

@@ -82,7 +82,8 @@ impl Usage {
         Self { seconds: sum.figures.billed.seconds(), memory_mb, invocations }
     }
 
-    /// Returns this usage and another one with the same memory: those of two probes.
+    /// Returns the sum of two usages of functions with the same memory, such as those of two
+    /// probes.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self {

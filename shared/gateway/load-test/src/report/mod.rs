@@ -24,7 +24,7 @@ use crate::search::{Finding, Probe};
 use crate::status::TestStatus;
 use crate::tally::Latencies;
 
-/// Report of a test, as JSON carries it. A later version may add members, which readers ignore.
+/// Report of a load test, in its JSON form. A later version may add members, which readers ignore.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
@@ -42,7 +42,7 @@ pub struct Report {
     pub summary: String,
     /// Reason why the test could not go on; `None` unless it failed.
     pub failure: Option<String>,
-    /// Target, as answers name it.
+    /// Target of the load test, as responses name it.
     pub target: String,
     /// Start of the load test.
     pub started_at: Timestamp,
@@ -68,7 +68,7 @@ pub struct Report {
     /// Seconds from the last message that was due until the queues were empty; `None` if they were
     /// not seen so.
     pub drained_in_seconds: Option<f64>,
-    /// Criteria, and whether they are met; `None` if the test has none.
+    /// Verdicts on the pass criteria; `None` if the test has none.
     pub expect: Option<Verdicts>,
     /// Probes and result of a search; `None` if the test ran once.
     pub search: Option<SearchReport>,
@@ -99,7 +99,7 @@ pub struct Setup {
     pub persistence: Option<mq::Persistence>,
     /// Messages of a producer's transaction; `None` without transactions.
     pub tx_size: Option<u32>,
-    /// Messages that a producer sends ahead of their confirms; `None` with transactions.
+    /// Maximum number of unconfirmed messages of a producer; `None` with transactions.
     pub confirms_in_flight: Option<u32>,
     /// Messages that the broker delivers to a consumer ahead of their acknowledgements.
     pub prefetch: Option<u32>,
@@ -143,7 +143,7 @@ pub struct LatencyReport {
     /// Number of messages that seem to have arrived before they were due, because the clocks of two
     /// machines differ. They count as 1 µs.
     pub earlier: u64,
-    /// Number of messages beyond 120 s, as which they count.
+    /// Number of messages with a latency above 120 s, which count as 120 s.
     pub beyond: u64,
 }
 
@@ -192,7 +192,7 @@ impl Report {
     /// Share of late messages above which the generator, and not the broker, was measured.
     pub const MOST_LATE: f64 = 0.05;
 
-    /// Returns a figure, in its unit; `None` if it was not measured.
+    /// Returns the value of a metric, in the metric's unit; `None` if it was not measured.
     #[must_use]
     pub fn value(&self, metric: Metric) -> Option<f64> {
         let latency = |report: &Option<LatencyReport>, percentile| {

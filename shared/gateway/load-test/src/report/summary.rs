@@ -57,7 +57,7 @@ fn found(search: &SearchReport) -> String {
     }
 }
 
-/// Says what kept the test from its rate.
+/// Returns the texts about what limited the rate of the test.
 fn limits(report: &Report) -> [Option<String>; 3] {
     [rate_not_held(report), rate_not_taken(report), generator(report)]
 }
@@ -205,7 +205,7 @@ fn missed(criterion: &CriterionVerdict) -> String {
     }
 }
 
-/// Writes a value of a metric with its unit.
+/// Formats the value of a metric with its unit.
 pub(super) fn shown(metric: &str, value: f64) -> String {
     if metric.contains("Us.") {
         duration(value)

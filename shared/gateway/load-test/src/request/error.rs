@@ -1,6 +1,6 @@
 //! Refusals of a request whose members have the right form.
 
-/// Fault of a request, with its place.
+/// Fault of a request, with a JSON pointer to it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{pointer}{}{detail}", if .pointer.is_empty() { "" } else { ": " })]
 pub struct RequestError {

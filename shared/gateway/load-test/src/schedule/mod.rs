@@ -15,9 +15,9 @@ pub use unthrottled::Unthrottled;
 /// Schedule of the producers of a test.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Schedule {
-    /// Each message is due at a time of its own.
+    /// Schedule with a rate: each message is due at a time of its own.
     Paced(Paced),
-    /// Each message is due as soon as its producer can send it.
+    /// Schedule without a rate: each message is due as soon as its producer can send it.
     Unthrottled(Unthrottled),
 }
 
@@ -34,7 +34,7 @@ pub struct Share {
 
 #[cfg(test)]
 impl Share {
-    /// Returns the sequence numbers in their order.
+    /// Returns the sequence numbers of the share in order.
     pub(crate) fn sequences(self) -> impl Iterator<Item = u64> {
         (0..self.count).map(move |index| self.first.saturating_add(index.saturating_mul(self.step)))
     }

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::definition::{Length, LoadTest, Mode};
 
-/// Search of a test, and its bounds.
+/// Search of a load test, with its bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Search {
     first: u32,

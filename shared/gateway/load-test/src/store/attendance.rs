@@ -22,7 +22,7 @@ const WORKING: &str = "working";
 const ENDED: &str = "ended";
 const BACKLOGGED: &str = "backlogged";
 
-/// Workers of a run that work, and those that have ended.
+/// Workers of a run that work, and workers that have ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Attendance {
     working: BTreeSet<(Lane, Window)>,

@@ -28,7 +28,7 @@ pub enum Created {
     NoRoom {
         /// Unfinished tests of the tenant, the newest first.
         others: Vec<TestRecord>,
-        /// Number of workers that they have together.
+        /// Number of workers of the unfinished tests together.
         taken: u32,
     },
 }

@@ -25,8 +25,7 @@ pub struct Start {
     pub input: Value,
 }
 
-/// Reason why the engine did not do as it was asked. It is unknown whether an execution was started
-/// or stopped.
+/// Failure of the state machine's API. Whether an execution was started or stopped is unknown.
 #[derive(Debug, thiserror::Error)]
 #[error("the engine of load tests did not do its part")]
 pub struct EngineError(#[source] Cause);
@@ -38,8 +37,8 @@ impl Engine {
         Self { client, state_machine_arn }
     }
 
-    /// Starts an execution, by its name. An execution of that name that is there already, or was
-    /// there, counts as started.
+    /// Starts an execution, by its name. If an execution of that name exists or existed, that
+    /// counts as started.
     ///
     /// # Errors
     /// If the engine does not respond or refuses the execution.
@@ -57,8 +56,8 @@ impl Engine {
         }
     }
 
-    /// Stops the execution of a test, and everything that it runs. One that is over, or unknown,
-    /// stays so.
+    /// Stops the execution of a test, with everything that it runs. An execution that is over or
+    /// unknown is left as it is.
     ///
     /// # Errors
     /// If the engine does not respond or refuses.

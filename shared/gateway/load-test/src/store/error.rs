@@ -29,7 +29,7 @@ pub enum TestStoreError {
     /// The table does not exist, may not be used, or does not take the request.
     #[error("the table of load tests refuses the request")]
     Refused(#[source] Cause),
-    /// The bucket did not do as it was asked.
+    /// The S3 bucket failed or refused a request.
     #[error("the bucket of load tests did not do its part")]
     Bucket(#[from] ObjectError),
     /// The item, tally or report is malformed.

@@ -37,7 +37,7 @@ pub(crate) struct TestItem {
     created_at: Timestamp,
     /// Time at which DynamoDB deletes the item, in seconds since 1970.
     expires_at: i64,
-    /// Runs by their number, in two digits.
+    /// Runs of the test, by their number in two digits.
     runs: BTreeMap<String, Run>,
     stop_requested_at: Option<Timestamp>,
     failure: Option<Failure>,
@@ -168,7 +168,7 @@ pub(crate) fn named(attributes: impl IntoIterator<Item = (&'static str, Attribut
     attributes.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-/// Names a run among the runs of its test.
+/// Returns the key of a run among the runs of its test.
 pub(crate) fn run_number(run: u32) -> String {
     format!("{run:02}")
 }

@@ -17,16 +17,15 @@ const MOST_DETAIL: usize = 1_000;
 
 /// Result of an event.
 enum Changed {
-    /// The item has the state that follows, and these attributes.
+    /// The item is in the new state, with these attributes.
     To(Item),
     /// The test is final, so nothing changed.
     Final(TestStatus),
 }
 
 impl TestStore {
-    /// Begins a run, by its number, and returns it. The first start of a run stays, with its rate,
-    /// so a repeated call returns the run as it began. The test is RUNNING from then on, or still
-    /// STOPPING.
+    /// Begins a run, by its number, and returns it. A repeated call keeps the run's first start and
+    /// rate. The test is RUNNING from then on, or still STOPPING.
     ///
     /// # Errors
     /// If the table does not respond, or the test does not exist or is final.
@@ -98,8 +97,8 @@ impl TestStore {
         unless_unknown(test_id, &update::send(update).await?)
     }
 
-    /// Notes the end of a run, by its number. The first end stays, and a run that never began stays
-    /// so.
+    /// Records the end of a run, by its number. The first end is kept, and a run that never began
+    /// is not ended.
     ///
     /// # Errors
     /// If the table does not respond, or there is no such test.

@@ -41,7 +41,7 @@ type Item = HashMap<String, AttributeValue>;
 /// Longest time that a test takes from its creation to its end: a week, and a day around it.
 const LONGEST: Duration = Duration::from_secs(8 * 86_400);
 
-/// Time for which a test is kept after its end. The bucket's lifecycle keeps reports for as long.
+/// Retention of a test after its end. The bucket's lifecycle keeps reports for as long.
 pub const RETENTION: Duration = Duration::from_secs(30 * 86_400);
 
 /// Client of the table of load tests, and of the bucket with their reports.

@@ -16,7 +16,7 @@ const MOST_LISTED: u32 = 1_000;
 const AT_ONCE: usize = 16;
 
 impl TestStore {
-    /// Reads a test as it was written last; `None` if there is none of that id.
+    /// Reads a test with strong consistency; `None` if no test has this id.
     ///
     /// # Errors
     /// If the table does not respond, or the test is malformed.

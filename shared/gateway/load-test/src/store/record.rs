@@ -27,7 +27,7 @@ pub struct TestRecord {
     pub target: Target,
     /// Time at which the test was accepted.
     pub created_at: Timestamp,
-    /// Runs that began, in their order: the probes of a search, or the one run of another test.
+    /// Runs that began, in order: the probes of a search, or the single run of another test.
     pub runs: Vec<Run>,
     /// Time of the first request to stop the test; `None` if there was none.
     pub stop_requested_at: Option<Timestamp>,
@@ -60,13 +60,15 @@ pub struct TestRun {
 pub struct Run {
     /// Rate of the run, if it is a probe of a search.
     pub rate_per_sec: Option<RateLimit>,
-    /// Time from which its messages are due.
+    /// Time from which the run's messages are due.
     pub started_at: Timestamp,
-    /// Time at which its workers were done; `None` before.
+    /// Time at which the run's workers were done; `None` before.
     pub ended_at: Option<Timestamp>,
-    /// True if its report passed; `None` before its end, and if it is no probe or was cut short.
+    /// True if the run's report passed; `None` before the run's end, and if it is no probe or was
+    /// cut short.
     pub passed: Option<bool>,
-    /// True if its queues were seen empty after the last message; `None` before its end.
+    /// True if the run's queues were seen empty after the last message; `None` before the run's
+    /// end.
     pub drained: Option<bool>,
 }
 
@@ -85,7 +87,7 @@ pub struct RunEnd {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Failure {
-    /// Time at which it was noted.
+    /// Time at which the failure was recorded.
     pub at: Timestamp,
     /// Explanation for the caller.
     pub detail: String,

@@ -12,7 +12,7 @@ use crate::store::{Item, TestStoreError};
 pub(crate) enum Updated {
     /// The condition held. The attributes are those that the update returns.
     Done(Item),
-    /// The condition did not hold for this item; `None` if there is no item.
+    /// The condition failed for this item; `None` if there is no item.
     Refused(Option<Item>),
 }
 

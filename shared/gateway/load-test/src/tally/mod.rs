@@ -36,7 +36,7 @@ pub struct Tally {
     recording: Recording,
 }
 
-/// State of a step while it counts.
+/// State of a step while it is being counted.
 #[derive(Clone, Debug, Default)]
 struct Recording {
     producers: u32,
@@ -170,7 +170,7 @@ impl Tally {
         self.until = self.until.max(until);
     }
 
-    /// Records that nothing is left for this worker in later windows: its messages are all sent,
+    /// Records that the worker has nothing left to do in later windows: its messages are all sent,
     /// the queue is drained, or the test is being stopped.
     pub const fn was_last(&mut self) {
         self.is_last = true;
@@ -182,8 +182,8 @@ impl Tally {
         self.figures.cpu = cpu.into();
     }
 
-    /// Counts the messages that the step sent, or that it took: those of others included, and each
-    /// of the test once.
+    /// Returns the number of messages that the step sent or took: foreign ones included, and each
+    /// message of the test once.
     #[must_use]
     pub fn handled_count(&self) -> u64 {
         let Figures { sent, received, foreign_taken, .. } = &self.figures;

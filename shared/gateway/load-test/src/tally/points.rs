@@ -44,7 +44,7 @@ impl Points {
         }
     }
 
-    /// Returns seconds and points, in their order.
+    /// Returns the seconds and their points, in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &Point)> {
         self.0.iter().map(|(second, point)| (*second, point))
     }

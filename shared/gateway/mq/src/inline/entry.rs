@@ -202,9 +202,8 @@ fn split_address(text: &str) -> Result<(&str, &str, &str), &'static str> {
     Ok((host, port, rest))
 }
 
-/// Splits an entry into the queue and the options after it. A `?` may also stand for a character of
-/// the queue; the one before the options has a name and `=` behind it, which no queue of the list
-/// has.
+/// Splits an entry into the queue and its options. A `?` may also be a wildcard in the queue; the
+/// one before the options is followed by a name and `=`, which no queue of the list contains.
 fn split_options(text: &str) -> (&str, &str) {
     let marks = text.match_indices('?').map(|(place, _)| place);
     let is_option = |rest: &str| {

@@ -92,8 +92,8 @@ impl<'a> AllowedTargets<'a> {
         entries.map(|entry| entry.differences(self.tenant, target)).collect()
     }
 
-    /// True if `target` is allowed at every one of its addresses. Without a queue and an exchange
-    /// it stands for a connection alone.
+    /// True if `target` is allowed at every one of its addresses. A target without queue and
+    /// exchange stands for the connection alone.
     pub(crate) fn cover(&self, target: &Target) -> bool {
         self.everywhere(target, |entry| entry.covers_connection(target))
     }

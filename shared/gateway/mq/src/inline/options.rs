@@ -6,7 +6,7 @@ use wildmatch::WildMatch;
 
 use crate::target::BrokerKind;
 
-/// Options as they are written; a list of patterns is empty if its option is left out.
+/// Options as they are written; the list of patterns of an absent option is empty.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Options {
     pub(super) tenants: Option<Tenants>,

@@ -44,7 +44,7 @@ impl Faults {
 }
 
 /// Checks the rules that apply to every configuration, whatever its source. The ranges of port,
-/// timeout and heartbeat are those of the types of a target, and of the arguments of a program.
+/// timeout and heartbeat are checked by the types of targets and of a program's arguments.
 pub(super) fn check(config: &ConnectionConfig) -> Result<(), ConfigError> {
     let mut faults = Faults::default();
     if let Login::Password { user, password } = &config.login {

@@ -258,7 +258,7 @@ impl ConnectionConfig {
         Peer { address: Some(address.clone()), ..self.unconnected_peer() }
     }
 
-    /// Names a connection in the log before its address is known.
+    /// Names a connection in log lines before its address is known.
     pub(crate) fn unconnected_peer(&self) -> Peer {
         Peer {
             broker: BrokerKind::RabbitMq,

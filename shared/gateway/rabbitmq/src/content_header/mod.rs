@@ -41,7 +41,7 @@ pub(crate) const MESSAGE_ID: &str = "message_id";
 pub(crate) const EXCHANGE: &str = "exchange";
 pub(crate) const ROUTING_KEY: &str = "routing_key";
 
-/// The class of `basic` methods and their content.
+/// Class id of AMQP's `basic` methods and their content.
 const CLASS_BASIC: u8 = 60;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -138,7 +138,7 @@ struct Sorted<'a> {
     /// Flags of the readable properties, except the headers.
     flags: u16,
     before: Vec<u8>,
-    /// Headers table, and whether it can be read.
+    /// Table of headers, with true if it can be read.
     table: Option<(Cow<'a, [u8]>, bool)>,
     /// True if some headers were renamed.
     is_renamed: bool,

@@ -184,8 +184,8 @@ impl FrameFilter {
         self.frame_max.saturating_sub(frame::HEADER + 1)
     }
 
-    /// Passes a frame on or drops it. For a frame that is not buffered, this decides about its rest
-    /// too.
+    /// Passes a frame on or drops it. For a frame that is not buffered, this also decides about the
+    /// rest of the frame.
     fn finish(&mut self, frame: &[u8]) {
         if let Some(body) = self.oversized.take() {
             return self.finish_piece(body, frame);

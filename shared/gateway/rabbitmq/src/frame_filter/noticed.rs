@@ -81,7 +81,8 @@ pub(crate) struct Noticed {
     peer: Option<Peer>,
     greeting: OnceLock<Vec<u8>>,
     returns: AtomicU64,
-    /// The broker's reason for blocking the connection, while it is blocked.
+    /// Resource whose shortage made the broker block the connection; `None` while it is not
+    /// blocked.
     blocked: watch::Sender<Option<Shortage>>,
     intake: Intake,
     pub(crate) pulse: Arc<Pulse>,
@@ -122,7 +123,7 @@ impl Noticed {
         *self.blocked.borrow()
     }
 
-    /// Waits until the broker blocks the connection, and returns its reason.
+    /// Waits until the broker blocks the connection, and returns the reason.
     pub(crate) async fn until_blocked(&self) -> Shortage {
         let mut changes = self.blocked.subscribe();
         let blocked = changes.wait_for(Option::is_some).await.ok().and_then(|shortage| *shortage);

@@ -106,7 +106,7 @@ impl Consumer<'_> {
         }
     }
 
-    /// Waits for the consumer, if it was requested.
+    /// Waits until the broker has started the consumer, if one was requested.
     async fn begun(&mut self) -> Result<(), Failure> {
         let Deliveries::Wanted(begun) = &mut self.deliveries else { return Ok(()) };
         let begun = begun.await;
@@ -167,8 +167,8 @@ impl Consumer<'_> {
         error
     }
 
-    /// Number of messages in hand at which they are acknowledged. The broker delivers no more once
-    /// as many as the prefetch are in hand.
+    /// Returns the number of held messages at which they are acknowledged. The broker stops
+    /// delivering when the consumer holds as many as the prefetch.
     fn most_in_hand(&self) -> usize {
         self.options.ack_every.get().min(self.options.prefetch.get().into())
     }

@@ -130,7 +130,7 @@ impl ConnectionArguments {
     }
 }
 
-/// Settings by their names. A value may be the password.
+/// Settings by name. One of the values may be the password.
 type Settings = [(&'static str, Option<Value>); 11];
 
 struct Reader<E> {

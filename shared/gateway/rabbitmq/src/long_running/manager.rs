@@ -15,9 +15,9 @@ use crate::{ConnectionConfig, ConnectionError};
 
 type Callback = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// Makes a connection, watches it and makes it again: `ConnectionManager` of the connection model.
-/// There is at most one connection at a time. Every operation ends by its deadline, and may be
-/// dropped at any point.
+/// Manager of one connection, which it opens, watches and reopens: `ConnectionManager` of the
+/// connection model. There is at most one connection at a time. Every operation ends by its
+/// deadline, and may be dropped at any point.
 pub struct ConnectionManager {
     connector: Connector,
     state: Arc<StateCell>,

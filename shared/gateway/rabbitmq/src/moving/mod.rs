@@ -40,7 +40,7 @@ const MARGIN: Duration = Duration::from_secs(1);
 pub(crate) struct Moving {
     source: Source,
     puts: Channel,
-    /// User name of the connection, as the broker knows it.
+    /// User name of the connection, as the broker reports it.
     login: Option<String>,
     /// Queues that took a message of this move. The first message to each queue is published alone,
     /// which proves whether the queue takes messages.

@@ -46,7 +46,7 @@ impl Route {
         matches!(&self.to, Destination::Queue(queue) if self.closed.contains_key(queue))
     }
 
-    /// Decides about a message with this dead-letter history.
+    /// Decides the destination of a message with this dead-letter history.
     pub(super) fn decide(&self, properties: &BasicProperties, deaths: &[Death]) -> Decision {
         let headers = properties.headers().as_ref();
         let to = match &self.to {
@@ -84,8 +84,8 @@ fn origin(headers: Option<&FieldTable>, deaths: &[Death]) -> Option<QueueName> {
     QueueName::try_from(first.or_else(|| deaths.last()?.queue.clone())?).ok()
 }
 
-/// Properties as they were published: without the headers that the queue added to the delivery, and
-/// with the names that their publisher gave them.
+/// Returns the properties as the publisher set them: without the headers that the queue added to
+/// the delivery, and with the publisher's names.
 pub(super) fn as_put(properties: BasicProperties) -> BasicProperties {
     let Some(headers) = properties.headers().as_ref() else { return properties };
     let is_count = |name: &ShortString| COUNTS.contains(&name.as_str());

@@ -138,7 +138,7 @@ impl Taking<'_> {
         }
     }
 
-    /// Takes up to `count` messages from a consumer, until it pauses.
+    /// Takes up to `count` messages from a consumer, until no more arrive at once.
     async fn take_from(
         &mut self,
         session: &Session,
@@ -171,9 +171,9 @@ impl Taking<'_> {
         Ok(brought)
     }
 
-    /// Starts a consumer with a tag of its own. If a quorum queue had a consumer with the same tag
-    /// and unsettled messages, it continues that one's count, which crashes the channel in RabbitMQ
-    /// 3.10.
+    /// Starts a consumer with a new tag. If a quorum queue had a consumer with the same tag and
+    /// unsettled messages, the new consumer would continue that one's count, which crashes the
+    /// channel in RabbitMQ 3.10.
     async fn start_consumer(
         &mut self,
         session: &Session,

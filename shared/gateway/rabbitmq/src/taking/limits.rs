@@ -54,7 +54,7 @@ impl Taking<'_> {
         }
     }
 
-    /// The queue's type, if the broker was asked for it.
+    /// Returns the queue's type, if the broker was asked for it.
     pub(crate) fn kind(&self) -> Option<QueueKind> {
         Some(self.facts.as_ref()?.as_ref()?.kind.clone())
     }

@@ -272,8 +272,8 @@ impl<'a> Taking<'a> {
             && self.fitting(1) == 0
     }
 
-    /// Facts about the queue, or `None` if they are unknown. The broker is asked once, and only if
-    /// they matter.
+    /// Returns facts about the queue, or `None` if they are unknown. The broker is asked once, and
+    /// only if the facts matter.
     async fn ask(&mut self, session: &Session, deadline: Deadline) -> Option<&QueueFacts> {
         if self.facts.is_none() {
             self.facts = Some(queue_facts::learn(session, self.queue, deadline).await.ok());

@@ -9,7 +9,7 @@ use mq::ReceivedMessage;
 pub(super) struct Sizes {
     /// Number of messages, from the first one on, whose bytes were counted.
     counted: usize,
-    /// Bytes of these messages, and of the largest of them.
+    /// Bytes of the counted messages together, and of the largest of them.
     exact: usize,
     largest: usize,
     /// Maximum number of bytes of the messages that were not measured, and of the largest of them.

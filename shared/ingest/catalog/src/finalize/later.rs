@@ -27,8 +27,8 @@ const CHUNKS: &str = "SELECT c.chunk_id FROM (SELECT DISTINCT l.batch_id FROM ba
              OR EXISTS (SELECT FROM batches o WHERE o.batch_id = l.batch_id AND o.tenant_id = $7))) b \
      JOIN batch_chunks c USING (batch_id) WHERE c.key_hashes IS NOT NULL \
      AND c.first_cnpj <= $5::bpchar AND (c.last_cnpj IS NULL OR c.last_cnpj >= $4::bpchar) LIMIT $6";
-/// Keys that these chunks contained. `IS TRUE` makes the planner use a hash table of keys and one
-/// pass over the chunks; a join might become a loop over both.
+/// Selects the keys that the given chunks contained. `IS TRUE` makes the planner use a hash table
+/// of keys and one pass over the chunks; a join might become a loop over both.
 const CONTAINED: &str = "SELECT DISTINCT h.key FROM batch_chunks c CROSS JOIN LATERAL unnest(c.key_hashes) AS h (key) \
      WHERE c.chunk_id = ANY($1) AND (h.key IN (SELECT unnest($2::bigint[]))) IS TRUE";
 
@@ -60,8 +60,8 @@ impl LaterChunks {
         Ok(Self { chunks: chunks.into_iter().collect(), asked: keys.into_iter().collect(), found })
     }
 
-    /// Returns those of these keys that a later batch contained. `None` if there are more chunks
-    /// than the limit.
+    /// Returns those of the keys that a later batch contained; `None` if there are more chunks than
+    /// the limit.
     pub(super) async fn contained(
         &self,
         session: &mut Session<'_>,
@@ -98,7 +98,7 @@ async fn chunks(
     Ok(Some(chunks))
 }
 
-/// Returns those of these keys that the chunks contained.
+/// Returns those of the keys that the chunks contained.
 async fn contained(
     session: &mut Session<'_>,
     chunks: &[Uuid],

@@ -60,7 +60,7 @@ pub fn deactivation_guard<F: Fn(&str) -> Option<String>>(
 pub struct Finalized {
     /// State of the batch; `PROCESSING` if it is not final yet.
     pub status: BatchStatus,
-    /// True if this call made it final.
+    /// True if this call made the batch final.
     pub became_final: bool,
 }
 
@@ -75,7 +75,7 @@ const READY: &str = "SELECT status, deactivation, generation, received_at, tenan
 /// database's collation.
 const UNDECIDED: &str =
     "SELECT cnpj FROM batch_cnpjs WHERE batch_id = $1 AND deactivation IS NULL ORDER BY cnpj";
-/// Selects the undecided ones of these establishments: whether they are the tenant's and all of
+/// Selects, for the undecided ones of the establishments: whether they are the tenant's and all of
 /// the load's items of them were taken, and whether a full load of the tenant that was received
 /// later knows them and decides.
 const DECIDERS: &str = "SELECT c.cnpj, NOT c.refused AND EXISTS (SELECT FROM establishments e \
@@ -344,7 +344,7 @@ async fn end(
 }
 
 impl Load {
-    /// Queries who decides about these establishments at present.
+    /// Queries which load decides about each of these establishments at present.
     async fn fate(&self, session: &mut Session<'_>, cnpjs: &[Cnpj]) -> Result<Deciders, DatabaseError> {
         let Self { batch_id, tenant_id, received_at, .. } = self;
         Deciders::of(&session.query(DECIDERS, &[batch_id, &texts(cnpjs), received_at, tenant_id]).await?)

@@ -55,7 +55,8 @@ impl Retryable for OutboxError {
 pub struct LeftEvents {
     /// Number of events that were published and deleted from the outbox.
     pub published: u64,
-    /// Number of events that a destination refused while it accepted others. They stay.
+    /// Number of events that a destination refused while it accepted others. They stay in the
+    /// outbox.
     pub refused: u64,
     /// True if there may be more events than the limit allowed.
     pub is_more: bool,

@@ -62,8 +62,8 @@ const BACKLOG: &str = "SELECT count(*) AS events, \
      extract(epoch FROM clock_timestamp() - min(occurred_at))::double precision AS seconds FROM outbox";
 
 impl Database {
-    /// Batches of which this process committed events since the last call. It does not query the
-    /// database, so it is free if there are none.
+    /// Returns the batches of which this process committed events since the last call. No query is
+    /// made, so the call is free if there are none.
     pub fn batches_with_events(&self) -> Vec<Uuid> {
         std::mem::take(&mut *self.committed())
     }

@@ -26,7 +26,7 @@ pub enum OwnerChange {
         /// Tenant that owns the establishments after the transfer.
         to: Uuid,
     },
-    /// Takes establishments from a tenant, so that they belong to nobody.
+    /// Takes establishments from a tenant, so that they have no owner.
     Release {
         /// Tenant that owns the establishments before their release.
         tenant: Uuid,

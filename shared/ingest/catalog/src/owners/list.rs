@@ -19,10 +19,10 @@ pub struct OwnedEstablishment {
     /// Id of the tenant that owns the establishment.
     #[serde(rename = "tenant")]
     pub tenant_id: Uuid,
-    /// Time at which it became the owner's.
+    /// Time at which the owner got the establishment.
     pub assigned_at: Timestamp,
-    /// Name of the person or program that assigned it; `first load` if the tenant was the first to
-    /// load it, and `upgrade` with a remark if a migration did it.
+    /// Name of the person or program that assigned the establishment; `first load` if its owner was
+    /// the first tenant to load it, and `upgrade` with a remark if a migration did it.
     pub assigned_by: String,
 }
 

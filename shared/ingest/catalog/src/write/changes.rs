@@ -139,7 +139,7 @@ pub(super) async fn apply(session: &mut Session<'_>, plan: &Plan<'_>) -> Result<
     Ok(())
 }
 
-/// Checks that every row was still at its location. If not, a writer that ignores the locks wrote
+/// Checks that every row was found at its location. If not, a writer that ignores the locks changed
 /// it, and the chunk's next attempt looks it up again.
 fn all(found: u64, looked_for: usize) -> Result<(), DatabaseError> {
     if usize::try_from(found) == Ok(looked_for) { Ok(()) } else { Err(DatabaseError::Moved) }

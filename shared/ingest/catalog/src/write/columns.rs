@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use ingestion::product::ATTRIBUTES;
 
 const KEY: [&str; 3] = ["cnpj", "shopid", "productid"];
-/// Columns that every version of a product has, after its attributes.
+/// Columns that every version of a product has, after the attributes.
 const VERSION: [&str; 5] = ["row_hash", "last_batch_id", "last_received_at", "last_item_index", "active"];
 /// Columns that only a new row has.
 const NEW: [&str; 2] = ["key_hash", "deactivated_at"];

@@ -23,14 +23,14 @@ const NULL: [u8; 4] = (-1_i32).to_be_bytes();
 /// 2000-01-01 in microseconds of Unix time, the epoch of PostgreSQL's timestamps.
 const EPOCH: i64 = 946_684_800_000_000;
 const JSONB_VERSION: u8 = 1;
-/// Decimal places of a price in ten-thousandths, and of its column.
+/// Decimal places of a price, in ten-thousandths as in its column.
 const PRICE_PLACES: u8 = 4;
 
 /// State in which a row is written.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Presence {
     Active,
-    /// Inactive since this time: a later full load did not contain the product.
+    /// Inactive since this time, because a later full load did not contain the product.
     Inactive(Timestamp),
 }
 

@@ -35,8 +35,8 @@ const CONTAINED: &str = "SELECT h.key FROM batch_chunks c CROSS JOIN LATERAL unn
      WHERE c.batch_id = $1 AND (h.key IN (SELECT unnest($2::bigint[]))) IS TRUE \
      UNION ALL SELECT e.key_hash FROM batch_item_errors e \
      WHERE e.batch_id = $1 AND (e.key_hash IN (SELECT unnest($2::bigint[]))) IS TRUE";
-/// Batches received since then that may contain products of these establishments. Those of other
-/// tenants whose items were refused are left out, since their number is not the tenant's.
+/// Selects the batches received since a time that may contain products of the establishments. Those
+/// of other tenants whose items were refused are left out, since their number is not the tenant's.
 const SINCE: &str = "SELECT DISTINCT c.received_at, c.batch_id FROM batch_cnpjs c WHERE c.cnpj = ANY($1::bpchar[]) \
      AND c.received_at >= $2 AND (NOT c.refused OR EXISTS (SELECT FROM batches o, batches b \
          WHERE o.batch_id = $3 AND b.batch_id = c.batch_id AND b.tenant_id = o.tenant_id)) \
@@ -130,7 +130,7 @@ pub(super) async fn outranked(
     Ok(outranked)
 }
 
-/// Keys of the candidates that one of these batches confirmed.
+/// Returns those keys of the candidates that one of these batches confirmed.
 async fn confirmed(
     session: &mut Session<'_>,
     chunk: &Chunk,

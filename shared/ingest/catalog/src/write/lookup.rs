@@ -51,7 +51,7 @@ pub(super) struct Differing<'a> {
 
 /// Row of a product in the table.
 pub(super) struct Existing {
-    /// Location of the row, valid while its establishment is locked.
+    /// Location of the row in the table, valid while its establishment is locked.
     pub(super) place: RowPlace,
     pub(super) row_hash: RowHash,
     pub(super) active: bool,
@@ -60,8 +60,8 @@ pub(super) struct Existing {
     pub(super) version: Version,
 }
 
-/// Rows in the order of their keys, in ranges: the rows of one shop of an establishment lie between
-/// its first product and its last.
+/// Rows ordered by key, in ranges: the rows of one shop of an establishment lie between its first
+/// product and its last.
 pub(super) struct Ranges<'r, 'a> {
     rows: &'r [&'a Row],
     ranges: Vec<&'r [&'a Row]>,
@@ -166,7 +166,7 @@ pub(super) async fn differing<'a>(
     differing.collect()
 }
 
-/// Rows that differ, by a pass over their ranges; `None` if there are too many other rows.
+/// Finds the rows that differ by a scan of their ranges; `None` if there are too many other rows.
 async fn by_pass<'a>(
     session: &mut Session<'_>,
     rows: &[&'a Row],
@@ -221,7 +221,7 @@ async fn by_key<'a>(session: &mut Session<'_>, rows: &[&'a Row]) -> Result<Vec<L
 
 type Versions = HashMap<RowPlace, (Option<Timestamp>, Version)>;
 
-/// Versions of the rows at these locations, with their source's time.
+/// Reads the versions of the rows at these locations, with their source's time.
 async fn versions(session: &mut Session<'_>, places: &[RowPlace]) -> Result<Versions, DatabaseError> {
     let mut versions = HashMap::with_capacity(places.len());
     if places.is_empty() {

@@ -49,14 +49,14 @@ pub enum WriteOutcome {
         /// True if this call made the batch final.
         became_final: bool,
     },
-    /// The chunk was written before, in this generation.
+    /// The chunk was written before, in its present generation.
     AlreadyDone {
         /// Current state of the batch.
         batch: BatchStatus,
         /// True if this call made the batch final.
         became_final: bool,
     },
-    /// The chunk now belongs to a later generation of its batch.
+    /// The chunk belongs to a later generation of its batch now.
     Superseded,
     /// The chunk is not written: its batch was received before the start of the history, so it
     /// cannot be compared with later batches.
@@ -147,13 +147,14 @@ enum Outcome {
         result: ChunkResult,
         before: BatchStatus,
         after: Settled,
-        /// True if the table already held all of its rows unchanged.
+        /// True if the table already held all rows of the chunk unchanged.
         nothing_differed: bool,
     },
     AlreadyDone,
     Superseded,
     TooOld,
-    /// The chunk, which shares its establishments' locks, differs from the table: nothing was done.
+    /// The chunk, whose locks on the establishments are shared, differs from the table: nothing was
+    /// done.
     Differs,
 }
 

@@ -27,7 +27,7 @@ const CLAIM: &str = "INSERT INTO establishments (cnpj, tenant_id, assigned_by) \
 const REFUSED: &str = "UPDATE batch_cnpjs SET refused = true \
      WHERE batch_id = $1 AND cnpj = ANY($2::bpchar[]) AND NOT refused";
 
-/// Establishments of a locked chunk that are not its tenant's.
+/// Establishments of a locked chunk that its tenant does not own.
 #[derive(Default)]
 pub(super) struct Foreign(HashSet<Cnpj>);
 

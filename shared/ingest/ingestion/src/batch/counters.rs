@@ -66,7 +66,7 @@ impl ChunkResult {
 /// drift.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Number of all items of the payload, those in error included.
+    /// Number of all items of the payload, items in error included.
     pub parsed: u64,
     /// Number of items in error, refused when their chunk was written, or in a chunk that failed.
     pub failed: u64,

@@ -13,7 +13,7 @@ pub enum Deactivation {
     Pending,
     Done {
         deactivated: u64,
-        /// Reason why nothing was decided for some of its CNPJs.
+        /// Reason why the deactivation left out some of the load's CNPJs.
         #[serde(default)]
         left_out: Option<SkipReason>,
     },
@@ -51,7 +51,7 @@ pub enum SkipReason {
     FailedLoad,
 }
 
-/// A deactivation as the API shows it.
+/// Deactivation of a full load, as the API shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[expect(missing_docs, reason = "`deactivation` of `ProductBatch` in openapi.yaml describes each member")]
 pub struct DeactivationReport {

@@ -9,7 +9,7 @@ use crate::words::words;
 pub struct Replay {
     /// Part of the batch that is processed again.
     pub scope: ReplayScope,
-    /// True if products may be deactivated in spite of their number.
+    /// True if the replay may deactivate products in spite of their number.
     #[serde(default)]
     pub confirm_deactivation: bool,
 }
@@ -78,7 +78,7 @@ pub enum ReplayRefusal {
 }
 
 impl Replay {
-    /// Returns the work of this replay for a batch.
+    /// Returns the work that this replay of a batch needs.
     ///
     /// # Errors
     /// If the batch is not final, or there is nothing to do for it.

@@ -3,11 +3,11 @@ use crate::words::words;
 words! {
     /// State of a batch. The states are declared in the order in which a batch has them.
     BatchStatus {
-        /// A URL was issued, and nothing was uploaded to it yet.
+        /// An upload URL was issued, and nothing was uploaded yet.
         AwaitingUpload = "AWAITING_UPLOAD",
         /// The payload is stored, and no run has begun to read it.
         Received = "RECEIVED",
-        /// A run reads the payload, or died while it did.
+        /// A run reads the payload, or died while reading it.
         Chunking = "CHUNKING",
         /// The batch's chunks are known, and some are not done.
         Processing = "PROCESSING",

@@ -21,7 +21,7 @@ pub struct ChunkReady {
 }
 
 impl ChunkReady {
-    /// Type of the event, which distinguishes it from others.
+    /// Type of the event, which distinguishes it from other events.
     pub const EVENT_TYPE: &str = "integrahub.chunk.ready";
 
     /// Returns the chunk's id, by which the event is handled once.
@@ -30,7 +30,7 @@ impl ChunkReady {
         ChunkId::of(self.batch_id, self.generation, self.chunk_index)
     }
 
-    /// Returns the generation under which the object `key` holds this chunk; `None` if it is
+    /// Returns the generation under which the object `key` holds this chunk; `None` if `key` is
     /// another object. The object of a replayed chunk may be of an earlier generation.
     #[must_use]
     pub fn cut_in(&self, key: &str) -> Option<Generation> {

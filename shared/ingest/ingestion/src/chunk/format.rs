@@ -79,7 +79,7 @@ pub fn encode(chunk: &Chunk) -> io::Result<Vec<u8>> {
     Ok(file.finish()?)
 }
 
-/// Writes a row up to its attributes, and their length.
+/// Writes a row up to its attributes, including the length of the attributes.
 fn write_head(out: &mut Writer, cnpj: u32, row: &Row) {
     out.raw(&cnpj.to_le_bytes());
     out.raw(&row.key.shop_id.to_le_bytes());

@@ -56,9 +56,9 @@ pub fn content(file: &[u8]) -> Result<Vec<u8>, FrameError> {
     if file.rest.is_empty() { Ok(content) } else { Err(FrameError::TrailingContent) }
 }
 
-/// A file that must not end before its frame does. The decoder reads no further than the end of its
-/// frame, but accepts a file that ends between two blocks, checksum or not. It also reports a block
-/// without content as the end.
+/// Reader of a file that must not end before its frame does. The decoder reads no further than the
+/// end of its frame, but accepts a file that ends between two blocks, checksum or not. It also
+/// reports a block without content as the end.
 struct CompleteFile<'a> {
     rest: &'a [u8],
     /// Bytes of the decoder's last read; `before_last` has those of the one before.

@@ -45,7 +45,7 @@ pub struct ChunkItems(u16);
 impl PlannerVersion {
     const CURRENT: Self = Self(3);
 
-    /// True if this build of the program cuts by this version.
+    /// True if this build of the program cuts with this planner version.
     #[must_use]
     pub const fn is_current(self) -> bool {
         self.0 == Self::CURRENT.0

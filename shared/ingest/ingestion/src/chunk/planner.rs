@@ -89,7 +89,7 @@ impl Chunk {
         &self.rows
     }
 
-    /// Moves the chunk to a later generation, which writes it again.
+    /// Moves the chunk to a later generation, in which it is written again.
     #[must_use]
     pub fn of_generation(self, generation: Generation) -> Self {
         Self { generation, ..self }
@@ -102,7 +102,7 @@ impl Chunk {
         Self { index, ..self }
     }
 
-    /// Returns the chunk's establishments in their order, each once. The transaction locks them.
+    /// Returns the chunk's establishments in order, each once. The transaction locks them.
     #[must_use]
     pub fn cnpjs(&self) -> Vec<Cnpj> {
         let mut cnpjs: Vec<Cnpj> = self.rows.iter().map(|row| row.key.cnpj).collect();
@@ -139,7 +139,7 @@ impl Planner {
         Self { plan, batch, generation, index: 0, rows: Vec::new(), bytes: 0, ascending: true, memory }
     }
 
-    /// Takes the next product, and returns the chunks that it completes.
+    /// Adds the next product, and returns the chunks that it completes.
     pub fn push(&mut self, product: Product<'_>, item_index: u64) -> Vec<Chunk> {
         let row = Row::new(product, self.batch, item_index, &mut self.memory);
         self.ascending = self.ascending && self.rows.last().is_none_or(|last| last.key < row.key);
@@ -175,7 +175,7 @@ impl Planner {
         if rows.is_empty() { Vec::new() } else { vec![self.chunk(rows, items)] }
     }
 
-    /// Sorts rows, and makes chunks of them.
+    /// Sorts the rows, and cuts them into chunks.
     fn cut_sorted(&mut self, mut rows: Vec<Row>) -> Vec<Chunk> {
         rows.sort_unstable_by(|left, right| {
             left.key.cmp(&right.key).then_with(|| right.version.cmp(&left.version))

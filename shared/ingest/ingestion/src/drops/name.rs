@@ -5,7 +5,7 @@ use uuid::Uuid;
 
 /// Prefix of the keys of dropped objects.
 pub const PREFIX: &str = "drop/";
-/// Prefix of the keys of their results.
+/// Prefix of the keys of dropped objects' results.
 const RESULTS: &str = "drop-results/";
 
 /// Maximum number of bytes of a key, percent-encoded. The payload's metadata holds it, and the key
@@ -34,7 +34,7 @@ pub struct DropName {
     pub tenant_id: Uuid,
     /// Load type: the meaning of the catalogue for products that it lacks.
     pub load_type: LoadType,
-    /// Form in which the object holds its items. Whether it is gzip is read from its bytes.
+    /// Format in which the object holds its items. Whether it is gzip is read from its bytes.
     pub media_type: MediaType,
 }
 

@@ -89,13 +89,13 @@ pub fn tags(source: &Source, modified_at: Timestamp, state: State<'_>) -> Vec<(&
     always.into_iter().chain(more).collect()
 }
 
-/// State of an object that was read from its tags.
+/// State of a dropped object, read from its tags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TaggedState {
     /// The object was accepted as this batch. Its tags are written before the batch has its
     /// payload.
     Accepted(Uuid),
-    /// The object was refused, or its batch is final.
+    /// The dropped object was refused, or its batch is final.
     Settled,
 }
 

@@ -34,11 +34,11 @@ pub enum Layout {
 pub struct Catalogue {
     /// Seed of all random values of the catalogue.
     pub seed: u64,
-    /// Number of items of the payload, those with a fault included.
+    /// Number of items of the payload, faulty ones included.
     pub items: u32,
     /// Number of establishments over which the items are spread.
     pub establishments: u32,
-    /// Share of items with a fault, each kind in its turn.
+    /// Share of faulty items, each kind of fault in turn.
     pub bad: u32,
     /// Share of items that repeat an earlier one's key.
     pub duplicate: u32,
@@ -237,7 +237,7 @@ fn money(cents: u32) -> String {
     format!("{}.{:02}", cents / 100, cents % 100)
 }
 
-/// Makes an EAN-13 of twelve digits and their check digit.
+/// Returns the EAN-13 of twelve digits, with its check digit.
 fn ean(digits: &str) -> String {
     let sum: u32 = digits
         .bytes()

@@ -4,12 +4,12 @@ use super::PayloadMetadata;
 use crate::batch::BatchStatus;
 use crate::product::CnpjAccess;
 
-/// Facts about a batch after its acceptance, before PostgreSQL knows it.
+/// Facts about an accepted batch, known before PostgreSQL has the batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AcceptedBatch {
-    /// Metadata as the payload's object has it, or will have it.
+    /// Metadata that the payload's object has, or will have.
     pub metadata: PayloadMetadata,
-    /// Number of bytes of the decoded content, if they were counted.
+    /// Number of bytes of the decoded content; `None` if they were not counted.
     pub payload_bytes: Option<u64>,
     /// Establishments that the API key of the batch's request may load.
     pub cnpjs: CnpjAccess,

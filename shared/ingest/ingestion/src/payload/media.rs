@@ -3,7 +3,7 @@ use crate::words::words;
 words! {
     /// Meaning of a payload for the products that are not in it.
     LoadType {
-        /// Products that are not in the payload stay as they are.
+        /// Products that are not in the payload are left unchanged.
         Delta = "delta",
         /// Products that are not in the payload are no longer in the catalogue.
         Full = "full",

@@ -15,9 +15,9 @@ pub struct PayloadMetadata {
     pub tenant_id: Uuid,
     /// Load type: the meaning of the catalogue for products that it lacks.
     pub load_type: LoadType,
-    /// Form in which the payload holds its items.
+    /// Format in which the payload holds its items.
     pub media_type: MediaType,
-    /// Idempotency key of the client, in its canonical spelling.
+    /// Idempotency key of the client, in canonical spelling.
     pub idempotency_key: String,
     /// Time of the first claim, which orders batches.
     pub received_at: Timestamp,

@@ -18,7 +18,7 @@ pub struct Source {
     pub bucket: String,
     /// Key of the object in the bucket.
     pub key: String,
-    /// ETag as S3 has it, with its quotation marks.
+    /// ETag of the object, with S3's quotation marks.
     pub etag: String,
     /// Version id, if the bucket keeps versions.
     pub version_id: Option<String>,

@@ -24,7 +24,7 @@ pub struct Attribute {
     pub name: &'static str,
     /// Kind of the attribute's values.
     pub kind: Kind,
-    /// The group of attributes with which it changes.
+    /// Group of attributes that changes with this attribute.
     pub group: Group,
     /// Column of the attribute in the table `products`.
     pub column: &'static str,
@@ -33,7 +33,7 @@ pub struct Attribute {
 /// Kind of an attribute's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Text, kept as it was sent.
+    /// Text, stored as it was sent.
     Text,
     /// Price: a number with four decimal places.
     Price,
@@ -173,11 +173,11 @@ macro_rules! attributes {
         }
 
         impl Field {
-            /// Members of the key, then those of the attributes.
+            /// All members: those of the key, then those of the attributes.
             pub(super) const ALL: &[Self] =
                 &[Self::CNPJ, Self::SHOPID, Self::PRODUCTID, $($(Self::$member,)*)*];
 
-            /// Returns the name as the source writes it.
+            /// Returns the member's name in the source's JSON.
             pub(super) const fn name(self) -> &'static str {
                 match self {
                     Self::CNPJ => "CNPJ",

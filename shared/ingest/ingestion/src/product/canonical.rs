@@ -64,7 +64,7 @@ impl RowHasher {
 }
 
 impl Group {
-    /// All groups in the order of their tags.
+    /// All groups, ordered by tag.
     pub(super) const ALL: [Self; 4] = [Self::Catalogue, Self::Price, Self::Stock, Self::Item];
 
     /// Returns the group's identity in row hashes, which never changes.

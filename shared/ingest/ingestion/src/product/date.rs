@@ -33,7 +33,7 @@ pub(crate) enum DateError {
     /// The text stands for a date that is not set.
     #[error("it is before 1981, which dates mean that are not set; leave it empty if there is none")]
     TooEarly,
-    /// The instant lies beyond those that can be kept. 31/12/9999 is what systems write for
+    /// The instant lies beyond those that can be stored. 31/12/9999 is what systems write for
     /// "never".
     #[error("it is after 9999-12-30, which dates mean that are not set; leave it empty if there is none")]
     TooLate,

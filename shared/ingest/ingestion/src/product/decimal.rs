@@ -8,7 +8,7 @@ use std::str::FromStr;
 /// of them.
 const MAX_DIGITS: usize = 38;
 
-/// Decimal places of a price, as its column has them.
+/// Decimal places of a price, as in its column.
 const PRICE_PLACES: u32 = 4;
 /// Upper limit of a price in ten-thousandths: it has at most ten digits before the point,
 /// `numeric(14,4)`.
@@ -58,7 +58,7 @@ impl Decimal {
         (usize::from(places) <= MAX_DIGITS).then(|| Self { units, places }.normal())
     }
 
-    /// Returns the number as an integer, if it is one.
+    /// Returns the number as an integer, if it has no fraction.
     #[must_use]
     pub const fn integer(self) -> Option<i128> {
         if self.places == 0 { Some(self.units) } else { None }
@@ -219,7 +219,7 @@ impl Price {
         self.0
     }
 
-    /// Makes the price of this many ten-thousandths.
+    /// Creates a price from a number of ten-thousandths.
     ///
     /// # Errors
     /// If it does not fit the column.

@@ -34,7 +34,7 @@ pub enum ItemErrorCode {
     /// The API key may not load the establishment, or it is not the tenant's.
     CnpjNotAllowed,
     ItemTooLarge,
-    /// The item passed validation, and PostgreSQL refused it.
+    /// The item passed validation, but PostgreSQL refused it.
     RejectedByDatabase,
 }
 

@@ -21,7 +21,7 @@ const USUAL_LENGTH: usize = 128;
 /// Maximum number of bytes of a member's name in an error.
 const MAX_NAME: usize = 100;
 
-/// Makes the object of these members; `None` if there are none.
+/// Serializes these members as a JSON object; `None` if there are none.
 pub(super) fn object(members: Vec<(Cow<'_, str>, Json<'_>)>) -> Result<Option<String>, Fault> {
     if members.is_empty() {
         return Ok(None);

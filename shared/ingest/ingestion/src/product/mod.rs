@@ -51,7 +51,7 @@ pub struct Product<'a> {
     pub key: ProductKey,
     /// Attributes of the product: the other columns.
     pub attributes: Attributes<'a>,
-    /// Members that the item has, whatever their values.
+    /// Members that the item has, whatever their values, null included.
     pub members: MemberSet,
 }
 

@@ -12,15 +12,15 @@ words! {
     PartialPolicy {
         /// The item is in error, so no column is cleared.
         Refuse = "refuse",
-        /// The item clears the columns of the members that it lacks. If others of its payload have
+        /// The item clears the columns of members that it lacks. If others of its payload have
         /// those members, it is counted.
         #[default]
         Warn = "warn",
     }
 }
 
-/// Members of an item that have a column, whatever their values. Those of the key do not count,
-/// since every item has them.
+/// Set of an item's members that have a column, whatever their values. Members of the key do not
+/// count, since every item has them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemberSet(u32);
 

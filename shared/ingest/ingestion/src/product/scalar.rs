@@ -12,7 +12,7 @@ use super::members::Members;
 use super::scan::Json;
 use super::{Decimal, Price};
 
-/// A member's value by its JSON type.
+/// Value of a JSON member, by its JSON type.
 pub(super) enum Scalar<'a> {
     Null,
     Number(&'a str),
@@ -57,7 +57,7 @@ impl<'a> Members<'a> {
         Scalar::of(json).map_err(|detail| Fault::invalid(field.name(), detail))
     }
 
-    /// Reads a text as it was sent. A number becomes a text in its plain form.
+    /// Returns a text as it was sent. A number becomes a text in plain form.
     pub(super) fn text(&self, field: Field) -> Result<Option<Cow<'a, str>>, Fault> {
         match self.scalar(field)? {
             Scalar::Null => Ok(None),

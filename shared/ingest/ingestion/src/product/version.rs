@@ -63,7 +63,7 @@ impl Version {
         self.batch
     }
 
-    /// Returns the item's place in its batch.
+    /// Returns the index of the item in its batch.
     #[must_use]
     pub const fn item_index(&self) -> u64 {
         self.item_index

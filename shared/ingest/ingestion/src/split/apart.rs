@@ -25,7 +25,7 @@ pub(super) struct Part {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PartState {
-    /// The part is JSON, but for its encoding; or it was not read any more.
+    /// The part is valid JSON apart from its encoding, or was not read any more.
     Sound,
     /// The part is not JSON.
     Broken,
@@ -45,7 +45,7 @@ impl Part {
     }
 }
 
-/// Returns the parts of a text in their order; at least one, and none is empty unless the text is.
+/// Returns the parts of a text in order; at least one, and none is empty unless the text is.
 pub(super) fn parts(text: &[u8], format: Format) -> Vec<Part> {
     let Some(mut start) = text.iter().position(|byte| !is_separator(*byte)) else {
         return vec![Part { place: 0..text.len(), state: PartState::Broken }];
@@ -90,7 +90,7 @@ pub(super) fn is_outside_brackets(text: &[u8]) -> bool {
 
 enum Read {
     Not,
-    /// The first value is complete, and has this many bytes.
+    /// The first value is complete, with this many bytes.
     Complete(usize),
     Unfinished,
     /// The text is not JSON, as its first bytes show, of which this is the number.

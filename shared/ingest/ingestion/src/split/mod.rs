@@ -68,7 +68,7 @@ pub enum Piece<'a> {
         index: u64,
         /// Offset of the item's first byte in the decoded payload.
         offset: u64,
-        /// Bytes of the item without white space around it.
+        /// Bytes of the item, without surrounding white space.
         bytes: &'a [u8],
     },
     /// A text that is not JSON. It may hold several items that could not be separated.

@@ -13,7 +13,7 @@ use crate::retention::{MAX_ROUNDS, RetentionError};
 /// Maximum number of bytes of a result that is read: more than any has.
 const MAX_RESULT: usize = 1_000_000;
 
-/// A batch, and the dropped object that it was made of.
+/// Batch, and the dropped object from which it was created.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct About<'a> {
     pub(crate) batch_id: Uuid,
@@ -53,8 +53,8 @@ struct Object {
 }
 
 impl Written {
-    /// True if the result names this version. Without version ids, the same bytes written again
-    /// have the same name.
+    /// True if the result names this version of the object. Without version ids, the same bytes
+    /// written again have the same name.
     pub(crate) fn is_about(&self, source: &Source) -> bool {
         self.object.etag == source.etag && self.object.version_id == source.version_id
     }

@@ -26,7 +26,7 @@ const MOST_WARNINGS: usize = 10;
 pub struct BudgetItem {
     /// Amount that the tenant may spend in a month.
     pub amount: Amount,
-    /// True if requests are refused once it is spent.
+    /// True if requests are refused once the budget is spent.
     #[serde(default)]
     pub refuse: bool,
     /// Percentages of the amount at which to warn, beside the whole.

@@ -22,7 +22,7 @@ pub use limits::{LimitsItem, Rate, RateError, TargetLimits};
 
 use crate::rates::{RateCard, RateCardError};
 
-/// Newest form of items that this version reads. Items without a member `version` have the first.
+/// Newest item format that this version reads. Items without a member `version` have format 1.
 const VERSION: u64 = 1;
 /// Maximum number of entries of a tenant's allow-list, which is parsed at each request that it may
 /// decide about.
@@ -56,7 +56,7 @@ pub struct KeyItem {
     pub scopes: BTreeSet<String>,
     /// Establishments to which the key is limited.
     pub establishments: Establishments,
-    /// Time at which the key was made, if it is known.
+    /// Time at which the API key was created, if known.
     pub created_at: Option<Timestamp>,
     /// Time from which on the key is refused.
     pub expires_at: Option<Timestamp>,
@@ -117,7 +117,7 @@ pub enum ItemError {
     /// The item limits the establishments, and does not.
     #[error("it has both cnpjs and allCnpjs")]
     Both,
-    /// The item does not say which establishments it is about.
+    /// The item does not say which establishments it covers.
     #[error("a key with a scope products:*, and a grant, need cnpjs, or allCnpjs with the value true")]
     Neither,
     /// The tenant's id cannot be part of an item's key, or is another spelling of a UUID.
@@ -366,7 +366,7 @@ pub fn without_version(mut item: Value) -> Result<Value, ItemError> {
     }
 }
 
-/// Reads the item of the rate card without its key.
+/// Parses the rate card's item, given without its key.
 ///
 /// # Errors
 /// Malformed item, an item of a newer version, or a faulty price.

@@ -10,10 +10,10 @@ const MICRO: u128 = 1_000_000;
 /// Maximum number of digits of an amount before its decimal point. A quantity of 64 bits times such
 /// an amount stays below 2¹²⁸.
 const MOST_DIGITS: usize = 12;
-/// Digits of an amount behind its decimal point.
+/// Number of decimal places of an amount.
 const PLACES: usize = 6;
 
-/// An amount of money without its currency, in whole micro-units: zero or more.
+/// Amount of money without its currency, in whole micro-units: zero or more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Amount(u128);

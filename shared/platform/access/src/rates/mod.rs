@@ -55,7 +55,7 @@ pub enum Unit {
     Bytes,
     /// Catalogues that the ingest took.
     Batches,
-    /// Items of these catalogues, whatever became of them.
+    /// Items of the catalogues that the ingest took, whatever their outcome.
     Items,
 }
 

@@ -14,13 +14,13 @@ use crate::pk;
 
 /// Maximum number of requests for keys that DynamoDB leaves out of its answers.
 const ATTEMPTS: u32 = 5;
-/// Pause before they are asked for again. It doubles each time.
+/// Pause before keys that DynamoDB left out are requested again. It doubles each time.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// Attributes of a DynamoDB item, by name.
 type Attributes = HashMap<String, AttributeValue>;
 
-/// A tenant's budget, and what is noted of it.
+/// Budget of a tenant, with the amount spent so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Account {
     /// The budget, if the tenant has one.
@@ -109,7 +109,7 @@ impl AccessStore {
     }
 }
 
-/// Takes the item of a key from those that were found.
+/// Takes a key's item from the items that were found.
 fn take<T>(
     found: &mut HashMap<String, Attributes>,
     pk: &str,

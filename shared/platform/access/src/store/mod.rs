@@ -30,8 +30,8 @@ use crate::token::{TokenSettings, Tokens};
 
 pub use budgets::Account;
 
-/// Time for which an item, or its absence, is remembered. A revoked key stops working within a
-/// minute: a read takes up to three seconds, and may find the item as it was shortly before.
+/// Time for which an item, or its absence, is cached. A revoked key stops working within a minute:
+/// a read takes up to three seconds, and may find the item as it was shortly before.
 const REMEMBERED: Duration = Duration::from_secs(55);
 /// Seconds after which a profile that was refused may be requested again: a correction takes effect
 /// only then.
@@ -72,7 +72,7 @@ type Known<T> = Result<Option<T>, ReadError>;
 pub struct AccessStore {
     dynamodb: Client,
     table: String,
-    /// Items as they were read, each a [`Known`] of its type.
+    /// Cached items, each a [`Known`] of its type.
     remembered: Remembered<String, Arc<dyn Any + Send + Sync>>,
     /// Result of the last look through the table. Who holds the lock looks for everybody.
     listed: Mutex<Option<Listed>>,
@@ -113,7 +113,7 @@ impl AccessStore {
         }
     }
 
-    /// Takes tokens beside API keys, if there are settings of them.
+    /// Accepts tokens besides API keys, if token settings are given.
     #[must_use]
     pub fn with_tokens(self, settings: Option<TokenSettings>) -> Self {
         Self { tokens: settings.map(Tokens::new), ..self }

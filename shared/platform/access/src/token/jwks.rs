@@ -55,9 +55,9 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct Known {
-    /// The last set, and the beginning of its fetch.
+    /// Last key set that was fetched, with the start of its fetch.
     set: Option<(Moment, Arc<KeySet>)>,
-    /// Beginning of the last fetch, whether it succeeded or not.
+    /// Start of the last fetch, successful or not.
     tried: Option<Moment>,
 }
 
@@ -120,7 +120,7 @@ impl Jwks {
         Ok(shared.usable().and_then(|(_, set)| set.find(id, algorithm)))
     }
 
-    /// Makes the set, and the last attempt to fetch it, older.
+    /// Makes the key set and the last attempt to fetch it older, for tests.
     #[cfg(test)]
     pub(super) fn age(&self, by: Duration) {
         let before = Moment::on(std::time::Instant::now(), std::time::SystemTime::now() - by);
@@ -152,7 +152,7 @@ impl Shared {
         true
     }
 
-    /// Returns the set that another request fetched meanwhile, or fetches it.
+    /// Returns the key set that another request fetched meanwhile, or fetches it.
     async fn first(&self) -> Result<Arc<KeySet>, NoKeys> {
         let _turn = self.turn.lock().await;
         if self.usable().is_none() && self.begin(PAUSE_WITHOUT) {

@@ -21,7 +21,7 @@ const RSA: &[Algorithm] = &[
 #[derive(Debug)]
 pub(super) struct KeySet(Vec<PublicKey>);
 
-/// Public key, and the algorithms that it is for.
+/// Public key, with the signature algorithms that may use it.
 #[derive(Debug)]
 struct PublicKey {
     id: String,

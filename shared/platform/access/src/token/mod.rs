@@ -46,7 +46,7 @@ pub(crate) struct Tokens {
 /// Caller of a token whose signature and claims are right.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Bearer {
-    /// Id of the tenant, in the only spelling that it has.
+    /// Id of the tenant, in its only spelling.
     pub(crate) tenant: String,
     /// `token:` and the subject, in printable characters.
     pub(crate) name: String,
@@ -191,7 +191,7 @@ impl Tokens {
         Self { rules, tenant_claim, scopes_claim, jwks: Jwks::new(jwks_url) }
     }
 
-    /// Reads a token, and checks its signature and its claims.
+    /// Verifies a token: its signature and its claims.
     ///
     /// # Errors
     /// The first check that the token does not pass, or no key to check it with.

@@ -140,7 +140,7 @@ impl IdempotencyKey {
         &self.canonical
     }
 
-    /// Returns the header's value, as the response carries it.
+    /// Returns the value of the header as it was sent, for the response.
     #[must_use]
     pub fn as_sent(&self) -> &str {
         &self.as_sent

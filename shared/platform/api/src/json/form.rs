@@ -43,7 +43,7 @@ pub fn read<T: DeserializeOwned>(mut value: Value) -> Result<T, Problem> {
     Err(Problem::faulty(Reason::SchemaViolation, faults))
 }
 
-/// Fault that one reading has found, with its place.
+/// Fault that one reading of the body found, with its place.
 struct Found {
     fault: Fault,
     /// Path of the member that has the fault.
@@ -108,7 +108,7 @@ impl Found {
     }
 
     /// Changes the value so that the next reading passes this member: an unknown one is removed,
-    /// and another one becomes null, which counts as absent. True if that was possible.
+    /// and another one becomes null, which counts as absent. Returns true if that was possible.
     fn mend(&self, value: &mut Value) -> bool {
         let (Some((last, above)), true) = (self.path.split_last(), self.kind != Kind::Missing) else {
             return false;
@@ -161,7 +161,7 @@ fn plain(message: &str) -> String {
     }
 }
 
-/// Returns the type that serde found instead, without its value.
+/// Returns the type that serde found in place of the expected one, without the value.
 fn found_type(found: &str) -> Option<&'static str> {
     let types = [
         ("string", "a string"),

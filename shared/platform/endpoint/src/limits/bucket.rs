@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 /// Number of places among which environments are spread.
 const PLACES: f64 = 256.0;
 
-/// A bucket as its last write left it.
+/// Rate limiter's bucket after its last write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Bucket {
     /// Time at which the bucket is full, in nanoseconds since 1970.
@@ -16,7 +16,7 @@ pub(crate) struct Bucket {
     pub(crate) seen: BTreeSet<u8>,
     /// Last window before that one in which an environment drew.
     pub(crate) last_window: i64,
-    /// Places of the environments that drew in it.
+    /// Numbers of the environments that drew from the bucket in `last_window`.
     pub(crate) last_seen: BTreeSet<u8>,
 }
 

@@ -18,7 +18,7 @@ pub(crate) const WINDOW: i64 = 10 * SECOND;
 const LONGEST_DEBT: i64 = 3_600 * SECOND;
 /// Maximum difference between the clocks of two environments.
 const SKEW: i64 = 60 * SECOND;
-/// Seconds for which an item stays after its bucket is full.
+/// Seconds for which a bucket's item is kept after the bucket is full.
 const KEPT: i64 = 86_400;
 /// Part of what a window admits that all shares may hold together.
 const HELD: f64 = 0.1;

@@ -12,11 +12,11 @@ use crate::limits::share::Share;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Unit {
-    /// Requests.
+    /// The limit counts requests.
     Requests,
-    /// Messages.
+    /// The limit counts messages.
     Messages,
-    /// Bytes of messages.
+    /// The limit counts bytes of messages.
     Bytes,
 }
 
@@ -73,7 +73,7 @@ impl Unit {
         }
     }
 
-    /// Returns how many of these units a request costs.
+    /// Returns how many units of this kind a request costs.
     pub(crate) const fn of(self, cost: Cost) -> u64 {
         match self {
             Self::Requests => 1,

@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// connections after 350 seconds, brokers after ten minutes, and a frozen function does not notice.
 const MAX_IDLE: Duration = Duration::from_secs(60);
 
-/// A cluster and the way to log in to it.
+/// Kafka cluster, with its login method.
 #[derive(Clone, Debug)]
 pub struct Cluster {
     pub(crate) settings: Settings,
@@ -38,7 +38,7 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Creates the cluster without connecting to it.
+    /// Creates the client of a cluster without connecting.
     #[must_use]
     pub fn new(settings: Settings, sdk: &Sdk) -> Self {
         let config = sdk.standard();

@@ -22,7 +22,7 @@ pub struct TopicPlan {
     pub replication: Option<u16>,
 }
 
-/// State of the topic when it was ensured.
+/// State of the topic at the time it was ensured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TopicState {
     /// The topic did not exist and was created.
@@ -80,7 +80,7 @@ impl TopicPlan {
     }
 }
 
-/// A topic of a cluster, with the plan for creating it.
+/// Kafka topic, with the plan for creating it.
 #[derive(Clone, Debug)]
 pub struct Topic {
     cluster: Cluster,

@@ -12,7 +12,7 @@ use crate::protocol::{
     AbandonedProgress, Body, LocationHistory, Place, Progress, Record, Status, StoredResponse,
 };
 
-/// Scalars of a record as they stand in the table.
+/// Scalar attributes of a record in the table.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Stored {

@@ -28,7 +28,7 @@ type Item = HashMap<String, AttributeValue>;
 /// Number of attributes for which a map has room at once: more than a claim or an end writes.
 const MOST_ATTRIBUTES: usize = 28;
 
-/// Attributes of a record beside those of the protocol.
+/// Attributes of a record that the protocol does not use.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Detail<'a> {
     Request(&'a ClaimRequest<'a>),
@@ -82,15 +82,15 @@ async fn update(
     }
 }
 
-/// Reads a record as the last write left it; `None` if there is none.
+/// Reads a record with strong consistency; `None` if it does not exist.
 pub(crate) async fn read(dynamodb: &Client, table: &str, pk: &str) -> Result<Option<Record>, StoreError> {
     let get = dynamodb.get_item().table_name(table).key("pk", text(pk)).consistent_read(true);
     let item = get.send().await.map_err(StoreError::unavailable)?.item;
     item.map(record).transpose()
 }
 
-/// Notes beside a prepared record that its effect is in doubt. The protocol ignores the note. True
-/// if the record was still the token's.
+/// Records beside a prepared record that its effect is in doubt. The protocol ignores this. Returns
+/// true if the token still owned the record.
 pub(crate) async fn note_doubt(
     dynamodb: &Client,
     table: &str,

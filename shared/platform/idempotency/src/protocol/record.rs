@@ -12,7 +12,7 @@ use super::progress::Progress;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum Status {
-    /// An execution has the lease, or had it when it died.
+    /// An execution holds the lease, or held it when it crashed.
     InProgress,
     /// The response is stored and the side effect is about to be made final; from here on a retry
     /// gets the stored response.
@@ -45,7 +45,7 @@ impl Status {
     }
 }
 
-/// A response as a record holds it.
+/// Response as a record stores it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct StoredResponse {
     /// HTTP status, or any number that distinguishes outcomes.
@@ -55,14 +55,14 @@ pub struct StoredResponse {
     /// Digest of the body as it is sent, in the form of `Content-Digest` (RFC 9530); the body is
     /// checked against it after a read.
     pub digest: String,
-    /// Body, which is checked against `digest` when it is read.
+    /// Body of the response, checked against `digest` when it is read.
     pub body: Body,
 }
 
 /// Body of a stored response, in the record or in an object of its own.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Body {
-    /// Text in the record, as it is.
+    /// Plain text in the record.
     Text(String),
     /// The body is in the record, compressed.
     Gzip(Vec<u8>),

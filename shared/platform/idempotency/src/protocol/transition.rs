@@ -101,7 +101,7 @@ impl Transition {
         }
     }
 
-    /// Returns the record after the write, if its condition holds.
+    /// Returns the record after the write; `None` if the condition fails.
     #[must_use]
     pub fn apply(&self, current: Option<&Record>) -> Option<Record> {
         self.permits(current).then_some(())?;

@@ -36,7 +36,7 @@ const METERING: &[&str] = &["metering"];
 const RECONCILE: &[&str] = &["reconcile"];
 const UPSERT: &[&str] = &["upsert"];
 
-/// Declares the constants of metrics, and lists them.
+/// Declares the constants of all metrics, and the list of them.
 macro_rules! catalogue {
     ($($name:ident: $metric:expr, $help:literal;)+) => {
         $(
@@ -44,7 +44,7 @@ macro_rules! catalogue {
             pub const $name: Metric = $metric.help($help);
         )+
 
-        /// All metrics, in the order in which they are shown.
+        /// All metrics, in the order of `GET /metrics`.
         pub const ALL: &[Metric] = &[$($name),+];
 
         /// Names of the constants, in the same order.

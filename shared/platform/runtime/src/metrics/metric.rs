@@ -8,13 +8,13 @@
 pub struct Metric {
     /// Name of the metric, unique in the catalogue.
     pub name: &'static str,
-    /// Way in which its values add up.
+    /// Kind of the metric, which decides how its values add up.
     pub kind: Kind,
     /// Meaning of the metric, in one sentence.
     pub help: &'static str,
     /// True if `GET /metrics` returns the metric.
     pub is_scraped: bool,
-    /// Labels in `GET /metrics`, in the order of their names.
+    /// Names of the labels in `GET /metrics`, in order.
     pub labels: &'static [&'static str],
     /// The metric in CloudWatch; `None` if no log line has it.
     pub emf: Option<Emf>,
@@ -38,7 +38,7 @@ pub struct Emf {
     pub name: &'static str,
     /// Unit of the metric in CloudWatch.
     pub unit: EmfUnit,
-    /// Functions that emit it: the values of the dimension `service`.
+    /// Functions that emit the metric: the values of the dimension `service`.
     pub services: &'static [&'static str],
 }
 
@@ -79,7 +79,7 @@ impl Metric {
         Self { name, kind, help: "", is_scraped: false, labels: &[], emf: None }
     }
 
-    /// Sets the sentence that explains the metric to its reader.
+    /// Sets the help text of the metric.
     pub(super) const fn help(self, help: &'static str) -> Self {
         Self { help, ..self }
     }
@@ -99,7 +99,7 @@ impl Metric {
         Self { is_scraped: true, labels, ..self }
     }
 
-    /// Returns the metric's unit, which its name ends with: `seconds` or `bytes`, or else `1`.
+    /// Returns the unit at the end of the metric's name: `seconds` or `bytes`, or else `1`.
     #[must_use]
     pub fn unit(&self) -> &'static str {
         let name = self.name.strip_suffix("_total").unwrap_or(self.name);

@@ -24,7 +24,7 @@ use serde_json::{Map, Value};
 use crate::json_line;
 
 const NAMESPACE: &str = "IntegraHub";
-/// Name of the deployment that this function belongs to.
+/// Name of the deployment's stack.
 static STACK: LazyLock<String> =
     LazyLock::new(|| std::env::var("STACK_NAME").unwrap_or_else(|_| "local".to_owned()));
 
@@ -57,7 +57,7 @@ struct Line<'a> {
 }
 
 impl Line<'_> {
-    /// Returns the metrics as CloudWatch knows them, with their values.
+    /// Returns the metrics that CloudWatch gets, with their values.
     fn emitted(&self) -> impl Iterator<Item = (Emf, u64)> {
         self.measures.iter().filter_map(|(metric, value)| Some((metric.emf?, *value)))
     }

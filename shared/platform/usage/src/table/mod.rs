@@ -151,7 +151,7 @@ impl UsageTable {
         self.query(key::GAP, None, true).await?.iter().map(gap).collect()
     }
 
-    /// Adds counters to those of a day. A call that is repeated adds them again, so this is for the
+    /// Adds counters to those of a day. A repeated call adds them again, so this is for the
     /// approximate counters alone.
     ///
     /// # Errors

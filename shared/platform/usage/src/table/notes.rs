@@ -34,7 +34,7 @@ impl UsageTable {
         })
     }
 
-    /// Notes the time at which counting began, unless it began before.
+    /// Records the time at which counting began, unless it is recorded already.
     ///
     /// # Errors
     /// The table is unavailable.
@@ -58,7 +58,7 @@ impl UsageTable {
         self.note("publishedHour", string(hour), FORWARDS).await
     }
 
-    /// Notes that the records were counted again on this day.
+    /// Records that the records were counted again on this day.
     ///
     /// # Errors
     /// The table is unavailable.
@@ -94,7 +94,7 @@ impl UsageTable {
         self.transact(vec![self.put_gap(gap)?]).await.map(drop)
     }
 
-    /// Puts what is left of a gap in its place.
+    /// Replaces a gap by the parts of it that are left.
     ///
     /// # Errors
     /// The table is unavailable.

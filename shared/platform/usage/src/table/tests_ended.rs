@@ -48,8 +48,8 @@ impl EndedTest<'_> {
 }
 
 impl UsageTable {
-    /// Counts a load test that ended, by its id: a repeated call changes nothing. No hour has a
-    /// count of it, because the hour of the test's start is published long before its end.
+    /// Counts a load test that ended, by its id: a repeated call changes nothing. No hour includes
+    /// it, because the hour of the test's start is published long before its end.
     ///
     /// # Errors
     /// The table is unavailable. A further call counts the test if this one did not.

@@ -68,12 +68,12 @@ enum Verdict {
     Written,
     /// The condition of the write failed. Nothing was written.
     Refused,
-    /// Another write had one of the items at this moment. Nothing was written.
+    /// Another write was changing one of the items. Nothing was written.
     Conflict,
 }
 
 impl UsageTable {
-    /// Writes all items or none of them. False if a condition fails. A conflict is tried again:
+    /// Writes all items or none of them. Returns false if a condition fails. A conflict is retried:
     /// the function that counts and the one that adds the approximate counters write to the same
     /// items of a day.
     pub(super) async fn transact(&self, writes: Vec<TransactWriteItem>) -> Result<bool, UsageError> {

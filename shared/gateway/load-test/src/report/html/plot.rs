@@ -17,7 +17,7 @@ pub(super) type Mark = (f64, String);
 
 /// Frame of a plot: title and axes, without the lines.
 pub(super) struct Plot<'a> {
-    /// Description for those who do not see it.
+    /// Description of the chart for screen readers.
     pub(super) title: &'a str,
     pub(super) x: Vec<Mark>,
     pub(super) y: Vec<Mark>,

@@ -98,8 +98,8 @@ impl TestStore {
     }
 }
 
-/// Repeats an operation until it succeeds, or cannot. Returns the last error once no attempt fits
-/// before `until`.
+/// Repeats an operation until it succeeds or fails for good. Returns the last error once no attempt
+/// fits before `until`.
 async fn persist<T, F>(until: Instant, operation: impl Fn() -> F) -> Result<T, TestStoreError>
 where
     F: Future<Output = Result<T, TestStoreError>>,

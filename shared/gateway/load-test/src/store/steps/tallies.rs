@@ -27,7 +27,7 @@ const MOST: usize = 3_500_000;
 /// it overtook this one.
 const IS_NEXT: &str = "attribute_not_exists(supersededBy) AND written < :written";
 
-/// Number of the last write of this process. A step is written by one process.
+/// Number of the last write of this process. Each step is written by a single process.
 static WRITTEN: AtomicU64 = AtomicU64::new(0);
 
 impl TestStore {

@@ -32,7 +32,7 @@ const MOST_RETURNED: u64 = 32;
 /// Time at the end of a move for asking the destination queues about their limits.
 const TO_ASK: Duration = Duration::from_secs(2);
 
-/// A message that is to be published to its destination.
+/// Message that is about to be published to its destination.
 pub(super) struct Parcel {
     pub(super) tag: u64,
     pub(super) to: QueueName,
@@ -243,8 +243,8 @@ impl Source {
         true
     }
 
-    /// Leaves a message on its queue. If returning it counts towards a limit, no further message is
-    /// examined, so a call returns at most one message.
+    /// Leaves a message on its queue. If returning it counts towards the delivery limit, no further
+    /// message is examined, so a call returns at most one message.
     pub(super) async fn keep(
         &mut self,
         tag: u64,
@@ -268,7 +268,7 @@ impl Source {
         }
     }
 
-    /// Records a message that returns to its queue at the end.
+    /// Records a message that returns to its queue at the end of the move.
     pub(super) fn hold(&mut self, tag: u64, considered: MoveOutcome) {
         self.held += 1;
         self.considered.push((tag, considered));

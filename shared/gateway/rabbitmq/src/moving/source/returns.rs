@@ -31,8 +31,8 @@ impl Source {
             && !self.is_classic(deadline).await
     }
 
-    /// Facts about the queue, or `None` if they are unknown. A connection that is over its intake
-    /// answers nothing any more, so it is not asked.
+    /// Returns facts about the queue, or `None` if they are unknown. A connection that exceeded its
+    /// intake limit gets no more answers, so the broker is not asked.
     async fn learn(&mut self, deadline: Deadline) -> Option<&QueueFacts> {
         if self.facts.is_none() && !self.has_exceeded_the_intake {
             let facts = queue_facts::learn(&self.session, &self.queue, deadline).await.ok();

@@ -246,7 +246,7 @@ impl Inner {
         }
     }
 
-    /// Makes a draw, and tells the share its outcome. True if the draw was made.
+    /// Makes a draw, and updates the share with its outcome. Returns true if the draw was made.
     async fn make(&self, policy: &Policy, draw: &Draw) -> bool {
         let outcome = self.table.write(&policy.pk, &draw.write).await.unwrap_or_else(|error| {
             self.log_away(&error);

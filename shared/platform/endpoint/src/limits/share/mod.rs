@@ -24,7 +24,7 @@ pub(crate) struct Share {
     random: fastrand::Rng,
     /// Units drawn and not used; a debt if negative.
     credit: i64,
-    /// The bucket as the last call left it.
+    /// Bucket after the last call to the table.
     known: Option<Known>,
     drawn_at: i64,
     spent: Spent,
@@ -90,7 +90,7 @@ pub(crate) struct Draw {
 pub(crate) enum Outcome {
     /// The draw was made. The bucket is as it is after it.
     Made(Bucket),
-    /// The condition failed because of this bucket.
+    /// The condition failed on this bucket.
     Refused(Option<Bucket>),
     /// The table with the buckets cannot be reached.
     Away,

@@ -8,7 +8,7 @@ use crate::limits::bucket::Bucket;
 use crate::limits::gcra::{Form, Write};
 use crate::limits::share::Outcome;
 
-/// Buckets by their keys, and how often they were written.
+/// In-memory buckets by key, with the number of their writes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Memory(Arc<Mutex<State>>);
 
