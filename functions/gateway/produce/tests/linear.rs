@@ -35,6 +35,11 @@ fn messages(number: usize, message: &str) -> String {
     format!(r#"{{"targetRef":"a","messages":[{}{message}]}}"#, format!("{message},").repeat(number))
 }
 
+fn headers(number: usize) -> String {
+    let headers: Vec<_> = (0..number).map(|index| format!("\"{index}\":\"{index}\"")).collect();
+    format!(r#"{{"targetRef":"a","headers":{{{}}}}}"#, headers.join(","))
+}
+
 /// A shape, and its body at a size.
 type Shape = (&'static str, fn(usize) -> String);
 
@@ -55,10 +60,8 @@ const SHAPES: &[Shape] = &[
     ("messages of bytes", |n| messages(n / 64, r#"{"bodyBase64":"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"}"#)),
     ("messages with headers", |n| messages(n / 64, r#"{"bodyText":"a","headers":{"a":"b","c":"d"}}"#)),
     ("a wrong message behind many", |n| messages(n / 16, r#"{"bodyText":""}"#).replace("}]", "},{}]")),
-    ("headers", |n| {
-        let headers: Vec<_> = (0..n / 64).map(|index| format!("\"{index}\":\"{index}\"")).collect();
-        format!(r#"{{"targetRef":"a","headers":{{{}}}}}"#, headers.join(","))
-    }),
+    ("headers", |n| headers(n / 128)),
+    ("too many headers", |n| headers(n / 8)),
     ("an unknown member with a long name", |n| format!(r#"{{"{}":1}}"#, "/".repeat(n))),
     ("an unknown value", |n| format!(r#"{{"payload":{{"mode":"{}"}}}}"#, "a".repeat(n))),
     ("a template", |n| {
