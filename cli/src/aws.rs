@@ -61,7 +61,7 @@ pub(crate) struct Aws {
 }
 
 impl Aws {
-    /// Makes the clients, and calls nothing yet.
+    /// Creates the clients, and sends no request yet.
     ///
     /// # Errors
     /// No region is known.
@@ -150,7 +150,7 @@ impl Aws {
         self.name(self.names.audit_log_group.as_ref(), "AuditLogGroupName").await
     }
 
-    /// Returns all names that the stack tells.
+    /// Returns all resource names that the stack's outputs contain.
     ///
     /// # Errors
     /// The stack cannot be read.
@@ -209,7 +209,7 @@ impl Aws {
     }
 }
 
-/// Makes the HTTP client of the AWS clients.
+/// Builds the HTTP client of the AWS clients.
 fn client() -> SharedHttpClient {
     aws_smithy_http_client::Builder::new().build_with_connector_fn(|settings, _| connector(settings.cloned()))
 }
@@ -250,7 +250,7 @@ pub(crate) fn is_temporary(code: &str) -> bool {
     TEMPORARY.contains(&code)
 }
 
-/// Makes a failure of an AWS call that failed; `attempt` completes the sentence "could not …".
+/// Builds a failure of an AWS call that failed; `attempt` completes the sentence "could not …".
 pub(crate) fn failed<E, R>(attempt: &str, error: &SdkError<E, R>) -> Failure
 where
     E: Error + ProvideErrorMetadata + 'static,

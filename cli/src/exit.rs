@@ -29,7 +29,7 @@ pub(crate) enum Exit {
     TimedOut = 8,
     /// The command found nothing to do, and the caller called that an error.
     Nothing = 9,
-    /// A check found what does not work.
+    /// A check found a fault.
     Faulty = 10,
     /// A check warns, and the caller asked for strictness.
     Doubtful = 11,
@@ -87,12 +87,12 @@ impl Failure {
         Self { exit, what: what.into(), why: None, next: None }
     }
 
-    /// Makes a failure of a command line that cannot be used.
+    /// Builds a failure of a command line that cannot be used.
     pub(crate) fn usage(what: impl Into<String>) -> Self {
         Self::new(Exit::Usage, what)
     }
 
-    /// Makes a failure of something that contradicts itself or what is stored.
+    /// Builds a failure of something that contradicts itself or what is stored.
     pub(crate) fn refused(what: impl Into<String>) -> Self {
         Self::new(Exit::Refused, what)
     }
@@ -124,9 +124,9 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// Adds to an error from below what was tried.
+/// Context for an error from a lower layer: the attempted action.
 pub(crate) trait Explain<T> {
-    /// Makes a failure with the exit code 1; `attempt` completes the sentence "could not …".
+    /// Builds a failure with the exit code 1; `attempt` completes the sentence "could not …".
     ///
     /// # Errors
     /// The failure, if there is an error.

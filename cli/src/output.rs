@@ -89,7 +89,7 @@ impl Output {
         self.quiet
     }
 
-    /// Returns whether standard output cannot be written any more, as behind `| head`.
+    /// Returns whether standard output is closed, as in a pipe to `head`.
     pub(crate) const fn is_closed(&self) -> bool {
         self.broken.is_some()
     }
@@ -234,13 +234,14 @@ impl Output {
         let _unread = writeln!(self.words, "{head}: {}", harmless(&failure.to_string(), &LINES));
     }
 
-    /// Passes on what is buffered, as before a long wait.
+    /// Writes buffered output, as before a long wait.
     pub(crate) fn flush(&mut self) {
         let flushed = self.data.flush();
         let _remembered = self.remember(flushed);
     }
 
-    /// Asks whether to destroy something: the person has to write its name. `--yes` answers.
+    /// Asks for confirmation before something is destroyed: the person has to type its name.
+    /// `--yes` confirms.
     ///
     /// # Errors
     /// The person wrote something else, or nobody can be asked.
@@ -302,8 +303,8 @@ pub(crate) fn harmless<'a>(text: &'a str, kept: &[char]) -> Cow<'a, str> {
     Cow::Owned(shown)
 }
 
-/// Decides whether a stream has colours. `NO_COLOR` wins over `CLICOLOR_FORCE`, whose `0` forces
-/// nothing.
+/// Decides whether a stream is coloured. `NO_COLOR` takes precedence over `CLICOLOR_FORCE`, whose
+/// `0` forces nothing.
 fn has_colour(choice: Colour, terminal: bool, variable: impl Fn(&str) -> Option<OsString>) -> bool {
     let set = |name: &str| variable(name).filter(|value| !value.is_empty());
     match choice {
@@ -354,8 +355,8 @@ pub(crate) mod memory {
         }
     }
 
-    /// Makes an output, and what it writes to standard output and standard error. With an answer
-    /// there is somebody to ask.
+    /// Creates an output for tests, with the texts that it writes to standard output and standard
+    /// error. With an answer, the output is interactive.
     pub(crate) fn output(format: Format, answer: Option<&str>) -> (Output, Written, Written) {
         let (data, words) = (Written::default(), Written::default());
         let output = Output {

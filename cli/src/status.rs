@@ -11,7 +11,7 @@ use crate::output::Output;
 
 const STATUS: &str = "integrahub.status.v1";
 
-/// Asks for the health, which needs no API key, and for version and connections.
+/// Requests the health, which needs no API key, and the version and connections.
 pub(crate) async fn run(args: &Status, context: &Context, out: &mut Output) -> Result<Exit, Failure> {
     let api = Api::of(context)?;
     // An answer that says what does not work is worth no second attempt.
@@ -57,7 +57,7 @@ pub(crate) async fn run(args: &Status, context: &Context, out: &mut Output) -> R
         .next("look at the alarms of the deployment: docs/runbook.md"))
 }
 
-/// Asks for version and connections. A key without the scope for it is told, and no failure.
+/// Requests the version and connections. A key without the scope is reported, but is no failure.
 async fn details(api: &Api, context: &Context, out: &mut Output) -> Result<Option<Value>, Failure> {
     if context.api_key.is_none() {
         out.note("there is no API key, so only the health is shown");

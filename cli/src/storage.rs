@@ -22,11 +22,11 @@ use crate::api::http::{self as client, Http, HttpError};
 use crate::api::{Api, Call, Refusal};
 use crate::exit::{Exit, Failure, chain};
 
-/// Longest upload: what S3 takes, on a slow line.
+/// Longest duration of an upload: S3's largest object on a slow line.
 const UPLOAD: Duration = Duration::from_secs(12 * 60 * 60);
-/// Time in which an upload has to go on.
+/// Longest time without progress in an upload.
 const STALL: Duration = Duration::from_secs(120);
-/// Time between two looks at an upload.
+/// Interval at which an upload's progress is checked.
 const LOOK: Duration = Duration::from_secs(5);
 /// Time limit of a download from S3.
 const DOWNLOAD: Duration = Duration::from_secs(60);
@@ -64,7 +64,7 @@ impl Pace {
         tokio::time::sleep_until(self.turn(bytes, Instant::now()).into()).await;
     }
 
-    /// Returns the time at which these bytes may go, and keeps the next ones back behind it.
+    /// Returns the time at which these bytes may be sent, and delays the next ones accordingly.
     fn turn(&self, bytes: u64, now: Instant) -> Instant {
         let cost = Duration::from_micros(bytes.saturating_mul(1_000_000) / self.per_second);
         let mut free_at = self.free_at.lock().unwrap_or_else(PoisonError::into_inner);
@@ -89,12 +89,12 @@ pub(crate) enum PutError {
     Expired,
     /// The request failed, and the same request may succeed later.
     Temporary(String),
-    /// The object is not what was announced.
+    /// The stored object differs from what was announced.
     Refused(Failure),
 }
 
 impl PutError {
-    /// Returns what happened, or the failure if the same cannot succeed later.
+    /// Returns the text of a temporary failure, or the failure if a retry cannot succeed.
     ///
     /// # Errors
     /// The object is not what was announced.
@@ -130,7 +130,7 @@ impl Attempts {
 }
 
 impl Storage {
-    /// Makes a client.
+    /// Creates a client.
     pub(crate) fn new() -> Self {
         Self { http: Http::new(UPLOAD), pace: None }
     }
@@ -263,7 +263,7 @@ async fn stalled(gone: &AtomicU64) {
     }
 }
 
-/// Makes the failure of an upload that its pace does not let end in time.
+/// Builds the failure of an upload that its pace does not let end in time.
 fn too_slow(pace: &Pace) -> Failure {
     let hours = UPLOAD.as_secs() / 3600;
     Failure::refused(format!("the upload would take more than {hours} hours, which is the longest time"))
@@ -297,7 +297,7 @@ fn parts(text: &str) -> (&str, &str) {
     (code, between("<Message>", "</Message>").unwrap_or("without a message"))
 }
 
-/// Gets the file that the API redirects to, to read as it comes. `what` names the file.
+/// Downloads the file that the API redirects to, as a stream. `what` names the file.
 ///
 /// # Errors
 /// The API or S3 does not show the file.

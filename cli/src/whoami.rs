@@ -80,7 +80,7 @@ fn described_limit(limit: &Value) -> String {
     format!("{name} {unit} {rate}/{burst}{left}")
 }
 
-/// Looks the key up in the access table, which needs AWS credentials.
+/// Finds the key in the access table, which needs AWS credentials.
 async fn look_up(context: &Context, hash: KeyHash) -> Result<Vec<(&'static str, String)>, Failure> {
     let known = Table::of(context).await?.read().await?;
     let found = known.keys().find(|(_, other, _)| *other == hash);

@@ -17,8 +17,8 @@ pub(crate) fn complain(line: impl Display) {
     eprintln!("\n{line}");
 }
 
-/// Waits for `work`, saying every few seconds what is being waited for, for how long already, and
-/// `usual`, which says how long it takes.
+/// Waits for `work`. Every few seconds prints what it waits for, for how long already, and `usual`,
+/// the usual duration.
 pub(crate) async fn during<T>(what: &str, usual: &str, work: impl Future<Output = T>) -> T {
     let start = Instant::now();
     let mut work = std::pin::pin!(work);

@@ -64,9 +64,10 @@ pub(crate) struct Deployment {
     pub(crate) routes: Vec<RouteEntry>,
     /// Routes of the REST API, which the parameters of the local stack leave out.
     pub(crate) rest_routes: Vec<RouteEntry>,
-    /// Body with which the REST API answers what no route takes, with the variables of API Gateway.
+    /// Body of the REST API's response to a request without a route, with the variables of API
+    /// Gateway.
     pub(crate) rest_unrouted: String,
-    /// URL of the queue behind the event bus.
+    /// URL of the queue that receives the event bus's events.
     pub(crate) events_queue: String,
     /// Physical names by logical id.
     names: BTreeMap<String, String>,

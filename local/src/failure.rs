@@ -7,7 +7,7 @@ use std::io;
 
 pub(crate) use ::attempt::chain;
 
-/// A sentence that says what happened and what to do about it.
+/// Failure as a sentence that says what happened and what to do about it.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Failure(String);
@@ -18,7 +18,7 @@ impl Failure {
     }
 }
 
-/// Adds what was being tried to an error from below.
+/// Context for an error from a lower layer: the attempted action.
 pub(crate) trait Explain<T> {
     /// `attempt` completes the sentence "Could not …".
     ///

@@ -7,7 +7,7 @@ use tokio::process::Command;
 use crate::failure::{Explain as _, Failure};
 use crate::layout::Layout;
 
-/// Lets the script install everything that the components need.
+/// Runs the script that installs everything the components need.
 ///
 /// # Errors
 /// If something is missing and cannot be installed. The script has said what to do.

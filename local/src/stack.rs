@@ -38,7 +38,7 @@ impl Stack {
         &self.base_url
     }
 
-    /// Returns what the user gave to the stack.
+    /// Returns the options that the user gave to the stack.
     pub(crate) fn given(&self) -> &Given {
         &self.given
     }
@@ -48,7 +48,7 @@ impl Stack {
         &self.variables
     }
 
-    /// Takes no more requests.
+    /// Stops accepting requests.
     fn close(self) {
         drop(self.env_file);
         self.front.abort();

@@ -116,7 +116,7 @@ pub(crate) async fn run(args: &Apply, context: &Context, out: &mut Output) -> Re
     outcome
 }
 
-/// Reads what the tenants of the file own.
+/// Reads which establishments the tenants of the access file own.
 async fn owners(file: &AccessFile, establishments: Option<&Establishments>) -> Result<Owners, Failure> {
     let mut owners = Owners::new();
     for (id, section) in &file.tenants {
@@ -148,7 +148,7 @@ async fn refuse_taken(plan: &Plan, establishments: Option<&Establishments>) -> R
     Ok(())
 }
 
-/// Makes the changes of the plan, and notes those that are made.
+/// Writes the changes of the plan, and records those that are written.
 async fn perform(
     table: &Table,
     establishments: Option<&Establishments>,

@@ -75,7 +75,7 @@ fn held<'a>(known: &'a Snapshot, tenant: &str) -> Result<&'a Held, Failure> {
     })
 }
 
-/// Shows the budget, and what function `metering` noted last.
+/// Prints the budget, and the amount spent that the function `metering` recorded last.
 fn show(known: &Snapshot, tenant: &str, out: &mut Output) -> Result<(), Failure> {
     let Held { entry, .. } = held(known, tenant)?;
     let spent = known.spent(tenant);

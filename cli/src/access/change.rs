@@ -64,7 +64,7 @@ pub(crate) enum Action {
 }
 
 impl Change {
-    /// Returns the change that makes `held` what `entry` says, or `None` if it is that already.
+    /// Returns the change from `held` to `entry`, or `None` if they are equal.
     pub(crate) fn of(held: &Held, entry: Entry) -> Option<Self> {
         (held.entry.facts() != entry.facts()).then(|| Self::Update(Box::new(held.clone()), entry))
     }
@@ -244,7 +244,7 @@ pub(crate) async fn make(
     Ok(Exit::Done)
 }
 
-/// Makes changes, and says so for each.
+/// Writes changes, and prints each.
 ///
 /// # Errors
 /// A change cannot be made. Those before it are made.

@@ -92,7 +92,7 @@ impl Kind {
         }
     }
 
-    /// Returns the attributes that an item of the kind may have, beside its key.
+    /// Returns the attributes that an item of the kind may have, besides its key.
     pub(crate) const fn members(self) -> &'static [&'static str] {
         match self {
             Self::Tenant => &["version", "name", "enabled", "limits"],
@@ -290,8 +290,8 @@ impl Entry {
         }
     }
 
-    /// Returns what a person compares two versions of the entry by: names and values. Entries of an
-    /// allow-list are names without a value.
+    /// Returns the entry's facts by name, for a comparison of two versions by a person. Entries of
+    /// an allow-list are names without a value.
     pub(crate) fn facts(&self) -> BTreeMap<String, String> {
         match self {
             Self::Targets(_, targets) => {

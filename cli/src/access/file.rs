@@ -29,7 +29,7 @@ pub(crate) struct AccessFile {
     pub(crate) schema: Option<String>,
     /// Version of the access file's format.
     pub(crate) version: u32,
-    /// Prices of what the tenants use.
+    /// Prices of the tenants' usage.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) rates: Option<RateCard>,
     /// Sections of the tenants, by tenant id.

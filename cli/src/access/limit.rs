@@ -280,7 +280,7 @@ fn show(known: &Snapshot, tenant: &str, out: &mut Output) {
     out.table(&["limit", "rate/burst"], rows);
 }
 
-/// Shows the limits that hold for the API key, and what is left of them.
+/// Prints the rate limits that apply to the API key, and how much of each is left.
 async fn mine(context: &Context, out: &mut Output) -> Result<Exit, Failure> {
     let limits = in_force(&Api::of(context)?).await?;
     if limits.is_empty() && out.format() == Format::Text {
@@ -298,7 +298,7 @@ pub(crate) fn cells(limit: &Value) -> [String; 5] {
     [name, unit, rate.to_string(), burst, left]
 }
 
-/// Asks the API for the limits that hold for the key of the context.
+/// Requests from the API the limits that apply to the context's key.
 ///
 /// # Errors
 /// The API does not answer, or does not know the key or the route.

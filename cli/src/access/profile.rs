@@ -169,7 +169,7 @@ pub(crate) fn check(value: &Value) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Says what is wrong with a target, and in which member.
+/// Describes the fault of a target, and names its member.
 pub(crate) fn faulty(error: &TargetError) -> String {
     match error {
         TargetError::Invalid { pointer, detail } => format!("{pointer}: {detail}"),

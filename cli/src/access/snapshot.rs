@@ -60,7 +60,7 @@ impl Snapshot {
         self.entries.get(pk)
     }
 
-    /// Returns the change that makes an entry what it says, or `None` if it is that already.
+    /// Returns the change that writes an entry, or `None` if the table has the same content.
     pub(crate) fn put(&self, entry: Entry) -> Option<Change> {
         match self.get(&entry.pk()) {
             Some(held) => Change::of(held, entry),
@@ -118,7 +118,7 @@ impl Snapshot {
         self.used.get(hash).copied()
     }
 
-    /// Returns what a tenant with a budget has spent, if it is known.
+    /// Returns the amount that a tenant with a budget has spent, if known.
     pub(crate) fn spent(&self, tenant: &str) -> Option<&SpentItem> {
         self.spent.get(tenant)
     }

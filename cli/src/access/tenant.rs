@@ -139,8 +139,8 @@ async fn remove(
     Ok(())
 }
 
-/// Returns the removal of a tenant and of what belongs to it. The keys come first and the tenant
-/// last: if the removal stops in the middle, nobody gets in.
+/// Returns the removal of a tenant with everything that belongs to it. Keys are removed first and
+/// the tenant last: if the removal stops in the middle, no key works.
 fn removal(known: &Snapshot, id: &str, cascade: bool) -> Result<Vec<Change>, Failure> {
     let mut held: Vec<&Held> = known.of_tenant(id).collect();
     let rest = held.iter().filter(|held| held.entry.kind() != Kind::Tenant);

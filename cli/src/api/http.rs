@@ -18,7 +18,7 @@ use http_body_util::{BodyExt as _, Limited};
 const CONNECT: Duration = Duration::from_secs(10);
 /// Time to read a body that is kept in memory.
 const READ: Duration = Duration::from_secs(120);
-/// Time in which a body that is read as it comes has to go on.
+/// Longest time between two parts of a body that is read as a stream.
 const STALL: Duration = Duration::from_secs(60);
 
 type Cause = Box<dyn std::error::Error + Send + Sync>;
@@ -42,7 +42,7 @@ pub(crate) enum HttpError {
 }
 
 impl Http {
-    /// Makes a client that waits `patience` for the headers of a response.
+    /// Creates a client that waits `patience` for the headers of a response.
     pub(crate) fn new(patience: Duration) -> Self {
         let settings =
             HttpConnectorSettings::builder().connect_timeout(CONNECT).read_timeout(patience).build();
@@ -60,7 +60,7 @@ impl Http {
     }
 }
 
-/// Makes the connections of the program, which asks the environment for a proxy.
+/// Creates the program's connections, with the proxy of the environment.
 pub(crate) fn connector(settings: Option<HttpConnectorSettings>) -> Connector {
     let mut builder = Connector::builder().proxy_config(ProxyConfig::from_env());
     builder.set_connector_settings(settings);

@@ -10,7 +10,7 @@ use crate::exit::Failure;
 pub(crate) struct List<'a> {
     /// Path of the list's route.
     pub(crate) path: &'a str,
-    /// Parameters of each request beside the cursor.
+    /// Query parameters of each request, besides the cursor.
     pub(crate) filters: Vec<(&'a str, &'a str)>,
     /// Member of a page with its items.
     pub(crate) items: &'a str,

@@ -42,7 +42,7 @@ const LONGEST: Duration = Duration::from_secs(1_200);
 /// Time for which a command at a terminal tries.
 const TRIES: Duration = Duration::from_secs(60);
 
-/// Note about a request that is tried again: what happened, and the pause.
+/// Callback for a request that is retried, with the reason and the pause.
 pub(crate) type OnRetry = Box<dyn Fn(&str, Duration) + Send + Sync>;
 
 /// Client of a deployment's API, with the caller's credentials.
@@ -78,12 +78,12 @@ impl Call {
         Self { method, path: path.into(), headers: Vec::new(), body: Bytes::new(), is_repeatable: true }
     }
 
-    /// Makes a request that reads a path.
+    /// Creates a request that reads a path.
     pub(crate) fn get(path: impl Into<String>) -> Self {
         Self::of(Method::GET, path)
     }
 
-    /// Makes a request that changes nothing although it has a body, such as a browse.
+    /// Builds a request that changes nothing although it has a body, such as a browse.
     pub(crate) fn read(path: impl Into<String>, body: &Value) -> Self {
         Self::of(Method::POST, path).body(body.to_string(), "application/json")
     }
@@ -229,7 +229,7 @@ impl Api {
         Self { schedule: Schedule::within(total), ..self }
     }
 
-    /// Returns the client with somebody to tell about attempts that failed.
+    /// Returns the client with a callback for failed attempts.
     #[must_use]
     pub(crate) fn telling(self, on_retry: OnRetry) -> Self {
         Self { on_retry, ..self }
@@ -248,8 +248,8 @@ impl Api {
         &self.base
     }
 
-    /// Returns the program with the options of this run that name the deployment and the caller,
-    /// for the command that goes on with its work.
+    /// Returns the program's name with the options of this run that select the deployment and the
+    /// caller, for a command that continues its work.
     pub(crate) fn program(&self) -> &str {
         &self.program
     }
@@ -336,7 +336,7 @@ impl Api {
     }
 }
 
-/// Makes the refusal of a request without an API key.
+/// Builds the refusal of a request without an API key.
 fn keyless() -> Refusal {
     Failure::usage("there is no API key")
         .why("neither INTEGRAHUB_API_KEY, --api-key-file nor the context has one")

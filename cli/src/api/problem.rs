@@ -13,7 +13,8 @@ use crate::exit::{Exit, Failure};
 pub(crate) struct Refusal {
     /// Status of the answer; `None` if there was none.
     pub(crate) status: Option<u16>,
-    /// `reason` of the problem; `None` if the front answered itself, or nobody.
+    /// `reason` of the problem; `None` if API Gateway responded itself, or if there was no
+    /// response.
     pub(crate) reason: Option<String>,
     /// `enqueued` or `moved`: how many messages an unfinished request is known to have put.
     pub(crate) done: Option<u64>,
@@ -28,7 +29,7 @@ impl From<Refusal> for Failure {
 }
 
 impl From<Failure> for Refusal {
-    /// Makes a refusal that did not come from the API.
+    /// Builds a refusal that did not come from the API.
     fn from(failure: Failure) -> Self {
         Self { status: None, reason: None, done: None, failure }
     }
@@ -69,7 +70,7 @@ impl Problem {
         serde_json::from_slice(&answer.body).unwrap_or_default()
     }
 
-    /// Makes the refusal that a person reads.
+    /// Builds the refusal that a person reads.
     pub(super) fn refusal(self, answer: &Answer, trace_id: &str, source_of_key: &str) -> Refusal {
         let status = answer.status;
         let reason = self.reason.as_deref();
@@ -126,7 +127,7 @@ fn next(status: u16, reason: Option<&str>, source_of_key: &str) -> Option<String
     }
 }
 
-/// Makes the refusal of a request that nobody answered.
+/// Builds the refusal of a request that got no response.
 pub(super) fn unanswered(
     error: &super::http::HttpError,
     address: &str,

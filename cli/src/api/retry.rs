@@ -13,8 +13,8 @@ pub(crate) struct Schedule {
     pub(crate) total: Duration,
 }
 
-/// Part of a pause that the server asked for by which it may be longer, so that many clients that
-/// were told the same time do not come together.
+/// Largest random part that is added to a pause that the server asked for, so that clients with the
+/// same pause do not return together.
 const SPREAD: f64 = 0.25;
 /// Longest random part of a pause between attempts.
 const MOST_SPREAD: Duration = Duration::from_secs(10);
@@ -26,7 +26,7 @@ impl Schedule {
     }
 
     /// Returns the pause after the attempt `number`, counted from 0, or `None` if there is no time
-    /// for another one. `after` is what the server asked for, `random` is from 0 to 1.
+    /// for another one. `after` is the pause that the server asked for, `random` is from 0 to 1.
     pub(crate) fn pause(
         &self,
         number: u32,
@@ -49,8 +49,8 @@ impl Schedule {
     }
 }
 
-/// Returns whether the same request may succeed later, by what the contract says of the status and
-/// the reason. `None` is the reason of an answer that is no problem: the front's own.
+/// Returns whether the same request may succeed later, by the status and the reason of the
+/// response. The reason is `None` for a response that is no problem: API Gateway's own.
 pub(crate) fn may_succeed_later(status: u16, reason: Option<&str>, has_retry_after: bool) -> bool {
     match status {
         409 => reason == Some("IDEMPOTENT_REQUEST_IN_PROGRESS"),

@@ -47,8 +47,8 @@ pub(crate) async fn run(args: &Audit, context: &Context, out: &mut Output) -> Re
     Ok(Exit::Done)
 }
 
-/// Reads the newest events that are wanted, each once, in the order of their times. False beside
-/// them if the log has more than is read.
+/// Reads the newest matching events, each once, ordered by time. Also returns false if the log has
+/// more events than are read.
 async fn read(
     context: &Context,
     wanted: &Audit,

@@ -98,7 +98,7 @@ async fn keys(client: &Client, table: &str, target: &str) -> Result<Vec<Key>, Fa
     Ok(keys)
 }
 
-/// Reads what is shown of a record; `None` if it is gone by now.
+/// Reads the shown attributes of a record; `None` if it has been deleted.
 async fn read(client: &Client, table: &str, key: &Key) -> Result<Option<Value>, Failure> {
     let get = client.get_item().table_name(table).key("pk", AttributeValue::S(key.pk.clone()));
     let found = get.send().await.map_err(|error| failed(&format!("read the table `{table}`"), &error))?;

@@ -49,7 +49,7 @@ impl AwsError {
         Self::new(service, action, AwsErrorKind::Other, "unreadable answer", "it is not an answer of AWS")
     }
 
-    /// Names what helps against the failure of an action.
+    /// Names the remedy for the failure of an action.
     pub(super) fn of(service: &str, action: &str, error: &ActionError) -> Self {
         let (kind, code) = match error {
             ActionError::Refused { code, message, .. } => {
@@ -77,7 +77,7 @@ impl AwsError {
         format!("{service}:{}", self.action)
     }
 
-    /// Makes a failure of a command; `attempt` completes the sentence "could not …".
+    /// Builds a failure of a command; `attempt` completes the sentence "could not …".
     pub(crate) fn into_failure(self, attempt: &str) -> Failure {
         let (exit, next) = match self.kind {
             AwsErrorKind::NoCredentials => (

@@ -23,7 +23,7 @@ pub(crate) struct AwsQuery {
 }
 
 impl AwsQuery {
-    /// Makes a client, and calls nothing yet.
+    /// Creates a client, and sends no request yet.
     pub(crate) fn new(config: &SdkConfig) -> Self {
         let region = config.region().map(ToString::to_string).unwrap_or_default();
         Self { actions: Actions::through(config, ProxyConfig::from_env()), region }
@@ -57,7 +57,7 @@ impl AwsQuery {
     }
 
     /// Calls an action as [`Self::query`] does, and returns the items of `list` on at most `most`
-    /// pages of its answer. False beside them if there are more pages.
+    /// pages of its answer, and false if there are more pages.
     ///
     /// # Errors
     /// As those of [`Self::query`].

@@ -6,13 +6,13 @@ use super::{Batch, path};
 use crate::api::Api;
 use crate::exit::Failure;
 
-/// Pause after the first look; each further one is longer.
+/// Pause after the first request for a batch's state; each further pause is longer.
 const FIRST: Duration = Duration::from_millis(300);
 /// Longest pause between two requests for the batch's state.
 const LONGEST: Duration = Duration::from_secs(5);
 
-/// Looks at a batch until it is final, for at most `limit`, and returns it as it was seen last.
-/// `seen` hears of each look.
+/// Requests a batch's state until it is final, for at most `limit`, and returns the last state.
+/// `seen` is called with each state.
 ///
 /// # Errors
 /// The API does not show the batch.

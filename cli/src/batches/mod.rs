@@ -37,7 +37,7 @@ pub(crate) fn path(batch_id: &str) -> String {
     format!("{BATCHES}/{batch_id}")
 }
 
-/// Returns the command that goes on waiting for a batch. `program` has the options of this run.
+/// Returns the command that continues waiting for a batch. `program` has the options of this run.
 pub(crate) fn resume_line(program: &str, batch_id: &str) -> String {
     format!("{program} batches watch {batch_id}")
 }

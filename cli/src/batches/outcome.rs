@@ -27,7 +27,7 @@ pub(crate) struct Batch {
     pub(crate) json: Value,
 }
 
-/// Counters of what became of the items.
+/// Numbers of items by outcome.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Changes {
@@ -93,8 +93,8 @@ impl Batch {
         matches!(self.status.as_str(), "FAILED" | "EXPIRED")
     }
 
-    /// Returns what the end of the batch means for who sent it. `program` begins the command of the
-    /// next step.
+    /// Returns the exit that the batch's end means for the sender of its file. `program` begins the
+    /// command of the next step.
     ///
     /// # Errors
     /// There is more to say than that everything is loaded.

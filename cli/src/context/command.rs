@@ -66,7 +66,7 @@ pub(crate) async fn run(args: &ContextCommand, global: &Global, out: &mut Output
     Ok(Exit::Done)
 }
 
-/// Creates or changes a context. Whatever the stack tells is looked up once and kept, so that later
+/// Creates or changes a context. The stack's outputs are read once and stored, so that later
 /// commands need no right to read the stack.
 async fn create(
     args: &ContextCreate,
@@ -125,7 +125,7 @@ async fn create(
     Ok(())
 }
 
-/// Puts what is given into the settings. Another stack has another address.
+/// Applies the given options to the settings. Another stack resets the address.
 fn merge(settings: &mut Settings, global: &Global) {
     fn put<T: Clone>(kept: &mut Option<T>, given: Option<&T>) {
         if let Some(given) = given {
@@ -146,8 +146,8 @@ fn merge(settings: &mut Settings, global: &Global) {
     }
 }
 
-/// Takes the API key from settings that have another address than before, and returns whether there
-/// was one: another address must not get it.
+/// Removes the API key from settings whose address has changed, and returns whether there was one:
+/// another address must not get it.
 fn forget_key(settings: &mut Settings, before: &Settings) -> bool {
     let same =
         (&settings.url, &settings.stack, &settings.region) == (&before.url, &before.stack, &before.region);

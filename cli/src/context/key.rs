@@ -56,7 +56,8 @@ pub(super) async fn find(
     Ok(())
 }
 
-/// Reads what may be a key. A file that goes on is none, and may have no end, as a device has none.
+/// Reads the beginning of a file that may contain a key. A longer file contains no key, and may be
+/// endless, as a device is.
 async fn beginning(path: &Path) -> io::Result<Vec<u8>> {
     let mut text = Vec::new();
     File::open(path).await?.take(MAX_FILE).read_to_end(&mut text).await?;

@@ -163,7 +163,7 @@ fn choose(
     Ok(with_options(context, global))
 }
 
-/// Lets options win. Another stack has other names.
+/// Applies the command line's options over the context. Another stack resets the names.
 fn with_options(mut context: Context, global: &Global) -> Context {
     let others = [(&global.stack, &context.stack), (&global.region, &context.region)];
     if others.into_iter().any(|(given, known)| given.is_some() && given != known) {

@@ -14,8 +14,8 @@ use crate::aws_query::{AwsError, AwsErrorKind, AwsQuery};
 const UNRESERVED: i64 = 100;
 /// Concurrent executions that AWS allows a new account.
 const NEW_ACCOUNT: i64 = 10;
-/// Functions behind the API that `PublicReservedConcurrency` is for: in every deployment, with load
-/// tests, and with the ingest.
+/// Functions that serve the API, for which `PublicReservedConcurrency` is: in every deployment,
+/// with load tests, and with the ingest.
 const PUBLIC: (i64, i64, i64) = (6, 1, 2);
 /// Triggers of the ingest that run up to `UpsertConcurrency` executions: notifications, payloads
 /// and chunks.
@@ -50,7 +50,7 @@ pub(crate) async fn identity(client: &AwsQuery) -> Result<Identity, AwsError> {
     })
 }
 
-/// Asks for the executions of the account, and of these resources that are functions.
+/// Queries the concurrency limit of the account, and the reservations of these functions.
 pub(crate) async fn concurrency(client: &Client, resources: &Known<Vec<Resource>>) -> Known<Concurrency> {
     let settings = client.get_account_settings().send().await.map_err(|error| {
         Unknown::of_failure(&failed("read the account's limits", &error), "lambda:GetAccountSettings")

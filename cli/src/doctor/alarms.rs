@@ -29,7 +29,7 @@ pub(crate) struct Topic {
     key: String,
 }
 
-/// Looks for the alarms of a stack that are raised, and counts all of them.
+/// Queries the raised alarms of a stack, and counts all of its alarms.
 pub(crate) async fn raised(
     client: &AwsQuery,
     resources: &Known<Vec<Resource>>,
@@ -60,7 +60,7 @@ fn raised_of(alarm: &Node) -> Option<Raised> {
     })
 }
 
-/// Makes the checks that report the raised alarms.
+/// Builds the checks that report the raised alarms.
 pub(crate) fn state(found: &Known<(usize, Vec<Raised>)>) -> Vec<Check> {
     match found {
         Err(unknown) => vec![IN_ALARM.skip(unknown)],
@@ -86,7 +86,7 @@ pub(crate) fn state(found: &Known<(usize, Vec<Raised>)>) -> Vec<Check> {
     }
 }
 
-/// Looks at a topic; `None` if there is none.
+/// Queries the subscriptions of an SNS topic; `None` if there is no such topic.
 async fn look(client: &AwsQuery, arn: &str) -> Known<Option<Topic>> {
     let missing = |code: &str| ["NotFound", "NotFoundException"].contains(&code);
     let (action, topic) = ("ListSubscriptionsByTopic", [("TopicArn", arn)]);
@@ -106,7 +106,7 @@ async fn look(client: &AwsQuery, arn: &str) -> Known<Option<Topic>> {
     Ok(Some(Topic { confirmed, pending, key }))
 }
 
-/// Looks at the topics of a deployment: that of its alarms, and that of events.
+/// Checks the SNS topics of a deployment: the topic of its alarms, and the topic of events.
 pub(crate) async fn topics(client: &AwsQuery, alarms: &str, events: &str) -> Vec<Check> {
     let of_alarms = match alarms {
         "" => {

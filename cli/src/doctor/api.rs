@@ -33,7 +33,7 @@ impl Answer {
     }
 }
 
-/// Asks a path of the API of a context.
+/// Requests a path of the context's API.
 pub(crate) async fn ask(context: &Context, path: &str) -> Answer {
     let api = match Api::of(context) {
         Ok(api) => api.trying_for(TRIES),
@@ -45,7 +45,7 @@ pub(crate) async fn ask(context: &Context, path: &str) -> Answer {
     }
 }
 
-/// Judges the readiness: a check for each store and function behind the API.
+/// Checks the readiness: one check for each store and function that the API depends on.
 pub(crate) fn ready(answer: &Answer) -> Vec<Check> {
     let document = match answer {
         Answer::None(why) => {

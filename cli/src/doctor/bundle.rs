@@ -28,8 +28,7 @@ const ERRORS: &str =
 /// Age of the oldest event in milliseconds.
 const OLDEST: i64 = 24 * 60 * 60 * 1_000;
 
-/// Looks for the last errors in the logs of a stack. Of a log that cannot be read the reason is
-/// there.
+/// Finds the last errors in the logs of a stack. For an unreadable log, the reason is included.
 pub(crate) async fn errors(client: &AwsQuery, resources: &Known<Vec<Resource>>) -> Vec<Value> {
     let since = Timestamp::now().as_millisecond().saturating_sub(OLDEST);
     let (mut found, mut unread) = (Vec::new(), Vec::new());
@@ -43,7 +42,7 @@ pub(crate) async fn errors(client: &AwsQuery, resources: &Known<Vec<Resource>>) 
     [last(found), unread].concat()
 }
 
-/// Looks for the last errors in one log. CloudWatch answers with the oldest first.
+/// Finds the last errors in one log. CloudWatch returns the oldest first.
 async fn of_group(client: &AwsQuery, group: &str, since: i64) -> Result<Vec<Value>, AwsError> {
     let mut found = Vec::new();
     let take = |events: &[Value]| {

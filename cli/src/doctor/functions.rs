@@ -120,7 +120,7 @@ async fn test(client: &Client, function: &str, profile: &Profile) -> Check {
     check.about(profile.title())
 }
 
-/// Makes the target of a profile, as a request that names nothing else gets it.
+/// Builds the target of a profile, as a request that names nothing else gets it.
 fn target(value: &Value) -> Result<Target, String> {
     let parsed = profile::parse(value).map_err(|failure| failure.why.unwrap_or(failure.what))?;
     let allowed = InlineTargets::default();
@@ -174,7 +174,7 @@ fn worked(body: &Value) -> Check {
     }
 }
 
-/// Returns what to do about a step that failed.
+/// Returns the remedy for a failed step of a connection test.
 fn fix(step: &str, code: &str) -> &'static str {
     match (step, code) {
         (_, "SECRET_UNREADABLE") => {

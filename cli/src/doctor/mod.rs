@@ -271,7 +271,7 @@ impl<'a> Subject<'a> {
         Ok(())
     }
 
-    /// Reads the access table, whose name the stack may have to tell.
+    /// Reads the access table, whose name may come from the stack's outputs.
     async fn table(&self) -> Known<Snapshot> {
         let unknown = |right: &'static str| move |failure: Failure| Unknown::of_failure(&failure, right);
         let table = Table::of(&self.context).await.map_err(unknown("cloudformation:DescribeStacks"))?;
@@ -301,8 +301,8 @@ impl<'a> Subject<'a> {
     }
 }
 
-/// Returns the target profiles that are to be looked at: those of a tenant or of all, and of one
-/// name or of all.
+/// Returns the target profiles to check: those of a tenant or of all tenants, with one name or with
+/// any.
 ///
 /// # Errors
 /// The tenant is not there, so the command line cannot be used.

@@ -58,8 +58,8 @@ impl Parameters {
 }
 
 impl Settings {
-    /// Reads `samconfig.toml`. What `deploy` says wins over `global`, as SAM CLI has it: all
-    /// parameters together, and not each of them.
+    /// Parses `samconfig.toml`. The parameters of `deploy` replace those of `global` as a whole, as
+    /// in SAM CLI.
     ///
     /// # Errors
     /// The text is no TOML, or has no such environment.

@@ -19,7 +19,7 @@ const RIGHTS: [&str; 2] = [
 pub(crate) enum Status {
     /// The check found no fault.
     Ok,
-    /// The part works, and will surprise somebody.
+    /// The part works, but has an effect that may surprise.
     Warn,
     /// The checked part of the deployment does not work.
     Fail,
@@ -96,22 +96,22 @@ impl Kind {
         Check { id, about: None, title, group, status, detail: detail.into(), fix, docs }
     }
 
-    /// Makes a check of something that works.
+    /// Creates a check of a part that works.
     pub(crate) fn ok(&self, detail: impl Into<String>) -> Check {
         self.check(Status::Ok, detail, None)
     }
 
-    /// Makes a check of something that works, and will surprise somebody.
+    /// Creates a check of a part that works, but has an effect that may surprise.
     pub(crate) fn warn(&self, detail: impl Into<String>, fix: impl Into<String>) -> Check {
         self.check(Status::Warn, detail, Some(fix.into()))
     }
 
-    /// Makes a check of something that does not work.
+    /// Creates a check of a part that does not work.
     pub(crate) fn fail(&self, detail: impl Into<String>, fix: impl Into<String>) -> Check {
         self.check(Status::Fail, detail, Some(fix.into()))
     }
 
-    /// Makes a check of something that is not known.
+    /// Creates a check that was skipped because a fact is unknown.
     pub(crate) fn skip(&self, unknown: &Unknown) -> Check {
         match unknown {
             Unknown::Denied(right) => {
@@ -149,7 +149,7 @@ impl Check {
 }
 
 impl Unknown {
-    /// Makes a reason of a failure; `right` is what the call needs.
+    /// Converts a failure to a reason; `right` is the permission that the call needs.
     pub(crate) fn of_failure(failure: &Failure, right: &str) -> Self {
         if failure.exit == Exit::Denied {
             return Self::Denied(right.to_owned());

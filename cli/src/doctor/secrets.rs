@@ -82,7 +82,7 @@ async fn look_at_parameter(client: &AwsQuery, name: &str) -> Known<Secret> {
     Err(Unknown::Failed(format!("ssm:DescribeParameters answers more than {MOST_PAGES} pages")))
 }
 
-/// Looks at the secrets of a deployment's parameters.
+/// Checks the secrets that the deployment's parameters name.
 pub(crate) async fn of_deployment(client: &AwsQuery, parameters: &Parameters) -> Vec<Check> {
     let mut checks = Vec::new();
     for name in PARAMETERS {
@@ -112,8 +112,8 @@ fn parameter(secret: &Known<Secret>, arn: &str) -> Check {
     }
 }
 
-/// Looks at the secrets of target profiles. `prefix` is what the functions may read; `None` if
-/// nothing bounds it.
+/// Checks the secrets of target profiles. `prefix` begins the names of secrets that the functions
+/// may read; `None` if they may read any.
 pub(crate) async fn of_profiles(client: &AwsQuery, named: &Known<Named>, prefix: Option<&str>) -> Check {
     let named = match named {
         Ok(named) => named,

@@ -136,7 +136,7 @@ fn establishment(text: &str) -> Result<Cnpj, Failure> {
     cnpj.map_err(|error| Failure::usage(format!("`{text}` is no CNPJ")).why(error.to_string()))
 }
 
-/// Finds the key, and notes what there is to say about it.
+/// Finds the API key, and records facts about it.
 fn caller<'a>(
     args: &Explain,
     context: &Context,
@@ -172,7 +172,7 @@ fn caller<'a>(
     Ok(item.map(|item| (hash, item)))
 }
 
-/// Asks the rules about the key itself: its state, its tenant and its scopes.
+/// Checks the rules about the key itself: its state, its tenant and its scopes.
 fn rights(known: &Snapshot, hash: &KeyHash, item: &KeyItem, scopes: &[Scope], now: Timestamp) -> Vec<Rule> {
     let tenant = &item.tenant_id;
     let state = match (item.refusal(&TenantItem::default(), now), item.expires_at) {
@@ -196,7 +196,7 @@ fn rights(known: &Snapshot, hash: &KeyHash, item: &KeyItem, scopes: &[Scope], no
     vec![state, of_tenant, scope]
 }
 
-/// Asks the rules about products that need no look elsewhere.
+/// Checks the rules about products that need no further lookup.
 fn products(item: &KeyItem, cnpj: Option<&Cnpj>, operation: Operation) -> Vec<Rule> {
     let tenant = &item.tenant_id;
     let id = match tenant.parse::<Uuid>() {
@@ -228,7 +228,7 @@ fn products(item: &KeyItem, cnpj: Option<&Cnpj>, operation: Operation) -> Vec<Ru
     vec![id, rule]
 }
 
-/// Asks the function of establishments whose the establishment is.
+/// Asks the function `establishments` for the establishment's owner.
 async fn owner(context: &Context, deployment: &Deployment<'_>, tenant: &str, cnpj: &Cnpj) -> Rule {
     const NAME: &str = "owner";
     let listed = match Establishments::of(context).await {

@@ -23,7 +23,7 @@ pub(super) struct Rule {
     pub(super) entries: Vec<Entry>,
 }
 
-/// An entry of an allow-list, and in what the target differs from it.
+/// Entry of an allow-list, with the parts in which the target differs from it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     /// Owner of the list: `deployment` or `tenant`.
@@ -43,12 +43,12 @@ impl Rule {
         Self::new(name, Verdict::Holds, reason)
     }
 
-    /// Makes a rule that refuses the request.
+    /// Builds a rule that refuses the request.
     pub(super) fn broken(name: &'static str, reason: impl Into<String>) -> Self {
         Self::new(name, Verdict::Broken, reason)
     }
 
-    /// Makes a rule whose decision depends on facts that are not known here.
+    /// Builds a rule whose decision depends on facts that are not known here.
     pub(super) fn unknown(name: &'static str, reason: impl Into<String>) -> Self {
         Self::new(name, Verdict::Unknown, reason)
     }

@@ -165,7 +165,7 @@ impl Lists {
         self.deployment.of(tenant).and(&self.own)
     }
 
-    /// Returns in what the target differs from each entry.
+    /// Returns the parts in which the target differs from each entry.
     fn entries(&self, tenant: &str, target: &Target) -> Vec<Entry> {
         let differences = self.allowed(tenant).differences(target);
         let texts = self.texts.iter().cloned().zip(differences);
@@ -328,7 +328,7 @@ fn secret_names(target: &Target, prefix: Option<&str>) -> Option<Rule> {
     }
 }
 
-/// Says what holds for the names of the target's hosts.
+/// Returns the rule about the names of the target's hosts.
 fn names(target: &Target) -> Rule {
     let names = target.endpoint.addresses.iter().filter(|address| address.host.parse::<IpAddr>().is_err());
     match names.count() {

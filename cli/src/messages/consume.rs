@@ -17,7 +17,7 @@ const AT_ONCE: u64 = 500;
 /// Maximum number of messages that the API takes in one request.
 const MOST_AT_ONCE: u64 = 10_000;
 
-/// Takes messages, request by request, and shows those of each before it takes more.
+/// Takes messages request by request, and prints each request's messages before the next request.
 pub(crate) async fn run(args: &Consume, context: &Context, out: &mut Output) -> Result<Exit, Failure> {
     let goes_back = args.ack == Ack::Rollback;
     if goes_back && (args.all || args.max > MOST_AT_ONCE) {
@@ -44,7 +44,7 @@ pub(crate) async fn run(args: &Consume, context: &Context, out: &mut Output) -> 
     Ok(if nothing && args.error_on_nothing { Exit::Nothing } else { Exit::Done })
 }
 
-/// Takes up to `most` messages by requests whose keys follow from that of the run.
+/// Takes up to `most` messages by requests whose keys are derived from the run's key.
 async fn take(
     args: &Consume,
     api: &Api,
@@ -90,7 +90,7 @@ async fn fixed(args: &Consume) -> Result<Members, Failure> {
     Ok(body)
 }
 
-/// Adds to a refusal how to go on.
+/// Adds to a refusal how to continue.
 fn with_key(refusal: Refusal, run: Uuid) -> Failure {
     if refusal.is("MESSAGE_TOO_LARGE") {
         // That is another request, which needs a key of its own.

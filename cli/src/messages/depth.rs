@@ -44,7 +44,7 @@ pub(crate) async fn run(args: &Depth, context: &Context, out: &mut Output) -> Re
     Ok(if failed.is_empty() { Exit::Done } else { Exit::Partial })
 }
 
-/// Returns a queue as a line of the table. What the broker cannot tell is a hyphen.
+/// Returns a queue as a row of the table, with a hyphen for unknown values.
 fn row(queue: &Value) -> Vec<String> {
     let count = |name: &str| match queue.get(name) {
         None | Some(Value::Null) => "-".to_owned(),

@@ -79,7 +79,7 @@ fn part_key(run: Uuid, number: u32) -> Uuid {
     Builder::from_random_bytes(bytes).into_uuid()
 }
 
-/// Tells people what a response warns of.
+/// Prints the warnings of a response.
 fn warn(answer: &Value, out: &mut Output) {
     for warning in answer.get("warnings").and_then(Value::as_array).into_iter().flatten() {
         out.note(&format!("warning: {}", warning.as_str().unwrap_or_default()));

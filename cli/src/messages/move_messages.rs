@@ -21,7 +21,7 @@ const NAMED: usize = 10;
 const MOVED: &str = "integrahub.moved.v1";
 const PATH: &str = "/messages/move";
 
-/// Shows what would move where, asks, and moves.
+/// Prints the preview of the move, asks for confirmation, and moves the messages.
 pub(crate) async fn run(args: &Move, context: &Context, out: &mut Output) -> Result<Exit, Failure> {
     let api = Api::of(context)?;
     let body = body(args).await?;
@@ -138,7 +138,7 @@ impl Total {
     }
 }
 
-/// Shows what was moved, or would be, and returns the exit code.
+/// Prints the result of the move or of its preview, and returns the exit code.
 fn show(total: &Total, out: &mut Output) -> Exit {
     let destinations: Vec<Value> =
         total.destinations.iter().map(|(queue, moved)| json!({"queue": queue, "moved": moved})).collect();

@@ -106,7 +106,7 @@ impl Shown {
     }
 }
 
-/// Returns the body of a message: that of the response, or the one that was stored beside it.
+/// Returns the body of a message: from the response, or from the stored object that it refers to.
 async fn body(api: &Api, message: &Value) -> Result<Vec<u8>, Failure> {
     let Some(path) = message.get("bodyUrl").and_then(Value::as_str) else {
         return STANDARD

@@ -13,10 +13,10 @@ use crate::exit::{Explain as _, Failure};
 
 /// Bytes that are read at a time.
 const BLOCK: usize = 256 * 1024;
-/// Bytes of the decoded content that are looked at.
+/// Bytes of the decoded content that are inspected.
 const HEAD: usize = 64 * 1024;
 
-/// Findings of the look at a file.
+/// Facts found by reading a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Content {
     /// Number of bytes that will be sent.

@@ -25,7 +25,7 @@ use crate::storage::{Attempts, Signed, Storage};
 const PRODUCTS: &str = "/v1/inovafarma/products";
 const UPLOADS: &str = "/v1/inovafarma/products/uploads";
 
-/// Sender of files: the API, what every file has in common, and who hears of the progress.
+/// Sender of files: the API client, the settings common to all files, and the receiver of progress.
 #[derive(Debug)]
 pub(crate) struct Sender {
     pub(crate) api: Api,
@@ -38,7 +38,7 @@ pub(crate) struct Sender {
     pub(crate) stopping: watch::Receiver<bool>,
 }
 
-/// A file that was looked at, and the name of its load.
+/// File that was read, with the name of its load.
 #[derive(Debug)]
 pub(crate) struct Prepared {
     pub(crate) source: Source,
@@ -64,7 +64,7 @@ pub(crate) struct Accepted {
 pub(crate) enum End {
     /// The batch is final.
     Final(Batch),
-    /// The API has the file, and nobody waits for the batch.
+    /// The API accepted the file, and `--no-wait` was given.
     Accepted(String),
     /// The time to wait for the batch's end has passed.
     TimedOut(Batch),

@@ -75,9 +75,9 @@ impl Folder {
         })
     }
 
-    /// Looks at the directory. Returns the files that are as they were at the last look, the one
-    /// that was changed first at the beginning, without those of `busy`. Those that cannot be sent
-    /// are handed to `tell` instead, once each, as a sentence.
+    /// Scans the directory. Returns the files that have not changed since the last scan, ordered by
+    /// time of change, without those of `busy`. Files that cannot be sent are reported to `tell`
+    /// instead, once each, as a sentence.
     ///
     /// # Errors
     /// The directory cannot be read.
@@ -127,7 +127,7 @@ impl Folder {
     }
 }
 
-/// Returns why a file of a directory cannot be sent, as far as a look shows it.
+/// Returns the reason why a file of the directory cannot be sent, if its metadata shows one.
 fn obstacle(directory: &Path, path: &Path, version: &Version) -> Option<&'static str> {
     if path.file_name().is_some_and(|name| name.to_str().is_none()) {
         return Some("its name is not UTF-8; rename it");
@@ -138,8 +138,8 @@ fn obstacle(directory: &Path, path: &Path, version: &Version) -> Option<&'static
     (version.bytes == 0).then_some("it is empty")
 }
 
-/// Returns whether a path is a link to a file that is not below the directory. Who may write to the
-/// directory has no say in what else of this machine is sent.
+/// Returns whether a path is a link to a file outside the directory. A user who may write to the
+/// directory must not be able to send other files of this machine.
 fn leads_out(directory: &Path, path: &Path) -> bool {
     let is_link = fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_symlink());
     let is_below =
@@ -165,14 +165,13 @@ pub(crate) struct Away {
 }
 
 impl Away {
-    /// Makes the places of a directory.
+    /// Builds the places of a directory.
     pub(crate) fn of(directory: &Path) -> Self {
         Self { directory: directory.to_owned() }
     }
 
-    /// Moves a file away if it is at its end, with its result and its items in error beside it. A
-    /// file that may succeed later stays. If something wrote the file anew meanwhile, only the
-    /// result is written.
+    /// Moves a finished file away, together with its result and its items in error. A file that may
+    /// succeed later stays. If the file was overwritten meanwhile, only the result is written.
     ///
     /// # Errors
     /// The items in error cannot be had, or what the file system says.

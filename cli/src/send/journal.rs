@@ -140,7 +140,7 @@ impl Journal {
         Self::at(&PLACES.find(|name| std::env::var_os(name))?)
     }
 
-    /// Reads the journal of this user for a look, which creates and writes nothing.
+    /// Reads the journal of this user without creating or writing anything.
     ///
     /// # Errors
     /// There is no place for it, or what the file system says.
@@ -222,7 +222,7 @@ impl Journal {
 }
 
 impl Entry {
-    /// Makes a first entry.
+    /// Creates a first entry.
     pub(crate) fn new(state: State, api: &str, identity: &str, key: String, way: Way) -> Self {
         Self {
             version: VERSION,

@@ -25,7 +25,8 @@ impl Kind {
         Self { load_type: args.load_type, partial_items: args.partial_items }
     }
 
-    /// Returns what makes two loads the same: what the API compares, and no name of a file.
+    /// Returns the identity of a load: equal for loads that the API would treat as equal, whatever
+    /// the file's name.
     pub(crate) fn identity(&self, content: &Content) -> String {
         let partial = self.partial_items.map(|partial| format!(":{}", partial.as_str()));
         let (load_type, form) = (self.load_type.as_str(), content.form.as_str());
@@ -41,7 +42,7 @@ pub(crate) struct Version {
 }
 
 impl Version {
-    /// Returns the state of a file.
+    /// Returns the state of a file from its metadata.
     pub(crate) fn of(metadata: &std::fs::Metadata) -> Self {
         let modified = metadata.modified().ok().and_then(|time| Timestamp::try_from(time).ok());
         Self { bytes: metadata.len(), modified }
@@ -62,7 +63,7 @@ pub(crate) enum Wish<'a> {
 }
 
 impl<'a> Wish<'a> {
-    /// Returns what the options of a run say.
+    /// Returns the wish that the options of a run express.
     pub(crate) fn of(args: &'a Send) -> Self {
         match (&args.key, args.again, &args.watch) {
             (Some(key), ..) => Self::Named(key),
@@ -88,7 +89,7 @@ pub(crate) fn identity(kind: Kind, content: &Content, wish: Wish<'_>) -> String 
     }
 }
 
-/// Plans the load of a file. `found` is what the journal knows of the load.
+/// Plans the load of a file. `found` is the journal's entry of the load.
 pub(crate) fn plan(
     api: &str,
     kind: Kind,

@@ -43,7 +43,7 @@ use crate::storage::Storage;
 const RESULT: &str = "integrahub.send.v1";
 const PLAN: &str = "integrahub.send-plan.v1";
 
-/// Pause between two looks at whether a line of progress is due.
+/// Interval at which the progress checks whether a line is due.
 const TICK: Duration = Duration::from_secs(1);
 /// Number of an event that belongs to no file.
 const NO_FILE: usize = usize::MAX;
@@ -94,7 +94,7 @@ fn check(args: &Send) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Sends the files side by side, and returns what became of each, in their order.
+/// Sends the files in parallel, and returns the outcome of each, in order.
 async fn all(
     args: &Send,
     mut pipeline: Pipeline,
@@ -124,7 +124,7 @@ async fn all(
     Ok(sent)
 }
 
-/// Shows what became of the files, and writes the items in error to their file.
+/// Prints the outcomes of the files, and writes the items in error to their file.
 async fn report(args: &Send, api: &Api, sent: &[Sent], out: &mut Output) -> Result<Exit, Failure> {
     let documents = sent.iter().map(Sent::json).collect();
     let rows = sent.iter().map(Sent::row).collect();
@@ -195,7 +195,7 @@ async fn show_first_errors(api: &Api, sent: &Sent, out: &mut Output) {
     }
 }
 
-/// Shows what would be sent, how, and under which key. Nothing is sent or remembered.
+/// Prints which files would be sent, how, and under which keys. Nothing is sent or recorded.
 async fn dry_run(args: &Send, context: &Context, out: &mut Output) -> Result<Exit, Failure> {
     let journal = Journal::look()?;
     let api =

@@ -62,7 +62,7 @@ impl Turn {
 }
 
 impl Pipeline {
-    /// Makes an empty pipeline of `parallel` files at once.
+    /// Creates an empty pipeline of `parallel` files at once.
     pub(crate) fn new(sender: Arc<Sender>, away: Option<Away>, parallel: usize) -> Self {
         Self {
             sender,
@@ -77,7 +77,7 @@ impl Pipeline {
         }
     }
 
-    /// Adds a file behind the others.
+    /// Adds a file after the others.
     pub(crate) fn add(&mut self, source: Source) {
         self.waiting.push_back(source);
     }
@@ -87,7 +87,7 @@ impl Pipeline {
         self.waiting.clear();
     }
 
-    /// Lets the files of a group be sent again after one of them failed.
+    /// Permits the files of a group to be sent again after one of them failed.
     pub(crate) fn release(&mut self, group: &str) {
         self.blocked.remove(group);
         if let Some(last) = self.turns.get_mut(group)
@@ -213,7 +213,7 @@ async fn deliver(sender: &Sender, file: usize, prepared: Prepared, turn: &mut Tu
     sent
 }
 
-/// Moves a file of a directory to where it belongs, and tells that it has ended.
+/// Moves a file of a watched directory to its final place, and reports its end.
 async fn end(sender: &Sender, away: Option<&Away>, path: &std::path::Path, mut sent: Sent) -> Sent {
     if let Some(away) = away {
         match away.put(&sender.api, path, &sent).await {

@@ -152,7 +152,7 @@ impl Progress {
         watched.now = format!("{status}, {done} of {parsed} items");
     }
 
-    /// Writes what is due: a line about each file where there is no terminal.
+    /// Writes the lines that are due: one for each file, if there is no terminal.
     pub(crate) fn tick(&mut self, out: &mut Output) {
         let Form::Lines(last) = &mut self.form else { return };
         if last.elapsed() < LINE {
@@ -227,7 +227,7 @@ fn style(template: &str) -> ProgressStyle {
     style.progress_chars("=> ")
 }
 
-/// Cuts a name at its beginning, since the end tells files apart.
+/// Shortens a file name at its beginning, since the end distinguishes files.
 fn short(name: &str) -> String {
     const LONGEST: usize = 28;
     let length = name.chars().count();

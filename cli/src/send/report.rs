@@ -36,7 +36,7 @@ pub(crate) const HEADER: [&str; 7] =
     ["file", "batch", "status", "items", "loaded", "in error", "deactivated"];
 
 impl Sent {
-    /// Makes the result of a file that was not even looked at to its end.
+    /// Creates the result of a file that could not be read to its end.
     pub(crate) fn failed(file: usize, name: String, failure: Failure) -> Self {
         let end = End::Failed(failure);
         Self {
@@ -84,7 +84,7 @@ impl Sent {
         }
     }
 
-    /// Returns what a person has to know, if the file is not simply loaded.
+    /// Returns the facts that a person has to know if the file was not simply loaded.
     pub(crate) fn trouble(&self) -> Option<Failure> {
         let name = &self.name;
         match &self.end {

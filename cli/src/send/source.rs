@@ -9,7 +9,7 @@ use super::load::Version;
 use crate::exit::{Exit, Explain as _, Failure};
 use crate::input;
 
-/// Largest file that the API takes: what S3 takes in one request.
+/// Largest file that the API accepts, in bytes: S3's limit for one request.
 pub(crate) const MAX_FILE: u64 = 5_000_000_000;
 
 /// File or stream to send.
@@ -23,12 +23,12 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    /// Makes a source of a file.
+    /// Creates a source of a file.
     pub(crate) fn file(path: &Path) -> Self {
         Self { path: path.to_owned(), name: path.display().to_string(), _spool: None }
     }
 
-    /// Makes a source of a file or, if the path is `-`, of standard input, which is written to a
+    /// Builds a source of a file or, if the path is `-`, of standard input, which is written to a
     /// temporary file.
     ///
     /// # Errors
@@ -69,7 +69,7 @@ impl Source {
     }
 }
 
-/// Makes the failure of a file that something writes to meanwhile.
+/// Builds the failure of a file that something writes to meanwhile.
 pub(crate) fn changed(name: &str) -> Failure {
     Failure::new(Exit::Temporary, format!("{name} changed while it was read"))
         .why("something still writes to it")

@@ -22,7 +22,7 @@ use crate::output::{Format, Output};
 /// Time after which a file that stayed is tried again.
 const REST: Duration = Duration::from_secs(60);
 
-/// Watched directory: what of it is on its way, and when to look again.
+/// Watched directory, with the files that are being sent and the time of the next scan.
 pub(crate) struct Watch<'a> {
     args: &'a Send,
     folder: Folder,
@@ -180,7 +180,7 @@ impl<'a> Watch<'a> {
     }
 }
 
-/// Returns what became of a file, as a line of a log.
+/// Returns the outcome of a file as a log line.
 fn summary(sent: &Sent) -> String {
     let what = match (&sent.end, sent.batch()) {
         (_, Some(batch)) => {

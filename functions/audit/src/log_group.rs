@@ -41,7 +41,7 @@ struct Put<'a> {
 }
 
 impl LogGroup {
-    /// Makes a client, which creates the stream before it first writes to it.
+    /// Creates a client, which creates the stream before it first writes to it.
     #[must_use]
     pub fn new(sdk: &Sdk, group: String, stream: String) -> Self {
         let limits = TimeoutConfig::builder().operation_attempt_timeout(ATTEMPT).build();

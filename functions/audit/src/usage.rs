@@ -39,7 +39,7 @@ enum Operation {
     Unrecorded(&'static str),
 }
 
-/// Adds up what log events say, by day, with their times in epoch milliseconds.
+/// Sums the counts of log events by day; each event has its time in epoch milliseconds.
 pub(crate) fn lines<'a>(events: impl Iterator<Item = (i64, &'a str)>) -> BTreeMap<Date, Vec<Line>> {
     let mut sums: BTreeMap<(Date, String, &str, String), Counts> = BTreeMap::new();
     for (millisecond, message) in events {

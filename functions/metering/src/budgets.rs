@@ -36,9 +36,10 @@ const STRIDE: u64 = 0x9E37_79B9_7F4A_7C15;
 /// A percentage that a tenant has reached, with the item that lacks it yet.
 type Untold<'a> = (&'a str, Reached, SpentItem);
 
-/// Computes what each tenant with usage has spent in this month, and notes it if the tenant has a
-/// budget. Adds the number of percentages of budgets that were told to `told`, also if it fails. A
-/// tenant whose items cannot be read does not stop the others; the first error is returned.
+/// Computes the amount that each tenant with usage has spent in this month, and records it if the
+/// tenant has a budget. Adds the number of published budget percentages to `told`, even if it
+/// fails. A tenant whose items cannot be read does not stop the others; the first error is
+/// returned.
 ///
 /// Events come after all notes, so that no destination delays a refusal. The percentage of an event
 /// is noted once it is published, so it is published at least once.
@@ -79,15 +80,16 @@ pub(crate) async fn settle(
     settled
 }
 
-/// Returns the place of the tenant with which a look begins. It jumps from look to look, so that
-/// one with too little time leaves out others than the one before.
+/// Returns the index of the tenant with which a check of the budgets begins. It changes from check
+/// to check, so that checks with too little time leave out different tenants.
 fn first(now: Timestamp, tenants: usize) -> usize {
     let look = now.as_second().div_euclid(60).unsigned_abs();
     let place = look.wrapping_mul(STRIDE).checked_rem(u64::try_from(tenants).unwrap_or(u64::MAX));
     place.and_then(|place| usize::try_from(place).ok()).unwrap_or_default()
 }
 
-/// Notes what tenants have spent in the month, and returns the percentages that are to be told.
+/// Records the amounts that tenants have spent in the month, and returns the percentages to
+/// publish.
 async fn note<'a>(
     access: &AccessStore,
     amounts: &'a [(String, Option<Amount>)],
@@ -122,7 +124,7 @@ async fn note<'a>(
     (untold, noted)
 }
 
-/// Notes what one tenant has spent, or removes the note if it has no budget.
+/// Records the amount that one tenant has spent, or removes the record if the tenant has no budget.
 async fn note_one<'a>(
     access: &AccessStore,
     tenant: &'a str,
@@ -139,7 +141,7 @@ async fn note_one<'a>(
     Ok(settled.and_then(|Settled { item, reached }| Some((tenant, reached?, item))))
 }
 
-/// Publishes the event of a percentage, and then notes that it is told.
+/// Publishes the event of a percentage, and then records that it is published.
 async fn tell(
     access: &AccessStore,
     publisher: &Publisher,

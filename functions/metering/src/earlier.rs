@@ -10,9 +10,9 @@ use usage::Hour;
 use crate::budgets::BudgetError;
 use crate::spending::Spending;
 
-/// Sum of the month's days before today, and of the month's batches. It is made once an hour, and
-/// by each new environment. The lines of today are read for each look at the budgets. The database
-/// is not asked more often, because that keeps it from a pause.
+/// Sum of the month's days before today, and of the month's batches. It is computed once an hour,
+/// and by each new environment; the lines of today are read at each check of the budgets. The
+/// database is not queried more often, because that keeps it from pausing.
 #[derive(Debug, Default)]
 pub struct EarlierDays(Mutex<Option<Sum>>);
 
@@ -46,7 +46,7 @@ fn parts(today: Date, with_batches: bool) -> VecDeque<Part> {
 }
 
 impl EarlierDays {
-    /// Takes the sum of the hour, or an unfinished one of the day, or else a new one.
+    /// Takes the sum of the hour, an unfinished one of the day, or a new one.
     pub(crate) fn take(&self, hour: Hour, with_batches: bool) -> Sum {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         let is_good = |sum: &Sum| {
@@ -61,7 +61,7 @@ impl EarlierDays {
         })
     }
 
-    /// Keeps a sum for the next look.
+    /// Keeps a sum for the next check of the budgets.
     pub(crate) fn put(&self, sum: Sum) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(sum);
     }

@@ -29,7 +29,7 @@ impl Kind {
     }
 }
 
-/// Makes the events of an hour's lines: one for each tenant, or more for a tenant with many lines.
+/// Builds the events of an hour's lines: one for each tenant, or more for a tenant with many lines.
 /// A repeated call with the same lines makes the same events.
 pub(crate) fn of_hour(kind: Kind, hour: Hour, lines: &[Line]) -> Result<Vec<Fact>, EventError> {
     let mut sorted: Vec<&Line> = lines.iter().collect();
@@ -71,7 +71,7 @@ fn line_of(line: &Line) -> Value {
     })
 }
 
-/// Makes the event of a part of a budget that was reached. A repeated call makes an event with the
+/// Builds the event of a part of a budget that was reached. A repeated call makes an event with the
 /// same id, although the amount may have grown meanwhile.
 pub(crate) fn of_budget(
     tenant: &str,

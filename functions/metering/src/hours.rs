@@ -23,8 +23,9 @@ const RECOUNTED_FOR: Duration = Duration::from_hours(48);
 const PUBLISHED_FOR: Duration = Duration::from_hours(72);
 /// Age of a change from which it is certainly counted once the stream is read to its tip.
 const SETTLED_AFTER: Duration = Duration::from_mins(1);
-/// Minutes of an hour in which a recount may begin. One that fails begins again in each of them,
-/// and reads the whole table each time. The others are for what a recount leaves no time for.
+/// Minutes of an hour in which a recount may begin. A failed one begins again in each of them, and
+/// reads the whole table each time. The other minutes are for work that a recount leaves no time
+/// for.
 const MINUTES: Range<i64> = 20..30;
 
 /// Reason why the hours were not recounted or published.
@@ -51,7 +52,7 @@ pub(crate) struct Span {
 }
 
 impl Span {
-    /// Makes the span of a recount that begins at `now`, when every change until then is counted.
+    /// Creates the span of a recount that begins at `now`, when every change until then is counted.
     pub(crate) fn at(now: Timestamp) -> Self {
         Self {
             first: Hour::of(earlier(now, RECOUNTED_FOR)).next(),
@@ -81,8 +82,8 @@ pub(crate) fn is_due(state: &State, gaps: &[Gap], span: &Span, now: Timestamp) -
     is_wanted && MINUTES.contains(&minute.rem_euclid(60))
 }
 
-/// Counts the records again, and adds what the counters lack. Returns the number of requests that
-/// were added, or `None` if no recount is due.
+/// Recounts the records, and adds what the counters lack. Returns the number of requests that were
+/// added, or `None` if no recount is due.
 pub(crate) async fn recount(
     usage: &UsageTable,
     records: &Records,
@@ -126,7 +127,7 @@ pub(crate) async fn recount(
     Ok(Some(requests))
 }
 
-/// Takes the hours whose records were all there from the gaps.
+/// Removes from the gaps the hours of which all records were there.
 async fn close(usage: &UsageTable, gaps: &[Gap], span: &Span, recount: &Recount) -> Result<(), UsageError> {
     if !gaps.iter().any(|gap| span.closes(gap)) {
         return Ok(());

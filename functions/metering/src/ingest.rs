@@ -15,7 +15,7 @@ pub struct Ingest {
 }
 
 impl Ingest {
-    /// Makes the client of the function named `function`.
+    /// Creates the client of the function named `function`.
     #[must_use]
     pub const fn new(lambda: Client, function: String) -> Self {
         Self { lambda, function }

@@ -44,6 +44,6 @@ ledger! {
     fn forget_shard(&self, mark: &Mark) -> ();
     /// Records a gap in the stream.
     fn note_gap(&self, gap: &Gap) -> ();
-    /// Notes that every change before `at` is counted.
+    /// Records that every change before `at` is counted.
     fn read_until(&self, at: Timestamp) -> ();
 }

@@ -56,7 +56,7 @@ const RESERVE: Duration = Duration::from_secs(3);
 /// Maximum time for which a run reads the stream. The rest is for a recount.
 const READING: Duration = Duration::from_secs(25);
 
-/// Minutes between two looks at the budgets.
+/// Minutes between two checks of the budgets.
 const BUDGET_MINUTES: i64 = 5;
 
 /// The function's state, which outlives invocations.
@@ -89,7 +89,7 @@ pub enum MeteringError {
 }
 
 impl Metering {
-    /// Makes a run within the time of an invocation, which is cut off at `ends_at`.
+    /// Runs once within the time of an invocation, which is cut off at `ends_at`.
     ///
     /// # Errors
     /// If the event is not the schedule's, or a step failed: the first one's error.

@@ -54,8 +54,8 @@ pub(crate) struct Sources<'a> {
 }
 
 impl Spending {
-    /// Reads the usage of a month until now, that of the ingest only if the card has a price for
-    /// it. `None` if the time was over before, and the next look continues.
+    /// Reads the usage of a month until now, that of the ingest only if the rate card has a price
+    /// for it. `None` if the time ended first; the next check continues.
     pub(crate) async fn of_month(
         sources: &Sources<'_>,
         card: Option<&RateCard>,
@@ -160,14 +160,14 @@ impl Spending {
         self.0.entry(tenant).or_default().entry(operation.to_owned()).or_default()
     }
 
-    /// Returns what each tenant spent; `None` without a rate card.
+    /// Returns the amount that each tenant spent; `None` without a rate card.
     pub(crate) fn amounts(self, card: Option<&RateCard>) -> Vec<(String, Option<Amount>)> {
         let amount = |operations: &BTreeMap<String, Used>| card.map(|card| amount(card, operations));
         self.0.into_iter().map(|(tenant, operations)| (tenant, amount(&operations))).collect()
     }
 }
 
-/// Asks again after each failure, as long as a pause still ends before `awake_by`.
+/// Repeats the request after each failure, as long as a pause still ends before `awake_by`.
 async fn until_awake<T, E>(
     awake_by: Deadline,
     pause: Duration,

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use usage::Change;
 
 /// Part of the stream, whose changes are in order. DynamoDB closes a shard after some hours, and
-/// goes on in another one, its child.
+/// continues in a child shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Shard {
     pub(crate) id: String,

@@ -37,7 +37,7 @@ pub(crate) struct Console {
 }
 
 impl Console {
-    /// Makes the console; `uploads` is the origin that takes the uploads of catalogues.
+    /// Creates the console; `uploads` is the origin that takes the uploads of catalogues.
     pub(crate) fn new(uploads: Option<&str>) -> Self {
         let policy = uploads.map_or_else(|| POLICY.to_owned(), |origin| format!("{POLICY} {origin}"));
         Self { policy }
@@ -59,7 +59,7 @@ pub(crate) fn file(name: &str, headers: &HeaderMap) -> Option<Reply> {
     Some(current(content_type, text, headers))
 }
 
-/// Makes a response that the client asks for anew each time, and gets only if its content has
+/// Builds a response that the client asks for anew each time, and gets only if its content has
 /// changed: modules of two versions do not fit together.
 fn current(content_type: &str, text: &str, headers: &HeaderMap) -> Reply {
     let tag = format!("\"{}\"", content_digest(text.as_bytes()));

@@ -25,7 +25,7 @@ pub(crate) struct Ingest {
 }
 
 impl Ingest {
-    /// Makes the client of the function named `function`.
+    /// Creates the client of the function named `function`.
     pub(crate) const fn new(lambda: Client, function: String) -> Self {
         Self { lambda, function }
     }

@@ -17,7 +17,7 @@ use crate::shown::Shown;
 enum Command {
     /// Adds a fault.
     Fault(Fault),
-    /// Takes all faults away, and runs again.
+    /// Removes all faults, and runs again.
     Reset,
     Quiesce,
     Stop,
@@ -27,7 +27,7 @@ enum Command {
         instances: Option<usize>,
     },
     Status,
-    /// Takes the messages off this queue that are committed and that nobody holds, and shows them.
+    /// Removes the committed, unlocked messages from this queue, and returns them.
     Take(String),
     /// Puts messages on this queue and commits them, whatever their length.
     Put {

@@ -48,7 +48,7 @@ pub struct Definition {
     /// Delivery order of the queue, as MQMDS_*: by priority, or first in first out.
     #[serde(default, rename = "MSGDLVSQ")]
     pub delivery_sequence: i32,
-    /// The queue behind an alias.
+    /// Name of the queue that the alias stands for.
     #[serde(default, rename = "TARGET")]
     pub target: Chars,
 }

@@ -70,7 +70,8 @@ fn run(directory: &Path, configuration: &Path) -> Result<(), Box<dyn std::error:
     Ok(())
 }
 
-/// Ends with whoever started it, without being told, or by a signal alone.
+/// Waits until standard input is closed, and forever if detached: then only a signal ends the
+/// process.
 fn wait(detached: bool) {
     let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
     if detached {

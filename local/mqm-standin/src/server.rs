@@ -42,7 +42,8 @@ impl Server {
         accept(&control_socket(directory, name), move |socket| control::serve(&server, &socket))
     }
 
-    /// Serves calls until the connection is lost, which backs out what MQDISC has not committed.
+    /// Serves calls until the connection is lost, which backs out uncommitted work unless MQDISC
+    /// committed it.
     fn serve(&self, mut socket: UnixStream) {
         let mut session = None;
         let mut application = String::new();

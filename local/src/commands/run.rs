@@ -114,7 +114,7 @@ fn write_catalogues(layout: &Layout) -> Result<PathBuf, Failure> {
     Ok(path.strip_prefix(layout.root()).unwrap_or(&path).to_owned())
 }
 
-/// Returns the path of the command line, which is built beside this program.
+/// Returns the path of the command line's program, which is built next to this program.
 fn program() -> Result<PathBuf, Failure> {
     let local = std::env::current_exe().or_explain(|| "find this program".to_owned())?;
     Ok(local.with_file_name("integrahub"))

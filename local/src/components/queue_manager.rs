@@ -36,7 +36,7 @@ impl QueueManager {
         &self.directory
     }
 
-    /// The library, which finds the sockets beside itself.
+    /// Returns the path of the library, which finds the sockets in its own directory.
     pub(crate) fn library(&self) -> PathBuf {
         self.directory.join(MQ_LIBRARY)
     }

@@ -23,7 +23,7 @@ pub(super) enum Gateway {
     BadRequest,
     InternalServerError,
     ServiceUnavailable,
-    /// The body is not what `Content-Encoding` says.
+    /// The body does not have the compression that `Content-Encoding` names.
     UnsupportedMediaType,
     /// The body has more than the gateway takes.
     TooLong,
@@ -69,7 +69,7 @@ impl Gateway {
     }
 }
 
-/// The template's answer of a REST API to what no route takes.
+/// Returns the template's response of a REST API to a request without a route.
 pub(super) fn unrouted(template: &str, id: &str) -> Answer {
     let mut answer = Response::new(Bytes::from(template.replace("$context.requestId", id)));
     *answer.status_mut() = StatusCode::NOT_FOUND;

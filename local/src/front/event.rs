@@ -75,8 +75,8 @@ fn context(parts: &Parts, headers: &BTreeMap<String, String>, key: &str, id: &st
     })
 }
 
-/// Headers by their names in lower case, repeated ones joined with commas, cookies apart. The
-/// gateway replaces what a client says of the connection, its host included.
+/// Returns the headers by lower-case name, repeated ones joined with commas, without cookies. The
+/// gateway replaces what a client says about the connection, the host included.
 fn headers(headers: &HeaderMap, origin: Origin) -> BTreeMap<String, String> {
     let appended = [("x-forwarded-for", origin.client.to_string())];
     let sent = headers

@@ -57,7 +57,7 @@ impl Door {
     }
 }
 
-/// Takes the port before anything else is started, so that a port in use fails at once and not
+/// Binds the port before anything else is started, so that a port in use fails at once and not
 /// after ten seconds.
 ///
 /// # Errors

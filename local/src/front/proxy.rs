@@ -52,12 +52,12 @@ pub(crate) struct Front {
     kind: Kind,
     routes: Arc<Routes>,
     port: u16,
-    /// Body for what no route takes, if the API has one of its own.
+    /// Body of the response to a request without a route, if the API has its own.
     unrouted: Arc<str>,
 }
 
 impl Front {
-    /// The HTTP API and the REST API, behind which are the same functions.
+    /// Returns the HTTP API and the REST API, which share their functions.
     ///
     /// # Errors
     /// A route that the local stack does not know.

@@ -208,7 +208,8 @@ async fn set_disabled(
     Ok(exit)
 }
 
-/// Reads names of scopes. A misspelt one would permit nothing, and nobody would notice.
+/// Parses names of scopes, and refuses unknown ones: a misspelt scope would silently permit
+/// nothing.
 pub(crate) fn scopes<T: AsRef<str>>(names: &[T]) -> Result<BTreeSet<String>, Failure> {
     let known = || Scope::ALL.map(Scope::as_str).join(", ");
     let check = |name: &T| {
@@ -299,7 +300,7 @@ fn seconds(time: Timestamp) -> String {
     format!("{time:.0}")
 }
 
-/// Adds what is no part of the key's item.
+/// Adds members that are not part of the key's item.
 fn with_state(mut document: Value, state: &str, last_used_on: Option<Date>) -> Value {
     if let Some(members) = document.as_object_mut() {
         members.insert("state".to_owned(), json!(state));

@@ -16,7 +16,7 @@ use crate::exit::Failure;
 /// Owners of establishments, by the tenant's id.
 pub(crate) type Owners = BTreeMap<String, BTreeSet<String>>;
 
-/// Changes that make a deployment what a file says.
+/// Changes that bring a deployment to the state of an access file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Plan {
     /// Changes of tenants, profiles, allow-lists, limits and grants, which come first, so that a
@@ -26,9 +26,9 @@ pub(crate) struct Plan {
     pub(crate) owners: BTreeMap<OwnerChange, BTreeSet<String>>,
     /// New keys, which are not generated yet.
     pub(crate) keys: Vec<KeyItem>,
-    /// Changes of keys, and what is removed.
+    /// Changes of keys, and removals.
     pub(crate) last: Vec<Change>,
-    /// Sentences about what is allowed, and probably a mistake.
+    /// Warnings about entries that are valid, but probably a mistake.
     pub(crate) warnings: Vec<String>,
 }
 
@@ -97,7 +97,7 @@ impl Planner<'_> {
         self.faults.push(format!("{tenant}: {}{why}", fault.what));
     }
 
-    /// Notes a fault, or hands on the value.
+    /// Records a fault, or returns the value.
     fn checked<T>(&mut self, tenant: &str, result: Result<T, Failure>) -> Option<T> {
         result.map_err(|fault| self.fault(tenant, &fault)).ok()
     }
@@ -174,7 +174,7 @@ impl Planner<'_> {
         }
     }
 
-    /// Makes the entry what the file says.
+    /// Plans the change of an entry to the file's content.
     fn put(&mut self, entry: Entry) {
         if self.checked(entry.tenant(), self.known.check_readable(&entry.pk())).is_none() {
             return;
@@ -182,8 +182,8 @@ impl Planner<'_> {
         self.plan.first.extend(self.known.put(entry));
     }
 
-    /// Makes an allow-list what the file says. Without pruning, entries that only the table has
-    /// stay.
+    /// Plans the change of an allow-list to the file's content. Without pruning, entries that only
+    /// the table has are kept.
     fn list(&mut self, entry: Entry, is_empty: bool) {
         let held = self.known.get(&entry.pk());
         match (held.map(|held| &held.entry), entry) {
@@ -200,7 +200,8 @@ impl Planner<'_> {
         }
     }
 
-    /// Makes limits what the file says. Without pruning, those that only the table has stay.
+    /// Plans the change of limits to the file's content. Without pruning, limits that only the
+    /// table has are kept.
     fn limits(&mut self, id: &str, section: &TenantSection, new: &LimitsItem) {
         let before = if self.prune { LimitsItem::default() } else { self.known.limits(id) };
         let item = limit::merged(before, new.clone());

@@ -79,7 +79,7 @@ pub(crate) fn places(parameters: &Parameters) -> Vec<Place> {
     std::iter::once(brokers).chain(database).collect()
 }
 
-/// Looks at the networks of a deployment. `resources` are those that the stack has.
+/// Checks the networks of a deployment. `resources` are those of the stack.
 pub(crate) async fn checks(
     client: &AwsQuery,
     parameters: &Parameters,

@@ -103,7 +103,7 @@ async fn generated(args: &Produce) -> Result<Option<Members>, Failure> {
     Ok(Some(members))
 }
 
-/// A run: its requests, and what they have put.
+/// Run of a produce: its requests, and the messages put so far.
 struct Put {
     api: Api,
     storage: Storage,
@@ -156,7 +156,7 @@ impl Put {
         refusal.failure
     }
 
-    /// Adds to a failure what is put, and how to go on.
+    /// Adds to a failure how many messages are put, and how to continue.
     fn explained(&self, failure: Failure) -> Failure {
         let put = self.total.enqueued.saturating_add(self.unfinished);
         if put == 0 && failure.exit == Exit::Usage {

@@ -133,7 +133,7 @@ async fn line(name: &str, lines: &mut (impl AsyncBufRead + Unpin)) -> Result<Opt
     }
 }
 
-/// Makes a message of a body: text if it is UTF-8.
+/// Builds a message of a body: text if it is UTF-8.
 fn of(bytes: Vec<u8>) -> Body {
     let message = match String::from_utf8(bytes) {
         Ok(text) => json!({"bodyText": text}),

@@ -9,7 +9,7 @@ const EVENT_TYPE: &str = "integrahub.message.in_doubt";
 /// Maximum number of characters of a target's name in an event.
 const LONGEST_TARGET: usize = 255;
 
-/// Makes the event of a doubt. A repeated call makes the same event.
+/// Builds the event of a doubt. A repeated call makes the same event.
 pub(crate) fn of(doubt: &Doubt) -> Result<Published, EventError> {
     let id = doubt.id.to_string();
     let target: String = doubt.target.chars().filter(|c| !c.is_control()).take(LONGEST_TARGET).collect();

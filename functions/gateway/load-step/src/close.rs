@@ -24,7 +24,8 @@ const TO_END: Duration = Duration::from_secs(30);
 /// Failure of a test whose execution is gone before its workers had ended.
 const CUT_OFF: &str = "the execution ended before the test";
 
-/// Time for a look whether the queues are empty, and between two looks while a consumer is there.
+/// Time limit for checking whether the queues are empty, and the interval of these checks while a
+/// consumer is connected.
 const TO_LOOK: Duration = Duration::from_secs(10);
 const BETWEEN_LOOKS: Duration = Duration::from_millis(500);
 
@@ -33,7 +34,7 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(500);
 enum Queues {
     Empty,
     HaveMessages,
-    /// The queues are empty, and a client that has one open may have messages in hand.
+    /// The queues are empty, but a client that has one open may hold unacknowledged messages.
     InUse,
 }
 
@@ -259,7 +260,7 @@ impl Close<'_> {
         }))
     }
 
-    /// Adds up what the workers of a run counted, and tells whether that is all.
+    /// Sums the tallies of a run's workers, and returns false with them if some are missing.
     async fn sum(&self, run: u32) -> Result<(Sum, bool), LoadStepError> {
         let (test_id, store) = (self.of.test_id, &self.step.store);
         let sum = insist(self.deadline, async || {
@@ -277,7 +278,7 @@ impl Close<'_> {
     }
 
     /// True if a test that puts and takes messages has left its queues empty, and no client has one
-    /// open that could have messages in hand. If that cannot be seen, it is not so.
+    /// open that could hold messages. False if that cannot be determined.
     async fn is_drained(&self, record: &TestRecord) -> bool {
         if record.test.producers.is_none() || record.test.consumers.is_none() {
             return false;

@@ -33,7 +33,7 @@ pub(crate) enum Tells {
     Time,
     /// The target cannot be reached, or was lost: connections are refused, or TLS fails.
     Loss,
-    /// The target, or what is needed to use it, refuses this use.
+    /// The target, or a resource that its use needs, refuses this use.
     Refusal,
 }
 
@@ -54,7 +54,7 @@ impl PlaceError {
         }
     }
 
-    /// Returns how much the error tells.
+    /// Returns how precisely the error states its reason.
     pub(crate) const fn tells(&self) -> Tells {
         match self {
             Self::Broker(BrokerError::Timeout { .. } | BrokerError::PoolTimeout { .. }) => Tells::Time,

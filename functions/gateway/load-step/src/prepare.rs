@@ -19,7 +19,7 @@ use crate::{LoadStep, LoadStepError};
 const TO_START: usize = 10;
 const LANES_A_SECOND: usize = 100;
 
-/// Longest time for a look at the queues.
+/// Time limit for measuring the queues.
 const TO_LOOK: Duration = Duration::from_secs(40);
 
 /// Run of a load test that is to begin.
@@ -68,7 +68,7 @@ impl LoadStep {
         Ok(lanes)
     }
 
-    /// Looks at the queues, and returns why the run cannot begin, if it cannot.
+    /// Measures the queues, and returns the reason why the run cannot begin, if there is one.
     async fn look(&self, record: &TestRecord, of: &TestRun, deadline: Deadline) -> Result<(), String> {
         let place = Place::of(&self.brokers, record);
         let has_consumers = record.test.consumers.is_some();

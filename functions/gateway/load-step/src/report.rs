@@ -16,8 +16,8 @@ pub(crate) struct Counted {
     pub(crate) drained: bool,
 }
 
-/// Makes the report of a run; `begun` is `None` if the test ended before one began. `usage` is that
-/// of the whole test.
+/// Builds the report of a run; `begun` is `None` if the test ended before one began. `usage` is
+/// that of the whole test.
 pub(crate) fn of(record: &TestRecord, begun: Option<&Begun<'_>>, counted: &Counted, usage: Usage) -> Report {
     let test_id = record.test_id.to_string();
     let target = record.target.to_string();

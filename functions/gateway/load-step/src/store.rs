@@ -35,7 +35,7 @@ pub(crate) async fn insist<T>(
     }
 }
 
-/// Notes why a test cannot go on. Its workers read it within a second.
+/// Records the reason why a test failed. The workers read it within a second.
 ///
 /// # Errors
 /// If the store does not do its part before `deadline`.

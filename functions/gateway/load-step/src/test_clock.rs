@@ -67,8 +67,8 @@ impl TestClock {
 }
 
 /// Time of day, and the instants between which it was read. If the thread loses the processor in
-/// between, nobody knows to which of them it belongs, and a clock that is set by it is off for a
-/// whole window.
+/// between, the time may belong to any instant between the two, and a clock that is set by it is
+/// off for a whole window.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Reading {
     before: Instant,

@@ -24,7 +24,7 @@ const MOST: usize = 5;
 /// A test that should be final, and is not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Overdue {
-    /// True if the test was stopped or cannot go on, so that nothing is lost with its execution.
+    /// True if the test was stopped or has failed, so that ending its execution loses nothing.
     is_ending: bool,
     /// Number of the execution that closes the test. Requests that see the test at about the same
     /// time start the same execution.
@@ -32,7 +32,7 @@ struct Overdue {
 }
 
 impl Overdue {
-    /// Returns what is overdue of a test at `now`, if anything is.
+    /// Returns the overdue execution of a test at `now`, if there is one.
     fn of(record: &TestRecord, now: Timestamp) -> Option<Self> {
         let late = Micros::since_start(close_due(record), now);
         if record.status.is_final() || late == Micros::ZERO {

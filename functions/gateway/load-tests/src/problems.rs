@@ -10,12 +10,12 @@ pub(crate) fn not_found() -> Problem {
     Problem::new(Reason::TestNotFound, "the tenant has no test of this id, or not any more")
 }
 
-/// Makes the problem of a table or bucket that does not respond, or holds what cannot be read.
+/// Builds the problem of a table or bucket that does not respond, or holds malformed data.
 pub(crate) fn from_store(error: &TestStoreError) -> Problem {
     unavailable(error, "what is known of load tests cannot be read or written now")
 }
 
-/// Makes the problem of an execution that was not started. A retry with the same key starts the
+/// Builds the problem of an execution that was not started. A retry with the same key starts the
 /// execution of the same test.
 pub(crate) fn from_engine(error: &EngineError) -> Problem {
     unavailable(error, "the test could not be started; send it again with the same key")

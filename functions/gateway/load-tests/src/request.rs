@@ -74,7 +74,7 @@ fn reports(test: &LoadTest) -> Vec<Reports> {
     place.map(|place| Reports { pointer, place }).into_iter().collect()
 }
 
-/// Makes the problem of a request whose members have the right form.
+/// Builds the problem of a request whose members have the right form.
 pub(crate) fn from_request(error: &RequestError) -> Problem {
     let reason = match error.kind {
         RequestErrorKind::Contradiction => Reason::SchemaViolation,

@@ -14,12 +14,12 @@ fn sample(pointer: &str) -> Value {
     order.pointer(pointer).unwrap().clone()
 }
 
-/// Makes a claim.
+/// Builds a claim.
 pub(crate) fn execution() -> Execution {
     serde_json::from_value(sample("/work/change/execution")).unwrap()
 }
 
-/// Makes a test of a minute, with two producers and a consumer, and with these members.
+/// Builds a test of a minute, with two producers and a consumer, and with these members.
 pub(crate) fn test(members: &Value) -> LoadTest {
     let producers = json!({"count": 2, "ratePerSec": 100});
     let body = json!({"producers": producers, "consumers": {}, "durationSeconds": 60});
@@ -37,7 +37,7 @@ pub(crate) fn record() -> TestRecord {
     TestRecord::new("tenant", test_id, "trace", test(&json!({})), target, created_at)
 }
 
-/// Makes a report of that test, of which nobody has counted anything.
+/// Builds a report of the sample test, with all figures zero.
 pub(crate) fn report() -> Report {
     let record = record();
     let facts = Facts {

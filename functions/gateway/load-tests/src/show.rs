@@ -20,7 +20,7 @@ use crate::{LoadTests, id};
 const MOST_TALLIES: usize = 24 * 1024 * 1024;
 /// Time within which a part of them that cannot be read is asked for again.
 const READ_WITHIN: Duration = Duration::from_secs(5);
-/// Time that a worker's tally may be behind its work: it is stored once a second.
+/// Time that a worker's tally may lag behind its work: it is stored once a second.
 const BEHIND: Duration = Duration::from_secs(3);
 
 /// Content security policy of the page: it runs nothing, and loads nothing.
@@ -101,8 +101,8 @@ impl LoadTests {
     }
 }
 
-/// Makes the report of a run that goes on. What was due in the last seconds may not be stored yet,
-/// so it is not missed.
+/// Builds the report of a running test. Messages due in the last seconds may not be stored yet, so
+/// they do not count as missing.
 fn so_far(
     record: &TestRecord,
     started_at: Timestamp,
@@ -128,7 +128,7 @@ fn so_far(
     Report::of(&facts, sum)
 }
 
-/// Makes the page of a report. A test that has not begun has an empty one.
+/// Builds the page of a report. A test that has not begun has an empty one.
 fn page(record: &TestRecord, report: Option<Report>, memory_mb: u32) -> Result<Reply, Problem> {
     let report = match report {
         Some(report) => report,

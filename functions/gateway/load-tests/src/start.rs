@@ -18,7 +18,7 @@ use crate::request::{NewTest, START, StartRequest, from_request};
 use crate::route::TESTS;
 use crate::{LoadTests, id};
 
-/// Longest time after which a request that found no room is told to come again, in seconds.
+/// Longest `Retry-After` of a request that found no room, in seconds.
 const MOST_RETRY_AFTER: u32 = 600;
 
 impl LoadTests {
@@ -77,7 +77,7 @@ impl LoadTests {
     }
 }
 
-/// Lets the messages of a test carry the caller's tags and where they come from.
+/// Adds the caller's tags and origin to the messages of a test.
 fn tagged(mut test: LoadTest, tags: &Tags, execution: &Execution) -> LoadTest {
     if let Some(producers) = &mut test.producers {
         let of_first = origin(execution.first_trace_id(), &execution.tenant, &execution.target);
@@ -112,7 +112,7 @@ fn within_limits(test: &LoadTest, limits: &TargetLimits) -> Result<(), Problem> 
     Ok(())
 }
 
-/// Makes the problem of a test that has to wait until others have ended.
+/// Builds the problem of a test that has to wait until others have ended.
 fn no_room(unfinished: &[TestRecord], now: Timestamp, [taken, wanted, most]: [u32; 3]) -> Problem {
     let detail = format!(
         "the tenant's tests under way have {taken} workers, this one has {wanted}, and all together may have {most}; \
@@ -123,7 +123,7 @@ fn no_room(unfinished: &[TestRecord], now: Timestamp, [taken, wanted, most]: [u3
     Problem::new(Reason::TenantRateLimit, detail).retry_after(seconds.min(MOST_RETRY_AFTER))
 }
 
-/// Makes the response to a start. It is the same in every attempt.
+/// Builds the response to a start. It is the same in every attempt.
 fn started(record: &TestRecord, memory_mb: u32) -> Reply {
     let path = format!("{TESTS}/{}", record.test_id);
     let body = json!({

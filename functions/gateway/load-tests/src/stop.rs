@@ -21,8 +21,8 @@ use crate::{LoadTests, id};
 const STOP: OperationType = OperationType::named("LOAD_TEST_STOP");
 
 impl LoadTests {
-    /// Has the workers end, which they do within two seconds, or closes the test if none of them
-    /// works. A test that is final stays as it is.
+    /// Requests the workers to end, which takes up to two seconds, or closes the test if none of
+    /// them works. A final test is left unchanged.
     pub(crate) async fn stop(
         &self,
         test_id: &str,
@@ -55,8 +55,8 @@ impl LoadTests {
             .await
     }
 
-    /// Has a test closed that was stopped while none of its workers works. If that fails, they find
-    /// the stop when they come, and the last of them closes the test.
+    /// Starts the closing of a test that was stopped while none of its workers works. If that
+    /// fails, the workers find the stop when they start, and the last of them closes the test.
     async fn close_idle(&self, record: &TestRecord) {
         let test_id = record.test_id;
         let start = Start::stopping(&record.tenant, test_id, last_run(record));

@@ -67,7 +67,7 @@ impl ListedTest {
 }
 
 impl ShownTest {
-    /// Makes the view of a test with its report, which is the one so far if the test is not final.
+    /// Builds the view of a test with its report, which is the one so far if the test is not final.
     pub(crate) fn of(record: TestRecord, report: Option<Report>) -> Self {
         let mut listed = ListedTest::of(&record);
         listed.summary = record.summary.or_else(|| report.as_ref().map(|report| report.summary.clone()));
@@ -82,7 +82,7 @@ impl ShownTest {
         }
     }
 
-    /// Makes the response. A report that no response can carry loses the figures of its seconds.
+    /// Builds the response. A report that no response can carry loses the figures of its seconds.
     pub(crate) fn into_reply(mut self) -> Reply {
         let reply = json(&self);
         match &mut self.report {
@@ -103,7 +103,7 @@ impl ShownRun {
     }
 }
 
-/// Makes a JSON response that must not be cached.
+/// Builds a JSON response that must not be cached.
 pub(crate) fn json(body: &impl Serialize) -> Reply {
     fresh(Reply::json(200, body))
 }

@@ -103,8 +103,8 @@ pub(crate) fn elsewhere_in_a_problem(left: &[AbandonedProgress], count: u64) -> 
     }
 }
 
-/// Returns the messages that earlier attempts left at a place, as a warning tells of them: their
-/// number, and the place with the word before it.
+/// Returns, for a warning, the number of messages that earlier attempts left at a place, and the
+/// place with its preposition.
 pub(crate) fn left_behind(left: &AbandonedProgress, most: u64, preposition: &str) -> String {
     let AbandonedProgress { name, done, in_doubt } = left;
     let place = match name {
@@ -115,7 +115,7 @@ pub(crate) fn left_behind(left: &AbandonedProgress, most: u64, preposition: &str
     format!("{done} messages, and perhaps {more} more, {preposition} {place}")
 }
 
-/// Makes a warning for each place that was left.
+/// Builds a warning for each place that was left.
 fn moved(left: &[AbandonedProgress], count: u64) -> Vec<String> {
     let warning = |left| {
         let messages = left_behind(left, count, "on");
@@ -146,7 +146,8 @@ enum Messages<'a> {
     Stored(Vec<ShownMessage<'a>>),
 }
 
-/// Messages in hand, and the place of the only one's body if no response can carry it.
+/// Consumed messages, with the stored body's place if a single message is too large for any
+/// response.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct InHand<'a> {
     pub(crate) consumed: &'a Consumed,
@@ -223,7 +224,7 @@ pub(crate) fn test(report: &TestReport) -> Reply {
     Reply::json(200, &body)
 }
 
-/// Makes the result of a test that ended before a connection: the target's secrets cannot be used.
+/// Builds the result of a test that ended before a connection: the target's secrets cannot be used.
 pub(crate) fn untested(unusable: &SecretError) -> Reply {
     let step = |name: &str| match name == unusable.step() {
         true => json!({"name": name, "ok": false, "code": unusable.code(), "detail": unusable.to_string()}),

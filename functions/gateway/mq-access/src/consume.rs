@@ -12,7 +12,7 @@ use crate::end::{ChangeDone, ChangeFailure, taken_over};
 use crate::large::LARGEST_BODY;
 use crate::{MqAccess, answer};
 
-/// Bytes of messages that fit into a response as Lambda carries it (6 MB) beside its other members.
+/// Bytes of messages that fit into a response of Lambda (6 MB) besides its other members.
 pub(crate) const MAX_CARRIED: usize = 5_500_000;
 
 impl MqAccess {

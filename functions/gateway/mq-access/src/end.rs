@@ -13,7 +13,7 @@ pub(crate) enum ChangeDone {
     Completed(Reply, Volume),
     /// The reply was stored before the change became final. Retries get it again.
     AsPrepared(Reply, Volume),
-    /// The reply says itself what became of the record, which has ended before.
+    /// The record has ended already, and the reply states its outcome.
     Ended(Reply),
 }
 

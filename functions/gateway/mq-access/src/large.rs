@@ -22,8 +22,8 @@ const TO_STORE: Duration = Duration::from_millis(2_600);
 const BYTES_PER_SECOND: usize = 8 * 1024 * 1024;
 
 impl MqAccess {
-    /// Stores the body of a message in hand that no response can carry, if there is one. The
-    /// message must not leave its queue before.
+    /// Stores the body of a consumed message that is too large for any response, if there is one.
+    /// The message must not leave its queue before.
     pub(crate) async fn stored_body(
         &self,
         execution: &Execution,

@@ -24,8 +24,8 @@ enum Stopped {
     Failed { failure: MoveFailure, done: u64, settled: u64 },
     /// The idempotency record could not be written.
     Unnoted { error: StoreError, moved: u64 },
-    /// Another execution has the record. The messages in hand stay at the old place as well; the
-    /// response of that execution counts them as possible duplicates.
+    /// Another execution owns the record. The held messages stay at the old place as well; that
+    /// execution's response counts them as possible duplicates.
     TakenOver,
 }
 
@@ -173,7 +173,7 @@ impl MqAccess {
     }
 }
 
-/// Makes the problem of a move that stopped because its record did not take that `moved` messages
+/// Builds the problem of a move that stopped because its record did not take that `moved` messages
 /// are at their new places.
 fn unnoted(error: &StoreError, moved: u64) -> Problem {
     let mut problem = from_store(error, "cannot record what was moved").extension("moved", json!(moved));
@@ -288,7 +288,7 @@ fn answered(
     Reply::json(200, &body)
 }
 
-/// Makes a warning about a place that was left.
+/// Builds a warning about a place that was left.
 fn moved_elsewhere(left: &AbandonedProgress, max: u64) -> String {
     let messages = answer::left_behind(left, max, "from");
     format!("earlier attempts moved {messages}; this attempt began again")

@@ -55,7 +55,7 @@ impl ProduceRequest {
     }
 }
 
-/// Makes the problem of a part of the request whose members do not go together.
+/// Builds the problem of a part of the request whose members do not go together.
 fn violation(part: &str, misfit: Misfit) -> Problem {
     Problem::violation(format!("{part}{}", misfit.pointer), misfit.detail)
 }

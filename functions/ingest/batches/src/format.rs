@@ -20,12 +20,12 @@ impl Format {
     }
 }
 
-/// Makes a JSON response that must not be cached.
+/// Builds a JSON response that must not be cached.
 pub(crate) fn json(body: &impl Serialize) -> Result<Reply, Problem> {
     Ok(fresh(Reply::new(200, "application/json", text(body)?)))
 }
 
-/// Makes a response of lines that must not be cached, with a `Link` to the next page if there is
+/// Builds a response of lines that must not be cached, with a `Link` to the next page if there is
 /// one.
 pub(crate) fn lines(lines: &[String], next: Option<String>) -> Reply {
     let body = lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect();

@@ -58,8 +58,8 @@ impl Batches {
         Reply::json(200, &json!(Dependencies { dependencies }))
     }
 
-    /// Checks that events do not wait in the outbox for too long. Nothing is published to find out:
-    /// what waits says it of a bus, a topic and a cluster of Kafka alike.
+    /// Checks that events do not wait in the outbox for too long. No test event is published: the
+    /// backlog shows the failure of a bus, a topic and a Kafka cluster alike.
     async fn events_leave(&self) -> Result<(), Box<dyn Error + Send + Sync>> {
         let backlog = self.database.backlog().await?;
         if backlog.oldest < EVENTS_MAY_WAIT {

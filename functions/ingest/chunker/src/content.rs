@@ -50,7 +50,8 @@ impl Content {
 }
 
 impl ContentMeter {
-    /// Counts and hashes what was appended to the content. If it is too much, removes it again.
+    /// Counts and hashes the content appended since `before`. Removes it again if the content is
+    /// too large.
     fn take(&mut self, content: &mut Vec<u8>, before: usize) -> Result<(), PayloadFault> {
         let new = content.get(before..).unwrap_or_default();
         self.bytes = self.bytes.saturating_add(u64::try_from(new.len()).unwrap_or(u64::MAX));

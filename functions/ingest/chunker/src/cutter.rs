@@ -129,7 +129,7 @@ impl Cutter {
         &mut self.items.errors
     }
 
-    /// Takes a part of the report, if there is enough for one.
+    /// Returns a part of the report, if enough bytes for a part are ready.
     pub(crate) fn report_part(&mut self) -> Option<Vec<u8>> {
         self.items.report.part()
     }

@@ -44,7 +44,8 @@ impl Job for Dispatch {
     }
 
     /// Passes the message on. The queue of notifications keeps a message for about a week, for
-    /// stores that are away; one that is no notification goes on to where a few attempts end it.
+    /// stores that are unavailable; a malformed one is sent to a queue where it ends after a few
+    /// attempts.
     async fn run(&self, notice: Self::Work, record: &Record) -> Result<(), DispatchError> {
         let body = record.body.as_deref().unwrap_or_default();
         match notice {

@@ -31,8 +31,8 @@ pub struct Dispatch {
 }
 
 impl Dispatch {
-    /// Passes a message on, to the queue for the object that it names. A message whose tenant
-    /// cannot be known goes without a group: the next function says what is wrong with the object.
+    /// Passes a message on to the queue for its object. A message of an unknown tenant is sent
+    /// without a group: the next function reports the object's fault.
     async fn pass_on(&self, body: &[u8], notice: &PayloadNotice) -> Result<(), DispatchError> {
         // Another bucket has nothing but dropped files, and what its owner keeps beside them.
         let is_drop = notice.bucket != self.objects.bucket() || notice.key.starts_with(PREFIX);

@@ -14,7 +14,7 @@ const LONGEST_SUBJECT: usize = 255;
 /// Tenant in the event if the key names none.
 const NO_TENANT: &str = "unknown";
 
-/// Makes the event of a refusal. A repeated call makes the same event, so its time is when the
+/// Builds the event of a refusal. A repeated call makes the same event, so its time is when the
 /// object was written.
 pub(crate) fn of(source: &Source, version: &Version, reason: &str, detail: &str) -> Result<Fact, EventError> {
     let id = ingestion::drops::refusal_id(source, version.modified_at, reason).to_string();

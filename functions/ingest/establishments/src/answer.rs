@@ -5,27 +5,27 @@ use ingestion::Cnpj;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// Makes a page of establishments, of which `last` is the last. The cursor is that of the next
+/// Builds a page of establishments, of which `last` is the last. The cursor is that of the next
 /// page; null on the last one, which is not full.
 pub(crate) fn page(establishments: &[impl Serialize], last: Option<Cnpj>, limit: u32) -> Value {
     let is_full = u32::try_from(establishments.len()).is_ok_and(|length| length >= limit);
     json!({"establishments": establishments, "cursor": last.filter(|_| is_full)})
 }
 
-/// Makes an establishment that has products and belongs to nobody.
+/// Returns an establishment that has products and no owner as JSON.
 pub(crate) fn unowned(cnpj: &Cnpj) -> Value {
     json!({"cnpj": cnpj})
 }
 
-/// Makes the answer to a change: establishments by what became of them.
+/// Builds the response to a change: establishments by outcome.
 pub(crate) fn changed(owners: &ChangedOwners, dry_run: bool) -> Value {
     let ChangedOwners { changed, unchanged, refused } = owners;
     let refused: Vec<Value> = refused.iter().map(refusal).collect();
     json!({"dryRun": dry_run, "changed": changed, "unchanged": unchanged, "refused": refused})
 }
 
-/// Makes an establishment that was not changed, because of its present owner; the owner is null if
-/// it belongs to nobody.
+/// Returns an establishment that was not changed because of its present owner as JSON; the owner is
+/// null if there is none.
 fn refusal(RefusedOwner { cnpj, owner }: &RefusedOwner) -> Value {
     let reason = if owner.is_some() { "OWNED_BY_ANOTHER" } else { "UNOWNED" };
     json!({"cnpj": cnpj, "reason": reason, "owner": owner})

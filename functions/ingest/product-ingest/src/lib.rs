@@ -82,13 +82,13 @@ impl ProductIngest {
         Ok(principal)
     }
 
-    /// Makes the admission of a request, by the limits of its tenant.
+    /// Builds the admission of a request, by the limits of its tenant.
     async fn admission(&self, principal: &Principal) -> Result<Admission<'_>, Problem> {
         Admission::of_tenant(&self.limiter, &self.access, &principal.tenant).await
     }
 }
 
-/// Makes the problem of a store that failed and that the batch needs. A retry with the same key
+/// Builds the problem of a store that failed and that the batch needs. A retry with the same key
 /// runs again.
 fn unavailable(error: &(dyn std::error::Error + 'static)) -> Problem {
     tracing::error!(event_type = "ingest.store_unavailable", error, "cannot store the batch: {error}");

@@ -134,12 +134,12 @@ impl ProductIngest {
     }
 }
 
-/// Makes the response of a batch whose payload must not be put any more.
+/// Builds the response of a batch whose payload must not be put any more.
 fn no_upload(batch_id: Uuid, status: BatchStatus) -> Value {
     json!({"batch_id": batch_id, "status": status, "upload": null})
 }
 
-/// Makes the reply that is recorded. Each response has its own body.
+/// Builds the reply that is recorded. Each response has its own body.
 fn created(batch_id: Uuid, partial: PartialPolicy) -> Reply {
     let mut reply = Reply::json(201, &json!({"batch_id": batch_id, "partial": partial}));
     reply.set_header("location", format!("{BATCHES}/{batch_id}"));

@@ -39,7 +39,7 @@ pub(crate) fn read(body: &[u8]) -> Result<PayloadNotice, Malformed> {
     Ok(PayloadNotice { bucket: detail.bucket.name, key: detail.object.key, version_id: None })
 }
 
-/// Makes the receipt of a batch. It is the same in each call, so its time is when the batch was
+/// Builds the receipt of a batch. It is the same in each call, so its time is when the batch was
 /// accepted, and its id is the batch's.
 pub(crate) fn of(batch: &PayloadMetadata) -> Result<Fact, EventError> {
     let receipt = OutboxEvent {

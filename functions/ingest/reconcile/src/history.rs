@@ -21,9 +21,9 @@ pub const PAYLOAD_DAYS: u16 = 30;
 const ROWS: u64 = 500_000;
 
 impl Reconcile {
-    /// Adds up the counters of final batches and their usage, a slice of each at least, and what
-    /// was stored at the end of a day that is over. A failure stops nothing else: the next run
-    /// continues, and there are no counters before the migration that adds them.
+    /// Sums the counters of final batches and their usage, at least one slice each, and the stored
+    /// totals of a day that is over. A failure stops no other check: the next run continues, and
+    /// there are no counters before the migration that adds them.
     pub(crate) async fn fold_counters(&self, deadline: Deadline) {
         let today = Timestamp::now().to_zoned(TimeZone::UTC).date();
         loop {

@@ -73,7 +73,7 @@ pub struct Reconcile {
     pub queue: PayloadQueue,
     /// Queue of dropped objects, if the deployment takes any.
     pub drops: Option<PayloadQueue>,
-    /// Bucket for dropped objects, beside the payload bucket.
+    /// Bucket for dropped objects, besides the payload bucket.
     pub drop_bucket: Option<String>,
     pub settings: Settings,
 }
@@ -83,7 +83,7 @@ const CHECKS: u32 = 8;
 const _: () = assert!(Check::ALL.len() == 8);
 
 impl Reconcile {
-    /// Makes all checks within the time of an invocation, which is cut off at `ends_at`.
+    /// Runs all checks within the time of an invocation, which is cut off at `ends_at`.
     ///
     /// # Errors
     /// If the event is not the schedule's, or a check failed. The others were made all the same.

@@ -91,8 +91,8 @@ impl Report {
         metrics::measure(crate::SERVICE, &self.measures(failures), Map::new());
     }
 
-    /// Returns the metrics: numbers as of now, which end alarms with a zero, and counts of what was
-    /// done. A count of zero would only cost: CloudWatch charges for each metric that has a value.
+    /// Returns the metrics: present numbers, whose zero ends alarms, and counts of the work done. A
+    /// count of zero is left out: CloudWatch charges for each metric that has a value.
     fn measures(&self, failures: usize) -> Vec<(Metric, u64)> {
         let failures = u64::try_from(failures).unwrap_or(u64::MAX);
         let counted = [

@@ -110,8 +110,8 @@ impl Upsert {
         Ok(self.database.write_chunk(&chunk).await?)
     }
 
-    /// Notes with the chunk why it was not written, for the people who investigate. If the note
-    /// cannot be written, that is only logged.
+    /// Records with the chunk why it was not written, for investigation. If that fails, the failure
+    /// is only logged.
     async fn note(&self, ready: &ChunkReady, error: &UpsertError) {
         if !error.is_noted() {
             return;

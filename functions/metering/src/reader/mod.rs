@@ -25,7 +25,7 @@ const EMPTY_AT_TIP: u32 = 3;
 /// Maximum number of empty answers in a row of a closed shard, whose end DynamoDB does tell.
 const EMPTY_IN_CLOSED: u32 = 200;
 
-/// Time for which a run goes on at the place where the one before it stopped. DynamoDB knows an
+/// Time for which a run continues at the position where the previous run stopped. DynamoDB keeps an
 /// iterator for 15 minutes.
 const PLACE_HOLDS: Duration = Duration::from_mins(10);
 /// Maximum number of shards whose read positions are cached.
@@ -34,7 +34,7 @@ const MOST_PLACES: usize = 10_000;
 /// Number of times that a run gives way to another run at a shard before it leaves the shard to it.
 const MOST_FENCES: u32 = 3;
 
-/// Reason why a run did not go on.
+/// Reason why a run stopped reading.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     #[error("the stream of the idempotency table cannot be read")]
@@ -65,8 +65,8 @@ enum Left {
     Behind,
 }
 
-/// Places at which runs stopped, by shard. A place may lie behind many empty answers, which a run
-/// that began at the mark would meet again each time, and perhaps never pass.
+/// Positions at which runs stopped, by shard. A position may lie after many empty answers, which a
+/// run that began at the mark would receive again each time, and perhaps never pass.
 #[derive(Debug)]
 pub struct Places(Remembered<String, Place>);
 
@@ -84,8 +84,8 @@ impl Default for Places {
 }
 
 impl Places {
-    /// Takes the iterator of a place, if no other change was counted since. An iterator that turns
-    /// out to be of no use is not met again.
+    /// Takes the iterator of a position, if no other change was counted since. A useless iterator
+    /// is not used twice.
     fn take(&self, shard: &str, sequence: Option<&str>) -> Option<String> {
         let place = self.0.get(shard);
         self.0.forget(shard);
@@ -133,8 +133,8 @@ pub(crate) async fn read<S: Stream, L: Ledger>(
 }
 
 impl<S: Stream, L: Ledger> Run<'_, S, L> {
-    /// Notes the times of which changes are lost: all since the last complete run, if the stream
-    /// may have forgotten some of them, or if a shard is gone before its end was read.
+    /// Records the times whose changes are lost: all since the last complete run, if the stream may
+    /// have dropped some of them, or if a shard is gone before its end was read.
     async fn find_gaps(&mut self, shards: &[Shard], known_until: Timestamp) -> Result<(), UsageError> {
         let gone = |mark: &&Mark| !shards.iter().any(|shard| shard.id == mark.shard);
         let gone: Vec<Mark> = self.marks.values().filter(gone).cloned().collect();
@@ -256,8 +256,8 @@ impl<S: Stream, L: Ledger> Run<'_, S, L> {
         }
     }
 
-    /// Returns an iterator behind the shard's mark. Without a mark, or if the stream has forgotten
-    /// the change of the mark, it begins with the oldest change: those between are older than the
+    /// Returns an iterator after the shard's mark. Without a mark, or if the stream has dropped the
+    /// change of the mark, it begins with the oldest change: those between are older than the
     /// stream's retention, and are lost only if no run was complete since, which is a gap already.
     async fn iterator(&self, shard: &str) -> Result<String, ReadError> {
         let sequence = self.marks.get(shard).and_then(|mark| mark.sequence.as_deref());
@@ -270,7 +270,8 @@ impl<S: Stream, L: Ledger> Run<'_, S, L> {
         self.stream.iterator(shard, Start::Oldest).await.map_err(ReadError::Stream)
     }
 
-    /// Counts the changes of a page behind the mark; false if another run has moved the mark.
+    /// Counts the changes of a page after the mark; returns false if another run has moved the
+    /// mark.
     async fn count(&mut self, shard: &str, changes: &[Change]) -> Result<bool, ReadError> {
         let seen = self.mark(shard);
         let is_counted =

@@ -37,7 +37,7 @@ pub(crate) struct Queues {
 }
 
 impl Queues {
-    /// Makes the client; `None` if there are no queues.
+    /// Creates the client; `None` if there are no queues.
     pub(crate) fn new(client: impl FnOnce() -> Client, urls: QueueUrls) -> Option<Self> {
         (!urls.0.is_empty()).then(|| Self { client: client(), urls })
     }

@@ -7,7 +7,7 @@ use attempt::Moment;
 use runtime::metrics::Scrape;
 use tokio::sync::Mutex;
 
-/// Age up to which a snapshot is served without a look at its sources.
+/// Age up to which a snapshot is served without reading its sources.
 const FRESH: Duration = Duration::from_secs(15);
 /// Age up to which a snapshot is served while another request makes a new one.
 const STALE: Duration = Duration::from_secs(60);

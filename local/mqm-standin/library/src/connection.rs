@@ -76,8 +76,8 @@ pub(crate) fn open(request: &Connect, route: &Route) -> Result<(i32, Option<Id>)
     Err(failure)
 }
 
-/// The socket of an address: in the directory that the environment names, or else beside this
-/// library or where the process is.
+/// Returns the socket of an address: in the directory that the environment names, or else next to
+/// this library or in the working directory.
 fn socket(address: &ConnectionName) -> PathBuf {
     if let Some(directory) = std::env::var_os(DIRECTORY) {
         return address.socket(Path::new(&directory));
@@ -86,7 +86,7 @@ fn socket(address: &ConnectionName) -> PathBuf {
     beside.unwrap_or_else(|| address.socket(Path::new("")))
 }
 
-/// The directory this library was loaded from, as the system lists what is mapped
+/// Returns the directory this library was loaded from, from the system's list of mappings
 /// (proc_pid_maps(5)).
 fn own_directory() -> Option<&'static Path> {
     static DIRECTORY: OnceLock<Option<PathBuf>> = OnceLock::new();

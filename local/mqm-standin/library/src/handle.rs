@@ -29,7 +29,7 @@ pub(crate) fn is_set(handle: i64) -> bool {
     handle != mq::MQHM_NONE && handle != mq::MQHM_UNUSABLE_HMSG
 }
 
-/// Makes a handle of a connection.
+/// Builds a handle of a connection.
 pub(crate) fn create(connection: i32) -> Result<i64, Reason> {
     crate::connection::find(connection)?;
     let mut handles = handles();

@@ -143,7 +143,7 @@ impl<T: Versioned> Borrowed<T> {
     }
 }
 
-/// Reads MQCD, which has no identifier, and its version behind the name. `None` if the version is
+/// Reads an MQCD, which has no identifier and its version after the name. `None` if the version is
 /// unknown.
 ///
 /// # Safety

@@ -28,7 +28,7 @@ const KNOWN: i32 = BROWSES
     | mq::MQGMO_PROPERTIES_IN_HANDLE
     | mq::MQGMO_NO_PROPERTIES;
 
-/// Time between two looks of a waiting get whether its caller is still there.
+/// Interval at which a waiting get checks whether its caller is still connected.
 const LOOK: Duration = Duration::from_millis(200);
 
 /// Message in the form that a get asked for.

@@ -48,8 +48,8 @@ impl Journal {
         Ok((Self { path: path.to_owned(), file, written: whole, failed: false }, records))
     }
 
-    /// Appends a record. It is with the operating system when this returns, so that it outlives the
-    /// process; a power failure is not what a stand-in has to survive.
+    /// Appends a record. It is with the operating system when this returns, so it survives the
+    /// process; a stand-in need not survive a power failure.
     pub(crate) fn append(&mut self, record: &Record) {
         match frame(record).and_then(|frame| self.file.write_all(&frame).map(|()| frame.len())) {
             Ok(length) => self.written += u64::try_from(length).unwrap_or_default(),

@@ -30,11 +30,11 @@ pub struct Manager {
     state: Mutex<State>,
 }
 
-/// Asks whether the caller of a waiting get has gone.
+/// Check whether the caller of a waiting get has disconnected.
 pub(crate) type HasGone<'a> = &'a dyn Fn() -> bool;
 
 impl Manager {
-    /// Starts with the queues of the configuration and what the journal kept.
+    /// Starts the queue manager with the configuration's queues and the journal's content.
     ///
     /// # Errors
     /// The journal cannot be used.

@@ -120,7 +120,7 @@ impl State {
         }
     }
 
-    /// The queue behind an alias; none is needed to inquire the alias itself.
+    /// Returns the queue that an alias stands for; an inquiry of the alias itself needs none.
     fn base(&self, alias: &Definition, open: &Open) -> Result<Option<Chars>, Reason> {
         if !open.has(INPUT | mq::MQOO_BROWSE | mq::MQOO_OUTPUT) {
             return Ok(None);

@@ -24,7 +24,7 @@ const KNOWN: i32 = mq::MQPMO_SYNCPOINT
     | mq::MQPMO_PASS_ALL_CONTEXT
     | mq::MQPMO_SET_ALL_CONTEXT;
 
-/// MAXPRTY, which nobody can change.
+/// Highest priority of a message (MAXPRTY), a constant of IBM MQ.
 const HIGHEST_PRIORITY: i32 = 9;
 
 /// Report options that the queue manager accepts. It sends no reports.
@@ -135,8 +135,8 @@ impl State {
         }
     }
 
-    /// Checks the descriptor and fills in what the queue and the queue manager decide. Returns the
-    /// message's number, and a warning or MQRC_NONE.
+    /// Checks the descriptor and fills in the values of the queue and the queue manager. Returns
+    /// the message's number, and a warning or MQRC_NONE.
     fn complete(&mut self, descriptor: &mut Descriptor, through: &Chars) -> Result<(u64, i32), Reason> {
         let number = self.number();
         let definition = self.definition(through)?;

@@ -78,7 +78,8 @@ impl Queue {
         }
     }
 
-    /// CURRENT_Q_DEPTH counts uncommitted puts, and not what was got in a unit of work.
+    /// Returns the depth (CURRENT_Q_DEPTH): uncommitted puts are included, and uncommitted gets are
+    /// not.
     pub(crate) fn depth(&self) -> usize {
         self.ready.len() + self.held.len() - self.got
     }
@@ -115,7 +116,7 @@ impl Queue {
         self.changed.notify_all();
     }
 
-    /// Finds the first message behind a place that fits and that nobody holds.
+    /// Finds the first matching message after a position that no unit of work holds.
     pub(crate) fn find(
         &self,
         by: &Match,
@@ -138,7 +139,7 @@ impl Queue {
         self.ready.get(&place).or_else(locked)
     }
 
-    /// Takes a message that is ready or locked by this handle off the queue.
+    /// Removes a message that is ready or locked by this handle from the queue.
     pub(crate) fn take(&mut self, place: QueuePlace, holder: Hold) -> Option<Stored> {
         self.get(place, holder)?;
         self.take_ready(place).or_else(|| self.drop_held(place))
@@ -165,7 +166,7 @@ impl Queue {
         }
     }
 
-    /// Takes a held message away.
+    /// Removes a held message from the queue.
     pub(crate) fn drop_held(&mut self, place: QueuePlace) -> Option<Stored> {
         let (hold, stored) = self.held.remove(&place)?;
         self.got -= usize::from(hold == Hold::Got);
@@ -176,7 +177,7 @@ impl Queue {
         self.held.get(&place).map(|(_, stored)| stored)
     }
 
-    /// Takes what has expired off the queue.
+    /// Removes the expired messages from the queue.
     pub(crate) fn expire(&mut self) -> Vec<(QueuePlace, Stored)> {
         let now = crate::clock::now();
         let due = self.expiries.iter().take_while(|(at, _)| *at <= now);

@@ -49,7 +49,7 @@ impl State {
         }
     }
 
-    /// Writes the journal anew, with what there is now.
+    /// Rewrites the journal with the present state.
     fn rewrite_journal(&mut self) -> io::Result<()> {
         let messages = self.queues.values().flat_map(|queue| {
             queue.persistent().map(|(place, stored)| Record::Commit {

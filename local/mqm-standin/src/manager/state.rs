@@ -14,7 +14,7 @@ use crate::protocol::{Chars, Reason};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     Running,
-    /// Calls that ask to fail then do; others go on.
+    /// Calls with a fail-if-quiescing option fail; others continue.
     Quiescing,
     /// The queue manager is ending: every call fails.
     Stopping,
@@ -89,7 +89,7 @@ impl State {
         self.session_mut(session)?.handles.get_mut(&handle).ok_or(Reason(mq::MQRC_HOBJ_ERROR))
     }
 
-    /// The queue behind a handle, which may have been deleted since.
+    /// Returns the queue of a handle, which may have been deleted since.
     pub(crate) fn queue(&mut self, name: &Chars) -> Result<&mut Queue, Reason> {
         self.queues.get_mut(name).ok_or(Reason(mq::MQRC_Q_DELETED))
     }
@@ -150,7 +150,7 @@ impl State {
         }
     }
 
-    /// Begins to end, or runs again; gets that wait look once more.
+    /// Enters a phase: ending or running; waiting gets check again.
     pub(crate) fn enter(&mut self, phase: Phase) {
         self.phase = phase;
         self.queues.values().for_each(Queue::wake);

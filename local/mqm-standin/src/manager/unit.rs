@@ -7,7 +7,7 @@ use super::state::State;
 use crate::protocol::{Answer, Reply, done};
 
 impl State {
-    /// Makes a unit of work happen, whole: with one record of the journal.
+    /// Commits a unit of work as a whole, with one record of the journal.
     pub(super) fn commit(&mut self, session: u64) -> Reply {
         let work = self.session(session)?.work.iter().cloned();
         let (puts, gets): (Vec<_>, Vec<_>) = work.partition(|work| work.is_put);
@@ -48,7 +48,7 @@ impl State {
         stored.filter(|stored| stored.message.is_persistent())
     }
 
-    /// Undoes a unit of work: what was got comes back with a higher backout count.
+    /// Backs out a unit of work: messages that it got return with a higher backout count.
     pub(super) fn back(&mut self, session: u64) -> Reply {
         let work = std::mem::take(&mut self.session_mut(session)?.work);
         let mut backed_out = Vec::new();

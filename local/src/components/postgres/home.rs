@@ -13,7 +13,7 @@ use crate::layout::Layout;
 const LINK: &str = "home";
 const PREFIX: &str = "integrahub-postgres-";
 
-/// Makes a temporary directory that is the server's alone, and that `own` links to, so that a
+/// Creates a temporary directory that is the server's alone, and that `own` links to, so that a
 /// clean-up finds it. No account: ourselves.
 ///
 /// # Errors

@@ -18,7 +18,7 @@ pub(crate) const MEMORY: usize = 8 * (LARGEST + OVERHEAD);
 /// Bytes that a cached object takes besides its own: names, and the entry in the cache.
 const OVERHEAD: usize = 4096;
 
-/// Objects of any bucket that the function may read, behind a cache.
+/// Cached reader of key repository objects, in any bucket that the function may read.
 #[derive(Debug)]
 pub(crate) struct KeyObjects {
     s3: aws_sdk_s3::Client,

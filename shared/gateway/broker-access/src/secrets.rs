@@ -29,7 +29,7 @@ const MAX_REMEMBERED: usize = 100;
 /// 65,536 bytes each.
 pub(crate) const MEMORY: usize = MAX_REMEMBERED * 65_536 + key_objects::MEMORY;
 
-/// Secrets Manager, Parameter Store and key repositories in S3, behind a cache.
+/// Cached reader of secrets: Secrets Manager, Parameter Store and key repositories in S3.
 #[derive(Debug)]
 pub(crate) struct Secrets {
     secrets_manager: aws_sdk_secretsmanager::Client,
@@ -298,8 +298,8 @@ fn login(
 }
 
 /// Reads the login from a secret: a password, or a JSON object with `password` and perhaps
-/// `username`; the target's own user wins. Any other text is a password, also if it is JSON. `None`
-/// without a user. The error, of a JSON object of another form, might quote the secret.
+/// `username`; the target's own user takes precedence. Any other text is a password, even if it is
+/// JSON. `None` without a user. The error of a malformed JSON object might quote the secret.
 fn credentials(user: Option<&str>, secret: &SecretString) -> serde_json::Result<Option<Credentials>> {
     // Some editors write an invisible byte order mark before JSON.
     let text = secret.expose_secret();

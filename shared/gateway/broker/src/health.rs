@@ -6,8 +6,8 @@ use jiff::Timestamp;
 
 use crate::latencies::milliseconds;
 
-/// Health of a connection and of the broker behind it, `HealthStatus` of the connection model. It
-/// is an immutable record of one check.
+/// Health of a connection and its broker, `HealthStatus` of the connection model. It is an
+/// immutable record of one check.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HealthStatus {
     /// True if the connection is open, as far as the client knows.

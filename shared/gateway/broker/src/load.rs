@@ -100,7 +100,7 @@ pub trait LoadProducer: Send {
     /// otherwise would take them for later than they are. It may be cancelled.
     async fn idle_until(&mut self, due: tokio::time::Instant);
 
-    /// Takes the confirmations that have come, without waiting.
+    /// Takes the confirmations that have arrived, without waiting.
     fn confirmations(&mut self) -> Vec<Confirmation>;
 
     /// Commits an open unit of work, waits for all confirmations until `deadline`, and ends the
@@ -190,6 +190,6 @@ pub trait LoadConsumer: Send {
     /// No more messages are taken; see [`Self::finish`] about those in hand.
     async fn next(&mut self, wait: Deadline) -> Result<Option<Arrival>, GetError>;
 
-    /// Stops taking messages, removes those in hand, and ends the consumer before `deadline`.
+    /// Stops taking messages, acknowledges the held ones, and ends the consumer before `deadline`.
     async fn finish(self: Box<Self>, deadline: Deadline) -> GetEnd;
 }

@@ -15,7 +15,7 @@ pub trait Connection: Send + Sync + 'static {
     /// Returns why the connection must not be used again; `None` if it may be.
     fn unusable(&self) -> Option<&'static str>;
 
-    /// Notes that a use begins or ends, from which the idle time counts.
+    /// Records that a use begins or ends; idle time is counted from then.
     fn mark_used(&mut self);
 
     /// Ends the connection in an orderly way, and then returns its permit.

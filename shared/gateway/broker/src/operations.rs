@@ -64,7 +64,7 @@ pub trait ReadyToPut: Send {
     ) -> Result<ProduceReport, ProduceFailure>;
 }
 
-/// Messages that are put at their new places and still in hand at the old one.
+/// Messages that are put at their destinations and still held at their old queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PutMessages {
     /// Number of messages that were put; 0 only if no more will be put, or if more is [left

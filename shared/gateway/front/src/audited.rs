@@ -39,7 +39,7 @@ pub(crate) fn note_asked<W>(plan: &Plan<W>) {
     }
 }
 
-/// Notes the target that the request may use, for the request's audit event.
+/// Records the target that the request may use, for the request's audit event.
 pub fn note_reached(target: &Target) {
     let span = Span::current();
     span.record("queue_manager", target.endpoint.queue_manager.as_str());
@@ -61,7 +61,7 @@ fn asked(target: &TargetSpec) -> Option<String> {
     (!queue_manager.is_empty() || !queue.is_empty()).then(|| format!("{queue_manager}:{queue}"))
 }
 
-/// Returns the names of the queues beside the target's, separated by commas, or `*` if only the
+/// Returns the names of the queues besides the target's, separated by commas, or `*` if only the
 /// messages name them. Reply queues that reports would fill are among them.
 fn further(queues: &OtherQueues, reports: &[Reports]) -> Option<String> {
     let own = match queues {

@@ -79,7 +79,7 @@ impl Budget {
         NonZeroU32::new(limit)
     }
 
-    /// Takes a lease. A repeated write is recognized by the lease's own name.
+    /// Takes a lease of the tenant's budget. A repeated write is recognized by the lease's name.
     ///
     /// # Errors
     /// If the tenant has no lease left, or the table does not respond: an order is refused then,

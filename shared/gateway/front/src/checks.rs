@@ -39,7 +39,7 @@ pub struct Front {
 /// A request that passed every check before those of its record and its limits.
 #[derive(Debug)]
 pub struct Accepted<W> {
-    /// Caller of the request, and what makes a retry the same request.
+    /// Identity of the request: its caller, key and fingerprint.
     pub identity: Identity,
     /// Target that the caller is allowed to use.
     pub target: Target,
@@ -53,8 +53,8 @@ pub struct Accepted<W> {
     pub work: W,
 }
 
-/// Caller of a request, and what makes a retry the same request: its key, and the fingerprint of
-/// its content.
+/// Identity of a request: its caller, its key, and the fingerprint of its content. A retry has the
+/// same identity.
 #[derive(Debug)]
 pub struct Identity {
     /// The caller.
@@ -65,7 +65,7 @@ pub struct Identity {
 }
 
 impl Front {
-    /// Makes all checks of a request for `O`, and resolves its target.
+    /// Runs all checks of a request for `O`, and resolves its target.
     ///
     /// # Errors
     /// The problem of the first check that the request does not pass.
@@ -86,7 +86,7 @@ impl Front {
         Ok(Accepted { identity, target, policies, spent, tags: plan.tags, work: plan.action })
     }
 
-    /// Makes the admission of a request that no target has a part in.
+    /// Builds the admission of a request that no target has a part in.
     ///
     /// # Errors
     /// `STORE_UNAVAILABLE` if the tenant's limits cannot be read.
@@ -94,8 +94,8 @@ impl Front {
         Admission::of_tenant(&self.limiter, &self.access, &principal.tenant).await
     }
 
-    /// Makes the checks of a request without a body that needs a key: `content` is what its path
-    /// and its query say.
+    /// Checks a request without a body that needs a key: `content` is the content of its path and
+    /// query.
     ///
     /// # Errors
     /// The problem of the first check that the request does not pass.
@@ -153,7 +153,7 @@ impl Front {
         endpoint::once(&idempotency.store, &claim, admission, work).await
     }
 
-    /// Makes all checks that need the request alone, in the order of the contract.
+    /// Runs all checks that need the request alone, in the order of the contract.
     async fn check<O: Operation>(&self, request: &Request) -> Result<(Identity, Plan<O::Work>), Problem> {
         let headers = request.headers();
         let principal = self.authenticate(headers, O::SCOPES).await?;

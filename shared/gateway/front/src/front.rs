@@ -91,7 +91,7 @@ impl Gateway {
             .await
     }
 
-    /// Makes the admission of a request with what its work costs, if a limit counts that.
+    /// Builds the admission of a request with what its work costs, if a limit counts that.
     fn admission(&self, policies: Policies, work: &Action) -> Admission<'_> {
         let volume = if policies.count_volume() { work.volume() } else { None };
         let admission = Admission::new(&self.front.limiter, policies);

@@ -71,7 +71,7 @@ pub trait Work: Send {
     fn recorded_as(&self) -> Option<OperationType>;
 }
 
-/// Queues beside the target's that the work uses, at the same place and with the same login.
+/// Queues that the work uses besides the target's, at the same broker and with the same login.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum OtherQueues {
     #[default]
@@ -103,7 +103,7 @@ pub struct Reports {
 pub struct Plan<W = Action> {
     /// Target as the request names it, before it is resolved.
     pub named: NamedTarget,
-    /// Queues that the work reaches beside the target's.
+    /// Queues that the work reaches besides the target's.
     pub further: OtherQueues,
     /// Places to which the broker sends reports about the messages.
     pub reports: Vec<Reports>,
@@ -123,13 +123,13 @@ pub enum Action {
 }
 
 impl Plan {
-    /// Makes the plan of a read, which needs the scope `mq:read`.
+    /// Builds the plan of a read, which needs the scope `mq:read`.
     #[must_use]
     pub fn read(named: NamedTarget, read: Read) -> Self {
         Self::new(named, Action::Read(read))
     }
 
-    /// Makes the plan of a change, which needs the scope `mq:write`.
+    /// Builds the plan of a change, which needs the scope `mq:write`.
     #[must_use]
     pub fn change(named: NamedTarget, operation: OperationType, change: Change) -> Self {
         Self::new(named, Action::Change(operation, change))
@@ -137,7 +137,7 @@ impl Plan {
 }
 
 impl<W> Plan<W> {
-    /// Makes the plan of work at a target and no other queue.
+    /// Creates the plan of work at a target and no other queue.
     #[must_use]
     pub const fn new(named: NamedTarget, action: W) -> Self {
         Self { named, further: OtherQueues::None, reports: Vec::new(), tags: Tags::NONE, action }

@@ -259,7 +259,7 @@ fn of_queue(name: &QueueName, mut problem: Problem) -> Problem {
     problem
 }
 
-/// Makes the problem of a message whose routing key is not allowed, or goes to no exchange.
+/// Builds the problem of a message whose routing key is not allowed, or goes to no exchange.
 fn of_message(index: usize, error: &TargetError) -> Problem {
     let problem = from_target(error);
     match error {
@@ -270,7 +270,8 @@ fn of_message(index: usize, error: &TargetError) -> Problem {
     }
 }
 
-/// Returns the origin of the password. The request's own reference wins over the profile's.
+/// Returns the origin of the password. The request's own reference takes precedence over the
+/// profile's.
 fn password_origin(named: &NamedTarget) -> PasswordOrigin {
     let names_password =
         |target: &TargetSpec| target.auth.as_ref().is_some_and(|auth| auth.password_ref.is_some());

@@ -7,7 +7,7 @@ use mq::{
 };
 use serde::Deserialize;
 
-/// Declares the body of an operation that takes a target, and perhaps some members beside it.
+/// Declares the body of an operation that takes a target, and perhaps further members.
 macro_rules! target_request {
     ($(#[$doc:meta])* $name:ident { $($(#[$of:meta])* $more:ident: $type:ty,)* }) => {
         $(#[$doc])*
@@ -125,7 +125,7 @@ fn named(
     Ok(NamedTarget { place: TargetPlace::Body, ..NamedTarget::in_members(None, Some(bare)) })
 }
 
-/// Makes the problem of members of a target beside `target` or `targetRef`.
+/// Builds the problem of target members next to `target` or `targetRef`.
 fn beside_a_target(members: &TargetSpec) -> Problem {
     let members = serde_json::to_value(members).unwrap_or_default();
     let given = members.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null());

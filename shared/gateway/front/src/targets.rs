@@ -14,7 +14,7 @@ use crate::checks::Front;
 /// Route of the list of target profiles.
 pub const TARGETS: Route = Route::get("/targets");
 
-/// Scopes, of which a caller needs one: whoever may use a target may know its name.
+/// Scopes of which a caller needs one: a caller that may use a target may know its name.
 const SCOPES: &[Scope] = &[Scope::MqRead, Scope::MqWrite, Scope::MqAdmin];
 
 impl Front {

@@ -32,9 +32,9 @@ struct Message<'a> {
 }
 
 impl Action {
-    /// Returns the messages and bytes to draw before the work, and how its response shows those
-    /// that it moved. `None` if it moves none. Of work that takes messages one is drawn, since
-    /// nobody knows how many there are; it waits while earlier work is in debt.
+    /// Returns the messages and bytes to draw before the work, and how its response shows the
+    /// messages that it moved; `None` if it moves none. Work that takes messages draws one, since
+    /// their number is unknown; it waits while earlier work is in debt.
     pub(crate) fn volume(&self) -> Option<(Cost, Moved)> {
         match self {
             Self::Change(_, Change::Produce(command)) => Some((to_put(command), put)),
@@ -51,8 +51,8 @@ fn to_put(command: &ProduceCommand) -> Cost {
     Cost { messages: command.source.count(), bytes: command.bytes() }
 }
 
-/// Returns the cost of a produce: all that it was to put, also if it is in doubt, or what was put
-/// if it failed. Earlier attempts were charged for theirs.
+/// Returns the cost of a produce: all of its messages, even if they are in doubt, or those that
+/// were put if it failed. Earlier attempts were charged for theirs.
 fn put(reply: &Reply, drawn: Cost) -> Cost {
     let Counted { reason, enqueued, resumed_from, .. } =
         serde_json::from_str(&reply.body).unwrap_or_default();

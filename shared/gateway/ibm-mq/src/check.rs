@@ -38,7 +38,7 @@ pub(crate) async fn test(
     TestReport { version: log.version, latency_ms: log.latency.map(milliseconds), ..report }
 }
 
-/// Makes the steps. The connection ends behind the last one.
+/// Runs the steps of the connection test, and ends the connection after the last one.
 ///
 /// # Errors
 /// The step that failed, and why.

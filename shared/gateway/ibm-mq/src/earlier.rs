@@ -16,7 +16,7 @@ use mq::ContentSeed;
 use crate::doubt;
 use crate::mqi::{Connection, Object, Properties, Refusal};
 
-/// Number of messages to look for at equal distances between the first and the last.
+/// Number of messages to search for at equal distances between the first and the last.
 const EVENLY: u64 = 64;
 
 /// Search for messages that may be on a queue.
@@ -86,8 +86,8 @@ fn last<E>(from: u64, end: u64, mut is_there: impl FnMut(u64) -> Result<bool, E>
     Ok(there + 1)
 }
 
-/// Indices to look for: many near the start, since the last checkpoint is recent; some evenly over
-/// the range; and the last one.
+/// Returns the indices to search for: many near the start, since the last checkpoint is recent;
+/// some evenly over the range; and the last one.
 fn chosen(from: u64, end: u64) -> BTreeSet<u64> {
     let length = end.saturating_sub(from);
     let near = (0..u64::BITS).map(|power| (1_u64 << power) - 1);

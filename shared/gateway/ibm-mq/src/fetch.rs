@@ -90,7 +90,7 @@ fn selection(command: &ConsumeCommand) -> Result<Selection, BrokerError> {
     })
 }
 
-/// Plan of what to take, computed when the connection is available.
+/// Computes the plan of messages to take, when the connection is available.
 fn plan(
     queue: &QueueName,
     command: &ConsumeCommand,

@@ -242,8 +242,8 @@ fn remove(place: &Path) {
     }
 }
 
-/// Removes files that this process left behind, which uses none at this moment, and those of
-/// processes that have ended.
+/// Removes files that this process left, which uses none at this moment, and files of processes
+/// that have ended.
 fn sweep(directory: &Path) -> io::Result<()> {
     for entry in fs::read_dir(directory)? {
         let entry = entry?;

@@ -81,7 +81,7 @@ impl Preparer {
         self.context.is_some()
     }
 
-    /// Makes the message at `index`; `None` past the end.
+    /// Builds the message at `index`; `None` past the end.
     ///
     /// # Errors
     /// If IBM MQ cannot carry it.

@@ -138,8 +138,8 @@ fn text(field: &[c_char]) -> Option<PropertyText> {
     filled(field)?.try_into().ok()
 }
 
-/// Takes a property that the gateway writes itself. A property of this name with another type is
-/// left as a header.
+/// Removes a property that the gateway writes itself from the list. A property of this name with
+/// another type is left as a header.
 fn take(properties: &mut Vec<(String, HeaderValue)>, name: &str) -> Option<PropertyText> {
     let index = properties.iter().position(|(known, _)| known == name)?;
     let (_, HeaderValue::Text(text)) = properties.get(index)? else { return None };

@@ -51,8 +51,8 @@ pub(crate) fn is_called(property: &str, header: &str) -> bool {
     property.strip_prefix(USER_FOLDER).unwrap_or(property) == header
 }
 
-/// True if the gateway writes the property itself, for what the message descriptor has no field
-/// for. No header has such a name: the characters after the `$` are not hexadecimal.
+/// True if the gateway writes the property itself, for facts without a field in the message
+/// descriptor. No header has such a name: the characters after the `$` are not hexadecimal.
 pub(crate) const fn is_own(property: &str) -> bool {
     match property.as_bytes() {
         [b'$', first, second, ..] => !(first.is_ascii_hexdigit() && second.is_ascii_hexdigit()),

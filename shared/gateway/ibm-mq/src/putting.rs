@@ -17,7 +17,7 @@ use crate::outgoing::{Prepared, Preparer};
 use crate::session::{Failure, Told, unless_refused};
 use crate::worker::{WorkerError, wait_for};
 
-/// Bytes of bodies after which the thread reports what it has put.
+/// Bytes of bodies after which the thread reports the messages it has put.
 const MOST_BYTES: usize = 1024 * 1024;
 
 /// A queue that is open to put on. Dropping it closes the queue; uncommitted messages remain in the

@@ -34,7 +34,7 @@ pub(crate) struct Reason {
     pub(crate) code: MQLONG,
     pub(crate) name: &'static str,
     pub(crate) kind: Kind,
-    /// Text for the caller: what happened, and what to do.
+    /// Text for the caller: the failure, and the next step.
     pub(crate) words: &'static str,
 }
 

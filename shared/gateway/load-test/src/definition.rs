@@ -160,7 +160,7 @@ impl LoadTest {
     }
 
     /// Returns the longest time that the test may run by its own length or by the limits. Consumers
-    /// go on for a while after that: see [`crate::Plan`].
+    /// continue for a while after that: see [`crate::Plan`].
     #[must_use]
     pub fn longest(&self) -> Micros {
         match (&self.length, self.producers.as_ref().and_then(|producers| producers.rate_per_sec)) {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::metric::{Metric, Percentile};
 
 mq::bounded! {
-    /// A latency, in microseconds: up to the longest that histograms tell apart.
+    /// Latency in microseconds, up to the longest that histograms distinguish.
     LatencyUs: u64, 1..=120_000_000, default 1;
     /// Maximum number of messages that may be lost, doubled or otherwise differ from a run without
     /// faults.

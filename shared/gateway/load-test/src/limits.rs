@@ -30,7 +30,7 @@ const fn unlimited() -> u64 {
 }
 
 impl Limits {
-    /// No limits: what a request may ask for in any deployment.
+    /// The limits of a deployment without limits: those of the request's format.
     pub const NONE: Self = Self {
         workers: u32::MAX,
         hours: u32::MAX,

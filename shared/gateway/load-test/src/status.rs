@@ -39,7 +39,7 @@ pub enum TestEvent {
 pub enum Ending {
     /// The work was done, or stopped on request.
     Orderly,
-    /// The work could not go on: the target is gone, or refuses the test.
+    /// The work failed: the target is gone, or refuses the test.
     Broken,
 }
 

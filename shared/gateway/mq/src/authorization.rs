@@ -27,7 +27,7 @@ impl Authorization<'_> {
         self.rules().iter().try_for_each(|rule| self.check_rule(*rule, covered))
     }
 
-    /// Returns what each rule says about the target; [`Self::check`] returns the first refusal.
+    /// Returns the result of each rule about the target; [`Self::check`] returns the first refusal.
     pub(crate) fn judge(&self) -> Vec<(TargetRule, Result<(), TargetError>)> {
         let covered = self.is_covered();
         self.rules().iter().map(|&rule| (rule, self.check_rule(rule, covered))).collect()
@@ -88,7 +88,7 @@ impl Authorization<'_> {
         self.profile.is_some_and(|profile| !profile.overrides)
     }
 
-    /// Makes the error of a target that no entry covers.
+    /// Builds the error of a target that no entry covers.
     fn uncovered(&self) -> TargetError {
         let is_at_fault = |address: &&Address| {
             is_special_literal(&address.host) && !self.allowed.list(self.target, address)

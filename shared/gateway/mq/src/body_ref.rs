@@ -21,7 +21,7 @@ impl BodyRef {
     /// Maximum number of references in the messages of a request, each counted every time.
     pub const MOST: usize = 100;
 
-    /// Makes the reference to the body with this digest.
+    /// Creates the reference to the body with this digest.
     #[must_use]
     pub const fn new(sha256: [u8; 32]) -> Self {
         Self(sha256)

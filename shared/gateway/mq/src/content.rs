@@ -28,8 +28,8 @@ pub struct ContentSeed {
 }
 
 impl ContentSeed {
-    /// Makes a seed. `fingerprint` is the request's, and `created_at` the time of the first claim,
-    /// which a takeover keeps.
+    /// Creates a seed. `fingerprint` is the request's, and `created_at` the time of the first
+    /// claim, which a takeover keeps.
     #[must_use]
     pub fn new(tenant: &str, idempotency_key: &str, fingerprint: &str, created_at: Timestamp) -> Self {
         let mut hash = Sha256::new();
@@ -315,7 +315,7 @@ impl Outgoing {
         }
     }
 
-    /// Makes the message at `index`; `None` past the end.
+    /// Builds the message at `index`; `None` past the end.
     #[must_use]
     pub fn message(&self, index: u64) -> Option<OutgoingMessage> {
         if index >= self.count() {
@@ -330,7 +330,7 @@ impl Outgoing {
         }
     }
 
-    /// Makes the message at `index` by the rule of all messages; `None` if the caller wrote them
+    /// Builds the message at `index` by the rule of all messages; `None` if the caller wrote them
     /// out. The index may lie past the end: a load test has as many messages as fall due.
     #[must_use]
     pub fn generated(&self, index: u64) -> Option<OutgoingMessage> {
@@ -347,7 +347,7 @@ impl Outgoing {
         Some(OutgoingMessage { body, ..self.without_body(index) })
     }
 
-    /// Makes the message at `index` with an empty body, for work that needs everything else of it.
+    /// Builds the message at `index` with an empty body, for work that needs everything else of it.
     /// The index may lie past the end.
     #[must_use]
     pub fn without_body(&self, index: u64) -> OutgoingMessage {
@@ -359,7 +359,7 @@ impl Outgoing {
         OutgoingMessage { content_type, ..self.with_body(index, Vec::new()) }
     }
 
-    /// Makes a message with a body of the caller's, as of the bytes of an unknown kind. The index
+    /// Builds a message with a body of the caller's, as of the bytes of an unknown kind. The index
     /// may lie past the end.
     #[must_use]
     pub fn with_body(&self, index: u64, body: Vec<u8>) -> OutgoingMessage {

@@ -64,8 +64,8 @@ pub enum BrokerError {
     Unsupported { detail: String, pointer: Option<String>, reply: Option<BrokerReply>, source: Option<Cause> },
     #[error("{detail}")]
     MessageTooLarge { detail: String, reply: Option<BrokerReply>, source: Option<Cause> },
-    /// The host of the target is, or its name leads to, an address of a special kind that nobody
-    /// listed. No connection was opened.
+    /// The host of the target is, or its name resolves to, an address of a special kind that no
+    /// setting permits. No connection was opened.
     #[error("{detail}")]
     AddressRefused { detail: String, reply: Option<BrokerReply>, source: Option<Cause> },
     /// Every connection that the cap allows was in use.
@@ -249,7 +249,8 @@ pub struct ProduceFailure {
     pub in_doubt: Vec<MessageId>,
 }
 
-/// Failure of a move. Of the messages in hand, `in_doubt` may be at their new place, or at both.
+/// Failure of a move. Of the held messages, `in_doubt` may be at their destination, or at both
+/// places.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{error}")]
 pub struct MoveFailure {

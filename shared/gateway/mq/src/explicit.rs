@@ -33,7 +33,7 @@ pub struct ExplicitMessage {
 }
 
 impl ExplicitMessage {
-    /// Makes a message that has only a body.
+    /// Builds a message that has only a body.
     #[must_use]
     pub fn of_text(body: &str) -> Self {
         let body = Base64Bytes(body.as_bytes().to_vec());

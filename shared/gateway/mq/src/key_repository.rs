@@ -24,7 +24,7 @@ pub struct Opening {
 }
 
 impl Opening {
-    /// True if there is nothing beside the store.
+    /// True if no member but the store is set.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.stash_ref.is_none() && self.password_ref.is_none() && self.certificate_label.is_none()

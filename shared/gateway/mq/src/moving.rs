@@ -115,7 +115,7 @@ impl MoveReport {
     /// Maximum number of ids that the warning of [`Self::not_found`] names.
     const MOST_NAMED: usize = 5;
 
-    /// Makes a warning of the selected ids that were not found. Earlier attempts, which moved
+    /// Builds a warning of the selected ids that were not found. Earlier attempts, which moved
     /// `moved_before` messages, may have moved theirs.
     #[must_use]
     pub fn warning_of_ids(&self, moved_before: u64) -> Option<String> {

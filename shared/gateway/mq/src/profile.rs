@@ -17,10 +17,10 @@ use crate::target::TargetSpec;
 pub struct Profile {
     /// Members that a request may leave out. A request's own members take precedence.
     pub target: TargetSpec,
-    /// Patterns of queues that requests may name, beside the target's own.
+    /// Patterns of queues that requests may name, besides the target's own.
     #[serde(default)]
     pub queues: Vec<String>,
-    /// Patterns of exchanges that requests may name, beside the target's own.
+    /// Patterns of exchanges that requests may name, besides the target's own.
     #[serde(default)]
     pub exchanges: Vec<String>,
     /// Patterns of the routing keys that may be used with the exchanges. The target's own exchange

@@ -25,7 +25,7 @@ pub struct Reach {
 }
 
 impl Reach {
-    /// True if the caller is allowed no queue beside the target's.
+    /// True if the caller is allowed no queue but the target's.
     #[must_use]
     pub fn is_none(&self) -> bool {
         self.own_queue.is_none() && self.own.is_empty() && self.covered.iter().all(Vec::is_empty)

@@ -51,7 +51,7 @@ pub enum EntryPart {
     Login,
 }
 
-/// Target that a request and a profile make, with what each rule says about it.
+/// Target of a request with its profile, and the result of each rule about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Judgement {
     /// Target that was checked, allowed or not.

@@ -24,7 +24,7 @@ use crate::secret_ref::SecretRef;
 use crate::special_address::SpecialAddresses;
 use crate::store_ref::StoreRef;
 
-/// Product behind a target. A target without it is IBM MQ, as the contract has it.
+/// Product of a target's broker. A target without it is IBM MQ, as the contract says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum BrokerKind {
@@ -165,7 +165,7 @@ pub struct Target {
     /// Origin of the password, which an error about it names.
     #[serde(default)]
     pub password_origin: PasswordOrigin,
-    /// Queues that the work may use beside its own, if it asked for others.
+    /// Queues that the work may use besides its own, if it asked for others.
     #[serde(default, skip_serializing_if = "Reach::is_none")]
     pub reach: Reach,
     /// Rule of the profile for messages past a backout threshold.
@@ -232,8 +232,8 @@ impl Target {
         Ok(target)
     }
 
-    /// Returns the target that [`Self::resolve`] makes of the same arguments, with what each rule
-    /// says about it.
+    /// Returns the target that [`Self::resolve`] makes of the same arguments, with the result of
+    /// each rule about it.
     ///
     /// # Errors
     /// [`TargetError`] of a target that is incomplete or contradicts itself: no rule is asked.

@@ -154,7 +154,7 @@ impl From<Template> for String {
     }
 }
 
-/// Makes a version 8 UUID (RFC 9562, section 5.8) of derived bytes.
+/// Builds a version 8 UUID (RFC 9562, section 5.8) of derived bytes.
 fn derived_uuid(bytes: &[u8; 32]) -> Uuid {
     let mut first = [0; 16];
     first.copy_from_slice(&bytes[..16]);

@@ -22,7 +22,7 @@ impl Time {
     /// Longest text: a fraction of nine digits, and an offset.
     pub const MAX_BYTES: usize = "2026-09-21T14:13:20.123456789+00:00".len();
 
-    /// Makes a time of whole seconds since 1970.
+    /// Builds a time of whole seconds since 1970.
     #[must_use]
     pub const fn from_seconds(seconds: u64) -> Self {
         Self { seconds, nanoseconds: 0 }

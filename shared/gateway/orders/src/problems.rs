@@ -32,7 +32,7 @@ pub fn from_broker(error: &BrokerError) -> Problem {
     }
 }
 
-/// Makes the problem of a produce that did not finish, with the messages that are known to be on
+/// Builds the problem of a produce that did not finish, with the messages that are known to be on
 /// the queue and those that may be.
 pub fn from_produce(
     failure: &ProduceFailure,
@@ -51,7 +51,7 @@ pub fn from_produce(
     problem.extension("msgIdsInDoubtBase64", json!(ids))
 }
 
-/// Makes the problem of a move that did not finish: `moved` messages are at their new places and
+/// Builds the problem of a move that did not finish: `moved` messages are at their new places and
 /// left the old one, and `in_doubt` that are at the old one may be at others too.
 #[must_use]
 pub fn from_move(error: &BrokerError, moved: u64, in_doubt: u64) -> Problem {

@@ -38,7 +38,7 @@ pub enum Work {
     Pools,
 }
 
-/// A change of what is on queues.
+/// Work that changes the messages on queues.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[expect(missing_docs, reason = "one variant for each operation, with what its name says")]
@@ -48,7 +48,7 @@ pub enum Change {
     Move(MoveCommand),
 }
 
-/// A look at a queue or at a broker.
+/// Work that reads a queue or a broker, and changes nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[expect(missing_docs, reason = "one variant for each operation, with what its name says")]
@@ -62,7 +62,7 @@ pub enum Read {
 }
 
 impl Change {
-    /// Returns the most bytes that the change puts on queues beside those that are there.
+    /// Returns the largest number of bytes that the change adds to queues.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         match self {

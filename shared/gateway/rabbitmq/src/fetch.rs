@@ -13,7 +13,7 @@ use crate::session::Session;
 use crate::taking::{Full, Room, Taking};
 use crate::unit_of_work::Taken;
 
-/// Warning about messages that were only looked at.
+/// Warning about messages that were only read.
 pub(crate) const NO_BROWSE: &str = "RabbitMQ has no browse: the messages were taken and put back, hidden from \
                                     others meanwhile, and are marked as redelivered";
 

@@ -58,7 +58,7 @@ impl<'a, T> InFlight<'a, T> {
         self.messages.is_empty()
     }
 
-    /// True if another message may be in flight beside at most `most - 1` others.
+    /// True if another message may be in flight with at most `most - 1` others.
     pub(crate) fn has_room(&self, most: usize) -> bool {
         self.messages.len() < most && self.bytes < MOST_IN_FLIGHT
     }
@@ -94,7 +94,7 @@ impl<'a, T> InFlight<'a, T> {
         Some(self.land(mark, at, answer))
     }
 
-    /// Takes all messages. Later answers count even after a missing one.
+    /// Takes all messages. Later confirms count even after a missing one.
     pub(crate) fn take_all(&mut self) -> Vec<Landed<T>> {
         self.bytes = 0;
         let messages = std::mem::take(&mut self.messages);

@@ -10,8 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-/// Maximum number of bytes in memory for the messages of one fetch, regardless of what is on the
-/// queue.
+/// Maximum number of bytes in memory for the messages of one fetch, whatever the queue contains.
 pub const MOST_HELD: usize = 32 * 1024 * 1024;
 
 /// Memory allowance in bytes for the headers of a message that is held alone.

@@ -19,7 +19,7 @@ pub struct PooledConnection<K: PoolKey = Arc<Key>> {
 }
 
 impl<K: PoolKey> PooledConnection<K> {
-    /// Takes what a pool gave.
+    /// Combines a pool's connection with its channel.
     #[must_use]
     pub fn new((pooled, channel): (broker::PooledConnection<Connection, K>, Channel)) -> Self {
         Self { pooled, channel }
@@ -30,7 +30,7 @@ impl<K: PoolKey> PooledConnection<K> {
         &self.channel
     }
 
-    /// Asks the broker for an answer; true if it came.
+    /// Checks that the broker answers.
     pub async fn check_health(&mut self, deadline: Deadline) -> bool {
         let health = self.connection().check_health(deadline).await;
         self.pooled.mark_checked(health);

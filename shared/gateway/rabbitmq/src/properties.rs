@@ -12,7 +12,7 @@ use mq::{
 
 use crate::header_value::short;
 
-/// Properties of a message to be put: those that AMQP has, and the headers beside them.
+/// Properties of a message to be put: those that AMQP has, and the headers for the others.
 pub(crate) struct PutProperties {
     pub(crate) amqp: BasicProperties,
     pub(crate) headers: FieldTable,

@@ -79,8 +79,8 @@ impl Session {
         has_passed
     }
 
-    /// Asks for a queue's counts on a separate channel, because the broker closes a channel on
-    /// which it refuses the request.
+    /// Queries a queue's counts on a separate channel, because the broker closes a channel on which
+    /// it refuses the request.
     pub(crate) async fn inspect_apart(
         &self,
         queue: &QueueName,
@@ -146,7 +146,7 @@ pub(crate) struct Counts {
     pub(crate) consumers: u32,
 }
 
-/// Asks for a queue's counts. This is a synchronous method, which the broker answers after
+/// Queries a queue's counts. This is a synchronous method, which the broker answers after
 /// everything before it on the channel.
 pub(crate) async fn inspect(
     channel: &Channel,

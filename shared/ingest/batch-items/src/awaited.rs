@@ -114,7 +114,7 @@ impl BatchItems {
         done(received(self.of_awaited(upload))).await.map(drop)
     }
 
-    /// Notes that a batch's payload arrived: from then on no upload is offered for it. A repeated
+    /// Records that a batch's payload arrived: from then on no upload is offered for it. A repeated
     /// call with the batch's id changes nothing.
     pub async fn note_arrival(&self, tenant_id: Uuid, batch_id: Uuid) -> Result<(), BatchItemError> {
         let update = self.update(tenant_id, batch_id).condition_expression("attribute_exists(batchId)");
@@ -168,7 +168,7 @@ impl BatchItems {
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
     }
 
-    /// Makes an update on the condition that the item is still awaited as when it was read.
+    /// Builds an update on the condition that the item is still awaited as when it was read.
     fn of_awaited(&self, upload: &AwaitedUpload) -> UpdateItemFluentBuilder {
         self.update(upload.tenant_id, upload.batch_id)
             .condition_expression("awaitedUntil = :awaitedUntil AND uploadExpiresAt = :uploadExpiresAt")

@@ -51,7 +51,7 @@ impl Stored {
     }
 }
 
-/// Makes the item of a batch, written at `now`.
+/// Builds the item of a batch, written at `now`.
 pub(crate) fn of(batch: &AcceptedBatch, now: Timestamp) -> Item {
     let AcceptedBatch { metadata, payload_bytes, cnpjs, upload_expires_at } = batch;
     let status =

@@ -22,7 +22,7 @@ pub struct Viewer {
 }
 
 impl Viewer {
-    /// Makes the viewer with an API key's limits: `None` if the key is not limited to some of its
+    /// Creates the viewer with an API key's limits: `None` if the key is not limited to some of its
     /// tenant's establishments.
     ///
     /// # Errors
@@ -35,7 +35,7 @@ impl Viewer {
         Ok(Self { tenant_id, cnpjs })
     }
 
-    /// Makes a viewer of all batches of the tenant, for functions that work for no particular
+    /// Creates a viewer of all batches of the tenant, for functions that work for no particular
     /// caller.
     #[must_use]
     pub const fn whole(tenant_id: Uuid) -> Self {

@@ -17,7 +17,7 @@ pub struct Origin {
     pub trace_id: String,
 }
 
-/// Makes the event of a chunk, published at `now`. If the same chunk is announced again, the event
+/// Builds the event of a chunk, published at `now`. If the same chunk is announced again, the event
 /// has the same key and another id.
 ///
 /// # Errors

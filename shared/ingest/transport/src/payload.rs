@@ -87,7 +87,7 @@ pub struct PayloadQueue {
 }
 
 impl PayloadQueue {
-    /// Makes the client of a queue, which S3 notifies, too.
+    /// Creates the client of a queue, which S3 notifies, too.
     #[must_use]
     pub const fn new(client: Client, queue_url: String) -> Self {
         Self { client, queue_url }

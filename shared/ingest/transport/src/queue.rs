@@ -54,7 +54,7 @@ impl Retryable for AnnounceError {
 }
 
 impl ChunkQueue {
-    /// Makes the client of a standard SQS queue: message groups make it a fair one.
+    /// Creates the client of a standard SQS queue: message groups make it a fair one.
     #[must_use]
     pub const fn new(client: Client, queue_url: String) -> Self {
         Self { client, queue_url }

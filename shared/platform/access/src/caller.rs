@@ -94,7 +94,7 @@ enum Credential {
 }
 
 impl Principal {
-    /// Makes a caller without a key whose scopes hold for every establishment of the tenant.
+    /// Creates a caller without a key whose scopes hold for every establishment of the tenant.
     pub fn new(tenant: impl Into<String>, scopes: impl IntoIterator<Item = Scope>) -> Self {
         Self {
             tenant: tenant.into(),
@@ -117,7 +117,7 @@ impl Principal {
         }
     }
 
-    /// Makes the caller of a token. It may load every establishment of its tenant.
+    /// Builds the caller of a token. It may load every establishment of its tenant.
     fn of_token(bearer: Bearer) -> Self {
         let Bearer { tenant, name, scopes } = bearer;
         let credential = Credential::Token;

@@ -98,8 +98,8 @@ impl DefaultLimits {
 }
 
 impl<'a> LimitedTarget<'a> {
-    /// Makes the target of a request from the name of its profile, `None` if it is inline, and from
-    /// that of its queue manager, `None` if it may be any. All targets that lead to any queue
+    /// Creates the target of a request from the name of its profile, `None` if it is inline, and
+    /// from that of its queue manager, `None` if it may be any. All targets that lead to any queue
     /// manager share a limit, or each of their names would be a way around it.
     #[must_use]
     pub fn new(target_ref: Option<&'a str>, queue_manager: Option<&'a str>) -> Self {

@@ -13,7 +13,7 @@ const TAG: usize = 8;
 pub struct ListOf(Sha256);
 
 impl ListOf {
-    /// Makes the identity of the list that a tenant gets for what it asks.
+    /// Creates the identity of the list that a tenant gets for what it asks.
     #[must_use]
     pub fn new(tenant: impl AsRef<[u8]>, asked: &[&str]) -> Self {
         let mut hash = Sha256::new();

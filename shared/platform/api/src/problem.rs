@@ -75,7 +75,7 @@ impl PartialEq for Problem {
 }
 
 impl Problem {
-    /// Makes a problem that has the reason's own `Retry-After`, and nothing else.
+    /// Creates a problem that has the reason's own `Retry-After`, and nothing else.
     pub fn new(reason: Reason, detail: impl Into<String>) -> Self {
         Self {
             reason,
@@ -88,7 +88,7 @@ impl Problem {
         }
     }
 
-    /// Makes the problem of a body that does not fit, with the members at fault.
+    /// Builds the problem of a body that does not fit, with the members at fault.
     #[must_use]
     pub fn faulty(reason: Reason, faults: Vec<Fault>) -> Self {
         let first = match faults.first() {
@@ -103,7 +103,7 @@ impl Problem {
         Self { faults, ..Self::new(reason, detail) }
     }
 
-    /// Makes the problem of a body whose member at `pointer` is at fault.
+    /// Builds the problem of a body whose member at `pointer` is at fault.
     pub fn violation(pointer: impl Into<String>, detail: impl Into<String>) -> Self {
         Self::faulty(Reason::SchemaViolation, vec![Fault { pointer: pointer.into(), detail: detail.into() }])
     }
@@ -137,7 +137,7 @@ impl Problem {
         self
     }
 
-    /// Makes the response, without the headers that every response has. Its body has at most
+    /// Builds the response, without the headers that every response has. Its body has at most
     /// [`MAX_BODY`] bytes, whatever the request was: texts and lists that would exceed it are cut.
     #[must_use]
     pub fn to_reply(&self, trace_id: &TraceId) -> Reply {

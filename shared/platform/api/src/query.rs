@@ -96,7 +96,7 @@ fn unknown(name: &str, known: &[&str]) -> Problem {
     invalid_parameter(&cut(name, 100), detail)
 }
 
-/// Makes the problem of a value in the path or the query that cannot be used.
+/// Builds the problem of a value in the path or the query that cannot be used.
 pub fn invalid_parameter(parameter: &str, detail: impl AsRef<str>) -> Problem {
     Problem::new(Reason::InvalidParameter, format!("`{parameter}` {}", detail.as_ref()))
         .extension("parameter", json!(parameter))

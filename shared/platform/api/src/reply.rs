@@ -19,14 +19,14 @@ pub struct Reply {
 }
 
 impl Reply {
-    /// Makes a response of any media type.
+    /// Creates a response of any media type.
     #[must_use]
     pub fn new(status: u16, content_type: &str, body: String) -> Self {
         let headers = BTreeMap::from([("content-type".to_owned(), content_type.to_owned())]);
         Self { status, headers, body }
     }
 
-    /// Makes a JSON response from a body that has a JSON form whatever its values are: a
+    /// Builds a JSON response from a body that has a JSON form whatever its values are: a
     /// [`serde_json::Value`], or a struct of texts, numbers, lists and the like.
     #[must_use]
     pub fn json(status: u16, body: &impl Serialize) -> Self {

@@ -13,19 +13,19 @@ pub struct Route {
 }
 
 impl Route {
-    /// Makes the route of `POST` and a path.
+    /// Creates the route of `POST` and a path.
     #[must_use]
     pub const fn post(path: &'static str) -> Self {
         Self { method: "POST", path }
     }
 
-    /// Makes the route of `GET` and a path.
+    /// Creates the route of `GET` and a path.
     #[must_use]
     pub const fn get(path: &'static str) -> Self {
         Self { method: "GET", path }
     }
 
-    /// Makes the route of `DELETE` and a path.
+    /// Creates the route of `DELETE` and a path.
     #[must_use]
     pub const fn delete(path: &'static str) -> Self {
         Self { method: "DELETE", path }

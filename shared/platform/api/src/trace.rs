@@ -29,7 +29,7 @@ impl TraceId {
             .map_or_else(Self::new, |id| Self(id.to_owned()))
     }
 
-    /// Makes a new id: a UUID of version 7.
+    /// Creates a new id: a UUID of version 7.
     #[must_use]
     pub fn new() -> Self {
         Self(Uuid::now_v7().to_string())

@@ -13,20 +13,20 @@ const FOREVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 pub struct Deadline(Instant);
 
 impl Deadline {
-    /// Makes a deadline `duration` from now, at most a year.
+    /// Creates a deadline `duration` from now, at most a year.
     #[must_use]
     pub fn after(duration: Duration) -> Self {
         let now = Instant::now();
         Self(now.checked_add(duration.min(FOREVER)).unwrap_or(now))
     }
 
-    /// Makes a deadline at an instant of tokio's clock.
+    /// Creates a deadline at an instant of tokio's clock.
     #[must_use]
     pub const fn at(instant: Instant) -> Self {
         Self(instant)
     }
 
-    /// Makes the deadline for the work of an invocation that is cut off at `ends_at`, with
+    /// Builds the deadline for the work of an invocation that is cut off at `ends_at`, with
     /// `reserve` kept free for its response. It has passed if less than that is left.
     #[must_use]
     pub fn of_invocation(ends_at: SystemTime, reserve: Duration) -> Self {

@@ -21,7 +21,7 @@ impl Moment {
         Self { monotonic: Instant::now(), system: SystemTime::now() }
     }
 
-    /// Makes a moment that each clock shows differently, as after a pause.
+    /// Creates a moment that each clock shows differently, as after a pause.
     #[must_use]
     pub const fn on(monotonic: Instant, system: SystemTime) -> Self {
         Self { monotonic, system }

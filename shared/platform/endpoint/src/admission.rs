@@ -25,13 +25,13 @@ pub struct Admission<'a> {
 }
 
 impl<'a> Admission<'a> {
-    /// Makes the admission of a request whose work moves no messages.
+    /// Creates the admission of a request whose work moves no messages.
     #[must_use]
     pub fn new(limiter: &'a Limiter, policies: Policies) -> Self {
         Self { limiter, policies, spent: None, cost: Cost::default(), moved: None }
     }
 
-    /// Makes the admission of a request that no target has a part in: the tenant's limit decides.
+    /// Builds the admission of a request that no target has a part in: the tenant's limit decides.
     ///
     /// # Errors
     /// `STORE_UNAVAILABLE` if the tenant's limits cannot be read.

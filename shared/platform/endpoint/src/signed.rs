@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 /// Time for which a signed URL can be used: a download has to begin by then.
 pub const SIGNED_FOR: Duration = Duration::from_secs(300);
 
-/// Makes a 303 that leads to a URL which was just signed for [`SIGNED_FOR`]. The body has the URL,
+/// Builds a 303 that leads to a URL which was just signed for [`SIGNED_FOR`]. The body has the URL,
 /// and in the member named by `expires_at` the time of its end.
 #[must_use]
 pub fn see_signed(url: String, expires_at: &str) -> Reply {

@@ -31,7 +31,7 @@ pub struct AttachmentId {
 pub struct MalformedAttachmentId;
 
 impl AttachmentId {
-    /// Makes the id of the attachment of `execution`, which attaches one object at most to its
+    /// Builds the id of the attachment of `execution`, which attaches one object at most to its
     /// response.
     pub(crate) fn of(execution: &Execution) -> Result<Self, StoreError> {
         let owner = Uuid::try_parse(&execution.owner).map_err(StoreError::unreadable)?;

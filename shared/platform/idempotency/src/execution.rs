@@ -77,7 +77,7 @@ impl Execution {
         Self::START_WITHIN.saturating_add(Self::SKEW)
     }
 
-    /// Makes the execution that a record grants to the claim that wrote it last.
+    /// Builds the execution that a record grants to the claim that wrote it last.
     pub(crate) fn granted(request: &ClaimRequest<'_>, record: &Record) -> Self {
         Self {
             pk: request.pk(),

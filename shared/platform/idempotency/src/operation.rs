@@ -14,7 +14,7 @@ pub struct OperationType {
 }
 
 impl OperationType {
-    /// Makes a type of work whose keys never meet those of another type. The name has 1 to 32
+    /// Creates a type of work whose keys never meet those of another type. The name has 1 to 32
     /// upper-case letters and underscores; a constant with another name does not compile.
     #[must_use]
     pub const fn named(name: &'static str) -> Self {

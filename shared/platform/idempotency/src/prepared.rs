@@ -27,7 +27,7 @@ struct Labelled<'a, T> {
 }
 
 impl Prepared {
-    /// Makes a JSON response with the label before `members`, which are those of a struct or of a
+    /// Builds a JSON response with the label before `members`, which are those of a struct or of a
     /// map.
     ///
     /// # Errors

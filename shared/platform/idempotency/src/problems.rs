@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::StoreError;
 use api::{Problem, Reason};
 
-/// Makes the problem of a store that failed before anything was executed, or after everything was.
+/// Builds the problem of a store that failed before anything was executed, or after everything was.
 /// Logs the error with `what`, a text about the work that could not be done.
 pub fn from_store(error: &StoreError, what: &str) -> Problem {
     let cause: &dyn std::error::Error = error;

@@ -37,7 +37,7 @@ pub fn expiry_bounds<F: Fn(&str) -> Option<String>>(environment: &mut Environmen
     bounds
 }
 
-/// Makes the store of a function's records; without a bucket, results are only as large as a
+/// Builds the store of a function's records; without a bucket, results are only as large as a
 /// record.
 #[must_use]
 pub fn records(

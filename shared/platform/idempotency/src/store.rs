@@ -45,8 +45,8 @@ pub struct Store {
 }
 
 impl Store {
-    /// Makes a store that keeps records in `table`, and responses only as far as a record can hold
-    /// them.
+    /// Creates a store that keeps records in `table`, and responses only as far as a record can
+    /// hold them.
     #[must_use]
     pub fn new(dynamodb: Client, table: String) -> Self {
         let reuse = Arc::new(ReuseCounter::new(ReuseLimits::default()));
@@ -251,7 +251,7 @@ impl Store {
         })
     }
 
-    /// Notes the progress of the work, on the condition that the record is in progress under the
+    /// Records the progress of the work, on the condition that the record is in progress under the
     /// execution's owner and attempt, and has no further progress already.
     ///
     /// # Errors
@@ -402,7 +402,7 @@ impl Store {
         self.settle(execution, &transition, detail).await
     }
 
-    /// Notes that the effect of a prepared response may have become final, or not. Other readers
+    /// Records that the effect of a prepared response may have become final, or not. Other readers
     /// see the record unchanged; readers of the table's stream learn of the doubt at once
     /// ([`Doubtful`](crate::Doubtful)).
     ///

@@ -78,13 +78,13 @@ pub struct Actions {
 }
 
 impl Actions {
-    /// Makes a client. As for an SDK's client, what the configuration lacks fails the calls.
+    /// Creates a client. As for an SDK's client, what the configuration lacks fails the calls.
     #[must_use]
     pub fn new(config: &SdkConfig) -> Self {
         Self::through(config, ProxyConfig::disabled())
     }
 
-    /// Makes a client whose connections go through a proxy.
+    /// Creates a client whose connections go through a proxy.
     #[must_use]
     pub fn through(config: &SdkConfig, proxy: ProxyConfig) -> Self {
         let mut settings = HttpConnectorSettings::builder();

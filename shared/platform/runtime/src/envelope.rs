@@ -41,7 +41,7 @@ impl Envelope<fn() -> std::io::Stdout> {
 }
 
 impl<W> Envelope<W> {
-    /// Makes a layer that writes to `make_writer`'s writers; it is called for every line.
+    /// Creates a layer that writes to `make_writer`'s writers; it is called for every line.
     pub fn to(make_writer: W) -> Self {
         Self { make_writer }
     }

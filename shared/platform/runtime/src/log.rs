@@ -39,7 +39,7 @@ pub fn init(level: &str) {
     let _ = Registry::default().with(filter).with(Envelope::stdout()).try_init();
 }
 
-/// Makes the filter of all events and spans. It knows them by target and level alone, so that it
+/// Builds the filter of all events and spans. It knows them by target and level alone, so that it
 /// decides once for each place in the code, and has nothing to do when a span is entered.
 fn filter(level: tracing::Level) -> Targets {
     Targets::new().with_default(level).with_target(AUDIT, LevelFilter::INFO).with_targets(QUIET)

@@ -37,7 +37,7 @@ impl Sdk {
         Self::load(aws_config::defaults(BehaviorVersion::latest())).await
     }
 
-    /// Makes the configuration for a stack that the caller runs itself: nothing is read from the
+    /// Creates the configuration for a stack that the caller runs itself: nothing is read from the
     /// environment.
     pub async fn at(endpoint: &str, region: &str, access_key_id: &str, secret_access_key: &str) -> Self {
         let credentials = Credentials::new(access_key_id, secret_access_key, None, None, "given");

@@ -107,7 +107,7 @@ fn number(image: &Item, name: &str) -> u64 {
 pub(crate) mod tests {
     use super::*;
 
-    /// Makes the image of a record of `POST /v1/messages`.
+    /// Builds the image of a record of `POST /v1/messages`.
     pub(crate) fn image(status: &str, created_at: &str, numbers: &[(&str, u64)]) -> Item {
         let texts = [
             ("pk", "PRODUCE#acme#key"),

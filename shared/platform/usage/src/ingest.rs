@@ -113,7 +113,7 @@ pub fn content<T: DeserializeOwned>(answer: &[u8]) -> Result<T, Box<dyn Error + 
     Ok(attempt::malformed::from_slice(body.as_bytes())?)
 }
 
-/// Makes a request as API Gateway hands it over, in payload format 2.0, but of no API: by that the
+/// Builds a request as API Gateway hands it over, in payload format 2.0, but of no API: by that the
 /// function knows that it does not come from a client.
 #[must_use]
 pub fn request(path: &str, query: &str) -> Value {

@@ -50,7 +50,7 @@ impl Key {
         Self { pk: hour_pk(*hour), sk: line(tenant, operation, key_name), ttl: Some(ttl) }
     }
 
-    /// Makes the key of totals. They are kept for good.
+    /// Builds the key of totals. They are kept for good.
     pub(crate) fn total(operation: &str, target: &str) -> Self {
         Self { pk: TOTAL.to_owned(), sk: format!("{operation}#{target}"), ttl: None }
     }

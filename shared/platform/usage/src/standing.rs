@@ -22,7 +22,7 @@ pub struct Gap {
 }
 
 impl Gap {
-    /// Makes the gap of the stream records that were written after `last_read` and before `until`.
+    /// Builds the gap of the stream records that were written after `last_read` and before `until`.
     /// It begins a minute earlier, because the requests that ended then may have begun before.
     #[must_use]
     pub fn of_stream(last_read: Timestamp, until: Timestamp) -> Self {
@@ -47,7 +47,7 @@ impl Gap {
     }
 }
 
-/// Notes of the reader of the stream.
+/// State that the reader of the stream stores.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct State {
     /// Time up to which every change is counted.

@@ -79,7 +79,7 @@ pub enum UnknownEvent {
 }
 
 impl Record {
-    /// Makes the record of an event that is itself the record, because its sender invoked the
+    /// Builds the record of an event that is itself the record, because its sender invoked the
     /// function.
     #[must_use]
     pub fn of_invocation(event: &Value) -> Self {

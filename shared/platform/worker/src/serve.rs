@@ -74,7 +74,7 @@ pub(crate) async fn work<J: Job>(
     Ok(())
 }
 
-/// Makes a record's span. Its job records the other fields.
+/// Builds a record's span. Its job records the other fields.
 fn span(record: &Record) -> Span {
     tracing::error_span!(
         "record",

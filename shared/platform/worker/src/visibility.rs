@@ -56,7 +56,7 @@ impl Receipt {
 }
 
 impl Visibility {
-    /// Makes the settings of a queue. `base` is about the first pause.
+    /// Creates the settings of a queue. `base` is about the first pause.
     #[must_use]
     pub const fn new(client: Client, queue_url: String, base: Duration) -> Self {
         Self { client, queue_url, base, earlier_receives: 0 }

@@ -23,7 +23,7 @@ pub(super) enum Order {
     GoOn,
     /// The worker has ended by itself, and the other parts end too.
     End,
-    /// The test was stopped, or cannot go on.
+    /// The test was stopped, or has failed.
     Stop,
     /// Another attempt works on the window, or the test was deleted. Nothing may be stored.
     Abandon,
@@ -151,7 +151,7 @@ impl Board {
         Ok(self.waiting(work).await?.0)
     }
 
-    /// Runs `work` as [`Self::unless_ended`] does, and tells whether it had to wait.
+    /// Runs `work` as [`Self::unless_ended`] does, and returns whether it had to wait.
     pub(super) async fn waiting<T>(&self, work: impl Future<Output = T>) -> Result<(T, bool), Interrupt> {
         if let Some(interrupt) = self.order.borrow().interrupt() {
             return Err(interrupt);

@@ -19,19 +19,19 @@ use super::quota::Quota;
 use crate::options;
 use crate::place::PlaceError;
 
-/// Longest wait for a message before the consumer looks at the rest of its situation.
+/// Longest wait for a message before the consumer checks its other conditions.
 const TO_WAIT: Micros = Micros::new(250_000);
 
-/// Longest time of a look at the queue.
+/// Time limit for measuring the consumer's queue.
 const TO_LOOK: Duration = Duration::from_secs(2);
 
-/// Time to end in order, which removes the messages in hand: when the window closes, and after an
-/// order to end or a failure.
+/// Time for an orderly end, which acknowledges the held messages: when the window closes, and after
+/// a stop or a failure.
 const TO_END: Duration = Duration::from_secs(5);
 const TO_LEAVE: Duration = Duration::from_secs(1);
 
-/// Time after the last message is due from which producers count as ended, whatever became of them.
-/// No attempt of them goes on for longer.
+/// Time after the last message is due from which producers count as ended, whatever their outcome.
+/// None of their attempts runs longer.
 const TO_PRODUCE: Micros = Micros::from_seconds(40);
 
 /// Reason why a consumer takes no more messages.
@@ -57,8 +57,8 @@ struct Consuming<'a> {
     has_received: bool,
 }
 
-/// Takes the messages that come in the window. True if nothing is left for this worker in later
-/// windows.
+/// Takes the messages that arrive in the window. Returns true if nothing is left for this worker in
+/// later windows.
 pub(super) async fn consume(shift: &Shift<'_>, consumers: &Consumers) -> Result<bool, Interrupt> {
     let number = shift.step.lane.worker.number;
     let queue = shift.place.queue(number).map_err(|error| Interrupt::Failed(error.to_string()))?;
@@ -129,8 +129,8 @@ impl Shift<'_> {
         }
     }
 
-    /// Waits until it is certain what the worker has taken in earlier windows, and returns how many
-    /// messages it may take in this one; `None` if the window closes first.
+    /// Waits until the number of messages that the worker took in earlier windows is certain, and
+    /// returns how many it may take in this window; `None` if the window closes first.
     async fn left_to_take(&self, quota: Quota) -> Result<Option<u64>, Interrupt> {
         if quota.is_certain() {
             return Ok(Some(quota.count(quota.claimed)));
@@ -181,7 +181,7 @@ impl<'a> Consuming<'a> {
         Ok(true)
     }
 
-    /// Takes messages on a connection. An error is the connection's.
+    /// Takes messages on one connection. An error is the connection's.
     async fn take_all(
         &mut self,
         mut connection: Box<dyn LoadConsumer + '_>,
@@ -204,7 +204,7 @@ impl<'a> Consuming<'a> {
         }
     }
 
-    /// Takes messages until the window closes, or nothing is left to do.
+    /// Takes messages until the window closes or nothing is left to do.
     async fn take(&mut self, connection: &mut (dyn LoadConsumer + '_)) -> Result<Done, Leave> {
         let shift = self.shift;
         let mut breath = Breath::new();
@@ -243,13 +243,13 @@ impl<'a> Consuming<'a> {
         }
     }
 
-    /// True if no producer puts a message any more. What is known changes once a second, and is
-    /// looked at only then.
+    /// True if no producer puts messages any more. The attendance changes once a second, and is
+    /// read only then.
     fn has_produced(&mut self, now: Micros) -> bool {
         self.shift.has_produced(&self.attendance.borrow_and_update(), now)
     }
 
-    /// Looks how many messages the queue has.
+    /// Measures the number of messages on the queue.
     async fn look(&mut self) -> Result<(), Interrupt> {
         let shift = self.shift;
         let depth = shift.place.depth(self.queue, Deadline::after(TO_LOOK));
@@ -259,7 +259,7 @@ impl<'a> Consuming<'a> {
         Ok(())
     }
 
-    /// Counts a message.
+    /// Counts a message that the consumer received.
     fn note(&mut self, arrival: &Arrival) {
         let clock = &self.shift.clock;
         let at = clock.at(arrival.at);
@@ -287,7 +287,7 @@ impl<'a> Consuming<'a> {
         shift.board.unless_ended(tokio::time::sleep_until(shift.clock.instant(until))).await
     }
 
-    /// Ends the connection: what is in hand is removed, and counts.
+    /// Ends the connection; held messages are acknowledged and counted.
     async fn end(&mut self, connection: Box<dyn LoadConsumer + '_>, time: Duration) {
         let GetEnd { rest, unsettled, error } = connection.finish(Deadline::after(time)).await;
         for arrival in &rest {

@@ -14,20 +14,20 @@ use crate::store::{fail, insist, log};
 
 /// Interval between two measurements of the queue's depth.
 const EVERY: Duration = Duration::from_secs(2);
-/// Time between two looks while consumers wait for a backlog.
+/// Interval of measurements while consumers wait for a backlog.
 const SOON: Duration = Duration::from_millis(500);
-/// Time after which a look leaves the other queues to the next one.
+/// Time after which a round of measurements leaves the remaining queues to the next round.
 const A_LOOK: Duration = Duration::from_secs(2);
-/// Longest time of a look at one queue.
+/// Time limit for measuring one queue.
 const TO_LOOK: Duration = Duration::from_secs(5);
-/// Time after which a test that puts messages ends if nobody could see its queues: the limit on
-/// what they may hold would be none.
+/// Time without a measurement after which a test that puts messages ends: without measurements, the
+/// limit of messages on its queues would have no effect.
 const UNSEEN: Micros = Micros::from_seconds(30);
-/// Longest time to note what was seen.
+/// Time limit for recording the measurements.
 const TO_NOTE: Duration = Duration::from_secs(20);
 
-/// Numbers of messages on the queues of a test, as they were seen last. A few are measured at once,
-/// so that hundreds of them take several looks.
+/// Last measured numbers of messages on the queues of a test. A few are measured at once, so
+/// hundreds of queues take several rounds.
 #[derive(Clone, Debug)]
 struct Depths {
     count: u32,
@@ -47,7 +47,7 @@ impl Depths {
         number
     }
 
-    /// Notes the number of messages on a queue.
+    /// Records the number of messages on a queue.
     fn saw(&mut self, number: u32, messages: u64) {
         self.seen.insert(number, messages);
     }
@@ -62,7 +62,8 @@ impl Depths {
         self.seen.len() >= usize::try_from(self.count).unwrap_or(usize::MAX)
     }
 
-    /// Measures each queue once, or as many as there is time for. The next look goes on from there.
+    /// Measures each queue once, or as many as there is time for. The next round continues from
+    /// there.
     async fn look(&mut self, place: &Place<'_>) -> Result<(), PlaceError> {
         let (time, mut left) = (Deadline::after(A_LOOK), self.count);
         while left > 0 {
@@ -144,7 +145,8 @@ fn ticks(every: Duration) -> Interval {
     ticks
 }
 
-/// Returns why a test cannot go on whose queues could not be seen for a while; `None` if it can.
+/// Returns the reason why a test whose queues could not be measured for a while has to end; `None`
+/// if it may continue.
 fn why_to_end(test: &LoadTest, error: &PlaceError, unseen_for: Micros) -> Option<String> {
     if error.is_final() {
         return Some(error.to_string());
@@ -168,14 +170,14 @@ fn log_unseen(error: &PlaceError) {
 }
 
 impl Shift<'_> {
-    /// Notes that the test cannot go on.
+    /// Records that the test has failed.
     async fn fail(&self, detail: &str) {
         if let Err(error) = fail(self.store, self.of, detail, Deadline::after(TO_NOTE)).await {
             log(&error);
         }
     }
 
-    /// Notes that the queues hold the backlog, so that the consumers begin.
+    /// Records that the queues hold the backlog, so that the consumers begin.
     async fn note_backlog(&self) {
         let noted = insist(Deadline::after(TO_NOTE), async || self.store.note_backlog(self.of).await);
         match noted.await {

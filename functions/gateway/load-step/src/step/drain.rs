@@ -13,12 +13,12 @@ pub(super) struct Drain {
     last: Micros,
     /// True if the queue was seen empty since then.
     is_empty: bool,
-    /// Time of the last look at the queue.
+    /// Time of the last measurement of the queue.
     looked_at: Option<Micros>,
 }
 
 impl Drain {
-    /// Time without a message after which the consumer looks whether its queue is empty.
+    /// Time without a message after which the consumer checks whether its queue is empty.
     const QUIET: Micros = Micros::from_seconds(2);
     /// Interval between two measurements of the queue's depth.
     const BETWEEN_LOOKS: Micros = Micros::new(500_000);
@@ -36,20 +36,20 @@ impl Drain {
         }
     }
 
-    /// Notes a message that was received at `at`.
+    /// Records a message that was received at `at`.
     pub(super) fn received(&mut self, at: Micros) {
         self.last = self.last.max(at);
         self.is_empty = false;
     }
 
-    /// True if the consumer has to look how many messages its queue has. `produced` tells that the
-    /// producers have ended.
+    /// True if the consumer has to measure its queue. `produced` is true if the producers have
+    /// ended.
     pub(super) fn wants_look(&self, now: Micros, produced: bool) -> bool {
         let is_due = self.looked_at.is_none_or(|at| now.since(at) >= Self::BETWEEN_LOOKS);
         produced && self.ends_when_empty && now.since(self.last) >= Self::QUIET && is_due
     }
 
-    /// Notes the number of messages on the queue, seen at `at`.
+    /// Records the number of messages on the queue, measured at `at`.
     pub(super) fn looked(&mut self, at: Micros, messages: Option<u64>) {
         self.looked_at = Some(at);
         self.is_empty = messages == Some(0);

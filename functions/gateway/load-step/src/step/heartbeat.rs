@@ -9,7 +9,7 @@ use super::Shift;
 use super::board::Order;
 use crate::store::log;
 
-/// Time between two looks at the test, and between two tallies that are small.
+/// Interval at which the worker reads the test's state, and at which small tallies are stored.
 const EVERY: Duration = Duration::from_secs(1);
 
 /// Bytes of the largest tally that is stored each second: each KB of it costs as much as a write. A
@@ -50,7 +50,8 @@ pub(super) async fn store_tallies(shift: &Shift<'_>) {
     }
 }
 
-/// Reads until the worker has ended whether the test goes on. It does if the store does not answer.
+/// Reads, until the worker has ended, whether the test continues. If the store does not respond, it
+/// does.
 pub(super) async fn watch_test(shift: &Shift<'_>) {
     let (board, mut ticks) = (&shift.board, ticks());
     let of = shift.of;
@@ -78,8 +79,8 @@ fn interval_of(bytes: usize) -> Duration {
     Duration::from_millis(u64::try_from(in_proportion).unwrap_or(u64::MAX)).clamp(EVERY, LONGEST)
 }
 
-/// Makes the ticks of the looks: between those of the tallies, because the requests of both run on
-/// the thread of the load.
+/// Creates the ticks for reading the test: between those of the tallies, because the requests of
+/// both run on the thread of the load.
 fn ticks() -> Interval {
     let mut ticks = interval_at(Instant::now() + EVERY / 2, EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);

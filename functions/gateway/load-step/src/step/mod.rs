@@ -33,7 +33,7 @@ use crate::store::{fail, insist};
 use crate::test_clock::TestClock;
 use crate::{LoadStep, LoadStepError};
 
-/// A worker's part of a window, and what it needs to work.
+/// A worker's part of a window, with everything that the work needs.
 #[derive(Debug)]
 struct Shift<'a> {
     store: &'a TestStore,
@@ -49,7 +49,7 @@ struct Shift<'a> {
     step: Step,
     /// Messages that bound the worker; `None` if only time does.
     quota: Option<Quota>,
-    /// Time from which the shift has to do what is due.
+    /// Time from which due messages belong to the shift.
     from: Micros,
     /// Time until which the worker has to finish.
     end: Micros,
@@ -79,9 +79,8 @@ enum After {
 }
 
 impl LoadStep {
-    /// Works as one worker until its window closes, its work is done, or the test ends. A step that
-    /// comes late does what is left of its window; one that comes twice, or after its window, does
-    /// nothing.
+    /// Works as one worker until its window closes, its work is done, or the test ends. A late step
+    /// does the rest of its window; a repeated step, or one after its window, does nothing.
     pub(crate) async fn step(&self, turn: &Turn, deadline: Deadline) -> Result<NextTurn, LoadStepError> {
         let used = Used::from_now();
         let span = tracing::Span::current();
@@ -207,9 +206,9 @@ impl LoadStep {
         })
     }
 
-    /// Ends a turn, and says when the lane's next one is. The worker that ends last closes the run:
+    /// Ends a turn, and returns the lane's next one. The worker that ends last closes the run:
     /// other lanes may sleep for most of a minute before the state machine does. It does not close
-    /// a probe, after which the state machine has to go on.
+    /// a probe, after which the state machine has to continue.
     async fn go_on(
         &self,
         call: &Call<'_>,
@@ -266,7 +265,7 @@ impl Call<'_> {
 }
 
 impl Shift<'_> {
-    /// Runs the worker, and beside it what is to be done once a second. True if nothing is left for
+    /// Runs the worker, and the once-a-second tasks beside it. Returns true if nothing is left for
     /// the worker in later windows.
     async fn run(&self) -> Result<bool, Interrupt> {
         let work = async {

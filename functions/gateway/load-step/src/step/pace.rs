@@ -15,7 +15,7 @@ pub(super) struct Messages {
     is_certain: bool,
     /// Time from which messages that are not put are given up.
     until: Micros,
-    /// Message in hand.
+    /// Message that the producer has prepared and not yet put.
     in_hand: Option<Message>,
 }
 
@@ -33,22 +33,22 @@ pub(super) enum Next {
     Put(Message),
     /// Wait until it is known how much the window before has sent.
     AwaitQuota,
-    /// Nothing is left to put, or what is left is given up.
+    /// Nothing is left to put, or the rest is given up.
     End,
 }
 
 impl Messages {
-    /// Time that a producer goes on after its window with what was due in it. A broker that was
-    /// away for as long as that is given up.
+    /// Time for which a producer continues after its window with messages due in the window. A
+    /// broker that is unreachable for as long is given up.
     pub(super) const OVERTIME: Micros = Micros::from_seconds(10);
 
-    /// Makes the messages of a window that ends at `end`, each with its time.
+    /// Builds the messages of a window that ends at `end`, each with its time.
     pub(super) fn paced(schedule: Paced, share: Share, end: Micros) -> Self {
         let until = end.plus(Self::OVERTIME);
         Self { schedule: Some(schedule), ..Self::new(share, until) }
     }
 
-    /// Makes the messages of a window that ends at `end`, each due when it can be put. Only
+    /// Builds the messages of a window that ends at `end`, each due when it can be put. Only
     /// `allowed` of the share may be put as long as the quota is not certain.
     pub(super) fn unthrottled(share: Share, allowed: u64, is_certain: bool, end: Micros) -> Self {
         Self { allowed, is_certain, ..Self::new(share, end) }
@@ -64,7 +64,7 @@ impl Messages {
         (self.allowed, self.is_certain) = (count, true);
     }
 
-    /// Returns what to do at `now`.
+    /// Returns the producer's next act at `now`.
     pub(super) fn next(&mut self, now: Micros) -> Next {
         if now >= self.until {
             return Next::End;
@@ -76,8 +76,8 @@ impl Messages {
         }
     }
 
-    /// Takes the next message in hand. Without a rate it is due when it is in hand: that it waits
-    /// for room then is part of its latency.
+    /// Prepares the next message. Without a rate, the message is due when it is prepared: its wait
+    /// for room is then part of its latency.
     fn message(&mut self, now: Micros) -> Option<Message> {
         if self.in_hand.is_none()
             && let Some(sequence) = self.next_sequence()
@@ -91,7 +91,7 @@ impl Messages {
         self.in_hand
     }
 
-    /// Notes that the message in hand was put.
+    /// Records that the prepared message was put.
     pub(super) fn was_put(&mut self) {
         self.put = self.put.saturating_add(1);
         self.in_hand = None;
@@ -136,15 +136,15 @@ pub(super) struct HeldBack {
 }
 
 impl HeldBack {
-    /// Notes that the broker held the producer back until `at`: there was no connection, or no room
-    /// for a message.
+    /// Records that the broker held the producer back until `at`: there was no connection, or no
+    /// room for a message.
     pub(super) fn until(&mut self, at: Micros) {
         self.until = self.until.max(at);
     }
 
-    /// Returns the state of the producer from when a message was due until now. A message that fell
-    /// due while the producer was held back is late for that reason, also if others had to go
-    /// before it when the broker let the producer go on.
+    /// Returns the state of the producer from when a message was due until now. A message that
+    /// became due while the producer was held back is late for that reason, even if others had to
+    /// go before it after the broker let the producer continue.
     pub(super) fn sender(&self, due: Micros) -> Sender {
         if due < self.until { Sender::HeldBack } else { Sender::Free }
     }
@@ -165,7 +165,7 @@ impl Pace {
     /// be too low without it. What a consumer could not take before is not made up for.
     const SLACK: Micros = Micros::new(100_000);
 
-    /// Makes the pace of one of `consumers`, from `since` on.
+    /// Creates the pace of one of `consumers`, from `since` on.
     pub(super) fn new(per_second: u32, consumers: u32, since: Micros) -> Self {
         let (consumers, per_second) = (u64::from(consumers.max(1)), u64::from(per_second.max(1)));
         Self { consumers, per_second, since, taken: 0 }
@@ -176,8 +176,8 @@ impl Pace {
         Self { since, taken: 0, ..self }
     }
 
-    /// Notes a message that was taken at `now`, and returns the time from which the next one may be
-    /// taken.
+    /// Records a message that was taken at `now`, and returns the time from which the next one may
+    /// be taken.
     pub(super) fn next(&mut self, now: Micros) -> Micros {
         self.taken = self.taken.saturating_add(1);
         let interval = self.consumers.saturating_mul(Micros::A_SECOND);

@@ -18,7 +18,7 @@ pub(super) struct Patience {
     /// Time of the first failure since the target last worked; `None` if it works.
     failing_since: Option<Micros>,
     connected_at: Option<Micros>,
-    /// Error since the target worked that tells the most of the reason, the last one of several.
+    /// Most precise error since the target last worked; of several, the last one.
     reason: Option<PlaceError>,
     pauses: RetryPolicy,
 }
@@ -37,7 +37,7 @@ impl Patience {
         Self { failing_since: None, connected_at: None, reason: None, pauses }
     }
 
-    /// Notes a connection.
+    /// Records that a connection was made.
     pub(super) fn connected(&mut self, at: Micros) {
         self.connected_at = Some(at);
     }
@@ -49,8 +49,8 @@ impl Patience {
         self.pauses.reset();
     }
 
-    /// Notes a failure at `at`, and returns the pause before the next attempt; `None` if the target
-    /// refuses the test, or has not worked for too long.
+    /// Records a failure at `at`, and returns the pause before the next attempt; `None` if the
+    /// target refuses the test, or has not worked for too long.
     pub(super) fn failed(&mut self, error: &PlaceError, at: Micros) -> Option<Duration> {
         let connected_at = self.connected_at.take();
         if connected_at.is_some_and(|connected| at.since(connected) >= Self::STEADY) {
@@ -66,8 +66,8 @@ impl Patience {
         Some(self.pauses.next_delay())
     }
 
-    /// Keeps an error as the reason, unless another one tells more. That the time ended is kept
-    /// only if nothing else is known, and the first time: later attempts have less time.
+    /// Keeps an error as the reason, unless the known one is more precise. A time-out is kept only
+    /// if nothing else is known, and only the first one: later attempts have less time.
     fn learn(&mut self, error: &PlaceError, was_cut_short: bool) {
         let tells = if was_cut_short { Tells::Time } else { error.tells() };
         let is_better = |known: &PlaceError| tells > Tells::Time && tells >= known.tells();

@@ -19,11 +19,11 @@ use super::quota::Quota;
 use crate::options;
 use crate::place::PlaceError;
 
-/// Time between two looks at the answers that are missing, while nothing is due.
+/// Interval at which missing confirms are checked while no message is due.
 const BETWEEN_LOOKS: Micros = Micros::new(100_000);
 
-/// Longest time to wait for answers after the last message was put. Latencies are told apart up to
-/// two minutes, but an invocation does not last as long.
+/// Longest time to wait for confirms after the last message was put. Latencies are distinguished up
+/// to two minutes, but an invocation does not last as long.
 const TO_SETTLE: Micros = Micros::from_seconds(20);
 
 /// Time to end in order, which commits an open unit of work: after the last message, and after an
@@ -135,7 +135,7 @@ impl Producing<'_> {
         }
     }
 
-    /// Puts each message when it is due, until nothing is left or what is left is given up.
+    /// Puts each message when it is due, until nothing is left or the rest is given up.
     async fn put_due(&mut self, connection: &mut (dyn LoadProducer + '_)) -> Result<(), Leave> {
         let shift = self.shift;
         // It connects before its window opens, while the clock may stand at zero and another lane
@@ -216,8 +216,8 @@ impl Producing<'_> {
         }
     }
 
-    /// Waits until a time, and returns true if others had their turn meanwhile: the time may come
-    /// while answers are noted.
+    /// Waits until a time, and returns true if other tasks had a turn meanwhile: the time may pass
+    /// while confirms are recorded.
     async fn idle(&self, connection: &mut (dyn LoadProducer + '_), until: Micros) -> Result<bool, Interrupt> {
         let until = self.shift.clock.instant(until);
         let ((), has_waited) = self.shift.board.waiting(connection.idle_until(until)).await?;
@@ -268,7 +268,7 @@ impl Producing<'_> {
         }
     }
 
-    /// Notes what the worker put before this step, once that is certain.
+    /// Records how many messages the worker put before this step, once that is certain.
     fn note_quota(&mut self) {
         let Some(quota) = self.shift.quota.filter(|_| self.certain.has_changed().unwrap_or(false)) else {
             return;

@@ -14,11 +14,10 @@ use super::Shift;
 use super::board::Interrupt;
 use crate::store::log;
 
-/// Time after its window within which a lane has stored what it handled there. Most say earlier
-/// that they have.
+/// Time after its window within which a lane has stored its tally. Most lanes report this earlier.
 const STORED: Micros = Micros::from_seconds(10);
 
-/// Time between two looks whether the lane that has the window before has ended.
+/// Interval at which the step checks whether the lane of the window before has ended.
 const AGAIN: Duration = Duration::from_millis(300);
 
 /// Numbers that an attempt leaves to each attempt before it, for messages that it put and did not
@@ -45,7 +44,7 @@ impl Quota {
         before.before.saturating_add(own) >= self.schedule.quota(self.step.lane.worker.number)
     }
 
-    /// True if what was handled before the step cannot grow any more.
+    /// True if the number of messages handled before the step cannot grow any more.
     pub(super) fn is_certain(&self) -> bool {
         self.step.window.number() == 0 || self.claimed_at >= settled_at(self.step.window)
     }
@@ -67,9 +66,9 @@ impl Quota {
         self.share_after(before).count.min(numbers)
     }
 
-    /// Counts the messages that may be put for certain, as far as is known from the claim. The
-    /// window before goes on at about the rate at which the worker has worked so far, and what it
-    /// stored last may be some seconds old; three times as much is left to it.
+    /// Returns the number of messages that may certainly be put, from the facts at the claim. The
+    /// window before continues at about the rate of the worker so far, and its last tally may be
+    /// some seconds old; three times as much is left to it.
     pub(super) fn certain_count(&self) -> u64 {
         let count = self.count(self.claimed);
         if self.is_certain() {
@@ -91,7 +90,8 @@ impl Quota {
     }
 }
 
-/// Returns the time from which what was handled before a window is known, also if a lane was lost.
+/// Returns the time from which the number of messages handled before a window is known, even if a
+/// lane was lost.
 fn settled_at(window: Window) -> Micros {
     window.opens().plus(STORED)
 }
@@ -108,7 +108,8 @@ pub(super) fn of_worker(test: &LoadTest, role: Role) -> Option<Unthrottled> {
     }
 }
 
-/// Reads again what the worker handled before the step, unless nobody needs it.
+/// Reads again how many messages the worker handled before the step, unless the number is not
+/// needed.
 pub(super) async fn look_again(shift: &Shift<'_>) {
     if let Some(quota) = shift.quota.filter(|quota| !quota.is_certain()) {
         // It ends with the order to end.

@@ -81,9 +81,9 @@ impl MqAccess {
         }
     }
 
-    /// Continues an execution behind the messages that its predecessors are found to have put. With
-    /// one earlier attempt, a found message is there once. Of several, one that stood still may put
-    /// it a second time.
+    /// Continues an execution after the messages that earlier attempts are found to have put. With
+    /// one earlier attempt, each of them is on the queue once. With several, a stalled attempt may
+    /// put its messages a second time.
     async fn found(
         &self,
         connected: &mut (dyn ReadyToPut + '_),
@@ -106,7 +106,7 @@ impl MqAccess {
         Ok(execution)
     }
 
-    /// Notes in the execution the place at which the broker really is. Messages that an earlier
+    /// Records in the execution which place the connection reached. Messages that an earlier
     /// attempt put elsewhere are not continued here.
     pub(crate) async fn arrived(
         &self,
@@ -122,8 +122,8 @@ impl MqAccess {
         }
     }
 
-    /// Records at intervals how many messages are on the queue, as long as the work goes on. Ends
-    /// early only if another execution owns the record by now: then each further message would be a
+    /// Records at intervals how many messages are on the queue, while the work continues. Ends
+    /// early only if another execution owns the record: then each further message would be a
     /// duplicate.
     async fn keep_checkpoints(&self, execution: &Execution, mut confirmed: watch::Receiver<u64>) {
         let mut ticks = tokio::time::interval_at(Instant::now() + CHECKPOINT_EVERY, CHECKPOINT_EVERY);
@@ -180,9 +180,9 @@ fn progress_behind(progress: Progress, done: u64, earlier_attempts: u32, count: 
     }
 }
 
-/// Returns the messages that attempts before an execution may have put at its place, where it
-/// begins with `progress`; `None` if there are none. They were here if the record notes this place,
-/// and none of them may have been at another one: what that one put there may have been moved here.
+/// Returns the messages that earlier attempts may have put at this place, where the execution
+/// begins with `progress`; `None` if there are none. They are here if the record names this place,
+/// and none of them may be at another place: messages put there may have been moved here.
 fn unconfirmed(
     whereabouts: &LocationHistory,
     before: Progress,

@@ -83,7 +83,7 @@ enum Rule {
     RefusedIsNowhere,
 }
 
-/// Events that may happen beside the attempts.
+/// Events that may happen besides the attempts.
 #[derive(Clone, Copy, Debug)]
 struct Course {
     rule: Rule,
@@ -91,7 +91,8 @@ struct Course {
     moves: u8,
     /// True if the queue refuses messages.
     refuses: bool,
-    /// True if attempts go on after their successor has begun, at any queue, and searches may fail.
+    /// True if attempts continue after their successor has begun, at any queue, and searches may
+    /// fail.
     is_wild: bool,
 }
 

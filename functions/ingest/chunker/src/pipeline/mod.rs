@@ -32,7 +32,8 @@ const FOUND: usize = 2;
 const PARTS: usize = 1;
 /// Bytes of content that are sent at once, so that threads are not woken for each frame.
 const WINDOW: usize = 64 * 1024;
-/// Bytes of a window's memory: one that is nearly full takes what gzip's decoder appends at once.
+/// Bytes of a window's memory: a nearly full window also takes the bytes that gzip's decoder
+/// appends at once.
 const WINDOW_MEMORY: usize = WINDOW + 32 * 1024;
 
 /// Number of items in error that are recorded at once.
@@ -67,7 +68,7 @@ pub trait Output {
 
 /// A file that exists only once it is finished, and then as a whole.
 pub trait ReportFile {
-    /// Writes a part behind the parts before.
+    /// Uploads a part after the earlier parts.
     fn add(&mut self, part: Vec<u8>) -> impl Future<Output = Result<(), RunError>> + Send;
 
     /// Writes the last part, which makes the file exist.

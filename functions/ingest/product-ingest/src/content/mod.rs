@@ -131,7 +131,7 @@ fn corrupt(error: &std::io::Error) -> Problem {
     Problem::new(Reason::ContentCorrupt, detail)
 }
 
-/// Makes the problem of bytes behind a gzip that are not a further member.
+/// Builds the problem of bytes after a gzip member that are not a further member.
 fn continued(end: usize, rest: usize) -> Problem {
     let detail = format!(
         "the body is a gzip of {end} bytes, and {rest} more bytes follow it, which are no gzip; send the gzip alone"
@@ -139,7 +139,7 @@ fn continued(end: usize, rest: usize) -> Problem {
     Problem::new(Reason::ContentCorrupt, detail)
 }
 
-/// Makes the problem of more decoded content than the deployment accepts, on either route.
+/// Builds the problem of more decoded content than the deployment accepts, on either route.
 pub(crate) fn too_large(max_payload: u64) -> Problem {
     let detail = format!("a payload may have {max_payload} bytes, once inflated");
     Problem::new(Reason::MaxPayloadExceeded, detail)

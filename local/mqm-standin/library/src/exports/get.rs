@@ -8,7 +8,7 @@ use crate::structures::Borrowed;
 use crate::{connection, descriptor, handle};
 
 verbs! {
-    /// Gets a message, or looks at one.
+    /// Gets or browses a message.
     fn MQGET(
         connection: mq::MQHCONN,
         object: mq::MQHOBJ,

@@ -42,7 +42,7 @@ macro_rules! verbs {
 
 pub(crate) use verbs;
 
-/// Defines verbs that clients look for when they load the library, and that the gateway does not
+/// Defines verbs that clients resolve when they load the library, and that the gateway does not
 /// call. A call ends the process, since only the caller's arguments say where codes belong.
 macro_rules! absent {
     ($($verb:ident)*) => {$(

@@ -10,7 +10,7 @@ use crate::structures::{Borrowed, text};
 const UTF_8: i32 = 1208;
 
 verbs! {
-    /// Makes a message handle.
+    /// Creates a message handle.
     fn MQCRTMH(connection: mq::MQHCONN, options: *mut mq::MQCMHO, message: *mut mq::MQHMSG) {
         Borrowed::read(options)?;
         set(message, handle::create(connection)?);

@@ -24,12 +24,12 @@ use rule::Needed;
 
 pub(crate) use rule::Evidence;
 
-/// Maximum number of messages to look for if one is enough, the last ones first: consumers take
+/// Maximum number of messages to search for if one is enough, the last ones first: consumers take
 /// from the front. Each costs a round trip.
 const MOST: usize = 8;
 
-/// Maximum number of messages to look for if all of them have to be found. With more messages, the
-/// commit remains in doubt.
+/// Maximum number of messages to search for if all of them have to be found. With more messages,
+/// the commit remains in doubt.
 const MOST_OF_ALL: usize = 1_000;
 
 /// Time reserved for the search if a commit is not answered.
@@ -38,7 +38,7 @@ pub(crate) const TO_RESOLVE: Duration = Duration::from_secs(1);
 /// Pauses before each search.
 const LOOKS: [Duration; 3] = [Duration::ZERO, Duration::from_millis(150), Duration::from_millis(400)];
 
-/// Remembers a message that was got, up to one more than can be looked for.
+/// Records a message that was got, up to one more than can be searched for.
 pub(crate) fn remember(taken: &mut Vec<Evidence>, md: &mqi::MQMD) {
     if taken.len() <= MOST_OF_ALL {
         taken.push(Evidence::of(md));
@@ -137,7 +137,7 @@ fn look(
     Ok(needed.at_the_end())
 }
 
-/// Looks for the message with this id on a queue that is open for browsing.
+/// Searches a queue that is open for browsing for the message with this id.
 pub(crate) fn find(
     queue: &Object<'_>,
     properties: &Properties<'_>,

@@ -49,7 +49,7 @@ struct Instance {
 struct World {
     instances: Vec<Instance>,
     their_gets: u8,
-    /// Number of messages that were looked for.
+    /// Number of messages that were searched for.
     looked: usize,
     verdict: Option<Verdict>,
 }
@@ -88,7 +88,7 @@ enum Action {
     End(Whose, bool),
     /// The other consumer gets a message.
     Take(usize),
-    /// The search looks for the next message and finds this one, if any.
+    /// The search continues with the next message and finds this one, if any.
     Look(Option<usize>),
 }
 

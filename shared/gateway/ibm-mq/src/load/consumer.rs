@@ -27,7 +27,7 @@ pub(crate) struct Consumer<'a> {
     end: Option<Result<End, Failure>>,
 }
 
-/// Connects and opens the queue. The job on the thread waits until it is told to begin.
+/// Connects and opens the queue. The job on the thread waits for its start.
 pub(crate) async fn connect<'a>(
     pool: &Arc<Pool>,
     access: &Access,
@@ -65,7 +65,7 @@ impl Consumer<'_> {
         }
     }
 
-    /// Notes why the thread hands over nothing more.
+    /// Records why the thread delivers no more messages.
     fn note_end(&mut self) -> Result<End, Failure> {
         let end = self.gets.end.try_recv().map_err(|_| Failure::NoAnswer(WorkerError::Gone));
         *self.end.get_or_insert(end)
@@ -86,7 +86,8 @@ impl Consumer<'_> {
         }
     }
 
-    /// Waits until the thread has ended its job, and takes what it hands over until then.
+    /// Waits until the thread has ended its job, and takes the messages that it delivers until
+    /// then.
     async fn stop(&mut self, rest: &mut Vec<Arrival>, deadline: Deadline) -> Result<End, Failure> {
         self.gets.stop.store(true, Ordering::SeqCst);
         // A job that has not begun sees at once that it has to stop.

@@ -35,7 +35,7 @@ pub(super) struct Plan {
 
 /// Consumer's ends of the channels to the thread that gets.
 pub(super) struct Gets {
-    /// Lets the job begin; `None` once it was told to. If it is dropped instead, the job ends.
+    /// Starts the job; `None` once it is started. If this is dropped instead, the job ends.
     pub(super) begin: Option<mpsc::Sender<()>>,
     /// The messages. The channel is closed when the job has ended.
     pub(super) arrivals: Receiver<Arrival>,
@@ -68,8 +68,8 @@ pub(super) enum End {
     Refused(Refusal),
 }
 
-/// Opens the queue, and gets messages from when it is told to begin until it is told to stop, or
-/// until `abandoned` is set.
+/// Opens the queue, and gets messages from the start signal until the stop signal, or until
+/// `abandoned` is set.
 pub(super) fn take(connection: &Connection, plan: &Plan, abandoned: &AtomicBool, told: Told<Gets>) {
     let opened = Object::open_queue(connection, &plan.queue, mqi::MQOO_INPUT_SHARED);
     let opened = opened.and_then(|queue| Ok((queue, Properties::new(connection)?)));

@@ -148,7 +148,7 @@ impl Producer<'_> {
         next
     }
 
-    /// Notes that the thread reports nothing more.
+    /// Records that the thread reports no more results.
     fn note_end(&mut self) {
         self.failed.get_or_insert(Failure::NoAnswer(WorkerError::Gone));
     }

@@ -68,7 +68,7 @@ pub(super) struct Source<'c> {
     /// Handle for the properties of messages that are got after they were put; they are not read.
     ignored: Properties<'c>,
     targets: HashMap<QueueName, Target<'c>>,
-    /// Ids that are still to be looked for, if only some messages are moved.
+    /// Ids that are still to be found; `None` if all messages are moved.
     ids: Option<VecDeque<mqi::MQBYTE24>>,
     found: HashSet<mqi::MQBYTE24>,
     is_first_look: bool,

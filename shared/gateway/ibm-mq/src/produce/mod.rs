@@ -289,7 +289,7 @@ impl Producer<'_> {
         size.saturating_sub(count(self.unit.times.len()))
     }
 
-    /// Waits until the next message may be put, and returns the index behind the last one that may
+    /// Waits until the next message may be put, and returns the index after the last one that may
     /// be put with it. That is the next message's own index if the rate limit leaves so much time
     /// that the earlier ones should be committed first.
     async fn allow(&mut self) -> Result<u64, Stop> {

@@ -239,7 +239,7 @@ impl<'c> Taking<'c> {
         self.room.left(&self.taken.consumed.messages, self.plan.max_bytes)
     }
 
-    /// Opens the queue so that messages can be browsed before they are got. Messages in hand are
+    /// Opens the queue so that messages can be browsed before they are got. Messages got so far are
     /// kept.
     fn look_from_now_on(&mut self) -> Result<(), Refusal> {
         (self.queue, self.way) = open(self.connection, self.plan, Way::LookAndGet)?;

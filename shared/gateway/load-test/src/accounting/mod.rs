@@ -13,10 +13,10 @@ use crate::tally::{Sequences, Sum};
 /// Facts about the end of a test, besides its tallies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct End {
-    /// Time at which the test was stopped, or could not go on; `None` if it ran to its end.
+    /// Time at which the test was stopped or failed; `None` if it ran to its end.
     pub cut_at: Option<Micros>,
-    /// True if the queues were seen without a message after the last one was sent, and no consumer
-    /// had one in hand.
+    /// True if the queues were empty after the last message was sent, and no consumer held a
+    /// message.
     pub is_drained: bool,
 }
 

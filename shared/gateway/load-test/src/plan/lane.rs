@@ -53,7 +53,7 @@ pub struct Step {
     pub lane: Lane,
     /// Window in which the lane works.
     pub window: Window,
-    /// Number of the attempt, from 0: an attempt after a lost one goes on from its own beginning.
+    /// Number of the attempt, from 0: an attempt after a lost one restarts from its own beginning.
     pub attempt: u32,
 }
 

@@ -35,10 +35,11 @@ impl Plan {
     /// Time before a window at which its invocation starts, for a cold start and the handshakes
     /// with the broker.
     pub const LEAD: Duration = Duration::from_secs(3);
-    /// Longest time that consumers go on after the last message is due, until the queues are empty.
+    /// Longest time for which consumers continue after the last message is due, until the queues
+    /// are empty.
     pub const DRAIN: Micros = Micros::from_seconds(300);
 
-    /// Makes the plan of a test, or of one probe of a search.
+    /// Builds the plan of a test, or of one probe of a search.
     #[must_use]
     pub fn of(test: &LoadTest) -> Self {
         let longest = test.longest();

@@ -12,7 +12,7 @@ impl Window {
     /// Length of a window: one minute.
     pub const LENGTH: Micros = Micros::from_seconds(60);
 
-    /// Makes the window of this number, from 0.
+    /// Creates the window of this number, from 0.
     #[must_use]
     pub const fn new(number: u32) -> Self {
         Self(number)

@@ -13,14 +13,14 @@ use crate::schedule::Schedule;
 use crate::status::TestStatus;
 use crate::tally::{Sum, Times};
 
-/// Facts that a report is made from, beside the sum of the tallies.
+/// Facts from which a report is built, besides the sum of the tallies.
 #[derive(Clone, Debug)]
 pub struct Facts<'a> {
     /// Id of the load test.
     pub test_id: &'a str,
     /// State that the test has once the report is stored.
     pub status: TestStatus,
-    /// Reason why the test could not go on; `None` unless it failed.
+    /// Reason why the test failed; `None` unless it failed.
     pub failure: Option<&'a str>,
     /// Target of the load test, as responses name it.
     pub target: &'a str,
@@ -42,8 +42,8 @@ pub struct Facts<'a> {
 pub(super) const HELD: f64 = 0.98;
 
 impl Report {
-    /// Makes the report of a run. While a run goes on, it is the report so far: `facts.end` is then
-    /// the time up to which all tallies were read.
+    /// Builds the report of a run. While a run goes on, it is the report so far: `facts.end` is
+    /// then the time up to which all tallies were read.
     #[must_use]
     pub fn of(facts: &Facts<'_>, sum: &Sum) -> Self {
         let plan = Plan::of(facts.test);
@@ -99,7 +99,7 @@ struct Span {
     to: Micros,
     /// Second after the last one whose events count.
     last: Micros,
-    /// True if the test was stopped, could not go on, or still runs.
+    /// True if the test was stopped, failed, or still runs.
     is_cut: bool,
 }
 
@@ -167,8 +167,8 @@ fn per_second(count: u64, from: Micros, to: Micros) -> f64 {
     if seconds > 0.0 { rounded(float(count) / seconds, 3) } else { 0.0 }
 }
 
-/// Averages what was received from the first receipt to the last: consumers that wait for a backlog
-/// receive nothing before.
+/// Returns the average rate of receipts, in messages a second, from the first to the last:
+/// consumers that wait for a backlog receive nothing before.
 fn of_consumers(test: &LoadTest, sum: &Sum) -> f64 {
     let Some((first, last)) = sum.figures.received_at.bounds() else { return 0.0 };
     let from = first.max(test.measured_from());

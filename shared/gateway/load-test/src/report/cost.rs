@@ -62,7 +62,7 @@ const PROGRESS_UNITS: f64 = 4.0;
 const TRANSITIONS: u64 = 3;
 
 impl Usage {
-    /// Returns what a plan will use, without the time that it reserves for draining the queues.
+    /// Returns the usage of a plan, without the time that it reserves for draining the queues.
     #[must_use]
     pub fn planned(plan: &Plan, memory_mb: u32) -> Self {
         let until = match plan.until(Role::Producer) {
@@ -75,7 +75,7 @@ impl Usage {
         Self { seconds: float(workers) * until.seconds() + lead, memory_mb, invocations }
     }
 
-    /// Returns what the steps of a test used.
+    /// Returns the usage of a test's steps.
     #[must_use]
     pub fn of(sum: &Sum, memory_mb: u32) -> Self {
         let invocations = u64::try_from(sum.steps()).unwrap_or(u64::MAX);

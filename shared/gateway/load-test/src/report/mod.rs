@@ -40,7 +40,7 @@ pub struct Report {
     pub complete: bool,
     /// Summary in words, the most important fact first.
     pub summary: String,
-    /// Reason why the test could not go on; `None` unless it failed.
+    /// Reason why the test failed; `None` unless it failed.
     pub failure: Option<String>,
     /// Target of the load test, as responses name it.
     pub target: String,
@@ -120,8 +120,8 @@ pub struct Rates {
     /// Messages that were received, with a backlog from the first of them to the last; those of
     /// others count only if the test has no producers.
     pub received_per_sec: f64,
-    /// True if at least 98 % of what was asked for was sent; also if no rate was asked for, none
-    /// was measured, or the report is not complete.
+    /// True if at least 98 % of the asked rate was sent; also if no rate was asked for, none was
+    /// measured, or the report is incomplete.
     pub held: bool,
 }
 
@@ -151,7 +151,7 @@ pub struct LatencyReport {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Generator {
-    /// Share of the messages that were sent late although the broker let the sender go on.
+    /// Share of the messages that were sent late although the broker did not hold the sender back.
     pub late_share: f64,
     /// Share of the messages that were sent late because the broker held the sender back.
     pub held_back_share: f64,
@@ -181,7 +181,7 @@ pub struct Series {
     pub confirmed: Vec<u64>,
     /// Number of messages received in each second of the run.
     pub received: Vec<u64>,
-    /// Messages on the queues; `None` in seconds in which nobody measured.
+    /// Messages on the queues by second; `None` in seconds without a measurement.
     pub retained: Vec<Option<u64>>,
 }
 

@@ -6,7 +6,7 @@ use crate::metric::Metric;
 use crate::search::SearchEnd;
 use crate::status::TestStatus;
 
-/// Writes the first line of a report: what went wrong if anything did, and else what was reached.
+/// Writes the first line of a report: the fault if there is one, else the result.
 pub(super) fn of(report: &Report) -> String {
     let mut sentences = Vec::new();
     if !report.complete {
@@ -158,7 +158,7 @@ fn unmeasured(report: &Report) -> Option<String> {
     (!is_measured).then(|| format!("It ended in {span}, so no rate was measured."))
 }
 
-/// Says what became of the messages, as far as it is not what should become of them.
+/// Describes the messages that did not have the normal outcome.
 fn fates(report: &Report, event: &str) -> String {
     let accounting = &report.accounting;
     let in_doubt = if report.status.is_final() { "in doubt" } else { "without an answer so far" };

@@ -37,14 +37,14 @@ impl Leg {
 }
 
 impl Paced {
-    /// Makes the schedule of a test that lasts `seconds`.
+    /// Builds the schedule of a test that lasts `seconds`.
     #[must_use]
     pub fn of_seconds(rate: RateLimit, seconds: TestSeconds, workers: u32) -> Self {
         let until = Micros::from_seconds(u64::from(seconds.get())).get();
         Self::new([(u64::from(rate.get()), until)], workers)
     }
 
-    /// Makes the schedule of a test that ends with the last of `count` messages.
+    /// Builds the schedule of a test that ends with the last of `count` messages.
     #[must_use]
     pub fn of_messages(rate: RateLimit, count: MessageCount, workers: u32) -> Self {
         let rate = u64::from(rate.get());
@@ -54,7 +54,7 @@ impl Paced {
         Self { total: count.get(), ..schedule }
     }
 
-    /// Makes the schedule of a test with stages, one after the other.
+    /// Builds the schedule of a test with stages, one after the other.
     #[must_use]
     pub fn of_stages(stages: &[Stage], workers: u32) -> Self {
         let stage = |stage: &Stage| {
@@ -63,7 +63,7 @@ impl Paced {
         Self::new(stages.iter().map(stage), workers)
     }
 
-    /// Makes a schedule of spans, each with its rate and its duration.
+    /// Creates a schedule of spans, each with its rate and its duration.
     fn new(spans: impl IntoIterator<Item = (u64, u64)>, workers: u32) -> Self {
         let mut legs: Vec<Leg> = Vec::new();
         let (mut from, mut before) = (0, 0);

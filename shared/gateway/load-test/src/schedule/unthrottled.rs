@@ -18,7 +18,7 @@ impl Unthrottled {
     /// Numbers that one window has for each producer: more than a connection carries in a minute.
     pub const WINDOW_NUMBERS: u64 = 1 << 24;
 
-    /// Makes the schedule of at most `most` messages of all producers together.
+    /// Creates the schedule of at most `most` messages of all producers together.
     #[must_use]
     pub fn new(workers: u32, most: u64) -> Self {
         Self { workers: u64::from(workers.max(1)), most }

@@ -101,14 +101,14 @@ fn lane_in_window(name: &str) -> Option<(Lane, Window)> {
     Some((lane.parse().ok()?, Window::new(window.parse().ok()?)))
 }
 
-/// Makes the set of one name of a run.
+/// Builds the set of one name of a run.
 fn one(run: u32, name: impl Display) -> AttributeValue {
     AttributeValue::Ss(vec![format!("{}#{name}", run_number(run))])
 }
 
 impl TestStore {
-    /// Reads whether the workers of a test may go on, and the attendance of a run; `None` if there
-    /// is no such test.
+    /// Reads whether the workers of a test may continue, and the attendance of a run; `None` if
+    /// there is no such test.
     ///
     /// # Errors
     /// If the table does not respond, or the item is malformed.
@@ -118,7 +118,7 @@ impl TestStore {
         Ok(Some((item::control(item)?, attendance)))
     }
 
-    /// Reads whether the workers of a test may go on; `None` if there is no such test.
+    /// Reads whether the workers of a test may continue; `None` if there is no such test.
     ///
     /// # Errors
     /// If the table does not respond, or the item is malformed.
@@ -126,7 +126,7 @@ impl TestStore {
         self.watched(tenant, test_id).await?.map(item::control).transpose()
     }
 
-    /// Reads the attributes of a test that workers look at.
+    /// Reads the attributes of a test that workers need.
     async fn watched(&self, tenant: &str, test_id: Uuid) -> Result<Option<Item>, TestStoreError> {
         let get = self
             .dynamodb
@@ -143,7 +143,7 @@ impl TestStore {
         Ok(found.item.filter(|item| !item.is_empty()))
     }
 
-    /// Notes that the lane of a step works in its window of a run.
+    /// Records that the lane of a step works in its window of a run.
     ///
     /// # Errors
     /// If the table does not respond, or there is no such test.
@@ -154,7 +154,7 @@ impl TestStore {
         attended(update, of).await.map(drop)
     }
 
-    /// Notes that the lane of a step does not work in its window any more, and, if `is_last`, that
+    /// Records that the lane of a step has ended its work in the window, and, if `is_last`, that
     /// nothing is left for its worker. Returns the attendance after that: of the workers that end
     /// last, one sees that all have ended.
     ///
@@ -181,7 +181,7 @@ impl TestStore {
         attended(update, of).await
     }
 
-    /// Notes that the queues of a run held the backlog, so that its consumers begin.
+    /// Records that the queues of a run held the backlog, so that its consumers begin.
     ///
     /// # Errors
     /// If the table does not respond, or there is no such test.

@@ -13,10 +13,10 @@ use aws_sdk_dynamodb::types::{CancellationReason, Put, TransactWriteItem, Update
 use crate::store::item::{self, number};
 use crate::store::{TestRecord, TestStore, TestStoreError, expiry_of_open};
 
-/// Maximum number of looks at a tenant's tests, each after another one was created.
+/// Maximum number of reads of a tenant's tests, each after another test was created.
 const LOOKS: u32 = 10;
 
-/// Pause before the second look; it grows by itself with each further one.
+/// Pause before the second read; it grows by itself with each further one.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// Result of creating a load test.

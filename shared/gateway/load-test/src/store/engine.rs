@@ -31,7 +31,7 @@ pub struct Start {
 pub struct EngineError(#[source] Cause);
 
 impl Engine {
-    /// Makes the engine of a state machine, without a version or an alias in its ARN.
+    /// Creates the engine of a state machine, without a version or an alias in its ARN.
     #[must_use]
     pub const fn new(client: Client, state_machine_arn: String) -> Self {
         Self { client, state_machine_arn }
@@ -98,15 +98,15 @@ impl Start {
         Self { name: test_id.to_string(), input: json!({"tenant": tenant, "testId": test_id, "run": 0}) }
     }
 
-    /// Makes an execution that only closes a test whose own execution is gone: it ends the
-    /// run, and no other one follows, not even in a search. `number` tells it from earlier ones of
-    /// the same test.
+    /// Builds an execution that only closes a test whose own execution is gone: it ends the run,
+    /// and no other one follows, not even in a search. `number` tells it from earlier ones of the
+    /// same test.
     #[must_use]
     pub fn closing(tenant: &str, test_id: Uuid, run: u32, number: u32) -> Self {
         Self::to_close(format!("{test_id}-close-{number}"), tenant, test_id, run)
     }
 
-    /// Makes an execution that only closes a test which was stopped while none of its workers
+    /// Builds an execution that only closes a test which was stopped while none of its workers
     /// works. The test's own execution finds the test final when it goes on.
     #[must_use]
     pub fn stopping(tenant: &str, test_id: Uuid, run: u32) -> Self {

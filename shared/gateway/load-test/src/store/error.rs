@@ -66,7 +66,7 @@ impl Retryable for TestStoreError {
 }
 
 impl TestStoreError {
-    /// Makes the error of a request to the table that was not done.
+    /// Builds the error of a request to the table that was not done.
     pub(crate) fn unavailable<E>(error: E) -> Self
     where
         E: ProvideErrorMetadata + Error + Send + Sync + 'static,

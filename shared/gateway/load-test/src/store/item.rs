@@ -111,7 +111,7 @@ pub(crate) fn of_test(record: &TestRecord, expires_at: AttributeValue) -> Item {
     item
 }
 
-/// Makes the item of a test's definition.
+/// Builds the item of a test's definition.
 pub(crate) fn of_definition(record: &TestRecord, expires_at: AttributeValue) -> Result<Item, TestStoreError> {
     let definition = Definition { test: record.test.clone(), target: record.target.clone() };
     let json = serde_json::to_string(&definition).map_err(TestStoreError::unencodable)?;
@@ -130,7 +130,7 @@ pub(crate) fn definition(item: &Item) -> Result<Definition, TestStoreError> {
     attempt::malformed::from_slice(json.as_bytes()).map_err(TestStoreError::unreadable)
 }
 
-/// Reads what a worker has to know of a test's item.
+/// Reads the facts that a worker needs from a test's item.
 pub(crate) fn control(item: Item) -> Result<Control, TestStoreError> {
     attempt::malformed::from_item(item).map_err(TestStoreError::unreadable)
 }
@@ -201,7 +201,8 @@ pub(crate) fn time(time: Timestamp) -> AttributeValue {
     AttributeValue::S(format!("{time:.6}"))
 }
 
-/// Returns the value of the TTL attribute of what is kept until `after` has passed from `now`.
+/// Returns the value of the TTL attribute of an item that is kept until `after` has passed from
+/// `now`.
 pub(crate) fn expiry(now: Timestamp, after: Duration) -> AttributeValue {
     number(now.checked_add(after).unwrap_or(Timestamp::MAX).as_second())
 }

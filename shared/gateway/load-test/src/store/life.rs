@@ -51,7 +51,7 @@ impl TestStore {
         }
     }
 
-    /// Notes that a caller asked to stop a test, and returns the test as it is then; `None` if
+    /// Records that a caller asked to stop a test, and returns the test as it is then; `None` if
     /// there is none. The time of the first request stays. A final test stays as it is.
     ///
     /// # Errors
@@ -76,7 +76,7 @@ impl TestStore {
         }
     }
 
-    /// Notes why a test cannot go on: the first 1,000 characters of `detail`. The first failure
+    /// Records why a test cannot go on: the first 1,000 characters of `detail`. The first failure
     /// stays, and a final test stays as it is.
     ///
     /// # Errors
@@ -119,11 +119,11 @@ impl TestStore {
         unless_unknown(of.test_id, &update::send(update).await?)
     }
 
-    /// Makes a test final that is as it was `seen`, and returns its state; `None` if a stop, a
-    /// failure or another end came since, or the test is gone. The report of what was seen has to
-    /// be stored before. `summary` is its first line. A test that was stopped has neither passed
-    /// nor failed, whatever `passed` says. A final test stays as it is; it is kept for the
-    /// retention from its end on.
+    /// Makes a test final if it is still as `seen`, and returns its state; `None` if a stop, a
+    /// failure or another end came since, or the test is gone. The report of `seen` has to be
+    /// stored before. `summary` is its first line. A stopped test has neither passed nor failed,
+    /// whatever `passed` says. A final test is left unchanged; it is kept for the retention from
+    /// its end on.
     ///
     /// # Errors
     /// If the table does not respond, or the test cannot end in this way: it has not begun, and was

@@ -54,7 +54,7 @@ pub struct TestStore {
 }
 
 impl TestStore {
-    /// Makes the client. `table` has the keys `pk` and `sk`, and the TTL attribute `expiresAt`.
+    /// Creates the client. `table` has the keys `pk` and `sk`, and the TTL attribute `expiresAt`.
     /// Reports are below `tests/` in `bucket`.
     #[must_use]
     pub fn new(dynamodb: Client, table: String, s3: aws_sdk_s3::Client, bucket: String) -> Self {

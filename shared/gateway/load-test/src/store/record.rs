@@ -31,7 +31,7 @@ pub struct TestRecord {
     pub runs: Vec<Run>,
     /// Time of the first request to stop the test; `None` if there was none.
     pub stop_requested_at: Option<Timestamp>,
-    /// Reason why the test cannot go on; `None` as long as it can.
+    /// Reason why the test failed; `None` unless it failed.
     pub failure: Option<Failure>,
     /// Time at which the test became final; `None` before.
     pub ended_at: Option<Timestamp>,
@@ -83,7 +83,7 @@ pub struct RunEnd {
     pub ended_at: Timestamp,
 }
 
-/// Reason why a test cannot go on.
+/// Reason why a test failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Failure {
@@ -101,7 +101,7 @@ pub struct Control {
     pub status: TestStatus,
     /// Time of the first request to stop the test; `None` if there was none.
     pub stop_requested_at: Option<Timestamp>,
-    /// True if the test cannot go on.
+    /// True if the test has failed.
     #[serde(default, rename = "failure", deserialize_with = "is_there")]
     pub failed: bool,
 }
@@ -111,7 +111,7 @@ fn is_there<'de, D: Deserializer<'de>>(failure: D) -> Result<bool, D::Error> {
 }
 
 impl TestRecord {
-    /// Makes the record of a test that was accepted and has not begun, without the name of a key.
+    /// Creates the record of a test that was accepted and has not begun, without the name of a key.
     #[must_use]
     pub fn new(
         tenant: &str,
@@ -139,7 +139,7 @@ impl TestRecord {
         }
     }
 
-    /// Returns what the record says of a stop, a failure and the end of the test.
+    /// Returns whether the test was stopped, has failed or has ended, from its record.
     #[must_use]
     pub const fn control(&self) -> Control {
         Control {
@@ -149,8 +149,7 @@ impl TestRecord {
         }
     }
 
-    /// Returns the time at which the test was stopped, or could not go on; `None` if neither
-    /// happened.
+    /// Returns the time at which the test was stopped or failed; `None` if neither happened.
     #[must_use]
     pub fn cut_at(&self) -> Option<Timestamp> {
         let failed_at = self.failure.as_ref().map(|failure| failure.at);
@@ -159,7 +158,7 @@ impl TestRecord {
 }
 
 impl Control {
-    /// True if the workers have to end: the test was stopped, cannot go on, or is final.
+    /// True if the workers have to end: the test was stopped, has failed, or is final.
     #[must_use]
     pub const fn is_over(&self) -> bool {
         self.failed || self.stop_requested_at.is_some() || self.status.is_final()

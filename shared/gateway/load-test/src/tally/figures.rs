@@ -42,7 +42,7 @@ pub(crate) struct Figures {
 }
 
 impl Figures {
-    /// Makes the figures of a step that has counted nothing.
+    /// Creates the figures of a step that has counted nothing.
     pub(crate) fn new(producers: u32) -> Self {
         let none = Sequences::new(producers);
         Self {

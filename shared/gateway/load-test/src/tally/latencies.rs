@@ -16,7 +16,7 @@ pub(crate) struct Latencies {
     /// Number of events that came before the message was due, by the clocks of two machines. They
     /// count as one microsecond.
     pub(crate) earlier: u64,
-    /// Number of latencies beyond the longest that is told apart, as which they count.
+    /// Number of latencies beyond two minutes, which count as two minutes.
     pub(crate) beyond: u64,
 }
 
@@ -24,12 +24,12 @@ pub(crate) struct Latencies {
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Counts(Option<Histogram<u64>>);
 
-/// Longest latency that is told apart: two minutes.
+/// Longest latency that is distinguished, in microseconds: two minutes.
 const LONGEST: u64 = 120 * Micros::A_SECOND;
 const DIGITS: u8 = 3;
 
 impl Latencies {
-    /// Records what happened at `at` to a message that was due at `due`.
+    /// Records the latency from `due` to `at`.
     pub(crate) fn record(&mut self, due: Micros, at: Micros) {
         let latency = at.since(due).get();
         self.earlier = self.earlier.saturating_add(u64::from(at < due));

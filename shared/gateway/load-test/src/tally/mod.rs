@@ -66,7 +66,7 @@ pub enum TallyError {
 }
 
 impl Tally {
-    /// Lateness from which a message counts as late: what a timer is imprecise by.
+    /// Lateness from which a message counts as late: the imprecision of a timer.
     pub const LATE: Micros = Micros::new(10_000);
     const VERSION: u8 = 2;
 
@@ -142,8 +142,8 @@ impl Tally {
         }
     }
 
-    /// Counts a message of others that a consumer took at `at`. It counts as received only in a
-    /// test without producers: beside messages of the test it would be none of the throughput.
+    /// Counts a foreign message that a consumer took at `at`. It counts as received only in a test
+    /// without producers: next to messages of the test it would not be part of the throughput.
     pub fn foreign(&mut self, at: Micros) {
         self.figures.foreign_taken = self.figures.foreign_taken.saturating_add(1);
         if self.recording.producers == 0 {

@@ -12,7 +12,7 @@ pub(crate) struct Point {
     pub(crate) sent: u64,
     pub(crate) confirmed: u64,
     pub(crate) received: u64,
-    /// Messages on the queues; `None` if nobody measured it in this second.
+    /// Messages on the queues; `None` if they were not measured in this second.
     pub(crate) retained: Option<u64>,
 }
 
@@ -21,8 +21,8 @@ pub(crate) struct Point {
 pub(crate) struct Points(BTreeMap<u32, Point>);
 
 impl Point {
-    /// Adds what happened elsewhere in the same second. Workers measure the same queues, so of
-    /// what is retained there the largest value counts.
+    /// Adds the counts of another worker in the same second. Workers measure the same queues, so
+    /// the largest number of messages on them counts.
     fn add(&mut self, other: &Self) {
         self.sent = self.sent.saturating_add(other.sent);
         self.confirmed = self.confirmed.saturating_add(other.confirmed);
@@ -60,7 +60,8 @@ impl Points {
         sum
     }
 
-    /// Returns the most messages that were on the queues in any second; `None` if nobody measured.
+    /// Returns the largest number of messages on the queues in any second; `None` if they were not
+    /// measured.
     pub(crate) fn most_retained(&self) -> Option<u64> {
         self.0.values().filter_map(|point| point.retained).max()
     }

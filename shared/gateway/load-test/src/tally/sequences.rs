@@ -24,7 +24,7 @@ pub(crate) struct Sequences {
 struct Runs(RoaringTreemap);
 
 impl Sequences {
-    /// Makes the empty set of a test.
+    /// Creates the empty set of a test.
     pub(crate) fn new(producers: u32) -> Self {
         Self { producers: u64::from(producers), of_each: BTreeMap::new() }
     }
@@ -35,7 +35,7 @@ impl Sequences {
         self.of_each.entry(producer).or_default().0.insert(own)
     }
 
-    /// Counts the numbers of a producer's share that are in the set, without a look at each.
+    /// Returns how many numbers of a producer's share are in the set, without visiting each.
     pub(crate) fn count_of(&self, share: Share) -> u64 {
         let (producer, first) = self.place(share.first);
         let own = first..first.saturating_add(share.count);

@@ -181,8 +181,8 @@ fn any(patterns: &[WildMatch], text: &str) -> bool {
     patterns.iter().any(|pattern| pattern.matches(text))
 }
 
-/// Splits what follows the broker into host, port and the rest. A range of addresses has a slash of
-/// its own: `10.0.0.0/8:5672/ORDERS` or `[fd00::/8]:5672/ORDERS`.
+/// Splits the part after the broker into host, port and the rest. A range of addresses has a slash
+/// of its own: `10.0.0.0/8:5672/ORDERS` or `[fd00::/8]:5672/ORDERS`.
 fn split_address(text: &str) -> Result<(&str, &str, &str), &'static str> {
     const NO_PORT: &str = "the port is missing";
     const NO_QUEUE: &str = "the queue is missing";

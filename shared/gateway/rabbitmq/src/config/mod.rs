@@ -33,8 +33,8 @@ fn is_loopback(address: &Address) -> bool {
 /// Kind of program that uses the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Host {
-    /// A function that is frozen between invocations: it does not learn what happens meanwhile, and
-    /// must not hang.
+    /// Function that is frozen between invocations: it does not notice events meanwhile, and must
+    /// not hang.
     Function,
     /// A process that runs all the time, in which heartbeats show whether a connection is alive.
     Process,

@@ -21,7 +21,7 @@ pub(crate) const MAX_DEPTH: usize = 24;
 
 /// Bytes of class, weight and body size, before the property flags.
 pub(crate) const PRELUDE: usize = 12;
-/// Offset of the body size, behind class and weight.
+/// Offset of the body size in the content header, after class and weight.
 const BODY_SIZE: usize = 4;
 
 /// Maximum memory of a table's value besides its bytes, in bytes, in the library's form and the

@@ -36,11 +36,11 @@ pub(crate) struct Consumer<'a> {
     options: &'a GetOptions,
     most_held: usize,
     deliveries: Deliveries,
-    /// Tag of the last message in hand; acknowledging it covers all before it.
+    /// Tag of the last held message; acknowledging it covers all before it.
     last_tag: Option<u64>,
     /// Number of messages that the consumer holds.
     in_hand: usize,
-    /// Numbers of the messages in hand that are of the test.
+    /// Sequence numbers of the held messages that belong to the test.
     numbers: Vec<u64>,
     /// Reason why no more messages are taken.
     ended: Option<GetError>,
@@ -122,7 +122,7 @@ impl Consumer<'_> {
         }
     }
 
-    /// Takes a delivery in hand.
+    /// Takes a delivery, which the consumer holds until it acknowledges it.
     fn take(&mut self, delivery: Option<Result<Delivery, Failure>>) -> Result<Arrival, GetError> {
         let at = Instant::now();
         let mut delivery = match delivery {
@@ -173,8 +173,8 @@ impl Consumer<'_> {
         self.options.ack_every.get().min(self.options.prefetch.get().into())
     }
 
-    /// Acknowledges the messages in hand. The first poll puts the request into the library's send
-    /// queue; there is no answer but that it was written.
+    /// Acknowledges the held messages. The first poll puts the request into the library's send
+    /// queue; the broker sends no answer to it.
     fn acknowledge(&mut self) -> Result<(), Failure> {
         let Some(tag) = self.last_tag.take() else { return Ok(()) };
         let ack = self.channel.basic_ack(tag, BasicAckOptions { multiple: true });
@@ -182,8 +182,8 @@ impl Consumer<'_> {
         Ok(())
     }
 
-    /// Ends the broker's consumer, takes what was delivered before into `rest`, and removes all
-    /// messages in hand.
+    /// Ends the broker's consumer, takes the messages delivered before into `rest`, and
+    /// acknowledges all held messages.
     async fn settle(&mut self, rest: &mut Vec<Arrival>, deadline: Deadline) -> Result<(), Failure> {
         if let Some(failure) = self.failure.take() {
             return Err(failure);

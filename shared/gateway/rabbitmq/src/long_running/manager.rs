@@ -143,7 +143,7 @@ impl ConnectionManager {
         self.state.0.subscribe()
     }
 
-    /// Asks the broker for an answer over the connection.
+    /// Checks that the broker answers on the connection.
     pub async fn check_health(&self, deadline: Deadline) -> HealthStatus {
         match self.monitor() {
             Some(monitor) => monitor.check_health(deadline).await,
@@ -271,7 +271,7 @@ impl StateCell {
         })
     }
 
-    /// Notes that the open connection is lost. A connection that does not count as open cannot be
+    /// Records that the open connection is lost. A connection that does not count as open cannot be
     /// lost.
     fn lose(&self) {
         self.change(ConnectionState::Reconnecting);

@@ -68,7 +68,7 @@ impl ConnectionMonitor {
         }
     }
 
-    /// Asks the broker for an answer. A connection without an answer is lost.
+    /// Checks that the broker answers. A connection without an answer is lost.
     pub async fn check_health(&self, deadline: Deadline) -> HealthStatus {
         let health = self.connection.check_health(deadline).await;
         if health.is_healthy() {

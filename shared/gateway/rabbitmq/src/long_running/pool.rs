@@ -60,9 +60,9 @@ impl ConnectionPool {
         Ok(Self { connector, limits, pool: broker::ConnectionPool::new(cap) })
     }
 
-    /// Takes a connection that answers: one that is idle, or a new one. Dropping it cuts it;
-    /// [`release`](Self::release) keeps it for others. A broker that cannot be reached is tried
-    /// again for a while, and half of the time is kept for the connection's use.
+    /// Takes a working connection: an idle or a new one. Dropping it closes it;
+    /// [`release`](Self::release) keeps it for others. An unreachable broker is tried again for a
+    /// while, and half of the time is kept for the connection's use.
     ///
     /// # Errors
     /// [`PoolError::PoolTimeout`] if none became free in time, or the reason why no new one could

@@ -52,8 +52,8 @@ fn read_file(place: &str, path: &Path, faults: &mut Faults) -> Option<SecretStri
     }
 }
 
-/// True if the material can be used, or if `named` gave none of it; otherwise the fault is noted at
-/// that setting.
+/// True if the material can be used, or if `named` gave none of it; otherwise the fault is recorded
+/// for that setting.
 fn check(named: Option<&Named>, config: &TlsConfig, faults: &mut Faults) -> bool {
     let (Some((place, _)), Err(why)) = (named, config.check()) else { return true };
     faults.push(place, format!("cannot be used: {why}"));

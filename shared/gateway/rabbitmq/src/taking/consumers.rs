@@ -31,7 +31,7 @@ const MANY: usize = 256;
 const A_MOMENT: Duration = Duration::from_millis(1);
 
 impl Taking<'_> {
-    /// Takes messages with consumers, each with a larger prefetch than the one before, as long as
+    /// Takes messages with consumers, each with a larger prefetch than the previous one, as long as
     /// each delivers its full prefetch. Returns how many messages the last one delivered, or `None`
     /// if there was no consumer. All consumers are cancelled when this returns.
     ///

@@ -30,8 +30,8 @@ const WAIT_MARGIN: Duration = Duration::from_millis(500);
 /// Time reserved while taking messages, for everything that follows.
 const TAKE_MARGIN: Duration = Duration::from_millis(250);
 
-/// Prefetch of a first consumer, and the factor by which a later one may exceed the messages in
-/// hand.
+/// Prefetch of a first consumer, and the factor by which a later one may exceed the messages taken
+/// so far.
 const FIRST_PREFETCH: usize = 16;
 const GROWTH: usize = 8;
 
@@ -209,7 +209,7 @@ impl<'a> Taking<'a> {
         Ok(())
     }
 
-    /// Takes the messages that are on the queue.
+    /// Takes the messages that are on the queue at present.
     async fn drain(&mut self, session: &Session, deadline: Deadline) -> Result<(), Failure> {
         let stop_at = deadline.earlier_by(TAKE_MARGIN);
         let mut consumers_help = true;

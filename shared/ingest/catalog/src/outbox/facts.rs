@@ -34,7 +34,7 @@ impl Links {
     }
 }
 
-/// Makes the data of the fact that a batch is final, in this generation and with this outcome.
+/// Builds the data of the fact that a batch is final, in this generation and with this outcome.
 /// `errors_by_code` are the numbers of listed items in error.
 pub(super) fn ended(batch: BatchView, errors_by_code: &BTreeMap<String, u64>) -> Value {
     json!({
@@ -60,7 +60,7 @@ pub(super) fn ended(batch: BatchView, errors_by_code: &BTreeMap<String, u64>) ->
     })
 }
 
-/// Makes the data of the fact that a full load would deactivate so many products that the
+/// Builds the data of the fact that a full load would deactivate so many products that the
 /// deactivation has to be confirmed.
 pub(super) fn held(batch: &BatchView, would_deactivate: u64, deactivated: u64) -> Value {
     json!({
@@ -74,7 +74,7 @@ pub(super) fn held(batch: &BatchView, would_deactivate: u64, deactivated: u64) -
     })
 }
 
-/// Makes the data of the fact that a chunk could not be written, after as many attempts as the
+/// Builds the data of the fact that a chunk could not be written, after as many attempts as the
 /// deployment allows.
 pub(super) fn chunk_given_up(batch: &LockedBatch, chunk_index: u32, items: u64, error: &str) -> Value {
     json!({

@@ -22,7 +22,7 @@ pub(super) const FOREIGN: &str = "SELECT a.cnpj, e.tenant_id IS NOT NULL AS is_o
 const CLAIM: &str = "INSERT INTO establishments (cnpj, tenant_id, assigned_by) \
      SELECT c.cnpj, b.tenant_id, 'first load' FROM batches b CROSS JOIN unnest($2::bpchar[]) AS c (cnpj) \
      WHERE b.batch_id = $1 ON CONFLICT DO NOTHING";
-/// Notes that items were refused. As long as they are, no earlier full load leaves the
+/// Records that items were refused. As long as they are, no earlier full load leaves the
 /// establishment to this one.
 const REFUSED: &str = "UPDATE batch_cnpjs SET refused = true \
      WHERE batch_id = $1 AND cnpj = ANY($2::bpchar[]) AND NOT refused";
@@ -79,7 +79,7 @@ impl Foreign {
         chunk.rows().iter().filter(|row| !self.contains(row)).collect()
     }
 
-    /// Notes with the batch, which is locked, that items of these establishments were refused.
+    /// Records with the batch, which is locked, that items of these establishments were refused.
     pub(super) async fn note(&self, session: &mut Session<'_>, batch_id: Uuid) -> Result<(), DatabaseError> {
         let cnpjs: Vec<Cnpj> = self.0.iter().copied().collect();
         session.execute(REFUSED, &[&batch_id, &texts(&cnpjs)]).await?;

@@ -39,7 +39,7 @@ pub struct Unbalanced {
 }
 
 impl ChunkResult {
-    /// Makes the result of a chunk of `items` items.
+    /// Creates the result of a chunk of `items` items.
     ///
     /// # Errors
     /// If processed and rejected items are not all of its items. Such a transaction must not

@@ -16,26 +16,26 @@ pub struct ErrorsFile {
     pub omitted: u64,
 }
 
-/// Makes the result of an object that became a batch, which is in progress.
+/// Builds the result of an object that became a batch, which is in progress.
 #[must_use]
 pub fn received(source: &Source, batch_id: Uuid) -> Value {
     json!({"object": source, "status": "RECEIVED", "batch_id": batch_id})
 }
 
-/// Makes the result of an object that was accepted as a batch, and was gone or replaced before it
+/// Builds the result of an object that was accepted as a batch, and was gone or replaced before it
 /// was copied.
 #[must_use]
 pub fn expired(source: &Source, batch_id: Uuid) -> Value {
     json!({"object": source, "status": "EXPIRED", "batch_id": batch_id})
 }
 
-/// Makes the result of an object that was refused as a batch. It stays where it is.
+/// Builds the result of an object that was refused as a batch. It stays where it is.
 #[must_use]
 pub fn refused(source: &Source, reason: &str, detail: &str) -> Value {
     json!({"object": source, "status": "REFUSED", "reason": reason, "detail": detail})
 }
 
-/// Makes the result of an object whose batch is final. `batch` is as the API shows it, with its
+/// Builds the result of an object whose batch is final. `batch` is as the API shows it, with its
 /// `status`.
 #[must_use]
 pub fn final_result(source: &Source, batch_id: Uuid, batch: &impl Serialize, errors: ErrorsFile) -> Value {

@@ -69,9 +69,9 @@ pub fn is_version_of(batch_key: &str, source: &Source, etag: &str, modified_at: 
     idempotency_key(&there, modified_at) == batch_key
 }
 
-/// Makes the tags of an object. They name its version by its ETag and the time when it was written,
-/// because an object that is written again has no tags, and one that is tagged too late has another
-/// version's.
+/// Builds the tags of an object. They name its version by its ETag and the time when it was
+/// written, because an object that is written again has no tags, and one that is tagged too late
+/// has another version's.
 #[must_use]
 pub fn tags(source: &Source, modified_at: Timestamp, state: State<'_>) -> Vec<(&'static str, String)> {
     let (word, more) = match state {

@@ -127,8 +127,8 @@ impl Catalogue {
         changes
     }
 
-    /// Makes a product's members: first those that have values like a real source's, then the other
-    /// members of the list of attributes.
+    /// Builds a product's members: first those that have values like a real source's, then the
+    /// other members of the list of attributes.
     fn members(&self, number: u32) -> Vec<(&'static str, String)> {
         let mut members = self.special_members(number);
         let mut random = self.random(u64::from(number) + (1 << 38));

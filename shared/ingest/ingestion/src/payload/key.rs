@@ -5,7 +5,7 @@ use uuid::{Builder, Uuid};
 use super::PayloadMetadata;
 use crate::chunk::Generation;
 
-/// Makes a batch's id: a UUID of version 7 (RFC 9562) whose time is that of the batch's receipt,
+/// Builds a batch's id: a UUID of version 7 (RFC 9562) whose time is that of the batch's receipt,
 /// which is the first claim's for a request, and whose other bits are a SHA-256 of the tenant, the
 /// client's key, the fingerprint and that time. All attempts of one request get the same id, and no
 /// other request does.

@@ -52,7 +52,7 @@ impl Decimal {
         self.places
     }
 
-    /// Makes the number `units / 10^places`; `None` if it has more than 38 places.
+    /// Creates the number `units / 10^places`; `None` if it has more than 38 places.
     #[must_use]
     pub fn new(units: i128, places: u8) -> Option<Self> {
         (usize::from(places) <= MAX_DIGITS).then(|| Self { units, places }.normal())

@@ -67,7 +67,7 @@ impl ItemError {
         if self.code == ItemErrorCode::MalformedJson { None } else { self.key.complete() }
     }
 
-    /// Makes the error of an item that the splitter skipped because it is too large.
+    /// Builds the error of an item that the splitter skipped because it is too large.
     #[must_use]
     pub fn too_large(item_index: u64, byte_offset: u64, length: u64, limit: usize) -> Self {
         Self {
@@ -88,7 +88,7 @@ pub(super) fn without_place(error: &serde_json::Error) -> String {
     text.strip_suffix(&place).unwrap_or(&text).to_owned()
 }
 
-/// Makes the detail of an error: the wrong value, if it is as short and plain as a right one, and
+/// Builds the detail of an error: the wrong value, if it is as short and plain as a right one, and
 /// the detail behind it. Another value may be anything, and is left out.
 pub(super) fn of_value(value: &str, detail: &str) -> String {
     const LONGEST: usize = 40;
@@ -110,13 +110,13 @@ impl Fault {
         Self { code: ItemErrorCode::FieldInvalid, field: Some(field.into()), detail: detail.into() }
     }
 
-    /// Makes the fault of a text that stands in the place of an item but is not JSON.
+    /// Builds the fault of a text that stands in the place of an item but is not JSON.
     pub(super) const fn not_json() -> Self {
         let detail = Cow::Borrowed("it is not JSON");
         Self { code: ItemErrorCode::MalformedJson, field: None, detail }
     }
 
-    /// Makes the fault of an item's text. `serde_json` counts lines within the item, which cannot
+    /// Builds the fault of an item's text. `serde_json` counts lines within the item, which cannot
     /// be found in a payload, so the fault counts bytes.
     pub(super) fn malformed(text: &[u8], error: &serde_json::Error) -> Self {
         let place = error_place(text, error).saturating_sub(1);

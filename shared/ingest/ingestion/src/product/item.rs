@@ -82,7 +82,7 @@ impl ItemRules {
         })
     }
 
-    /// Makes the error of a text that is not JSON, with the key that it begins with.
+    /// Builds the error of a text that is not JSON, with the key that it begins with.
     #[must_use]
     pub fn broken(&self, place: ItemPlace, text: &[u8]) -> ItemError {
         let mut members = Members::default();

@@ -11,7 +11,7 @@ pub struct BatchStamp {
 }
 
 impl BatchStamp {
-    /// Makes the stamp of a batch; its time is cut to the microseconds that PostgreSQL keeps.
+    /// Creates the stamp of a batch; its time is cut to the microseconds that PostgreSQL keeps.
     #[must_use]
     pub fn new(received_at: Timestamp, batch_id: Uuid) -> Self {
         Self { received_at: to_microseconds(received_at).unwrap_or(received_at), batch_id }
@@ -41,9 +41,9 @@ pub struct Version {
 }
 
 impl Version {
-    /// Makes the version of a batch's item. The source's date counts up to the time of receipt, so
-    /// that a clock that is ahead does not block later updates. Without a date, the time of receipt
-    /// counts.
+    /// Creates the version of a batch's item. The source's date counts up to the time of receipt,
+    /// so that a clock that is ahead does not block later updates. Without a date, the time of
+    /// receipt counts.
     #[must_use]
     pub fn new(source_updated_at: Option<Timestamp>, batch: BatchStamp, item_index: u64) -> Self {
         let effective_at =

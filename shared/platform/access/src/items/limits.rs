@@ -120,7 +120,7 @@ impl TargetLimits {
 }
 
 impl Rate {
-    /// Makes a limit. Without a burst, what a second brings may come at once.
+    /// Creates a limit. Without a burst, what a second brings may come at once.
     ///
     /// # Errors
     /// A value is out of range.

@@ -29,7 +29,7 @@ impl Amount {
     /// An amount of 0.
     pub const ZERO: Self = Self(0);
 
-    /// Makes an amount of micro-units.
+    /// Builds an amount of micro-units.
     #[must_use]
     pub const fn of_micro_units(micro_units: u128) -> Self {
         Self(micro_units)

@@ -248,7 +248,7 @@ impl AccessStore {
         profiles
     }
 
-    /// Notes that a key was used today, in an item beside the key's. A failure is logged, and
+    /// Records that a key was used today, in an item beside the key's. A failure is logged, and
     /// hinders nobody.
     pub(crate) async fn note_use(&self, hash: &KeyHash, today: Date) {
         if self.noted.get(hash) == Some(today) || self.unnoted.get(hash).is_some() {
@@ -369,7 +369,7 @@ impl AccessStore {
 struct TooManyItems;
 
 impl From<ReadError> for Problem {
-    /// Makes the problem of a request that needs the item.
+    /// Builds the problem of a request that needs the item.
     fn from(error: ReadError) -> Self {
         let detail = match error {
             ReadError::Unavailable => "the access store cannot be read",

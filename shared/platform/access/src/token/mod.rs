@@ -174,7 +174,7 @@ pub(crate) fn bearer(headers: &HeaderMap) -> Result<Option<&str>, TokenError> {
 }
 
 impl Tokens {
-    /// Makes a reader of tokens, which fetches nothing yet.
+    /// Creates a reader of tokens, which fetches nothing yet.
     pub(crate) fn new(settings: TokenSettings) -> Self {
         provider::install();
         let TokenSettings { issuer, audiences, jwks_url, tenant_claim, scopes_claim } = settings;

@@ -47,7 +47,7 @@ pub fn parse(bytes: &[u8]) -> Result<Value, Problem> {
     }
 }
 
-/// Makes the problem of a fault of the whole body.
+/// Creates the problem of a fault of the whole body.
 fn whole(reason: Reason, detail: String) -> Problem {
     Problem::faulty(reason, vec![Fault { pointer: String::new(), detail }])
 }
@@ -56,7 +56,7 @@ fn malformed(detail: String) -> Problem {
     whole(Reason::MalformedJson, detail)
 }
 
-/// Makes the problem of a refusal by the parser itself. Its messages contain nothing of the text.
+/// Builds the problem of a refusal by the parser itself. Its messages contain nothing of the text.
 fn explain(error: &serde_json::Error) -> Problem {
     let message = error.to_string();
     if error.is_eof() && error.line() == 1 && error.column() == 0 {

@@ -22,7 +22,7 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    /// Makes the refusal of these limits, each with the time until which it refuses. `None` if
+    /// Builds the refusal of these limits, each with the time until which it refuses. `None` if
     /// there is no limit. The one that refuses for longest decides.
     pub(crate) fn by(refused: &[(&Arc<Policy>, i64)], now: i64) -> Option<Self> {
         let &(policy, until) = refused.iter().rev().max_by_key(|(_, until)| *until)?;
@@ -30,8 +30,8 @@ impl Refusal {
         Some(Self { policy: Arc::clone(policy), wait: (until - now).max(0), violated })
     }
 
-    /// Makes the problem: `TENANT_RATE_LIMIT` or `TARGET_RATE_LIMIT`. Its `Retry-After` has up to a
-    /// tenth more than the time for which the limit refuses, so that not all clients come back at
+    /// Builds the problem: `TENANT_RATE_LIMIT` or `TARGET_RATE_LIMIT`. Its `Retry-After` has up to
+    /// a tenth more than the time for which the limit refuses, so that not all clients come back at
     /// once.
     #[must_use]
     pub fn problem(&self) -> Problem {

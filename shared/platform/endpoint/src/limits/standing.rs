@@ -24,7 +24,7 @@ pub struct Standing {
 }
 
 impl Standing {
-    /// Makes the standing of a limit. `bucket` is `None` if the table cannot be read, and
+    /// Creates the standing of a limit. `bucket` is `None` if the table cannot be read, and
     /// `Some(None)` if nothing was drawn from the bucket.
     pub(crate) fn new(policy: &Policy, bucket: Option<Option<&Bucket>>, now: i64) -> Self {
         let pace = policy.pace();

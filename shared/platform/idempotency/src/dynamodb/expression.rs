@@ -194,7 +194,7 @@ pub(super) fn expression(transition: &Transition, detail: Detail<'_>) -> Express
     to
 }
 
-/// Makes the update that notes, beside a prepared record, that its effect is in doubt.
+/// Builds the update that notes, beside a prepared record, that its effect is in doubt.
 pub(super) fn doubt_noted(token: &Token, now: Timestamp) -> Expression {
     let mut to = Expression::new();
     to.set("doubtNotedAt", iso(now));

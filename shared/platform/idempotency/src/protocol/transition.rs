@@ -23,8 +23,8 @@ pub struct Token {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "the fields are what the write sets, or expects to find")]
 pub enum Transition {
-    /// Makes a record if there is none, or if both the retention and the lease of the existing one
-    /// have passed.
+    /// Creates a record if there is none, or if both the retention and the lease of the existing
+    /// one have passed.
     Claim { request_hash: String, owner: String, now: Timestamp, retention: Duration },
     /// Takes over the record whose token, status and progress are still those that were seen: a
     /// note that came in between may count units that could be there twice. Keeps the creation
@@ -40,7 +40,7 @@ pub enum Transition {
         whereabouts: LocationHistory,
         first_trace_id: Option<String>,
     },
-    /// Notes progress, while in progress; never backwards, except at another place than the
+    /// Records progress, while in progress; never backwards, except at another place than the
     /// record's.
     Checkpoint { token: Token, progress: Progress, whereabouts: LocationHistory, now: Timestamp },
     /// Stores the response before the side effect is made final, while in progress.
@@ -60,7 +60,7 @@ pub enum Transition {
 }
 
 impl Transition {
-    /// Makes the takeover that follows from a record.
+    /// Builds the takeover that follows from a record.
     #[must_use]
     pub fn take_over(record: &Record, owner: &str, now: Timestamp, retention: Duration) -> Self {
         Self::TakeOver {

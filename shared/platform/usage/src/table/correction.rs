@@ -60,7 +60,7 @@ fn missing(counted: &[Line], recounted: &[Line]) -> Vec<(Counts, Line)> {
     recounted.iter().filter_map(missing).collect()
 }
 
-/// Makes the condition that the counters of a record are still those that were seen.
+/// Builds the condition that the counters of a record are still those that were seen.
 fn unchanged(
     seen: &Counts,
     names: &mut HashMap<String, String>,

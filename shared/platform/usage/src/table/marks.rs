@@ -36,7 +36,7 @@ pub enum Counted {
 }
 
 impl Mark {
-    /// Makes the mark of a shard of which nothing is counted.
+    /// Creates the mark of a shard of which nothing is counted.
     #[must_use]
     pub const fn new(shard: String, at: Timestamp) -> Self {
         Self { shard, sequence: None, at, ended: false }
@@ -61,7 +61,7 @@ impl Mark {
         item
     }
 
-    /// Makes the write that puts the mark in place of the one that was seen.
+    /// Builds the write that puts the mark in place of the one that was seen.
     fn write(&self, table: &str, seen: &Self) -> Result<TransactWriteItem, UsageError> {
         let names = HashMap::from([("#sequence".to_owned(), "sequence".to_owned())]);
         let put = Put::builder()
@@ -126,7 +126,7 @@ impl UsageTable {
         Ok(Counted::Upto(mark))
     }
 
-    /// Notes that a shard is closed, and that all of its changes were counted at `at`.
+    /// Records that a shard is closed, and that all of its changes were counted at `at`.
     ///
     /// # Errors
     /// The table is unavailable.

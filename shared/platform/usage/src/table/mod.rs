@@ -182,7 +182,7 @@ impl UsageTable {
         Ok(items)
     }
 
-    /// Makes the query of a partition, or of the items whose sort key begins with a prefix.
+    /// Builds the query of a partition, or of the items whose sort key begins with a prefix.
     fn asked(&self, pk: &str, prefix: Option<&str>, is_consistent: bool) -> QueryFluentBuilder {
         let condition = match prefix {
             Some(_) => "pk = :pk AND begins_with(sk, :prefix)",

@@ -42,7 +42,7 @@ impl UsageTable {
         self.note("countedFrom", iso(now), "attribute_not_exists(#name) OR :value < #name").await
     }
 
-    /// Notes that every change before `at` is counted. The time never moves backwards.
+    /// Records that every change before `at` is counted. The time never moves backwards.
     ///
     /// # Errors
     /// The table is unavailable.
@@ -50,7 +50,7 @@ impl UsageTable {
         self.note("readUntil", iso(at), FORWARDS).await
     }
 
-    /// Notes that the totals of the hours up to this one are published.
+    /// Records that the totals of the hours up to this one are published.
     ///
     /// # Errors
     /// The table is unavailable.
@@ -86,7 +86,7 @@ impl UsageTable {
         }
     }
 
-    /// Notes a gap. A gap that begins at the same moment is replaced.
+    /// Records a gap. A gap that begins at the same moment is replaced.
     ///
     /// # Errors
     /// The table is unavailable.

@@ -30,7 +30,7 @@ pub struct EndedTest<'a> {
 }
 
 impl EndedTest<'_> {
-    /// Makes the writes that count the test, unless the note is there that it is counted.
+    /// Builds the writes that count the test, unless the note is there that it is counted.
     fn writes(&self, table: &str) -> Result<Vec<TransactWriteItem>, UsageError> {
         let key = Key::of_day(Hour::of(self.created_at).day(), self.tenant, OPERATION, self.key_name);
         let mut note = key_of(&key::test_pk(self.id), key::ENDED);

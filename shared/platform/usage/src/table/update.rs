@@ -25,7 +25,7 @@ pub(super) struct Addition {
     pub(super) values: HashMap<String, AttributeValue>,
 }
 
-/// Makes the update that adds `delta`, which is not all 0.
+/// Builds the update that adds `delta`, which is not all 0.
 pub(super) fn addition(key: &Key, delta: Delta) -> Addition {
     let (mut added, mut names, mut values) = (Vec::new(), HashMap::new(), HashMap::new());
     for (name, count) in delta.named() {
@@ -43,7 +43,7 @@ pub(super) fn addition(key: &Key, delta: Delta) -> Addition {
 }
 
 impl Addition {
-    /// Makes a write of a transaction, with a condition if there is one.
+    /// Builds a write of a transaction, with a condition if there is one.
     pub(super) fn write(
         self,
         table: &str,

@@ -12,7 +12,7 @@ pub(super) struct Line<'a> {
     pub(super) values: Vec<Option<f64>>,
 }
 
-/// Mark on an axis: the position from 0 to 1, and the text beside it.
+/// Mark on an axis: the position from 0 to 1, and its text.
 pub(super) type Mark = (f64, String);
 
 /// Frame of a plot: title and axes, without the lines.

@@ -43,7 +43,7 @@ impl TestStore {
         Ok(Some(earlier.handled(step.window.number())))
     }
 
-    /// Reads what the worker of a step handled before it, as it is stored now.
+    /// Reads the stored number of messages that the worker of a step handled before it.
     ///
     /// # Errors
     /// If the table does not respond.

@@ -13,7 +13,8 @@ use crate::store::steps::{Handled, key};
 pub(super) struct Earlier {
     /// Number of messages that each window handled, by window.
     handled: BTreeMap<u32, u64>,
-    /// Newest window that a step claimed, and what the windows before the one before it handled.
+    /// Newest window that a step claimed, and the number of messages handled before the window
+    /// before it.
     settled: Option<(u32, u64)>,
 }
 
@@ -37,14 +38,14 @@ impl Earlier {
         true
     }
 
-    /// Returns what the windows before the one before `window` handled.
+    /// Returns the number of messages handled up to two windows before `window`.
     pub(super) fn settled(&self, window: u32) -> u64 {
         let (newest, settled) = self.settled.unwrap_or_default();
         let since = newest.saturating_sub(1)..window.saturating_sub(1);
         if since.is_empty() { settled } else { self.count(since).saturating_add(settled) }
     }
 
-    /// Returns what was handled before a step of `window`.
+    /// Returns the messages handled before a step of `window`.
     pub(super) fn handled(&self, window: u32) -> Handled {
         let in_window = self.handled.get(&window).copied().unwrap_or_default();
         let before = window.checked_sub(1).and_then(|before| self.handled.get(&before)).copied();

@@ -57,12 +57,12 @@ pub(super) struct Source {
     has_more: bool,
     /// Number of ready messages in the broker's latest answer.
     pub(super) ready: Option<u64>,
-    /// Number of messages in hand that will be returned.
+    /// Number of held messages that will be returned.
     pub(super) held: u64,
     /// Facts about the queue; `None` before it was asked, `Some(None)` if the broker did not
     /// disclose them.
     facts: Option<Option<QueueFacts>>,
-    /// Number of counted returns of the messages in hand, by tag; only of those that were returned
+    /// Number of counted returns of the held messages, by tag; only of those that were returned
     /// before.
     counts: HashMap<u64, u64>,
     /// True if the move ended because of a message that stays.
@@ -280,8 +280,8 @@ impl Source {
         self.considered.push((tag, considered));
     }
 
-    /// Asks the broker whether the queue has a leader that can be lost. The answer is cached for
-    /// the whole move.
+    /// Queries whether the queue has a leader that can be lost. The answer is cached for the whole
+    /// move.
     pub(super) async fn leadership(&mut self, deadline: Deadline) -> Result<Leadership, BrokerError> {
         if let Some(known) = self.leadership {
             return Ok(known);
@@ -290,8 +290,8 @@ impl Source {
         Ok(*self.leadership.insert(leadership))
     }
 
-    /// Ends the session, which returns the messages in hand to the queue: those that were not
-    /// moved, and `more` others. Builds the report.
+    /// Ends the session, which returns the held messages to the queue: those that were not moved,
+    /// and `more` others. Builds the report.
     pub(super) async fn finish(mut self, more: u64, deadline: Deadline) -> MoveReport {
         let asked = (!self.has_exceeded_the_intake).then_some(&self.session);
         let server = &self.session.server;

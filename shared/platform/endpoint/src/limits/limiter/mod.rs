@@ -74,7 +74,7 @@ impl Limiter {
         Self(None)
     }
 
-    /// Makes the limiter of an environment. It draws from the buckets of this table.
+    /// Creates the limiter of an environment. It draws from the buckets of this table.
     #[must_use]
     pub fn new(dynamodb: Client, table: String, defaults: DefaultLimits) -> Self {
         let table = Table::DynamoDb { client: dynamodb, name: table };

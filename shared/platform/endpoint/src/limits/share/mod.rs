@@ -97,7 +97,7 @@ pub(crate) enum Outcome {
 }
 
 impl Share {
-    /// Makes the share of an environment that knows nothing of the bucket.
+    /// Creates the share of an environment that knows nothing of the bucket.
     pub(crate) fn new(environment: u8, seed: u64) -> Self {
         Self {
             environment,
