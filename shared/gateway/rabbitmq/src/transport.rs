@@ -25,7 +25,7 @@ use crate::frame_filter::{FrameFilter, Noticed};
 /// Number of bytes read from the socket at once.
 const CHUNK: usize = 128 * 1024;
 
-/// A TCP connection, plain or behind TLS.
+/// TCP connection, plain or with TLS.
 pub(crate) type Socket = AsyncTcpStream<Compat<TcpStream>>;
 
 /// Handle that closes a connection's socket from outside the library that uses it.

@@ -16,7 +16,7 @@ use crate::settlement::{Proof, Unproven};
 pub(crate) struct Taken {
     pub(crate) session: Session,
     pub(crate) queue: QueueName,
-    /// Tag of the last delivery in hand; acknowledging it covers all before it.
+    /// Tag of the last held delivery; acknowledging it covers all before it.
     pub(crate) last_tag: Option<u64>,
     /// True if more was delivered that did not fit, and has to be returned.
     pub(crate) has_excess: bool,
@@ -41,7 +41,7 @@ impl Taken {
         Proof::prepare(leadership, &self.session, &self.queue, holders, deadline).await
     }
 
-    /// Acknowledges the messages in hand, and waits for the proof that the queue has applied it.
+    /// Acknowledges the held messages, and waits for the proof that the queue has applied it.
     async fn acknowledge(&self, tag: u64, proof: Proof, deadline: Deadline) -> Result<(), BrokerError> {
         let in_doubt = |unproven: Unproven| {
             let error = unproven.into_error(&self.queue);

@@ -22,13 +22,13 @@ use crate::{BatchItemError, BatchItems, Item};
 /// Name of the index of uploads and payloads that are awaited.
 pub const AWAITED_INDEX: &str = "awaited-index";
 
-/// Number of partition keys of the index of what is awaited, over which its items are spread.
+/// Number of partition keys over which the index of awaited uploads is spread.
 pub const SHARDS: u8 = 16;
 
 /// Maximum number of pages of a shard that one call reads.
 const PAGES: u8 = 8;
 
-/// An upload of which no arrival is noted and whose time has ended.
+/// Announced upload whose time has ended without a recorded arrival.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AwaitedUpload {

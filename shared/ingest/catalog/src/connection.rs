@@ -80,7 +80,8 @@ impl Connection {
             && matches!(tokio::time::timeout(PROBE, self.client.check_connection()).await, Ok(Ok(())))
     }
 
-    /// Rows of a read-only query. It sees what was committed before it.
+    /// Runs a read-only query, and returns its rows. The query sees everything that was committed
+    /// before it.
     pub(crate) async fn query(
         &mut self,
         sql: &'static str,
@@ -90,7 +91,8 @@ impl Connection {
         Ok(self.client.query(&statement, params).await?)
     }
 
-    /// Begins a transaction. Each of its statements sees what was committed before that statement.
+    /// Begins a transaction. Each statement sees everything that was committed before that
+    /// statement.
     pub(crate) async fn begin(&mut self) -> Result<Session<'_>, DatabaseError> {
         let Self { client, statements, were_neighbours, events, .. } = self;
         let transaction =

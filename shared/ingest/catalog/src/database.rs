@@ -90,7 +90,7 @@ impl Database {
         Self { guard, ..self }
     }
 
-    /// Sets the rule for establishments that belong to nobody, instead of [`OwnerRule::Entry`].
+    /// Sets the rule for establishments without an owner, instead of [`OwnerRule::Entry`].
     #[must_use]
     pub fn with_owner_rule(self, owner_rule: OwnerRule) -> Self {
         Self { owner_rule, ..self }

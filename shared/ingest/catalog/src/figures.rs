@@ -13,8 +13,8 @@ use crate::rows::{count, seconds};
 const UNDER_WAY: &str = "SELECT status, count(*) AS batches, sum(chunks_pending)::bigint AS chunks, \
          extract(epoch FROM clock_timestamp() - min(received_at))::double precision AS seconds \
      FROM batches WHERE status IN ('RECEIVED', 'CHUNKING', 'PROCESSING') GROUP BY status ORDER BY status";
-/// Selects how long the oldest pending chunk has been waiting. The batches that were received first
-/// have it, so it looks at a hundred of them.
+/// Selects how long the oldest pending chunk has been waiting. It belongs to one of the batches
+/// that were received first, so a hundred of those are searched.
 const OLDEST_CHUNK: &str = "SELECT extract(epoch FROM \
          clock_timestamp() - min(GREATEST(c.created_at, b.generation_began_at)))::double precision AS seconds \
      FROM (SELECT batch_id, generation_began_at FROM batches WHERE status = 'PROCESSING' AND chunks_pending > 0 \
@@ -92,8 +92,8 @@ impl Database {
         self.with_connection(async |connection| oldest(connection, OLDEST_CHUNK).await).await
     }
 
-    /// Adds up a slice of what final batches added to the counters. Returns whether there may be
-    /// more. It changes no counter, and may be repeated.
+    /// Sums a slice of the counters that final batches wrote. Returns whether there may be more. It
+    /// changes no counter's value, and may be repeated.
     pub async fn fold_counters(&self) -> Result<bool, DatabaseError> {
         self.fold(FOLD).await
     }

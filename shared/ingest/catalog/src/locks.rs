@@ -11,7 +11,7 @@ const STRIPES: u16 = 16_384;
 const SPACE: i64 = i64::from_be_bytes(*b"cnpj\0\0\0\0");
 /// Maximum number of locks that a transaction takes without a gate.
 pub(crate) const MOST_WITHOUT_GATE: usize = 32;
-/// Maximum number of locks behind each of [`GATES`].
+/// Maximum number of locks under each gate of [`GATES`].
 const MOST_BEHIND_GATE: usize = 128;
 /// Number of transactions that may hold more than [`MOST_WITHOUT_GATE`] locks at once, up to
 /// [`MOST_BEHIND_GATE`]. A transaction with even more passes a last gate, alone. The server has

@@ -75,7 +75,7 @@ pub struct UsageDay {
     pub batches: u64,
     /// Bytes of the batches' decoded payloads.
     pub bytes: u64,
-    /// Items by what became of them, as of the last end of each batch.
+    /// Items by outcome, as of the last end of each batch.
     pub items: UsageItems,
     /// Bytes of the decoded payloads that were stored at the end of the day, of whatever day they
     /// are; 0 for a day that is not over.
@@ -112,8 +112,8 @@ impl Database {
         rows.iter().map(day).collect()
     }
 
-    /// Adds up a slice of what final batches added to the usage. Returns whether there may be more.
-    /// It changes no answer of [`Database::usage`], and may be repeated.
+    /// Sums a slice of the usage that final batches wrote. Returns whether there may be more. It
+    /// changes no answer of [`Database::usage`], and may be repeated.
     pub async fn fold_usage(&self) -> Result<bool, DatabaseError> {
         self.fold(FOLD).await
     }

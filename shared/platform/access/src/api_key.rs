@@ -85,7 +85,8 @@ impl From<&str> for ApiKey {
 }
 
 impl KeyHash {
-    /// Returns the first eight digits, which name a key to people, beside its name.
+    /// Returns the first eight digits of the hash, which identify a key to people together with its
+    /// name.
     #[must_use]
     pub fn id(&self) -> String {
         hex::encode(self.0).chars().take(8).collect()

@@ -130,8 +130,8 @@ impl Principal {
         &self.key_name
     }
 
-    /// Returns the first eight digits of the hash of the caller's key, which tell it from other
-    /// keys of the same name; empty for a token.
+    /// Returns the first eight digits of the hash of the caller's key, which distinguish it from
+    /// other keys of the same name; empty for a token.
     #[must_use]
     pub fn key_id(&self) -> &str {
         &self.key_id

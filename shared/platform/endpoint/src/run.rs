@@ -78,7 +78,7 @@ fn read(event: &str) -> Result<LambdaRequest, NoRequest> {
 }
 
 /// Encodes the path of an HTTP API's event, which API Gateway has decoded: a parameter may contain
-/// a `/`. The query is as it was sent, and may have what is allowed in none.
+/// a `/`. The query is as it was sent, and may contain characters that a URL must not.
 fn encoded(mut event: ApiGatewayV2httpRequest) -> ApiGatewayV2httpRequest {
     let route = event.route_key.as_deref().and_then(|key| key.split_once(' '));
     if let Some((_, template)) = route
@@ -102,8 +102,8 @@ fn encoded(mut event: ApiGatewayV2httpRequest) -> ApiGatewayV2httpRequest {
     event
 }
 
-/// Lets `lambda_http` make a URL of the path alone. Before it, it would write a scheme and a host
-/// as the client sent them, which could bring another path, or be no URL.
+/// Makes `lambda_http` build a URL from the path alone. Otherwise it would write a scheme and a
+/// host as the client sent them, which could bring another path, or be no URL.
 fn relative(headers: &mut HeaderMap, domain: &mut Option<String>) {
     headers.remove(HOST);
     *domain = None;
@@ -125,8 +125,8 @@ fn kept(path: String) -> String {
     path
 }
 
-/// Removes from a REST API's event what `lambda_http` would make another request of: of several
-/// header fields of one name it would keep the last, and the path would begin with the stage.
+/// Removes from a REST API's event the parts that `lambda_http` would misread: of several header
+/// fields of one name it would keep the last, and the path would begin with the stage.
 fn as_sent(mut event: ApiGatewayProxyRequest) -> ApiGatewayProxyRequest {
     if !event.multi_value_headers.is_empty() {
         event.headers = HeaderMap::new();
@@ -145,7 +145,7 @@ fn stage(request: &Request) -> Option<String> {
     (!stage.is_empty()).then(|| stage.to_owned())
 }
 
-/// Lets a `Location` that is a path begin with the stage, or it would lead out of the API.
+/// Adds the stage to a `Location` that is a path, which would otherwise lead out of the API.
 fn located(stage: Option<&str>, mut response: Response<Body>) -> Response<Body> {
     let path = response.headers().get(LOCATION).and_then(|value| value.to_str().ok());
     let path = path.filter(|path| path.starts_with('/'));

@@ -33,7 +33,7 @@ pub(crate) enum Guard {
     OwnClaim,
     /// Work may start for as much longer as the worker's clock may be ahead.
     TolerantStart,
-    /// A takeover goes on at the same place only.
+    /// Guard: a takeover continues at the same place only.
     SamePlace,
     /// Units that were left at another place may be there twice.
     CountMoved,
@@ -48,7 +48,7 @@ pub(crate) enum Guard {
     PlaceOfWork,
     /// A message is put at its new place before it leaves the old one.
     PutFirst,
-    /// Messages that earlier attempts had in hand may be at both places.
+    /// Guard: messages that earlier attempts held may be at both places.
     CountHands,
     /// A message that was refused may be somewhere all the same.
     DoubtRefusals,

@@ -33,7 +33,7 @@ impl Fate {
         if world.faults_left > 0 { all } else { &[Self::Answered] }
     }
 
-    /// Lets a write meet its fate, and says what its sender sees.
+    /// Applies the fate of a write, and returns the result that its sender sees.
     pub(crate) fn befalls(self, scenario: &Scenario, world: &mut World, transition: &Transition) -> Called {
         world.faults_left -= u8::from(!matches!(self, Self::Answered));
         match self {

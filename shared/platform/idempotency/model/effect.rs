@@ -16,8 +16,8 @@ pub(crate) enum Effect {
 
 pub(crate) const MESSAGES: usize = 2;
 pub(crate) const PLACES: usize = 2;
-/// Index of the place where refused messages are: another queue behind an exchange, or a
-/// dead-letter queue.
+/// Index of the place for refused messages: another queue behind an exchange, or a dead-letter
+/// queue.
 pub(crate) const ASIDE: usize = PLACES;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -1,6 +1,6 @@
 //! What must never be seen.
 
-/// A breach; its name says what happened.
+/// Invariant that was broken; its name says what happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Invariant {
     ResultChanged,

@@ -30,8 +30,8 @@ pub(crate) fn begins(granted: Granted) -> Step {
     })
 }
 
-/// Counts the messages that may be at both places, or twice at the new one. Each attempt has one
-/// message in hand at most.
+/// Counts the messages that may be at both places, or twice at the new one. Each attempt holds one
+/// message at most.
 fn possible_duplicates(scenario: &Scenario, granted: &Granted) -> u64 {
     if scenario.is_without(Guard::CountHands) {
         return 0;

@@ -21,8 +21,8 @@ use crate::world::{Granted, Step, World, response};
 const CLAIMER_ENDS_AFTER: i64 = 29;
 
 thread_local! {
-    /// True in a thread that tells how a breach is reached. Those that look for one meet millions
-    /// of actions, and need no names.
+    /// True in a thread that describes how a breach is reached. Threads that search for breaches
+    /// meet millions of actions, and need no names.
     pub(crate) static TELLS: Cell<bool> = const { Cell::new(false) };
 }
 

@@ -53,7 +53,7 @@ pub(crate) struct Granted {
     pub(crate) whereabouts: LocationHistory,
 }
 
-/// `done` messages are put at a place, `noted` of them are in the record.
+/// Progress of a put: `done` messages are put at a place, `noted` of them are in the record.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Putting {
     pub(crate) granted: Granted,

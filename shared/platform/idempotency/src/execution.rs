@@ -43,7 +43,7 @@ pub struct Execution {
     pub(crate) claimed_at: Timestamp,
     /// Progress that earlier attempts recorded.
     pub progress: Progress,
-    /// Place of the progress, and the places where earlier attempts left units behind.
+    /// Place of the progress, and the places where earlier attempts left units.
     #[serde(default)]
     pub whereabouts: LocationHistory,
 }
@@ -129,7 +129,7 @@ impl Execution {
         now.as_millisecond() > self.start_before
     }
 
-    /// Returns the outcome of an execution that did nothing beyond what its record knows.
+    /// Returns the outcome of an execution that did nothing beyond the progress in its record.
     #[must_use]
     pub fn failed(&self, error: &impl Display) -> Outcome {
         Outcome::Failed { error: error.to_string(), progress: self.progress, in_doubt: 0 }

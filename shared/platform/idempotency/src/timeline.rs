@@ -67,7 +67,7 @@ pub struct Timeline {
     pub ended_at: Option<Timestamp>,
     /// Time until which the last attempt keeps others out; `None` once it ended.
     pub lease_ends_at: Option<Timestamp>,
-    /// Time at which it was noted that the effect of a prepared response is in doubt.
+    /// Time at which it was recorded that the effect of a prepared response is in doubt.
     pub doubt_noted_at: Option<Timestamp>,
     /// Time from which the key may be used anew.
     pub expires_at: Timestamp,
@@ -98,7 +98,7 @@ pub struct Units {
     pub in_doubt: Option<u64>,
     /// Maximum number of units that may have been done twice.
     pub possible_duplicates: Option<u64>,
-    /// Name of the place where they were done, if it was noted.
+    /// Name of the place where the units were done, if it was recorded.
     pub place: Option<String>,
     /// Units that earlier attempts left at other places.
     pub left_behind: Vec<LeftBehind>,
@@ -108,7 +108,7 @@ pub struct Units {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LeftBehind {
-    /// Name of the place. `None` if it was not noted, or for several places.
+    /// Name of the place; `None` if it was not recorded, or for several places.
     pub place: Option<String>,
     /// Units that are known to be done there.
     pub done: u64,

@@ -63,7 +63,7 @@ pub enum ActionError {
         status: u16,
         /// Code of the error, such as `AccessDeniedException`, or the status in words.
         code: String,
-        /// Message of the error, which may quote what was sent.
+        /// Message of the error, which may quote the request.
         message: SecretString,
     },
 }
@@ -78,7 +78,7 @@ pub struct Actions {
 }
 
 impl Actions {
-    /// Creates a client. As for an SDK's client, what the configuration lacks fails the calls.
+    /// Creates a client. As for an SDK's client, missing configuration fails the calls.
     #[must_use]
     pub fn new(config: &SdkConfig) -> Self {
         Self::through(config, ProxyConfig::disabled())

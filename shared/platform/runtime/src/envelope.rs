@@ -23,7 +23,7 @@ use tracing_subscriber::registry::{LookupSpan, SpanRef};
 
 use crate::json_line;
 
-/// Fields whose values stand in the text of every line that has them, beside the trace id.
+/// Fields whose values stand in the text of every line that has them, besides the trace id.
 const IDS: [&str; 4] = ["tenant", "batch_id", "chunk_id", "idempotency_key"];
 
 /// A layer that writes the envelope to `make_writer`'s writers.

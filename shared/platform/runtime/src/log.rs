@@ -30,8 +30,8 @@ const QUIET: [(&str, LevelFilter); 10] = [
 /// Target of events that no level leaves out.
 pub const AUDIT: &str = "audit_event";
 
-/// Sends every event to standard output, one JSON object a line. `level` is what `LOG_LEVEL` says;
-/// an unknown level is `info`.
+/// Sends every event to standard output, one JSON object a line. `level` is the value of
+/// `LOG_LEVEL`; an unknown level is `info`.
 pub fn init(level: &str) {
     let level: tracing::Level = level.parse().unwrap_or(tracing::Level::INFO);
     let filter = filter(level);

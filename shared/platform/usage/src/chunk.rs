@@ -54,7 +54,7 @@ impl Delta {
         }
     }
 
-    /// Returns the delta without what would decrease a counter.
+    /// Returns the delta without the parts that would decrease a counter.
     fn upwards(self) -> Self {
         Self(self.0.map(|number| number.max(0)))
     }
@@ -108,7 +108,7 @@ pub(crate) struct Chunk {
 
 impl Chunk {
     /// Takes changes from the beginning, as many as one transaction can count; `None` if there are
-    /// none. Returns the others too.
+    /// none. Also returns the rest.
     pub(crate) fn take<'a>(changes: &'a [Change], targets: &mut Targets) -> Option<(Self, &'a [Change])> {
         let (first, mut rest) = changes.split_first()?;
         let counters = additions(first, targets);
@@ -131,7 +131,7 @@ impl Chunk {
     }
 }
 
-/// Returns what a change adds to counters. An item that was deleted stays counted, and so does a
+/// Returns the counts that a change adds. An item that was deleted stays counted, and so does a
 /// record that a request of another time replaced.
 fn additions(change: &Change, targets: &mut Targets) -> BTreeMap<Key, Delta> {
     let mut additions: BTreeMap<Key, Delta> = BTreeMap::new();

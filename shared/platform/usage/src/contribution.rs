@@ -54,8 +54,8 @@ pub struct Contribution {
     pub counts: Counts,
 }
 
-/// Returns what a record contributes; `None` if the item is not a record of a request. The table
-/// has items of other kinds too.
+/// Returns the usage that a record contributes; `None` if the item is not a record of a request.
+/// The table has items of other kinds too.
 ///
 /// A request counts once one of its attempts has ended. It goes on to count if a retry takes over
 /// the record of a failed attempt.
@@ -79,8 +79,8 @@ pub fn contribution(image: &Item) -> Option<Contribution> {
     Some(Contribution { window, target: text(image, "target").unwrap_or_default().to_owned(), counts })
 }
 
-/// Returns the time at which a record was created, which tells one request under a key from the
-/// next.
+/// Returns the time at which a record was created, which distinguishes one request under a key from
+/// the next.
 pub(crate) fn created_at(image: &Item) -> Option<Timestamp> {
     time(image, "createdAt")
 }

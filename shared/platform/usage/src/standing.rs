@@ -35,7 +35,7 @@ impl Gap {
         self.from < until && from < self.until
     }
 
-    /// Returns what is left of the gap once the hours from `first` up to `end` are known.
+    /// Returns the gaps that are left once the hours from `first` up to `end` are known.
     #[must_use]
     pub fn without(&self, first: Hour, end: Hour) -> Vec<Self> {
         let (first, end) = (first.start(), end.start());

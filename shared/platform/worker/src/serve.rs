@@ -105,7 +105,7 @@ async fn run<J: Job>(
     }
 }
 
-/// Has the job decide about a message that failed, and sets its visibility timeout accordingly.
+/// Decides about a failed message by its job, and sets the visibility timeout accordingly.
 async fn settle<J: Job>(
     job: &J,
     record: &Record,

@@ -73,7 +73,7 @@ impl Finalization<'_> {
         self.note(before, after).await
     }
 
-    /// Records what the guard found, unless another call continued from the same place.
+    /// Records the guard's findings, unless another call continued from the same place.
     async fn note(&mut self, before: Judgement, after: Judgement) -> Result<(), DatabaseError> {
         let (from, to) = (before.to.as_ref().map(Cnpj::as_str), after.to.as_ref().map(Cnpj::as_str));
         let mut session = self.connection.begin().await?;

@@ -14,7 +14,7 @@ use crate::rows::{cnpj, texts};
 /// Change of the owner of establishments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OwnerChange {
-    /// Gives establishments that belong to nobody to a tenant.
+    /// Gives establishments without an owner to a tenant.
     Assign {
         /// Tenant that becomes the owner.
         tenant: Uuid,
@@ -62,7 +62,7 @@ pub struct ChangedOwners {
 pub struct RefusedOwner {
     /// CNPJ of the establishment.
     pub cnpj: Cnpj,
-    /// Present owner; `None` if it belongs to nobody.
+    /// Present owner of the establishment; `None` if it has none.
     pub owner: Option<Uuid>,
 }
 
@@ -173,7 +173,7 @@ async fn change(
     Ok(answer)
 }
 
-/// Gives establishments to the request's new owner, or to nobody.
+/// Gives establishments to the request's new owner, or to none.
 async fn give(
     session: &mut Session<'_>,
     cnpjs: &[Cnpj],
@@ -187,7 +187,7 @@ async fn give(
     Ok(())
 }
 
-/// Logs a change, so that the log says who gave what to whom, also if a later transaction fails.
+/// Logs a change of owners, with the person who made it, even if a later transaction fails.
 fn report(changed: &[Cnpj], request: &OwnerRequest<'_>) {
     let (count, by) = (changed.len(), request.by);
     let cnpjs = texts(changed).join(" ");

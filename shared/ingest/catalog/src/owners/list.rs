@@ -62,8 +62,8 @@ impl Database {
         rows.iter().map(owned).collect()
     }
 
-    /// A page of the establishments that have products and belong to nobody, in the order of their
-    /// CNPJs; `after` is the last one of the previous page.
+    /// Returns a page of the establishments that have products and no owner, ordered by CNPJ;
+    /// `after` is the last one of the previous page.
     pub async fn unowned_establishments(
         &self,
         after: Option<Cnpj>,

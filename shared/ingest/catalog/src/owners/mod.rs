@@ -12,7 +12,7 @@ pub use list::{OwnedEstablishment, OwnerFilter};
 
 use std::str::FromStr;
 
-/// Rule for a chunk of products of an establishment that belongs to nobody.
+/// Rule for a chunk of products of an establishment without an owner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OwnerRule {
     /// The products are refused: only an administrator gives establishments to tenants.

@@ -127,8 +127,8 @@ impl<'r, 'a> Ranges<'r, 'a> {
 }
 
 /// Number of a chunk's first rows that are looked up before the others, to see whether they are
-/// neighbours in the table. If they are not, little was read unnecessarily. If those of the chunk
-/// before were, all are looked up at once.
+/// neighbours in the table. If they are not, little was read unnecessarily. If those of the
+/// previous chunk were, all are looked up at once.
 pub(super) const fn probe(rows: usize) -> usize {
     rows.div_ceil(8)
 }

@@ -359,7 +359,8 @@ fn rejection(row: &Row) -> ItemError {
     refusal(row, ItemErrorCode::RejectedByDatabase, None, detail)
 }
 
-/// Error of an item that is not the tenant's. It is the same whoever owns the establishment.
+/// Builds the error of an item whose establishment is not the tenant's. It is the same whoever owns
+/// the establishment.
 fn not_allowed(row: &Row) -> ItemError {
     let detail = "the establishment belongs to another tenant, or to none";
     refusal(row, ItemErrorCode::CnpjNotAllowed, Some("CNPJ"), detail)

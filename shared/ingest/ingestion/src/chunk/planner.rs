@@ -14,7 +14,7 @@ const CHUNK_BYTES: usize = 8 * 1024 * 1024;
 /// Bytes of rows that are sorted together if they do not come in the order of their keys: some
 /// 55,000 usual products.
 const WINDOW_BYTES: usize = 40 * 1024 * 1024;
-/// Bytes of a row that count towards [`WINDOW_BYTES`] beside its encoded attributes.
+/// Bytes of a row that count towards [`WINDOW_BYTES`], besides its encoded attributes.
 const ROW_BYTES: usize = 256;
 
 /// Bytes of memory that several rows share; a larger row has its own.
@@ -37,7 +37,7 @@ pub struct Row {
     pub key_hash: KeyHash,
     /// Hash of the content, by which a change is recognized.
     pub row_hash: RowHash,
-    /// Version, which decides which of two items wins.
+    /// Version of the product; of two items, the one with the greater version is kept.
     pub version: Version,
     /// Attributes of the product: the other columns, encoded.
     pub attributes: EncodedAttributes,

@@ -25,8 +25,8 @@ pub fn batch_id(tenant_id: Uuid, idempotency_key: &str, fingerprint: &str, recei
     Builder::from_unix_timestamp_millis(milliseconds, &random).into_uuid()
 }
 
-/// Returns the key of a chunk's object. The chunks of a later generation are beside those of an
-/// earlier one.
+/// Returns the key of a chunk's object. Chunks of later generations have keys next to those of
+/// earlier ones.
 #[must_use]
 pub fn chunk_key(batch_id: Uuid, generation: Generation, index: u32) -> String {
     format!("{}{}/{index:06}", chunk_prefix(batch_id), generation.number())

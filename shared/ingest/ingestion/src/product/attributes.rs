@@ -120,7 +120,7 @@ macro_rules! of_kind {
 /// Makes [`Attributes`], [`ATTRIBUTES`] and [`Field`]'s variants from the list.
 macro_rules! attributes {
     ($($number:literal $name:ident: $kind:ident in $group:ident, $column:literal <- $($member:ident)*;)*) => {
-        /// Attributes of a product that an item gives beside the key. A member that was not sent,
+        /// Attributes of a product that an item gives besides the key. A member that was not sent,
         /// or was sent as `null`, is absent and clears its column.
         #[derive(Clone, Debug, Default, PartialEq, Eq)]
         pub struct Attributes<'a> {

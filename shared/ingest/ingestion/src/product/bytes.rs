@@ -27,7 +27,7 @@ impl Writer {
     }
 }
 
-/// Takes values off the front of a slice.
+/// Reader that takes values from the start of a slice.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
 

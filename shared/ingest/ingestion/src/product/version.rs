@@ -31,7 +31,7 @@ impl BatchStamp {
 }
 
 /// Version of a product that an item carries. Of several items of a product the one with the
-/// greatest version wins, in whatever order they arrive.
+/// greatest version is kept, in whatever order they arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version {
     // The order of these members is the order of versions.

@@ -124,7 +124,7 @@ enum Behind {
     Other,
 }
 
-/// Returns the kind of text behind a value, after white space and commas.
+/// Returns the kind of text after a value, with white space and commas skipped.
 fn behind(text: &[u8], end: usize, format: Format) -> Behind {
     let after = text.get(end..).unwrap_or_default();
     let Some(gap) = after.iter().position(|byte| !is_separator(*byte)) else { return Behind::End };
@@ -133,7 +133,7 @@ fn behind(text: &[u8], end: usize, format: Format) -> Behind {
     if is_item { Behind::Item(end.saturating_add(gap)) } else { Behind::Other }
 }
 
-/// Finds the next object that can only be an item, behind the first byte.
+/// Finds the next object that can only be an item, after the first byte.
 fn next_item(text: &[u8], format: Format) -> Option<usize> {
     let mut depth = 0;
     let (mut before, mut is_first_on_line) = (None, false);

@@ -44,7 +44,7 @@ use open_item::OpenItem;
 pub(crate) use apart::error_place;
 pub(crate) use value::Value;
 
-/// Default limit of an item's bytes: many times what a product has.
+/// Default limit of an item's bytes: many times the size of a product.
 pub const ITEM_LIMIT: usize = 256 * 1024;
 
 const BYTE_ORDER_MARK: [u8; 3] = [0xef, 0xbb, 0xbf];

@@ -29,7 +29,7 @@ pub struct BudgetItem {
     /// True if requests are refused once the budget is spent.
     #[serde(default)]
     pub refuse: bool,
-    /// Percentages of the amount at which to warn, beside the whole.
+    /// Percentages of the amount at which to warn, besides 100.
     #[serde(default = "warnings")]
     pub warn_at: BTreeSet<u32>,
 }
@@ -70,7 +70,7 @@ pub struct MonthError;
 pub struct Settled {
     /// Item to write. Its `told` is as before, because it has to wait for the event.
     pub item: SpentItem,
-    /// Percentage that was reached and is to be told, if there is one.
+    /// Percentage that was reached and has to be published, if there is one.
     pub reached: Option<Reached>,
 }
 

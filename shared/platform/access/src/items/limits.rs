@@ -33,7 +33,7 @@ pub struct LimitsItem {
     pub queue_managers: BTreeMap<String, TargetLimits>,
 }
 
-/// Limits of what one tenant does with one target.
+/// Rate limits of one tenant's requests to one target.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct TargetLimits {
@@ -48,7 +48,7 @@ pub struct TargetLimits {
     pub bytes: Option<Rate>,
 }
 
-/// A rate, and what may come at once after a pause.
+/// Rate limit: a rate, and the burst that is permitted after a pause.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "StoredRate", rename_all = "camelCase")]
 pub struct Rate {
@@ -120,7 +120,7 @@ impl TargetLimits {
 }
 
 impl Rate {
-    /// Creates a limit. Without a burst, what a second brings may come at once.
+    /// Creates a rate limit. Without a burst, the units of one second may come at once.
     ///
     /// # Errors
     /// A value is out of range.

@@ -70,11 +70,11 @@ pub struct KeyItem {
 pub struct DropGrant {
     /// Establishments whose products the objects may have.
     pub establishments: Establishments,
-    /// Buckets for the objects beside the stack's own. The stack does not write their policy.
+    /// Buckets for dropped objects besides the stack's own. The stack does not write their policy.
     pub buckets: BTreeSet<String>,
 }
 
-/// A tenant's allow-list of inline targets, which holds beside the deployment's.
+/// Allow-list of a tenant's inline targets, in addition to the deployment's.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct TargetsItem {
@@ -134,7 +134,7 @@ pub enum ItemError {
     /// The amount of the budget is not above zero.
     #[error("a budget's amount is above zero; disable a tenant to refuse all of its requests")]
     Budget,
-    /// The budget warns at what is no percentage, or too often.
+    /// The budget warns at a value that is no percentage, or too often.
     #[error("a budget warns at up to 10 percentages of its amount, each from 1 to 1000")]
     Warnings,
     /// The rate card is invalid.

@@ -83,8 +83,8 @@ impl AccessStore {
         Err(unreadable(what, LeftOut))
     }
 
-    /// Writes what a tenant has spent, or removes it if there is no budget any more. The item has
-    /// one writer, so the last write is right.
+    /// Writes the amount that a tenant has spent, or removes it if the budget was removed. The item
+    /// has one writer, so the last write is right.
     ///
     /// # Errors
     /// Failure to write to the table, which is logged.

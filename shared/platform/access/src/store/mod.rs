@@ -40,14 +40,14 @@ const PROFILE_REPAIR: u32 = 60;
 const MAX_REMEMBERED: usize = 10_000;
 /// Time for which a failure to list the profiles is remembered.
 const LIST_REPAIR: Duration = Duration::from_secs(5);
-/// Items of the table in a page, and most pages, that are looked through for profiles.
+/// Items of the table in a page, and the maximum number of pages, in a scan for profiles.
 const PAGE: i32 = 1_000;
 const MAX_PAGES: usize = 100;
 /// Time for which the day of a key's use is remembered: the day is over then.
 const NOTED: Duration = Duration::from_secs(86_400);
-/// Time after which a key's use that could not be noted is noted again.
+/// Time after which a failed record of a key's use is tried again.
 const NOTE_REPAIR: Duration = Duration::from_secs(3_600);
-/// Longest time for which a request waits until its key's use is noted.
+/// Longest time for which a request waits until its key's use is recorded.
 const NOTE_LIMIT: Duration = Duration::from_millis(300);
 
 /// Reason why an item of the access table cannot be used.
@@ -74,17 +74,17 @@ pub struct AccessStore {
     table: String,
     /// Cached items, each a [`Known`] of its type.
     remembered: Remembered<String, Arc<dyn Any + Send + Sync>>,
-    /// Result of the last look through the table. Who holds the lock looks for everybody.
+    /// Result of the last scan of the table. The holder of the lock scans for all requests.
     listed: Mutex<Option<Listed>>,
-    /// Day on which the use of a key was last noted.
+    /// Day on which the use of a key was last recorded.
     noted: Remembered<KeyHash, Date>,
-    /// Keys whose use could not be noted.
+    /// Keys whose use could not be recorded.
     unnoted: Remembered<KeyHash, ()>,
     /// Tokens that callers may send in place of a key.
     tokens: Option<Tokens>,
 }
 
-/// Result of a look through the table.
+/// Result of a scan of the table.
 #[derive(Debug)]
 struct Listed {
     since: Moment,

@@ -43,7 +43,7 @@ impl<'a> Ticket<'a> {
     }
 
     /// Charges the messages and bytes that the work really moved, in place of those that
-    /// [`admit`](crate::limits::Limiter::admit) charged. Later requests wait for what was more. The
+    /// [`admit`](crate::limits::Limiter::admit) charged. Later requests wait for the excess. The
     /// request itself stays charged.
     pub fn settle(self, actual: Cost) {
         let Some(inner) = self.inner else { return };

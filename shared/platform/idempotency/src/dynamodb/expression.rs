@@ -103,7 +103,8 @@ const OWN_FURTHER_OR_PLACED: &str = "#owner = :mine AND #attempt = :myAttempt AN
                                      (attribute_not_exists(checkpoint) OR checkpoint < :checkpoint OR \
                                       possibleDuplicates < :possibleDuplicates OR \
                                       attribute_exists(placeId))";
-/// Records of earlier versions lack what was 0.
+/// Condition that the record is still as it was seen. Records of earlier versions lack attributes
+/// whose value was 0.
 const AS_SEEN: &str = "#owner = :oldOwner AND #attempt = :oldAttempt AND #status = :oldStatus AND \
                        (attribute_not_exists(checkpoint) OR checkpoint = :checkpoint) AND \
                        (attribute_not_exists(possibleDuplicates) OR possibleDuplicates = :possibleDuplicates)";

@@ -23,7 +23,7 @@ pub struct Place {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AbandonedProgress {
-    /// Name of the place. `None` if it was not noted, or for several places.
+    /// Name of the place; `None` if it was not recorded, or for several places.
     pub name: Option<String>,
     /// Number of units done at the place.
     pub done: u64,
@@ -36,7 +36,7 @@ pub struct AbandonedProgress {
 #[serde(rename_all = "camelCase")]
 pub struct LocationHistory {
     /// Place of the units that the progress counts as done or in doubt; `None` until an attempt
-    /// noted it.
+    /// recorded it.
     pub place: Option<Place>,
     /// Units left at other places, the oldest first, one entry for each name.
     pub left_behind: Vec<AbandonedProgress>,

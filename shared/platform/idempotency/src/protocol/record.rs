@@ -96,7 +96,7 @@ pub struct Record {
     pub expires_at: Timestamp,
     /// Units of the work that are known to be done, and those that may be.
     pub progress: Progress,
-    /// Place of the progress, and the places where earlier attempts left units behind.
+    /// Place of the progress, and the places where earlier attempts left units.
     pub whereabouts: LocationHistory,
     /// Response, there while the record is prepared or completed.
     pub response: Option<StoredResponse>,

@@ -34,14 +34,14 @@ pub fn milliseconds(duration: std::time::Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Writes values of metrics as a log line, with `properties` beside them. A metric that is not for
+/// Writes values of metrics as a log line, with the fields `properties`. A metric that is not for
 /// CloudWatch is left out.
 pub fn measure(service: &str, measures: &[(Metric, u64)], properties: Map<String, Value>) {
     let line = Line { stack: &STACK, service, measures, properties, now: Timestamp::now() };
     json_line::write(&line, std::io::stdout());
 }
 
-/// Counts one occurrence of each of `metrics`, with `properties` beside them.
+/// Counts one occurrence of each of `metrics`, with the fields `properties`.
 pub fn count(service: &str, metrics: &[Metric], properties: Map<String, Value>) {
     let counts: Vec<_> = metrics.iter().map(|metric| (*metric, 1)).collect();
     measure(service, &counts, properties);

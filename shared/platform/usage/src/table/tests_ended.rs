@@ -19,7 +19,7 @@ const OPERATION: &str = "load_test";
 pub struct EndedTest<'a> {
     /// Id of the tenant whose load test ended.
     pub tenant: &'a str,
-    /// Name of the API key or of the token that started it; empty if it was not noted.
+    /// Name of the API key or token that started the test; empty if it was not recorded.
     pub key_name: &'a str,
     /// Id of the load test.
     pub id: &'a str,

@@ -75,7 +75,7 @@ pub(crate) enum Step {
     Draw(Draw),
 }
 
-/// Draw from a bucket, and what it changes in the share that an environment holds.
+/// Draw from a bucket, with the change of the environment's share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Draw {
     pub(crate) write: Write,
