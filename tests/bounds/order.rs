@@ -97,7 +97,8 @@ fn an_order_of_any_shape_is_no_longer_than_its_request() {
         ("escaped wide characters", filled(r"\ud83d\ude00")),
         (
             "a fixed body",
-            json!({"payload": {"mode": "fixed", "fixedBase64": "A".repeat(4_190_000 / parts / 4 * 4)}}).to_string(),
+            json!({"payload": {"mode": "fixed", "fixedBase64": "A".repeat(4_190_000 / parts / 4 * 4)}})
+                .to_string(),
         ),
         (
             "a template",
