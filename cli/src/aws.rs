@@ -214,7 +214,7 @@ fn client() -> SharedHttpClient {
     aws_smithy_http_client::Builder::new().build_with_connector_fn(|settings, _| connector(settings.cloned()))
 }
 
-/// Codes of errors that only other credentials or rights help against.
+/// Error codes that only other credentials or permissions help against.
 const DENIED: [&str; 12] = [
     "AccessDenied",
     "AccessDeniedException",
@@ -229,7 +229,7 @@ const DENIED: [&str; 12] = [
     "UnauthorizedOperation",
     "UnrecognizedClientException",
 ];
-/// Codes of errors that pass by themselves.
+/// Error codes of temporary errors.
 const TEMPORARY: [&str; 7] = [
     "InternalServerError",
     "LimitExceededException",

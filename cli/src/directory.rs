@@ -12,16 +12,16 @@ pub(crate) struct Places {
     pub(crate) purpose: &'static str,
     /// Environment variable with the program's own directory.
     pub(crate) own: &'static str,
-    /// Variable of XDG with the directory above.
+    /// XDG environment variable with the parent directory.
     pub(crate) xdg: &'static str,
-    /// Variable of Windows with the directory above.
+    /// Windows environment variable with the parent directory.
     pub(crate) windows: &'static str,
     /// Directory above, below the home.
     pub(crate) home: &'static str,
 }
 
 impl Places {
-    /// Finds the directory, which need not be there.
+    /// Finds the directory, which may not exist yet.
     ///
     /// # Errors
     /// No variable is set.

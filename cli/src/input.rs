@@ -69,7 +69,7 @@ pub(crate) fn settings(path: &Path) -> Result<Option<String>, Failure> {
     Ok(Some(String::from_utf8_lossy(&content).into_owned()))
 }
 
-/// Reads a document of YAML, of which JSON is a part.
+/// Parses a YAML document; JSON is a subset of YAML.
 ///
 /// # Errors
 /// Failure to read the document, or a document of another form.

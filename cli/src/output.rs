@@ -13,7 +13,7 @@ use crate::args::{Colour, Global};
 use crate::exit::{Exit, Explain as _, Failure};
 use crate::member::shown;
 
-/// Form of the data on standard output.
+/// Format of the data on standard output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Format {
     /// Tables and sentences, for people.

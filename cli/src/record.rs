@@ -18,7 +18,7 @@ use crate::member::plain;
 use crate::output::{Format, Output};
 
 const SCHEMA: &str = "integrahub.records.v1";
-/// Words that begin the keys of records.
+/// First words of the keys of records, by operation.
 const OPERATIONS: [&str; 8] =
     ["PRODUCE", "CONSUME", "MOVE", "INGEST", "REPLAY", "DROP", "LOAD_TEST", "LOAD_TEST_STOP"];
 /// Maximum number of bytes that a stored response inflates to.

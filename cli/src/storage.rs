@@ -35,7 +35,7 @@ const BLOCK: usize = 256 * 1024;
 /// Longest text of an error of S3 that is read.
 const MAX_ERROR: usize = 64 * 1024;
 
-/// Text in place of the code that an answer lacks.
+/// Text in place of the error code that a response lacks.
 const WITHOUT_CODE: &str = "without a code";
 
 /// HTTP client that uploads files to S3 and downloads files from it.
@@ -82,10 +82,10 @@ pub(crate) struct Signed {
     pub(crate) headers: std::collections::BTreeMap<String, String>,
 }
 
-/// Reason why an object was not put.
+/// Reason why an object was not uploaded.
 #[derive(Debug)]
 pub(crate) enum PutError {
-    /// The URL is not valid any more.
+    /// The upload URL has expired.
     Expired,
     /// The request failed, and the same request may succeed later.
     Temporary(String),
@@ -252,7 +252,7 @@ async fn feed(
     }
 }
 
-/// Ends when an upload has not gone on for some time.
+/// Completes when an upload has made no progress for some time.
 async fn stalled(gone: &AtomicU64) {
     let (mut last, mut since) = (gone.load(Ordering::Relaxed), Duration::ZERO);
     while since < STALL {
@@ -271,7 +271,7 @@ fn too_slow(pace: &Pace) -> Failure {
         .next("raise --bwlimit, and run the same command again")
 }
 
-/// Tells apart why S3 did not take an object.
+/// Returns the reason why S3 did not accept an object, by its response.
 fn refused(status: u16, text: &str) -> PutError {
     let (code, message) = parts(text);
     let said = format!("S3 answered {status} {code}: {message}");

@@ -22,7 +22,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// A Rust expression: every path with its methods.
+/// Returns a Rust expression with every path and its methods.
 fn routes(document: &Value) -> Result<String, Box<dyn Error>> {
     const METHODS: [&str; 7] = ["get", "head", "post", "put", "patch", "delete", "options"];
     let paths = document.get("paths").and_then(Value::as_mapping).ok_or("openapi.yaml has no paths")?;

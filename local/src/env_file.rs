@@ -7,7 +7,7 @@ use crate::failure::{Explain as _, Failure};
 
 pub(crate) type Variables = Vec<(&'static str, String)>;
 
-/// Quotes a text as one word of a shell.
+/// Quotes a text as one word for the shell.
 fn quoted(value: &str) -> String {
     format!("'{}'", value.replace('\'', r"'\''"))
 }

@@ -20,7 +20,7 @@ impl Failure {
 
 /// Context for an error from a lower layer: the attempted action.
 pub(crate) trait Explain<T> {
-    /// `attempt` completes the sentence "Could not …".
+    /// Adds the attempt to the error; `attempt` completes the sentence "Could not …".
     ///
     /// # Errors
     /// A [`Failure`] with the error's whole chain.

@@ -17,7 +17,7 @@ pub(crate) enum Claim {
     Taken(Holder),
 }
 
-/// Held until dropped, or until the process ends in whatever way.
+/// Lock of a directory, held until this is dropped or the process ends.
 #[derive(Debug)]
 pub(crate) struct Lock {
     _file: File,

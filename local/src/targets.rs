@@ -125,7 +125,7 @@ fn profile(path: &Path, name: &str) -> Result<Value, Failure> {
     attempt::malformed::from_slice(&text).or_explain(explain)
 }
 
-/// A pipe would keep the start waiting.
+/// Reads a regular file; a pipe would block the start.
 fn content(path: &Path) -> io::Result<Vec<u8>> {
     if fs::metadata(path)?.is_file() {
         fs::read(path)

@@ -21,7 +21,7 @@ use crate::input;
 use crate::output::{Format, Output};
 
 const SCHEMA: &str = "integrahub.applied.v1";
-/// Schema of the change of one owner.
+/// Name of the JSON schema in which the change of one owner is printed.
 const OWNER: &str = "integrahub.owner-change.v1";
 
 /// File for the secrets of new API keys; only its owner can read the file.

@@ -142,7 +142,7 @@ impl Change {
         json!({"change": change, "kind": self.entry().kind().as_str(), "before": before, "after": after})
     }
 
-    /// Returns the conditional write that makes the change.
+    /// Returns the conditional write that carries out the change.
     ///
     /// # Errors
     /// The entry cannot be written down.

@@ -38,7 +38,7 @@ pub(crate) enum Entry {
     Limits(String, LimitsItem),
     /// Entry of a budget, by its tenant.
     Budget(String, BudgetItem),
-    /// The rate card, which is of no tenant.
+    /// Entry of the rate card, which belongs to no tenant.
     Rates(RateCard),
 }
 
@@ -63,7 +63,7 @@ pub(crate) enum Kind {
     Rates,
 }
 
-/// Reason why an item of the table is no entry.
+/// Reason why an item of the access table is not a valid entry.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum EntryError {
     /// The key is of no kind of item that this version knows.
@@ -78,7 +78,7 @@ pub(crate) enum EntryError {
 }
 
 impl Kind {
-    /// Returns the word for people and documents.
+    /// Returns the name of the kind, for people and documents.
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Tenant => "tenant",
@@ -130,7 +130,7 @@ impl Kind {
 }
 
 impl Entry {
-    /// Reads an item. Its attributes have its key.
+    /// Parses an entry from the attributes of an item, the key included.
     ///
     /// # Errors
     /// The functions would refuse the item, or do not read it.
@@ -314,7 +314,7 @@ impl Entry {
     }
 }
 
-/// Returns an item without its key, or `None` if it is none of JSON's types.
+/// Returns an item's attributes as JSON, without the key; `None` if one has no JSON form.
 pub(crate) fn document(attributes: &Attributes) -> Option<Value> {
     let members = attributes.iter().filter(|(name, _)| *name != PK);
     let members: Attributes = members.map(|(name, value)| (name.clone(), value.clone())).collect();

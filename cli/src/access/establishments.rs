@@ -75,7 +75,7 @@ pub(crate) struct Changed {
 pub(crate) struct RefusedCnpj {
     /// CNPJ of the establishment.
     pub(crate) cnpj: String,
-    /// Reason, as a word of the function.
+    /// Reason code of the function `establishments`.
     pub(crate) reason: String,
     /// Present owner, if there is one.
     #[serde(default)]

@@ -70,7 +70,7 @@ pub(crate) struct TenantSection {
     pub(crate) establishments: Option<BTreeSet<String>>,
 }
 
-/// An API key without the key itself.
+/// Section of an API key, without the key itself.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct KeySection {
@@ -85,7 +85,7 @@ pub(crate) struct KeySection {
     /// Establishments that the API key covers, if it has a scope of products.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) cnpjs: Option<Cnpjs>,
-    /// Time from which on the key is refused.
+    /// Time from which on the API key is refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) expires_at: Option<Expiry>,
     /// True if the API key is disabled: requests with it are refused.
@@ -115,7 +115,7 @@ pub(crate) enum Cnpjs {
     Only(BTreeSet<String>),
 }
 
-/// Expiry of a key: `never`, or a time.
+/// Expiry of an API key: `never`, or a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", expecting = "must be `never`, or a time such as 2027-01-31T00:00:00Z")]
 pub(crate) enum Expiry {

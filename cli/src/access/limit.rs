@@ -28,9 +28,9 @@ const NONE: &str = "none";
 /// One limit, with its subject: a tenant, target or queue manager.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct One<'a> {
-    /// Kind of the thing: `tenant`, `target` or `queueManager`.
+    /// Subject of the limit: `tenant`, `target` or `queueManager`.
     pub(crate) about: &'static str,
-    /// Name of the thing; empty for the tenant.
+    /// Name of the limit's subject; empty for the tenant.
     pub(crate) name: &'a str,
     /// Unit of the limit: `requests`, `messages` or `bytes`.
     pub(crate) unit: &'static str,
@@ -82,7 +82,7 @@ pub(crate) async fn run(args: &Limit, context: &Context, out: &mut Output) -> Re
     }
 }
 
-/// Reads a limit such as `100/200`; `None` for no limit.
+/// Parses a limit such as `100/200`; `None` for no limit.
 fn rate(unit: &str, text: &str) -> Result<Option<Rate>, Failure> {
     if text == NONE {
         return Ok(None);
@@ -132,7 +132,7 @@ fn set(mut item: LimitsItem, args: &LimitSet) -> Result<LimitsItem, Failure> {
     Ok(item)
 }
 
-/// Returns the limits that stay after a removal.
+/// Returns the limits that are left after a removal.
 fn rest(mut item: LimitsItem, tenant: &str, args: &LimitRemove) -> Result<LimitsItem, Failure> {
     let missing = |what: &str| {
         Failure::refused(format!("the tenant {tenant} has no limit {what}"))
@@ -153,7 +153,7 @@ fn rest(mut item: LimitsItem, tenant: &str, args: &LimitRemove) -> Result<Limits
     }
 }
 
-/// Refuses limits that the table cannot have.
+/// Refuses limits that the access table does not accept.
 ///
 /// # Errors
 /// The limits are those of too many targets.
@@ -209,7 +209,7 @@ pub(crate) fn doubts(tenant: &str, item: &LimitsItem, has_profile: impl Fn(&str)
 }
 
 impl One<'_> {
-    /// Returns the thing in words; empty for the tenant.
+    /// Returns the limit's subject in words; empty for the tenant.
     fn place(&self) -> String {
         match self.about {
             "target" => format!("target `{}`", self.name),
@@ -224,7 +224,7 @@ impl One<'_> {
     }
 }
 
-/// Lists the limits of an item one by one.
+/// Returns the limits of an item one by one.
 pub(crate) fn each(item: &LimitsItem) -> Vec<One<'_>> {
     let own = item.requests.iter().map(|&rate| One { about: "tenant", name: "", unit: "requests", rate });
     let mut all: Vec<One<'_>> = own.collect();

@@ -88,7 +88,7 @@ async fn given(args: &ProfileCreate) -> Result<Value, Failure> {
     Ok(value)
 }
 
-/// Leaves out members that say nothing, so that it does not matter how nothing was said.
+/// Removes null members, so that an absent and a null member mean the same.
 pub(crate) fn without_nulls(value: Value) -> Value {
     match value {
         Value::Object(members) => {
@@ -131,7 +131,7 @@ fn of_options(args: &ProfileCreate) -> Value {
     Value::Object(profile)
 }
 
-/// Reads a profile in the gateway's own type.
+/// Parses a profile into the gateway's own type.
 ///
 /// # Errors
 /// A member is unknown, missing or wrong.

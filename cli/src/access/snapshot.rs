@@ -20,7 +20,7 @@ const ID_PREFIX: usize = 4;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Snapshot {
     entries: BTreeMap<String, Held>,
-    /// Items that are no entries, with the reason.
+    /// Items that are not valid entries, with the reason.
     faults: BTreeMap<String, String>,
     /// Days on which keys were last used.
     used: BTreeMap<KeyHash, Date>,
@@ -240,7 +240,7 @@ impl Snapshot {
         })
     }
 
-    /// Tells the person which items the functions refuse.
+    /// Warns the person of items that the functions refuse.
     pub(crate) fn warn(&self, out: &mut Output) {
         for (pk, fault) in &self.faults {
             out.note(&format!("warning: the functions do not use the item `{pk}`: {fault}"));
@@ -248,7 +248,7 @@ impl Snapshot {
     }
 }
 
-/// Returns the only key that was found.
+/// Returns the API key that was found, and an error if there is none or more than one.
 fn one<'a>(
     text: &str,
     found: &[(&'a Held, KeyHash, &'a KeyItem)],

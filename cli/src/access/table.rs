@@ -13,7 +13,7 @@ use crate::aws::{Aws, failed};
 use crate::context::Context;
 use crate::exit::Failure;
 
-/// Code of the error of a condition that does not hold.
+/// Error code of DynamoDB for a condition that does not hold.
 const OVERTAKEN: &str = "ConditionalCheckFailedException";
 
 /// The access table of a deployment.
@@ -82,7 +82,7 @@ impl Table {
         }
     }
 
-    /// Removes an item that need not be there.
+    /// Removes an item from the access table, if it exists.
     async fn remove(&self, pk: String) -> Result<(), Failure> {
         let key = AttributeValue::S(pk.clone());
         let sent = self.dynamodb.delete_item().table_name(&self.name).key(PK, key).send().await;

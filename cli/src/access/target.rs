@@ -46,7 +46,7 @@ pub(crate) async fn run(args: &Target, context: &Context, out: &mut Output) -> R
     }
 }
 
-/// Checks entries by the code of the gateway.
+/// Checks entries of an allow-list with the gateway's own parser.
 ///
 /// # Errors
 /// The first entry that cannot be read.

@@ -82,7 +82,7 @@ fn create(known: &Snapshot, name: &str, id: Option<&str>) -> Result<Entry, Failu
     Ok(Entry::Tenant(id, TenantItem { name: name.to_owned(), enabled: true }))
 }
 
-/// Refuses a name that would mean two tenants.
+/// Refuses a name that two tenants would share.
 fn check_name(known: &Snapshot, name: &str) -> Result<(), Failure> {
     if name.trim().is_empty() || name.chars().any(char::is_control) {
         return Err(Failure::usage("a tenant's name is one line that is not empty"));

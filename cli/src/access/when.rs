@@ -6,7 +6,7 @@ use jiff::{Span, Timestamp, Zoned};
 
 use crate::exit::Failure;
 
-/// Word for a key that does not expire.
+/// Word on the command line for a key that does not expire.
 const NEVER: &str = "never";
 
 /// Returns the current time in whole seconds: no person needs more of it to read.

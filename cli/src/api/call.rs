@@ -14,10 +14,10 @@ use crate::exit::{Exit, Explain as _, Failure};
 use crate::input;
 use crate::output::{Format, Output};
 
-/// Longest body that the API takes in a request.
+/// Bytes of the longest body that the API accepts in a request.
 const MAX_BODY: u64 = 10 * 1024 * 1024;
 
-/// Sends the request and prints the answer's body.
+/// Sends the request and prints the response's body.
 pub(crate) async fn call(args: &ApiRequest, context: &Context, out: &mut Output) -> Result<Exit, Failure> {
     let call = request(args, out).await?;
     let answer = Api::of(context)?.exchange(&call).await?;

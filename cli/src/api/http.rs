@@ -16,7 +16,7 @@ use http_body_util::{BodyExt as _, Limited};
 
 /// Time limit of connecting to a server.
 const CONNECT: Duration = Duration::from_secs(10);
-/// Time to read a body that is kept in memory.
+/// Time limit of reading a body that is kept in memory.
 const READ: Duration = Duration::from_secs(120);
 /// Longest time between two parts of a body that is read as a stream.
 const STALL: Duration = Duration::from_secs(60);

@@ -39,7 +39,7 @@ const PATIENCE: Duration = Duration::from_secs(40);
 const SLOWEST: u64 = 16_000;
 /// Time to send the longest request on the slowest line, and to wait for its answer.
 const LONGEST: Duration = Duration::from_secs(1_200);
-/// Time for which a command at a terminal tries.
+/// Time for which a command at a terminal retries.
 const TRIES: Duration = Duration::from_secs(60);
 
 /// Callback for a request that is retried, with the reason and the pause.
@@ -62,7 +62,7 @@ impl std::fmt::Debug for Api {
     }
 }
 
-/// A request. It may be sent several times.
+/// Request that may be sent several times.
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
     method: Method,
@@ -151,7 +151,7 @@ impl Answer {
         self.headers.get(name)?.to_str().ok()
     }
 
-    /// Returns whether the answer is a success or a redirect.
+    /// Returns whether the response is a success or a redirect.
     pub(crate) const fn is_success(&self) -> bool {
         matches!(self.status, 200..400)
     }

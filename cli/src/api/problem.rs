@@ -8,10 +8,10 @@ use serde::Deserialize;
 use super::Answer;
 use crate::exit::{Exit, Failure};
 
-/// Reason why a request has no answer that is a success.
+/// Reason why a request had no successful response.
 #[derive(Debug)]
 pub(crate) struct Refusal {
-    /// Status of the answer; `None` if there was none.
+    /// HTTP status of the response; `None` if there was none.
     pub(crate) status: Option<u16>,
     /// `reason` of the problem; `None` if API Gateway responded itself, or if there was no
     /// response.
@@ -70,7 +70,7 @@ impl Problem {
         serde_json::from_slice(&answer.body).unwrap_or_default()
     }
 
-    /// Builds the refusal that a person reads.
+    /// Builds the refusal that is shown to a person.
     pub(super) fn refusal(self, answer: &Answer, trace_id: &str, source_of_key: &str) -> Refusal {
         let status = answer.status;
         let reason = self.reason.as_deref();
@@ -97,7 +97,7 @@ impl Problem {
     }
 }
 
-/// Chooses the exit code of an answer that is no success.
+/// Returns the exit code for a response that is not successful.
 fn exit(status: u16, reason: Option<&str>, has_retry_after: bool) -> Exit {
     match (status, reason) {
         (401 | 403, _) => Exit::Denied,

@@ -14,9 +14,9 @@ use crate::exit::{Exit, Failure, chain};
 pub(crate) enum AwsErrorKind {
     /// No credentials were found that can be used.
     NoCredentials,
-    /// The credentials have not the right, or are not valid.
+    /// The credentials lack the permission, or are invalid.
     Denied,
-    /// The service is throttled or ill for a while.
+    /// The AWS service is throttled or temporarily unavailable.
     Temporary,
     /// No answer came, because of the network, the region or a proxy.
     Unreachable,

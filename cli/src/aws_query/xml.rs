@@ -2,7 +2,7 @@
 
 use xmlparser::{ElementEnd, Token, Tokenizer};
 
-/// Deepest nesting. AWS has less than ten levels.
+/// Deepest nesting of XML elements that is parsed. AWS has less than ten levels.
 const DEEPEST: usize = 64;
 
 /// An element without its attributes and namespaces, which say nothing in an answer of AWS.

@@ -10,7 +10,7 @@ use crate::api::{Api, List};
 use crate::exit::{Exit, Explain as _, Failure};
 use crate::storage;
 
-/// Items of a page of the list.
+/// Number of items on a page of the list, as the query's text.
 const PAGE: &str = "1000";
 /// Code of the items that the database refused, which the file does not have.
 const OF_THE_DATABASE: &str = "REJECTED_BY_DATABASE";
@@ -121,7 +121,7 @@ impl Inflating {
         written.or_explain(|| "inflate the file of the items in error".to_owned())
     }
 
-    /// Gives away the lines that are whole.
+    /// Passes on the complete lines.
     fn lines(&mut self, take: &mut impl FnMut(Value) -> Result<(), Failure>) -> Result<(), Failure> {
         let text = match &mut self.gzip {
             Some(gzip) => gzip.get_mut(),

@@ -22,7 +22,7 @@ use crate::exit::{Exit, Explain as _, Failure};
 use crate::output::{Format, Output};
 
 const BATCHES: &str = "/v1/inovafarma/batches";
-/// Batches of a page of the list.
+/// Number of batches on a page of the list.
 const PAGE: u32 = 200;
 /// Maximum number of items in error that are shown as a table or as one document.
 const MOST_SHOWN: usize = 10_000;
@@ -146,7 +146,7 @@ async fn errors(api: &Api, batch: Uuid, file: Option<&Path>, out: &mut Output) -
     Ok(Exit::Done)
 }
 
-/// A file of items in error, a JSON object a line.
+/// File of items in error, one JSON object on each line.
 #[derive(Debug)]
 pub(crate) struct ItemsFile {
     lines: BufWriter<File>,

@@ -47,7 +47,7 @@ pub(crate) struct Deactivation {
     pub(crate) reason: Option<String>,
 }
 
-/// Parts in which a batch is processed.
+/// Counts of the chunks in which a batch is processed.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Chunks {

@@ -16,7 +16,7 @@ use crate::output::{Format, Output};
 const LIST: &str = "integrahub.contexts.v1";
 /// Name of the JSON schema in which one context is printed.
 const ONE: &str = "integrahub.context.v1";
-/// Schema of the name of the context in use.
+/// Name of the JSON schema in which the current context's name is printed.
 const CURRENT: &str = "integrahub.current-context.v1";
 /// Maximum number of bytes that are read of a key on standard input.
 const MAX_KEY: u64 = 1_000;

@@ -77,7 +77,7 @@ struct Stored {
 }
 
 impl Contexts {
-    /// Reads the file; without one there are no contexts.
+    /// Reads the configuration file; if it does not exist, there are no contexts.
     ///
     /// # Errors
     /// The file cannot be read, or a newer version of this program wrote it.

@@ -20,7 +20,7 @@ const MAX_BYTES: usize = 300;
 /// Maximum number of bytes that are read of a file with a key, or of what a command prints.
 const MAX_FILE: u64 = 4096;
 
-/// A place that holds an API key.
+/// Source of an API key.
 enum Place<'a> {
     File(&'a Path),
     Command(&'a str),

@@ -9,12 +9,12 @@ use crate::aws;
 use crate::exit::{Explain as _, Failure};
 use crate::input;
 
-/// Path of the file, below the directory of the repository.
+/// Path of the local stack's file, below the directory of the repository.
 const FILE: &str = ".local/env";
-/// Variable with another path of the file.
+/// Environment variable with another path of the local stack's file.
 const VARIABLE: &str = "INTEGRAHUB_STACK_ENV";
 
-/// Addresses and names of a local stack that runs.
+/// Addresses and names of a running local stack.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub(crate) struct LocalStack {
     variables: BTreeMap<String, String>,

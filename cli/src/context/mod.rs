@@ -43,7 +43,7 @@ pub(crate) struct Context {
     pub(crate) aws_profile: Option<String>,
     /// Names of the stack's resources; `None` where a name is unknown.
     pub(crate) names: aws::Names,
-    /// The local stack, if the context is that.
+    /// Local stack; `None` if the context is another deployment.
     pub(crate) local: Option<LocalStack>,
     /// True if destruction is confirmed without a question.
     pub(crate) yes: bool,
@@ -94,7 +94,7 @@ fn camel_case(words: &str) -> String {
     words.chars().filter_map(letter).collect()
 }
 
-/// Kind of caller that a command needs.
+/// Credentials that a command needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Needs {
     /// The API, called with an API key.

@@ -29,14 +29,14 @@ pub(crate) struct Identity {
     region: String,
 }
 
-/// Executions of an account and a stack.
+/// Concurrency limits of an account and a stack.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Concurrency {
-    /// Executions that the account may have at once.
+    /// Concurrency limit of the account: executions at once.
     pub(crate) limit: i64,
     /// Executions of the account that no function has reserved.
     pub(crate) unreserved: i64,
-    /// Executions that the stack's own functions have reserved.
+    /// Reserved concurrency of the stack's own functions.
     pub(crate) reserved: i64,
 }
 

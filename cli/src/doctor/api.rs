@@ -10,17 +10,17 @@ use crate::api::{Api, Call};
 use crate::context::Context;
 use crate::member::{shown, text};
 
-/// Time for which each question is tried again.
+/// Time for which each request is retried.
 const TRIES: Duration = Duration::from_secs(10);
 /// Version of this program, compared with that of the API.
 const OURS: &str = env!("CARGO_PKG_VERSION");
 
-/// Answer of the API to a question that needs no key.
+/// Response of the API to a request without an API key.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Answer {
     /// A document of JSON.
     Document(Value),
-    /// Status of a response that is no document of JSON.
+    /// The response is no JSON document; it has this status.
     Strange(u16),
     /// The API did not answer, for this reason.
     None(String),

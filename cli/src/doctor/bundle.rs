@@ -25,7 +25,7 @@ const MOST_PAGES: usize = 20;
 /// those that took too long.
 const ERRORS: &str =
     r#"{ ($.level = "error") || (($.type = "platform.report") && ($.record.status != "success")) }"#;
-/// Age of the oldest event in milliseconds.
+/// Age of the oldest event in the bundle, in milliseconds.
 const OLDEST: i64 = 24 * 60 * 60 * 1_000;
 
 /// Finds the last errors in the logs of a stack. For an unreadable log, the reason is included.

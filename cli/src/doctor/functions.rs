@@ -16,7 +16,7 @@ use crate::access::profile;
 use crate::aws::failed;
 use crate::member::{shown, text};
 
-/// Tests of profiles at once. Each takes an execution of `mq-access`.
+/// Number of target profiles that are tested at once. Each takes an execution of `mq-access`.
 const AT_ONCE: usize = 4;
 /// Maximum number of profiles that are tested.
 pub(crate) const MOST: usize = 25;
@@ -65,7 +65,7 @@ pub(crate) async fn invoke(client: &Client, function: &str, event: &Value) -> Kn
     Ok(Answer::Failed(if message.is_empty() { "the function failed" } else { message }.to_owned()))
 }
 
-/// Judges the answer of the function `establishments`.
+/// Checks the response of the function `establishments`.
 pub(crate) fn database(answer: &Known<Answer>) -> Check {
     match answer {
         Err(unknown) => DATABASE.skip(unknown),
@@ -127,7 +127,7 @@ fn target(value: &Value) -> Result<Target, String> {
     Target::resolve(Some(&parsed), None, allowed.of("")).map_err(|error| error.to_string())
 }
 
-/// Judges the answer of `mq-access` to a test.
+/// Checks the response of `mq-access` to a connection test.
 fn broker(answer: &Known<Answer>) -> Check {
     let value = match answer {
         Err(unknown) => return PROFILE.skip(unknown),

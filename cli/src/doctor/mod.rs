@@ -35,7 +35,7 @@ use crate::input;
 use crate::output::{Format, Output, with_schema};
 
 const SCHEMA: &str = "integrahub.doctor.v1";
-/// File of the parameters, if no other one is named.
+/// Name of the parameter file, if no other one is given.
 const SETTINGS: &str = "samconfig.toml";
 /// Maximum number of bytes of the parameter file that are read.
 const LARGEST: u64 = 1024 * 1024;
@@ -117,7 +117,7 @@ impl Report<'_> {
         self.out.flush();
     }
 
-    /// Writes the rest, and returns the outcome.
+    /// Ends the report, and returns the exit code.
     fn end(self, args: &Doctor) -> Exit {
         let Self { out, checks } = self;
         match out.format() {
@@ -133,7 +133,7 @@ impl Report<'_> {
 }
 
 impl<'a> Subject<'a> {
-    /// Reads the stack. `given` are the parameters of the next deployment.
+    /// Reads the facts about the stack. `given` are the parameters of the next deployment.
     async fn look(
         args: &'a Doctor,
         context: Context,

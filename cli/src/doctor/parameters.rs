@@ -6,7 +6,7 @@ use toml::{Table, Value};
 
 use crate::exit::Failure;
 
-/// Value of `SecretNamePrefix` if nothing says another one.
+/// Default value of `SecretNamePrefix`.
 const SECRET_PREFIX: &str = "mq/";
 
 /// Template parameters by name. An absent one has the template's default.
@@ -25,7 +25,7 @@ pub(crate) struct Settings {
 }
 
 impl Parameters {
-    /// Returns a parameter; empty if nothing says it.
+    /// Returns a parameter; empty if it is not set.
     pub(crate) fn get(&self, name: &str) -> &str {
         self.0.get(name).map_or("", |value| value.trim())
     }
@@ -36,7 +36,7 @@ impl Parameters {
         members.filter(|member| !member.is_empty()).map(str::to_owned).collect()
     }
 
-    /// Returns a number; 0 if nothing says it.
+    /// Returns a parameter that is a number; 0 if it is not set.
     pub(crate) fn number(&self, name: &str) -> i64 {
         self.get(name).parse().unwrap_or_default()
     }

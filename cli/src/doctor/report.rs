@@ -81,7 +81,7 @@ pub(crate) struct Check {
 pub(crate) enum Unknown {
     /// The credentials lack this right.
     Denied(String),
-    /// The question was asked, and not answered.
+    /// The request for the fact failed.
     Failed(String),
     /// The fact is about a resource that does not exist.
     Absent(String),
@@ -127,7 +127,7 @@ impl Kind {
 }
 
 impl Check {
-    /// Names the thing that the check is about.
+    /// Names the resource that the check is about.
     #[must_use]
     pub(crate) fn about(self, thing: impl Into<String>) -> Self {
         Self { about: Some(thing.into()), ..self }

@@ -29,7 +29,7 @@ pub(crate) async fn resources(client: &AwsQuery, name: &str) -> Known<Vec<Resour
     Ok(found.iter().map(resource).collect())
 }
 
-/// Judges the state of a stack, before or after a deployment.
+/// Checks the state of a stack, before or after a deployment.
 pub(crate) fn state(stack: &Known<Option<Stack>>, before: bool) -> Check {
     let stack = match stack {
         Err(unknown) => return STATE.skip(unknown),
@@ -80,7 +80,7 @@ pub(crate) fn state(stack: &Known<Option<Stack>>, before: bool) -> Check {
     }
 }
 
-/// Judges the outputs of a stack that is there.
+/// Checks the outputs of an existing stack.
 pub(crate) fn outputs(stack: &Known<Option<Stack>>) -> Check {
     let absent = Unknown::Absent("there is no stack that could have outputs".to_owned());
     let stack = match stack {

@@ -10,9 +10,9 @@ use crate::args::Operation;
 pub(super) enum Subject {
     /// The operation works on a target with a queue.
     Queue,
-    /// A target with a queue or an exchange.
+    /// The operation works on a target with a queue or an exchange.
     QueueOrExchange,
-    /// A target, with a queue or without.
+    /// The operation works on a target, with a queue or without.
     Connection,
     /// The operation works on the products of establishments.
     Products,
@@ -25,7 +25,7 @@ pub(super) enum Subject {
 pub(super) struct Needed {
     /// HTTP method and path of the operation.
     pub(super) route: (&'static str, &'static str),
-    /// Scopes, of which the key needs one.
+    /// Scopes of which the API key needs one.
     pub(super) scopes: &'static [Scope],
     pub(super) subject: Subject,
 }

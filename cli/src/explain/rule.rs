@@ -9,7 +9,7 @@ pub(super) enum Verdict {
     Holds,
     /// The rule refuses the request.
     Broken,
-    /// The facts that decide the rule are not known here.
+    /// The facts that decide about the rule are unknown here.
     Unknown,
 }
 
@@ -26,7 +26,7 @@ pub(super) struct Rule {
 /// Entry of an allow-list, with the parts in which the target differs from it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
-    /// Owner of the list: `deployment` or `tenant`.
+    /// Owner of the allow-list: `deployment` or `tenant`.
     pub(super) list: &'static str,
     pub(super) text: String,
     /// Reasons why the entry does not cover the target; none if it does.

@@ -282,7 +282,7 @@ fn explained(rule: TargetRule, says: &Result<(), TargetError>, list_is_known: bo
     }
 }
 
-/// Returns the sentence about a rule that holds.
+/// Returns the sentence about a rule that permits the request.
 const fn holding(rule: TargetRule) -> &'static str {
     match rule {
         TargetRule::AllowList => "an entry covers the target at each of its addresses",

@@ -16,7 +16,7 @@ const AT_ONCE: usize = 100;
 const DEPTHS: &str = "integrahub.depths.v1";
 const PATH: &str = "/queue/depth";
 
-/// Counts the messages that wait on the queues.
+/// Prints the number of messages on the queues.
 pub(crate) async fn run(args: &Depth, context: &Context, out: &mut Output) -> Result<Exit, Failure> {
     let api = Api::of(context)?;
     let mut measured = Vec::new();

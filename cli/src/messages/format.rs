@@ -33,7 +33,7 @@ enum Field {
 }
 
 impl Template {
-    /// Reads a form such as `%i %S\n%s\n`.
+    /// Parses a format such as `%i %S\n%s\n`.
     ///
     /// # Errors
     /// Unknown field or escape.

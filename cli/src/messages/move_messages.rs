@@ -15,7 +15,7 @@ use crate::output::{Format, Output};
 
 /// Largest number of messages that one request moves.
 const AT_ONCE: u64 = 1000;
-/// Messages that stay and are named to people.
+/// Maximum number of staying messages that are named to people.
 const NAMED: usize = 10;
 
 const MOVED: &str = "integrahub.moved.v1";
@@ -176,7 +176,7 @@ fn show(total: &Total, out: &mut Output) -> Exit {
     if total.stayed > 0 { Exit::Partial } else { Exit::Done }
 }
 
-/// Tells people which messages stay, and why.
+/// Prints which messages stay on their queue, and why.
 fn explain_stayed(answer: &Value, out: &mut Output) {
     let messages = answer.get("messages").and_then(Value::as_array).into_iter().flatten();
     let stayed: Vec<&Value> = messages.filter(|message| text(message, "outcome") == "stayed").collect();

@@ -47,7 +47,7 @@ pub(crate) struct Shown {
 }
 
 impl Shown {
-    /// Begins to show up to `most` messages.
+    /// Starts the output of up to `most` messages.
     ///
     /// # Errors
     /// The format cannot be used, or one document would be too large.

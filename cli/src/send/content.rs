@@ -109,7 +109,7 @@ fn inflated(head: &[u8], name: &str) -> Result<Vec<u8>, Failure> {
     Ok(text)
 }
 
-/// Tells the form by the first character.
+/// Returns the format of content by its first character.
 fn form_of(text: &[u8], name: &str, given: Option<Form>) -> Result<Form, Failure> {
     let first = text.iter().find(|byte| !byte.is_ascii_whitespace());
     let refused = |what: &str, why: &str, next: &str| {

@@ -46,7 +46,7 @@ pub(crate) struct Prepared {
     pub(crate) entry: Entry,
     pub(crate) version: Version,
     is_begun: bool,
-    /// Reason why the plan may be wrong.
+    /// Reason why the plan may be wrong; `None` if there is none.
     unknown: Option<Failure>,
 }
 
@@ -290,7 +290,7 @@ fn ended(entry: &Entry, batch: &Batch) -> Entry {
     if batch.is_lost() { entry.elsewhere(Path::new("")) } else { entry.now(State::Final) }
 }
 
-/// Ends when the program is asked to stop.
+/// Completes when the program is asked to stop.
 pub(crate) async fn stopped(mut stopping: watch::Receiver<bool>) {
     if stopping.wait_for(|&stop| stop).await.is_err() {
         // Nobody can ask any more.

@@ -23,7 +23,7 @@ const PATTERNS: [&str; 6] = ["*.json", "*.ndjson", "*.jsonl", "*.json.gz", "*.nd
 /// Endings of the names of unfinished files, in lower case.
 const UNFINISHED: [&str; 9] =
     [".tmp", ".temp", ".part", ".partial", ".filepart", ".crdownload", ".inprogress", ".swp", "~"];
-/// File that keeps a second program from the directory.
+/// Lock file that keeps a second program from the directory.
 const LOCK: &str = ".integrahub.lock";
 
 const RESULT: &str = "integrahub.send-result.v1";
@@ -150,7 +150,7 @@ fn leads_out(directory: &Path, path: &Path) -> bool {
 /// Place of a file after it was sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// The file's own path: it may succeed later.
+    /// The file stays where it is, because it may succeed later.
     Stays,
     /// The file was moved to this path.
     Moved(PathBuf),
@@ -229,7 +229,7 @@ impl Away {
     }
 }
 
-/// Appends to the name of a path.
+/// Returns a path with `end` appended to its name.
 fn beside(path: &Path, end: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(end);

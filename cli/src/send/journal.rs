@@ -104,7 +104,7 @@ struct Known {
     /// Size of the journal with these loads, in bytes. If the size differs, another process has
     /// written to the journal.
     bytes: u64,
-    /// Size at which the file is written anew.
+    /// Size in bytes at which the journal is compacted.
     compact_at: u64,
 }
 
@@ -254,7 +254,7 @@ impl Entry {
     }
 }
 
-/// Keeps other processes from the journal until the file is dropped.
+/// Locks the journal for this process until the file is dropped.
 fn lock(path: &Path) -> io::Result<File> {
     let file =
         OpenOptions::new().create(true).truncate(false).write(true).open(path.with_extension("lock"))?;

@@ -9,7 +9,7 @@ use super::content::Content;
 use super::journal::{Entry, State, Way};
 use crate::args::{LoadType, PartialItems, Send};
 
-/// Bytes that one request carries; anything larger is uploaded.
+/// Maximum bytes of content that one request carries; larger content is uploaded.
 pub(crate) const MAX_REQUEST: u64 = 4_500_000;
 
 /// Kind of a load, which every file of a run has in common.
@@ -49,7 +49,7 @@ impl Version {
     }
 }
 
-/// Wish of the caller about content that was sent before.
+/// Caller's choice about content that was sent before.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Wish<'a> {
     /// The caller's own name for the load.

@@ -178,7 +178,7 @@ async fn write_errors(api: &Api, path: &Path, sent: &[Sent]) -> Result<(), Failu
     file.close()
 }
 
-/// Shows people the first items in error of a file.
+/// Prints the first items in error of a file.
 async fn show_first_errors(api: &Api, sent: &Sent, out: &mut Output) {
     let End::Final(batch) = &sent.end else { return };
     if batch.items_failed == 0 {

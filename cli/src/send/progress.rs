@@ -12,7 +12,7 @@ use crate::output::{Format, Output, harmless};
 
 /// Pause between two lines about a file.
 const LINE: Duration = Duration::from_secs(10);
-/// Least pause between two events of a file about the same.
+/// Shortest pause between two similar events of a file.
 const EVENT: Duration = Duration::from_secs(1);
 
 const SCHEMA: &str = "integrahub.send-event.v1";
@@ -70,7 +70,7 @@ struct Watched {
 }
 
 impl Progress {
-    /// Chooses the form by where the output goes.
+    /// Selects the form of the progress by the kind of output.
     pub(crate) fn of(out: &Output) -> Self {
         let form = match out.format() {
             Format::Ndjson => Form::Events,
@@ -164,7 +164,7 @@ impl Progress {
         }
     }
 
-    /// Says something to the person, above the bars.
+    /// Prints a message to the person, above the progress bars.
     pub(crate) fn say(&self, text: &str, out: &mut Output) {
         self.above(|| out.note(text));
     }

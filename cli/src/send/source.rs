@@ -18,7 +18,7 @@ pub(crate) struct Source {
     pub(crate) path: PathBuf,
     /// Name of the file in output and messages.
     pub(crate) name: String,
-    /// Keeps the file that standard input was written to.
+    /// Temporary file that standard input was written to; it is removed when this is dropped.
     _spool: Option<TempPath>,
 }
 
@@ -69,7 +69,7 @@ impl Source {
     }
 }
 
-/// Builds the failure of a file that something writes to meanwhile.
+/// Builds the failure of a file that is being written to.
 pub(crate) fn changed(name: &str) -> Failure {
     Failure::new(Exit::Temporary, format!("{name} changed while it was read"))
         .why("something still writes to it")

@@ -14,15 +14,15 @@ use crate::calls::Line;
 
 /// Time of one attempt, which carries up to a megabyte.
 const ATTEMPT: Duration = Duration::from_secs(10);
-/// Attempts of a call. Lambda repeats the invocation after them.
+/// Number of attempts of a call. Lambda repeats the invocation after them.
 const ATTEMPTS: u32 = 3;
 const PAUSE: Duration = Duration::from_millis(300);
-/// Code of the error for a stream that exists already.
+/// Error code for a log stream that exists already.
 const EXISTS: &str = "ResourceAlreadyExistsException";
 /// Code of the error for a stream or a group that does not exist.
 const MISSING: &str = "ResourceNotFoundException";
 
-/// A stream in the log group of audit events.
+/// Log stream in the log group of audit events.
 #[derive(Debug)]
 pub struct LogGroup {
     actions: Actions,

@@ -12,7 +12,7 @@ use usage::{Counts, Line};
 /// Type of the audit event of a request.
 const COMPLETED: &str = "request.completed";
 
-/// Members of an audit event that count.
+/// Members of an audit event from which usage is counted.
 #[derive(Deserialize)]
 struct Event {
     event_type: String,

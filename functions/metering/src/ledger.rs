@@ -30,11 +30,11 @@ macro_rules! ledger {
 ledger! {
     /// Records when counting began, unless that is recorded already.
     fn begin(&self, now: Timestamp) -> ();
-    /// Returns the notes of the last run.
+    /// Returns the state that the last run recorded.
     fn state(&self) -> State;
     /// Returns the targets that have totals of their own.
     fn targets(&self) -> Targets;
-    /// Returns the marks of all shards that are known.
+    /// Returns the marks of all known shards.
     fn marks(&self) -> Vec<Mark>;
     /// Counts changes after the mark that was seen, unless another run has moved it.
     fn count(&self, seen: &Mark, changes: &[Change], targets: &mut Targets) -> Counted;

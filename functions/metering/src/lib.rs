@@ -67,7 +67,7 @@ pub struct Metering {
     pub usage: UsageTable,
     pub records: Records,
     pub access: AccessStore,
-    /// The ingest, if the deployment has one.
+    /// Client of the ingest; `None` if the deployment has none.
     pub ingest: Option<Ingest>,
     pub earlier: EarlierDays,
     pub publisher: Publisher,

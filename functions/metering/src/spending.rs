@@ -48,7 +48,7 @@ impl Used {
 #[derive(Debug)]
 pub(crate) struct Sources<'a> {
     pub(crate) usage: &'a UsageTable,
-    /// The ingest, if the deployment has one.
+    /// Client of the ingest; `None` if the deployment has none.
     pub(crate) ingest: Option<&'a Ingest>,
     pub(crate) earlier: &'a EarlierDays,
 }
@@ -97,7 +97,7 @@ impl Spending {
         spending
     }
 
-    /// Adds up the lines of a day, however many there are.
+    /// Sums the usage lines of a day, however many there are.
     async fn of_day(usage: &UsageTable, day: Date) -> Result<Self, BudgetError> {
         let mut spending = Self::default();
         // Boxed: the futures of the clients are large.

@@ -29,10 +29,10 @@ impl Shard {
     }
 }
 
-/// Place at which a shard is read.
+/// Position at which reading a shard starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Start<'a> {
-    /// The oldest change that the stream still has.
+    /// The oldest change that the stream still contains.
     Oldest,
     /// Position after the change with this sequence number.
     After(&'a str),
@@ -46,7 +46,7 @@ pub(crate) struct Page {
     pub(crate) next: Option<String>,
 }
 
-/// Reason why a shard cannot be read at a place.
+/// Reason why a shard cannot be read from a position.
 #[derive(Debug, thiserror::Error)]
 pub enum StreamError {
     #[error("the stream no longer has the changes at this place")]
@@ -60,7 +60,7 @@ pub(crate) trait Stream: Sync {
     /// Lists the shards that the stream still has, in any order.
     fn shards(&self) -> impl Future<Output = Result<Vec<Shard>, StreamError>> + Send;
 
-    /// Returns an iterator for the first call at a place.
+    /// Returns an iterator for the first read at a position.
     fn iterator(
         &self,
         shard: &str,
@@ -71,7 +71,7 @@ pub(crate) trait Stream: Sync {
     fn page(&self, iterator: String) -> impl Future<Output = Result<Page, StreamError>> + Send;
 }
 
-/// The stream of a table of DynamoDB.
+/// Stream of changes of a DynamoDB table.
 #[derive(Clone, Debug)]
 pub struct TableStream {
     client: Client,

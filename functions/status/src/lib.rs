@@ -54,7 +54,7 @@ pub struct Status {
     limiter: Limiter,
     /// Client of the function `batches`, absent if the deployment has no ingest.
     ingest: Option<Ingest>,
-    /// The console, absent if the deployment serves none.
+    /// Web console; `None` if the deployment serves none.
     console: Option<Console>,
     metrics: Metrics,
     usage: UsageTable,

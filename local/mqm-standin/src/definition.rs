@@ -29,10 +29,10 @@ pub struct Definition {
     pub put_inhibited: bool,
     #[serde(default, rename = "GET_INHIBITED")]
     pub get_inhibited: bool,
-    /// The priority of messages that have none.
+    /// Priority of messages that are put without one.
     #[serde(default, rename = "DEFPRTY")]
     pub priority: i32,
-    /// The persistence of messages that have none, as MQPER_*.
+    /// Persistence of messages that are put without one, as MQPER_*.
     #[serde(default, rename = "DEFPSIST")]
     pub persistence: i32,
     #[serde(default = "depth", rename = "MAXDEPTH")]

@@ -8,7 +8,7 @@ use serde::Deserialize;
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Fault {
-    /// The name of a verb, such as MQPUT.
+    /// Name of the MQI verb that the fault affects, such as MQPUT.
     verb: String,
     /// Number of the first call that the fault affects, counted from now.
     #[serde(default = "one")]

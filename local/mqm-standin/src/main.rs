@@ -17,12 +17,12 @@ use mqm_standin::server::{Server, control_socket};
 enum Command {
     /// Run until standard input ends or a signal comes. Prints `ready` once clients can connect.
     Run {
-        /// The sockets are made here; clients find them by MQM_STANDIN_DIR.
+        /// Directory of the sockets, in which clients find them by MQM_STANDIN_DIR.
         #[arg(long, env = "MQM_STANDIN_DIR")]
         directory: PathBuf,
         #[arg(long)]
         configuration: PathBuf,
-        /// Run until a signal comes, whatever becomes of standard input.
+        /// Run until a signal arrives, even if standard input is closed.
         #[arg(long)]
         detached: bool,
     },

@@ -98,7 +98,7 @@ impl Server {
     }
 }
 
-/// The control socket of a queue manager.
+/// Returns the path of a queue manager's control socket.
 pub fn control_socket(directory: &Path, name: &str) -> PathBuf {
     directory.join(format!("{name}.control"))
 }

@@ -7,9 +7,9 @@ use crate::protocol::Reason;
 pub(crate) const UTF_8: i32 = 1208;
 const LATIN_1: i32 = 819;
 const ASCII: i32 = 367;
-/// EBCDIC of the United States, Canada, Brazil and Portugal.
+/// CCSID of EBCDIC for the United States, Canada, Brazil and Portugal.
 const EBCDIC: i32 = 37;
-/// EBCDIC of Belgium and Switzerland, the international one.
+/// CCSID of international EBCDIC, as in Belgium and Switzerland.
 const EBCDIC_INTERNATIONAL: i32 = 500;
 const WINDOWS: i32 = 1252;
 
@@ -35,7 +35,7 @@ const IN_EBCDIC: [u8; 256] = [
     0x30, 0x31, 0x32, 0x33, 0x34, 0x35, 0x36, 0x37, 0x38, 0x39, 0xb3, 0xdb, 0xdc, 0xd9, 0xda, 0x9f,
 ];
 
-/// The places in which CCSID 500 differs from CCSID 37.
+/// Code points at which CCSID 500 differs from CCSID 37.
 const INTERNATIONAL_DIFFERS: [(usize, char); 7] =
     [(0x4a, '['), (0x4f, '!'), (0x5a, ']'), (0x5f, '^'), (0xb0, '¢'), (0xba, '¬'), (0xbb, '|')];
 

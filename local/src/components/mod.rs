@@ -35,7 +35,7 @@ pub(crate) struct Component {
     /// Command that starts the component, with an environment of its own.
     pub(crate) command: Command,
     pub(crate) ready: Ready,
-    /// The usual time of a start, for people.
+    /// Usual duration of the component's start, for people.
     pub(crate) usual: &'static str,
     /// The signal that makes the component end in an orderly way, and soon.
     pub(crate) stop_signal: Signal,

@@ -25,7 +25,7 @@ pub(super) enum Gateway {
     ServiceUnavailable,
     /// The body does not have the compression that `Content-Encoding` names.
     UnsupportedMediaType,
-    /// The body has more than the gateway takes.
+    /// The body is longer than the gateway accepts.
     TooLong,
 }
 
@@ -172,7 +172,7 @@ fn scalar(value: &Value) -> Option<String> {
     }
 }
 
-/// Headers about how bytes travel are the server's own.
+/// True for headers about the connection, which the server sets itself.
 fn is_of_the_connection(name: &HeaderName) -> bool {
     [header::CONTENT_LENGTH, header::TRANSFER_ENCODING, header::CONNECTION].contains(name)
 }

@@ -96,7 +96,7 @@ fn cookies(headers: &HeaderMap) -> Value {
     sent.split(';').map(str::trim).filter(|cookie| !cookie.is_empty()).collect()
 }
 
-/// Decoded parameters, repeated names joined with commas.
+/// Returns the decoded query parameters, repeated names joined with commas.
 fn query_parameters(query: &str) -> Value {
     json!(joined(url::form_urlencoded::parse(query.as_bytes())))
 }

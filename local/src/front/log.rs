@@ -20,7 +20,7 @@ impl Log {
         File::create(&path).or_explain(|| format!("write {}", path.display())).map(Self)
     }
 
-    /// A line that cannot be written must not fail a request.
+    /// Writes a line to the log; a failed write must not fail a request.
     pub(super) fn line(&self, text: impl Display) {
         let _full_disk = writeln!(&self.0, "{} {text}", Timestamp::now());
     }

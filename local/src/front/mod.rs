@@ -17,7 +17,7 @@ use crate::failure::{Explain as _, Failure};
 pub(crate) use log::Log;
 pub(crate) use proxy::Front;
 
-/// The kinds of APIs that the template makes.
+/// Kind of API that the template creates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Kind {
     Http,
@@ -42,7 +42,7 @@ impl Kind {
     }
 }
 
-/// A port that is taken for an API.
+/// Port that is bound for an API.
 #[derive(Debug)]
 pub(crate) struct Door {
     pub(crate) kind: Kind,

@@ -30,7 +30,7 @@ use crate::failure::{Explain as _, Failure, chain};
 
 /// API Gateway's limit for a request's body.
 pub(super) const MAX_BODY: usize = 10 * 1024 * 1024;
-/// Lambda's limit for an event and for an answer.
+/// Lambda's limit for an event and for a response, in bytes.
 const MAX_EVENT: usize = 6 * 1024 * 1024;
 /// Maximum number of bytes of a too large body that are still read, so that its sender gets to read
 /// the answer.

@@ -38,7 +38,7 @@ pub(crate) struct Key {
     pub(crate) purpose: &'static str,
 }
 
-/// The establishments that a key is about.
+/// Establishments that an API key covers.
 #[derive(Debug)]
 enum Cnpjs {
     All,
@@ -67,7 +67,7 @@ const fn key(
 const READS: &[&str] = &["mq:read", "products:read"];
 const PRODUCTS: &[&str] = &["products:write", "products:read"];
 
-/// The keys of the local stack. The demonstration uses the first.
+/// API keys of the local stack. The demonstration uses the first.
 pub(crate) const KEYS: [Key; 4] = [
     key("local-dev-key-a", TENANT_A, ALL, Cnpjs::All, "tenant 1111…, all scopes"),
     key("local-dev-key-b", TENANT_B, ALL, Cnpjs::All, "tenant 2222…, all scopes"),
@@ -121,13 +121,13 @@ fn key_item(key: &Key, given: &Given) -> Result<Item, Failure> {
     item(pk::key(&hash), &members)
 }
 
-/// A grant for the payload bucket and for `buckets`.
+/// Returns a grant for the payload bucket and for `buckets`.
 fn grant_item(tenant: &str, about: &Cnpjs, buckets: &[&str]) -> Result<Item, Failure> {
     let buckets = buckets.iter().map(|&bucket| bucket.to_owned()).collect();
     item(pk::drops(tenant), &DropGrant { establishments: about.establishments(), buckets })
 }
 
-/// Profiles of the stack's own brokers, and the user's.
+/// Returns target profiles of the stack's own brokers, and the user's.
 fn profile_items(tenant: &str, rabbitmq: &RabbitMq, given: &Given) -> Result<Vec<Item>, Failure> {
     let mut profiles = given.targets.profiles.clone();
     profiles.entry("local-rabbit".to_owned()).or_insert_with(|| local_rabbit(rabbitmq));

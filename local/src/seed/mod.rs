@@ -19,7 +19,7 @@ use crate::deploy::Deployment;
 use crate::failure::Failure;
 use crate::targets::Given;
 
-/// The stand-in is slow while everything starts at once.
+/// Time limit of a request: the stand-in is slow while everything starts at once.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Stores where the database is and how to get in, and returns the secret's ARN. The deployment

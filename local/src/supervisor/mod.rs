@@ -93,7 +93,7 @@ impl Supervisor {
         Ok(())
     }
 
-    /// The sentence about a component that ended by itself.
+    /// Returns the sentence about a component that ended by itself.
     pub(crate) fn describe(&self, ended: &Ended) -> Failure {
         let problem = format!("{} ended by itself ({}).", ended.name, ended.how);
         Failure::new(with_log(&problem, &self.layout.log(ended.name)))

@@ -108,7 +108,7 @@ pub(crate) async fn generate(table: &Table, item: &KeyItem, out: &mut Output) ->
     Ok(key)
 }
 
-/// Prints a new key, which nothing stores.
+/// Prints a new API key, which is stored nowhere.
 fn reveal(key: &ApiKey, item: &KeyItem, out: &mut Output) {
     match out.format() {
         Format::Text => out.line(key.expose()),
@@ -116,7 +116,7 @@ fn reveal(key: &ApiKey, item: &KeyItem, out: &mut Output) {
     }
 }
 
-/// Returns the only document that has an API key.
+/// Returns the JSON of a new API key, the only document that contains the key itself.
 pub(crate) fn new_key(key: &ApiKey, item: &KeyItem) -> Value {
     json!({"tenant": item.tenant_id, "name": item.name, "id": key.hash().id(), "key": key.expose()})
 }

@@ -82,7 +82,7 @@ impl Plan {
         self.first.iter().cloned().chain(keys).chain(self.last.iter().cloned()).collect()
     }
 
-    /// Returns the difference in lines with `+`, `~` and `-`.
+    /// Returns the plan's changes as lines with `+`, `~` and `-`.
     pub(crate) fn lines(&self) -> Vec<String> {
         let changes = self.changes();
         let owners =
@@ -102,7 +102,7 @@ impl Planner<'_> {
         result.map_err(|fault| self.fault(tenant, &fault)).ok()
     }
 
-    /// Refuses names that would mean two tenants.
+    /// Refuses names that two tenants would share.
     fn names(&mut self, file: &AccessFile) {
         let known = self.known;
         let others = known.tenants().into_iter().filter(|id| !file.tenants.contains_key(*id));

@@ -77,7 +77,7 @@ pub(crate) struct Rule {
     pub(crate) ports: Option<(u16, u16)>,
     /// Security groups on the other side of the rule.
     pub(crate) groups: Vec<String>,
-    /// Addresses on the other side: ranges and prefix lists.
+    /// Address ranges and prefix lists on the other side of the rule.
     pub(crate) addresses: Vec<String>,
 }
 
@@ -88,7 +88,7 @@ impl Rule {
         self.protocol == "-1" || (self.protocol == "tcp" && fits)
     }
 
-    /// Returns whether the rule lets everything through.
+    /// Returns whether the rule permits all traffic.
     pub(crate) fn is_open(&self) -> bool {
         self.protocol == "-1" && self.addresses.iter().any(|range| range == "0.0.0.0/0")
     }

@@ -18,10 +18,10 @@ use crate::storage::Storage;
 
 const PRODUCED: &str = "integrahub.produced.v1";
 const PATH: &str = "/messages/produce";
-/// Longest template that a file may have.
+/// Bytes of the longest template file that is read.
 const MAX_TEMPLATE: u64 = 4 * 1024 * 1024;
 
-/// Puts messages: those of files, lines or options, or generated ones.
+/// Puts messages from files, lines or options, or generated ones.
 pub(crate) async fn run(args: &Produce, context: &Context, out: &mut Output) -> Result<Exit, Failure> {
     let fixed = fixed(args).await?;
     let run = args.key.unwrap_or_else(Uuid::new_v4);

@@ -22,7 +22,7 @@ const BODIES: &str = "/messages/bodies";
 const MAX_BODY: u64 = 32 * 1024 * 1024;
 /// Longest message within a request, as JSON. A request has 4 MB.
 const MAX_INLINE: usize = 3_000_000;
-/// Bytes of the messages of a request, as JSON.
+/// Maximum bytes of the messages of one request, as JSON.
 const PART_BYTES: usize = 3_000_000;
 /// Largest number of messages in one produce request.
 const PART_COUNT: usize = 10_000;
@@ -42,7 +42,7 @@ pub(super) struct Parts {
     files: std::vec::IntoIter<PathBuf>,
     by_line: bool,
     lines: Option<(String, Box<dyn AsyncBufRead + Unpin>)>,
-    /// A message that the last part had no room for.
+    /// Message that did not fit into the last part.
     left: Option<Body>,
 }
 
@@ -133,7 +133,7 @@ async fn line(name: &str, lines: &mut (impl AsyncBufRead + Unpin)) -> Result<Opt
     }
 }
 
-/// Builds a message of a body: text if it is UTF-8.
+/// Builds a message with a body: text if it is UTF-8.
 fn of(bytes: Vec<u8>) -> Body {
     let message = match String::from_utf8(bytes) {
         Ok(text) => json!({"bodyText": text}),

@@ -13,7 +13,7 @@ use mq::{
 use orders::{Change, Read, STORED_BODY};
 use serde::{Deserialize, Deserializer};
 
-/// Type of a consume in idempotency records.
+/// Operation type of a consume, in idempotency records.
 const CONSUME: OperationType = OperationType::named("CONSUME");
 
 /// Answers a request for either route.

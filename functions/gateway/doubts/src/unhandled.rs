@@ -4,14 +4,14 @@ use aws_sdk_sqs::Client;
 use aws_sdk_sqs::types::MessageAttributeValue;
 use events::Published;
 
-/// The unhandled queue. It keeps messages for 14 days.
+/// SQS queue of unhandled events, which keeps messages for 14 days.
 #[derive(Clone, Debug)]
 pub struct UnhandledQueue {
     client: Client,
     queue_url: String,
 }
 
-/// Reason why an event is not in the queue.
+/// Reason why an event was not sent to the unhandled queue.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ParkError {
     #[error("the event cannot be serialized")]

@@ -18,7 +18,7 @@ use crate::{LoadStep, LoadStepError};
 /// there is.
 const MOST_TALLIES: usize = 4 * 1024 * 1024 * 1024;
 
-/// Time that is left for the rest when tallies are read.
+/// Time left for the rest of the work when reading tallies ends.
 const TO_END: Duration = Duration::from_secs(30);
 
 /// Failure of a test whose execution is gone before its workers had ended.
@@ -50,7 +50,7 @@ pub(crate) enum Occasion {
     CutOff,
 }
 
-/// A run that is to be closed.
+/// Run of a load test that is being closed.
 #[derive(Clone, Copy, Debug)]
 struct Close<'a> {
     step: &'a LoadStep,

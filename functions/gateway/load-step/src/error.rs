@@ -5,7 +5,7 @@ use load_test::{Lane, Window};
 use usage::UsageError;
 use uuid::Uuid;
 
-/// Reason why an action was not done.
+/// Reason why an action of a load test failed.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadStepError {
     /// The store did not answer for as long as there was time, or has something that cannot be

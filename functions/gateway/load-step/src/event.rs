@@ -27,7 +27,7 @@ pub struct Turn {
     pub attempt: u32,
 }
 
-/// A run that is to be closed.
+/// Run of a load test that is to be closed.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Closing {
     #[serde(flatten)]

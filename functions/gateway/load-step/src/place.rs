@@ -29,7 +29,7 @@ pub(crate) enum PlaceError {
 /// Precision with which an error states its reason, the least precise first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Tells {
-    /// The error says only that the time ended.
+    /// The error only says that a time limit passed.
     Time,
     /// The target cannot be reached, or was lost: connections are refused, or TLS fails.
     Loss,

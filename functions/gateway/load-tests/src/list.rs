@@ -11,7 +11,7 @@ use crate::view::{ListedTest, json};
 
 /// Maximum number of load tests on one page.
 const MAX: u16 = 100;
-/// Tests of a page if the request has no `limit`.
+/// Number of load tests on a page if the request has no `limit`.
 const DEFAULT: u16 = 20;
 
 /// Page of the list of load tests, as JSON.

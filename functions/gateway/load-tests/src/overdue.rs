@@ -14,14 +14,14 @@ use crate::LoadTests;
 const CLOSED_WITHIN: Micros = Micros::from_seconds(180);
 /// Time after a stop or a failure within which an execution has ended.
 const STOPPED_WITHIN: Micros = Micros::from_seconds(90);
-/// Time that workers take to begin together, and the report to be made.
+/// Time that workers need to begin together, and that the report takes to be built.
 const BESIDE_WORK: Micros = Micros::from_seconds(20);
 /// Seconds after which a test that is still not final is closed once more.
 const ONCE_MORE: u64 = 300;
 /// Maximum number of tests that one request has closed.
 const MOST: usize = 5;
 
-/// A test that should be final, and is not.
+/// Load test that should be final, and is not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Overdue {
     /// True if the test was stopped or has failed, so that ending its execution loses nothing.

@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use crate::route::{SCOPES, TESTS};
 
-/// Type of a start in idempotency records.
+/// Operation type of the start of a load test, in idempotency records.
 pub(crate) const START: OperationType = OperationType::named("LOAD_TEST");
 
 /// Body of the request that starts a load test.

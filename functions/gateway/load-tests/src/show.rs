@@ -71,7 +71,7 @@ impl LoadTests {
         }
     }
 
-    /// Returns the report with which another is to be compared.
+    /// Returns the report of the baseline, to compare another report with.
     async fn baseline(&self, tenant: &str, test_id: Option<Uuid>) -> Result<Option<Report>, Problem> {
         let Some(test_id) = test_id else { return Ok(None) };
         let found = self.store.get(tenant, test_id).await.map_err(|error| from_store(&error))?;

@@ -17,7 +17,7 @@ use crate::problems::{from_store, not_found};
 use crate::route::{SCOPES, TESTS};
 use crate::{LoadTests, id};
 
-/// Type of a stop in idempotency records.
+/// Operation type of the stop of a load test, in idempotency records.
 const STOP: OperationType = OperationType::named("LOAD_TEST_STOP");
 
 impl LoadTests {

@@ -13,7 +13,7 @@ use serde::Deserialize;
 
 use crate::destination::To;
 
-/// Type of a move in idempotency records.
+/// Operation type of a move, in idempotency records.
 const MOVE: OperationType = OperationType::named("MOVE");
 
 /// Body of a move request.

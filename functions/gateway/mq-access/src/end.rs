@@ -17,7 +17,7 @@ pub(crate) enum ChangeDone {
     Ended(Reply),
 }
 
-/// A change that was not done, or not as a whole.
+/// Failure of a change, as a whole or in part.
 pub(crate) enum ChangeFailure {
     /// The execution did nothing. Retries run again, from where it began.
     Failed(Problem),

@@ -17,7 +17,7 @@ use orders::Change;
 
 pub use request::ProduceRequest;
 
-/// Type of a produce in idempotency records.
+/// Operation type of a produce, in idempotency records.
 const PRODUCE: OperationType = OperationType::named("PRODUCE");
 
 /// Answers a request for either route.

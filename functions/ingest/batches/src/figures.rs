@@ -120,7 +120,7 @@ fn scrape(figures: &Figures) -> Scrape {
     scrape
 }
 
-/// Returns the counters of a metric by label.
+/// Returns the counters of a metric with their labels.
 fn counted<'a>(figures: &'a Figures, metric: &str) -> impl Iterator<Item = (&'a str, u64)> {
     let of_metric = figures.counted.iter().filter(move |counted| counted.metric == metric);
     of_metric.map(|counted| (counted.label.as_str(), counted.value))

@@ -4,7 +4,7 @@ use api::{Problem, Reason, Reply};
 use http::HeaderMap;
 use serde::Serialize;
 
-/// Formats in which a report is sent.
+/// Format of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
     Json,

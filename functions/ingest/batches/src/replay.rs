@@ -23,7 +23,7 @@ use uuid::Uuid;
 use crate::route::BATCHES;
 use crate::{Batches, from_database, not_found};
 
-/// Type of a replay in idempotency records.
+/// Operation type of a replay, in idempotency records.
 const REPLAY: OperationType = OperationType::named("REPLAY");
 
 /// Replay request that passed every check.

@@ -34,7 +34,7 @@ pub(crate) struct Span<'a> {
 pub(crate) struct Unknown {
     /// Batches, the newest first.
     pub(crate) batches: Vec<BatchView>,
-    /// Last batch that was searched, if older ones may follow.
+    /// Last batch that was searched; `None` if no older ones follow.
     pub(crate) looked_to: Option<Uuid>,
     /// True if PostgreSQL has learned of a batch since it was queried.
     pub(crate) became_known: bool,

@@ -20,7 +20,7 @@ struct Asked {
     from: Date,
     to: Date,
     tenant: Option<Uuid>,
-    /// Tenant with which the answer before ended, which was cut off.
+    /// Last tenant of the previous answer, which was cut off.
     after: Option<Uuid>,
 }
 

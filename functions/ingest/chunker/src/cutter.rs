@@ -86,7 +86,7 @@ pub(crate) struct End {
     pub(crate) errors: Vec<ItemError>,
     /// Error report, whose last part is not written yet.
     pub(crate) report: Report,
-    /// Results of the cut, still without chunks and the report's URI.
+    /// Results of the cut, without the chunks and the report's URI.
     pub(crate) cut: Seal,
 }
 

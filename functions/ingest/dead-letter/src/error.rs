@@ -4,7 +4,7 @@ use events::EventError;
 use payloads::PayloadError;
 use transport::UnknownNotice;
 
-/// Reason why failed work was not recorded.
+/// Reason why failed work could not be recorded.
 #[derive(Debug, thiserror::Error)]
 pub enum DeadLetterError {
     #[error("the message is not JSON")]

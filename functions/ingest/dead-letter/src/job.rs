@@ -97,7 +97,7 @@ impl DeadLetter {
     }
 }
 
-/// Id of a message, for log lines.
+/// Returns the id of a message, for log lines.
 fn id(record: &Record) -> String {
     record.id.as_ref().map(ToString::to_string).unwrap_or_default()
 }

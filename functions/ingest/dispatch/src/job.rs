@@ -29,7 +29,7 @@ impl Job for Dispatch {
     const SUBJECT: &'static str = "notification";
     const RESERVE: Duration = Duration::from_secs(2);
 
-    /// The object of a notification, or why the message is none.
+    /// Object of a notification, or the reason why the message is malformed.
     type Work = Result<PayloadNotice, UnknownNotice>;
     type Error = DispatchError;
 

@@ -26,7 +26,7 @@ pub struct Dispatch {
     pub payloads: PayloadQueue,
     /// SQS queue of dropped objects to take in.
     pub drops: PayloadQueue,
-    /// Visibility of messages in the queue that S3 sends to.
+    /// Visibility timeouts of the queue that S3 sends to.
     pub visibility: Visibility,
 }
 

@@ -11,7 +11,7 @@ const EVENT_TYPE: &str = "integrahub.drop.refused";
 /// whole name.
 const LONGEST_SUBJECT: usize = 255;
 
-/// Tenant in the event if the key names none.
+/// Tenant in the event if the object's key names none.
 const NO_TENANT: &str = "unknown";
 
 /// Builds the event of a refusal. A repeated call makes the same event, so its time is when the

@@ -18,7 +18,7 @@ use uuid::Uuid;
 use crate::refusal::Refusal;
 use crate::{DropIntake, IntakeError};
 
-/// Type of a drop in idempotency records.
+/// Operation type of a dropped object, in idempotency records.
 const DROP: OperationType = OperationType::named("DROP");
 
 /// Time for which an object's record is kept: a hundred years, as the keys of batches are, so that

@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 /// Maximum number of establishments that one request changes, and that one page lists.
 const MOST: usize = 1000;
-/// Establishments of a page whose request names no limit.
+/// Number of establishments on a page if the request sets no limit.
 const USUAL: u32 = 100;
 /// Maximum number of characters of the name of who asks.
 const LONGEST_NAME: usize = 100;
@@ -27,7 +27,7 @@ pub(crate) enum Request {
     Change(Change),
 }
 
-/// Reason why an event asks for nothing that can be done.
+/// Reason why an event is not a valid request.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RequestError {
     #[error("the event has no `action`, or one that is none of list, unowned, assign, move and release")]
@@ -49,7 +49,7 @@ pub(crate) struct Listing {
 pub(crate) struct Change {
     pub(crate) change: OwnerChange,
     pub(crate) cnpjs: Vec<Cnpj>,
-    /// Name of the person or program that asks.
+    /// Name of the person or program that sent the request.
     pub(crate) by: String,
     pub(crate) dry_run: bool,
 }

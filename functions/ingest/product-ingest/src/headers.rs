@@ -18,7 +18,7 @@ const PARTIAL_ITEMS: &str = "x-inova-partial-items";
 pub(crate) struct IngestHeaders {
     pub(crate) key: IdempotencyKey,
     pub(crate) load_type: LoadType,
-    /// Policy about items that lack members, if the request names one.
+    /// Policy for items that lack members, if the request names one.
     pub(crate) partial: Option<PartialPolicy>,
 }
 

@@ -42,9 +42,9 @@ pub struct ProductIngest {
     payloads: Payloads,
     /// Maximum number of bytes of a payload's decoded content.
     max_payload: u64,
-    /// Policy about items that lack members, unless a request names another.
+    /// Policy for items that lack members, unless a request names another.
     partial: PartialPolicy,
-    /// Time for which the URL of an upload can be used.
+    /// Validity of an upload's URL.
     upload_expiry: Duration,
 }
 

@@ -24,6 +24,6 @@ pub struct Receipts {
     pub objects: Objects,
     pub accepted: BatchItems,
     pub publisher: Publisher,
-    /// Visibility of messages in the queue that EventBridge sends to.
+    /// Visibility timeouts of the queue that EventBridge sends to.
     pub visibility: Visibility,
 }

@@ -19,7 +19,7 @@ const LIMIT: u64 = 500;
 /// Objects of one bucket that one run lists, give or take a page.
 const LISTED: u64 = 50_000;
 
-/// Objects whose tags are read at once.
+/// Number of objects whose tags are read at once.
 const AT_ONCE: usize = 16;
 
 impl Reconcile {

@@ -47,7 +47,7 @@ impl Pass {
     }
 }
 
-/// Age up to which an object's notification is sent.
+/// Returns the age up to which an object's notification is sent again.
 fn looked_for(settings: &Settings) -> Duration {
     Duration::from_hours(u64::from(settings.hours))
 }

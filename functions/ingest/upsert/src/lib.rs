@@ -34,7 +34,7 @@ use worker::Visibility;
 /// Name of the function in metrics.
 const SERVICE: &str = "upsert";
 
-/// Longest time for noting a failed attempt.
+/// Time limit of recording a failed attempt.
 const NOTE: Duration = Duration::from_secs(2);
 
 /// Time after its announcement for which a chunk may wait for locks without an attempt being

@@ -23,13 +23,13 @@ use runtime::metrics::{BUILD_INFO, CONTENT_TYPE, SNAPSHOT_AGE, Scrape, UP};
 use self::snapshot::{Last, Snapshots};
 use crate::Status;
 
-/// Time that a part of the snapshot may take.
+/// Time limit of one part of the snapshot.
 const PATIENCE: Duration = Duration::from_millis(1500);
 /// Time that the whole response may take, authentication included. It is due within 2 s.
 const LIMIT: Duration = Duration::from_millis(1900);
 const _: () = assert!(PATIENCE.as_millis() < LIMIT.as_millis() && LIMIT.as_millis() < 2000);
 
-/// Sources of the snapshot, and the last one.
+/// Sources of the metrics' snapshot, and the last snapshot.
 #[derive(Debug, Default)]
 pub(crate) struct Metrics {
     pub(crate) queues: Option<Queues>,

@@ -9,7 +9,7 @@ use aws_sdk_sqs::types::QueueAttributeName;
 use futures_util::future::try_join_all;
 use runtime::metrics::{QUEUE_MESSAGES, Scrape};
 
-/// Attributes that are asked for, and the label of each.
+/// Queue attributes that are requested, with the label of each.
 const STATES: [(QueueAttributeName, &str); 3] = [
     (QueueAttributeName::ApproximateNumberOfMessages, "visible"),
     (QueueAttributeName::ApproximateNumberOfMessagesNotVisible, "in_flight"),

@@ -51,7 +51,7 @@ impl Asked {
 }
 
 impl Group {
-    /// Returns the period of a day: `2026-11-26`, or `2026-11`.
+    /// Returns the period of a day, such as `2026-11-26` or `2026-11`.
     pub(super) fn period(self, day: Date) -> String {
         let mut period = day.to_string();
         if self == Self::Month {

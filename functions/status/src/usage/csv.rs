@@ -6,7 +6,7 @@ use access::rates::RateCard;
 
 use super::report::{Header, LOAD_TEST, LoadTests, Report, quantities};
 
-/// Media type that a caller has to prefer.
+/// Media type that a caller's `Accept` has to prefer.
 pub(super) const MEDIA_TYPE: &str = "text/csv";
 /// Media type of the CSV report.
 pub(super) const CONTENT_TYPE: &str = "text/csv; charset=utf-8";

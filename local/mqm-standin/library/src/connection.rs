@@ -118,7 +118,7 @@ pub(crate) fn find(handle: i32) -> Result<Arc<Connection>, Reason> {
     connection.filter(|connection| connection.owner.is_none_or(may)).ok_or(Reason(mq::MQRC_HCONN_ERROR))
 }
 
-/// Ends a connection. What was not committed is: MQDISC commits.
+/// Ends a connection, and commits its uncommitted work: MQDISC commits.
 pub(crate) fn close(handle: i32) -> Result<i32, Reason> {
     let result = find(handle)?.call(&Request::Disconnect);
     connections().by_handle.remove(&handle);

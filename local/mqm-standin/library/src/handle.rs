@@ -50,7 +50,7 @@ pub(crate) fn delete_all(connection: i32) {
     handles().by_number.retain(|_, (owner, _)| *owner != connection);
 }
 
-/// Works with a handle of a connection.
+/// Calls a function with a message handle of a connection.
 pub(crate) fn with<T>(
     connection: i32,
     number: i64,

@@ -16,9 +16,9 @@ use mqm_standin::protocol::{Chars, Reason};
 /// raw pointers and structures of them.
 pub(crate) unsafe trait Versioned: Copy {
     const ID: &'static CStr;
-    /// The reason code for a wrong identifier or version.
+    /// Reason code for a wrong identifier or version of the structure.
     const ERROR: i32;
-    /// The lengths of version 1, 2, …
+    /// Bytes of the structure's versions 1, 2, …
     const LENGTHS: &'static [usize];
 }
 
@@ -56,7 +56,7 @@ versioned! {
     MQDMHO, MQDMHO_STRUC_ID, MQRC_DMHO_ERROR: [];
 }
 
-/// The beginning of every structure but MQCD.
+/// First fields of every structure but MQCD.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct Head {

@@ -8,7 +8,7 @@ use crate::definition::Kind;
 use crate::protocol::{Answer, Attribute, Chars, Reason, Reply, done};
 use crate::text::UTF_8;
 
-/// The attributes of queues, which not every kind has.
+/// Attributes of queues that not every kind of queue has.
 const OF_QUEUES: [i32; 9] = [
     mq::MQIA_CURRENT_Q_DEPTH,
     mq::MQIA_MAX_Q_DEPTH,

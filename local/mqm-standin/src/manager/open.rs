@@ -16,7 +16,7 @@ const OF_QUEUES: i32 = INPUT | mq::MQOO_BROWSE | mq::MQOO_OUTPUT | CONTEXT;
 /// Largest number of handles that may be open at a time (MAXHANDS).
 const MAX_HANDLES: usize = 256;
 
-/// Options, and the right that each needs.
+/// Open options, with the right that each needs.
 const RIGHTS: &[(i32, Right)] = &[
     (INPUT, Right::Get),
     (mq::MQOO_BROWSE, Right::Browse),

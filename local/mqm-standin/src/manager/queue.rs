@@ -49,7 +49,7 @@ pub(crate) struct Queue {
     pub(crate) definition: Definition,
     ready: BTreeMap<QueuePlace, Stored>,
     held: BTreeMap<QueuePlace, (Hold, Stored)>,
-    /// The number of messages that were got in units of work.
+    /// Number of messages that open units of work got.
     got: usize,
     /// The times at which messages expire. That of a message that is gone stays here until then.
     expiries: BTreeSet<(u64, QueuePlace)>,
@@ -157,7 +157,7 @@ impl Queue {
         }
     }
 
-    /// Gives a held message free, changed by `change`.
+    /// Releases a held message, after `change` has changed it.
     pub(crate) fn release(&mut self, place: QueuePlace, change: impl FnOnce(&mut Message)) {
         if let Some(mut stored) = self.drop_held(place) {
             change(&mut stored.message);

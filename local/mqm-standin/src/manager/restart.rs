@@ -60,7 +60,7 @@ impl State {
         self.journal.rewrite(messages)
     }
 
-    /// Keeps the journal from growing for ever.
+    /// Rewrites the journal if it has grown large.
     pub(super) fn tidy_journal(&mut self) {
         if self.journal.is_due() && self.rewrite_journal().is_err() {
             self.journal.failed = true;

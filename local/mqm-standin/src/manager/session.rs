@@ -17,7 +17,7 @@ pub(crate) struct Session {
     pub(crate) work: Vec<Work>,
 }
 
-/// A message that a unit of work puts or gets.
+/// Message that a unit of work puts or gets.
 #[derive(Clone, Debug)]
 pub(crate) struct Work {
     pub(crate) queue: Chars,

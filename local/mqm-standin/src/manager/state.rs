@@ -35,7 +35,7 @@ pub(crate) struct State {
 /// Counts of connections.
 #[derive(Debug, Default)]
 pub(crate) struct SinceLimit {
-    /// The most that there were at a time.
+    /// Largest number of connections at one time.
     pub(crate) most: usize,
     /// The connections that were refused because their channel had as many as it admits.
     pub(crate) refused: usize,
@@ -103,7 +103,7 @@ impl State {
         if self.journal.failed { Err(Reason(mq::MQRC_RESOURCE_PROBLEM)) } else { Ok(()) }
     }
 
-    /// Refuses a call while the queue manager ends.
+    /// Refuses a call while the queue manager is ending.
     pub(crate) fn check_phase(&self, fails_if_quiescing: bool) -> Result<(), Reason> {
         match self.phase {
             Phase::Stopping => Err(Reason(mq::MQRC_Q_MGR_STOPPING)),
@@ -123,14 +123,14 @@ impl State {
         Ok(())
     }
 
-    /// Discards expired messages of a queue. They were never anybody's.
+    /// Discards the expired messages of a queue.
     pub(crate) fn expire(&mut self, name: &Chars) {
         let Some(queue) = self.queues.get_mut(name) else { return };
         let expired = queue.expire();
         self.forget(name, &expired);
     }
 
-    /// Writes that messages are gone for good.
+    /// Records in the journal that messages are removed.
     pub(crate) fn forget(&mut self, name: &Chars, gone: &[(QueuePlace, Stored)]) {
         let persistent = gone.iter().filter(|(_, stored)| stored.message.is_persistent());
         let gets: Vec<_> = persistent.map(|(place, _)| (name.clone(), *place)).collect();
@@ -139,7 +139,7 @@ impl State {
         }
     }
 
-    /// Gives up the lock of a browse.
+    /// Releases the lock of a browse.
     pub(crate) fn unlock(&mut self, session: u64, handle: i32) {
         let Ok(opened) = self.handle_mut(session, handle) else { return };
         let Some((place, name)) = opened.locked.take().zip(opened.queue.clone()) else { return };

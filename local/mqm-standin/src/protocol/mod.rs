@@ -18,7 +18,7 @@ use std::fmt;
 use libmqm_sys as mq;
 use serde::{Deserialize, Serialize};
 
-/// A reason code of MQ's that ends a call with MQCC_FAILED.
+/// Reason code of MQ for a call that ends with MQCC_FAILED.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("MQRC {0}")]
 pub struct Reason(pub i32);
@@ -96,7 +96,7 @@ pub struct Put {
     pub handle: i32,
     /// Options of the put, as MQPMO_*.
     pub options: i32,
-    /// The queue whose context is passed on.
+    /// Handle of the queue whose context is passed on.
     pub context: i32,
     pub message: Message,
 }
@@ -112,11 +112,11 @@ pub struct Get {
     /// The character set to convert to.
     pub ccsid: i32,
     pub buffer_length: u32,
-    /// The caller takes the properties in a message handle.
+    /// True if the caller takes the properties in a message handle.
     pub takes_properties: bool,
 }
 
-/// The members of MQMD that choose a message; `None` matches any.
+/// Members of MQMD that select a message; `None` matches any.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Match {
     pub message_id: Option<Id>,

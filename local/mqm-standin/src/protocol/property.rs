@@ -27,7 +27,7 @@ pub enum Value {
 }
 
 impl Property {
-    /// A property whose number has 64 bits.
+    /// Creates a property whose number has 64 bits.
     pub fn new(name: impl Into<String>, value: Value) -> Self {
         let (kind, bytes) = match value {
             Value::Null => (mq::MQTYPE_NULL, Vec::new()),
@@ -40,7 +40,7 @@ impl Property {
         Self { name: name.into(), kind, bytes }
     }
 
-    /// The value that the bytes are.
+    /// Decodes the value from its bytes.
     ///
     /// # Errors
     /// The type is unknown, or the bytes are no value of it.

@@ -7,7 +7,7 @@ use libmqm_sys as mq;
 use super::Expression;
 use crate::protocol::{Chars, Descriptor, Message, Value};
 
-/// Value of a condition; `None` if it cannot be known.
+/// Evaluates a condition; `None` if its value is unknown.
 pub(super) fn holds(condition: &Expression, message: &Message) -> Option<bool> {
     match value(condition, message)? {
         Value::Boolean(holds) => Some(holds),
@@ -48,7 +48,7 @@ fn value(expression: &Expression, message: &Message) -> Option<Value> {
     }
 }
 
-/// A sum, product or comparison. Texts and Booleans have no order.
+/// Evaluates a sum, product or comparison. Texts and Booleans have no order.
 fn binary(left: &Value, operator: &str, right: &Value) -> Option<Value> {
     let order = match (left, right) {
         (Value::Text(_), Value::Text(_)) | (Value::Boolean(_), Value::Boolean(_)) => match operator {

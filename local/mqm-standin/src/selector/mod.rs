@@ -24,7 +24,7 @@ enum Expression {
 }
 
 impl Selector {
-    /// `None` if the text is no selection string.
+    /// Parses a selection string; `None` if the text is none.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         parse::condition(text).map(Self)
     }

@@ -3,7 +3,7 @@
 use super::Expression;
 use crate::protocol::Value;
 
-/// The depth to which parentheses, signs and NOT may nest.
+/// Maximum nesting of parentheses, signs and NOT.
 const MAX_DEPTH: usize = 100;
 
 const COMPARISONS: [&str; 7] = ["<>", "!=", "<=", ">=", "=", "<", ">"];

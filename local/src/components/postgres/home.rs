@@ -9,7 +9,7 @@ use test_support::postgres::{self, Account};
 use crate::failure::{Explain as _, Failure};
 use crate::layout::Layout;
 
-/// Link in the component's own directory to the server's.
+/// Name of the link, in the component's own directory, to the server's directory.
 const LINK: &str = "home";
 const PREFIX: &str = "integrahub-postgres-";
 

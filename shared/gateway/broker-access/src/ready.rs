@@ -22,7 +22,7 @@ pub struct Ready<'a> {
 
 /// Result of an attempt at a broker.
 pub trait Attempt {
-    /// Tells whether the attempt failed because of the target's secrets.
+    /// Returns whether the attempt failed because of the target's secrets.
     fn is_about_secrets(&self, broker: &dyn Broker) -> bool;
 }
 
@@ -55,7 +55,7 @@ impl Brokers {
 }
 
 impl<'a> Ready<'a> {
-    /// Returns the target's broker, for questions that need no connection.
+    /// Returns the broker of the target, for work that needs no connection.
     #[must_use]
     pub fn broker(&self) -> &'a dyn Broker {
         self.broker

@@ -46,7 +46,7 @@ pub(crate) struct Secret {
     pub(crate) version: String,
 }
 
-/// Value of a secret: text or bytes, as it was stored.
+/// Value of a secret as it is stored: text or bytes.
 #[derive(Clone, Debug)]
 pub(crate) enum Value {
     Text(SecretString),
@@ -96,7 +96,7 @@ pub enum SecretError {
     /// A password without a user, of which the profile names the password.
     #[error("neither the profile `{}` nor its secret names a user", .0.as_str())]
     NoUserInProfile(ProfileName),
-    /// A secret that TLS needs cannot be used.
+    /// A secret that the TLS settings need cannot be used.
     #[error(transparent)]
     OfTls(Box<Self>),
 }

@@ -33,7 +33,7 @@ pub trait IdleConnections: Send + Sync {
     fn close_longest_idle(&self) -> bool;
 }
 
-/// Bound of the connections that are open at once.
+/// Limit of the number of open connections.
 #[derive(Debug)]
 pub struct ConnectionCap {
     max: usize,
@@ -46,7 +46,7 @@ pub struct ConnectionCap {
     /// True if the last caller that wanted a permit waited in vain.
     is_refused: AtomicBool,
     shelves: Mutex<Vec<Weak<dyn IdleConnections>>>,
-    /// Notification that a permit returned, or a connection became idle.
+    /// Notification of a returned permit or of a connection that became idle.
     changed: Notify,
     /// Lock by which callers are served in the order in which they came.
     turn: tokio::sync::Mutex<()>,

@@ -23,7 +23,7 @@ pub struct HealthStatus {
 }
 
 impl HealthStatus {
-    /// Result of a check that the broker answered after `latency`.
+    /// Creates the result of a check that the broker answered after `latency`.
     #[must_use]
     pub fn healthy(latency: Duration) -> Self {
         Self {
@@ -35,7 +35,7 @@ impl HealthStatus {
         }
     }
 
-    /// Result of a check that got no answer from the broker.
+    /// Creates the result of a check that got no answer from the broker.
     pub fn unhealthy(is_connected: bool, latency: Duration, error: impl Into<String>) -> Self {
         Self {
             is_connected,

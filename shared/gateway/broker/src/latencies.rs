@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use mq::Latency;
 
-/// Returns milliseconds as reports show a duration: to the microsecond.
+/// Returns a duration in milliseconds, rounded to the microsecond, as in reports.
 #[must_use]
 pub fn milliseconds(duration: Duration) -> f64 {
     (duration.as_secs_f64() * 1e6).round() / 1e3

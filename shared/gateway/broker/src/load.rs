@@ -155,7 +155,7 @@ pub struct Arrival {
     pub bytes: usize,
 }
 
-/// Reason why a consumer takes no more messages.
+/// Reason why a consumer stops taking messages.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum GetError {
     /// A message is not of the test, and has to stay.

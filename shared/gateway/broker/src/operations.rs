@@ -12,7 +12,7 @@ use tokio::sync::watch;
 
 use crate::load::{GetOptions, LoadConsumer, LoadProducer, PutOptions};
 
-/// Messages that were got and not yet settled.
+/// Messages that were got and not yet settled, in one unit of work.
 #[async_trait]
 pub trait UnitOfWork: Send {
     /// Returns the messages, with facts about them for the response.
@@ -88,8 +88,8 @@ pub trait Relocation: Send {
     /// Returns the most messages that may be at both places if the move ends without a report.
     fn most_in_doubt(&self) -> u64;
 
-    /// Counts the messages that left their old place and may be there again if the broker has
-    /// ended, because it had not written down that they left.
+    /// Returns the number of messages that left their old queue, but may be on it again if the
+    /// broker crashes before it has written to disk that they left.
     fn may_return(&self) -> u64 {
         0
     }
@@ -105,7 +105,7 @@ pub trait Relocation: Send {
     /// stay on their queue.
     async fn put(&mut self, limit: u64, deadline: Deadline) -> Result<PutMessages, MoveFailure>;
 
-    /// Removes from the old place the messages that were put last.
+    /// Removes the messages that were put last from their old queue.
     async fn settle(&mut self, deadline: Deadline) -> Result<(), MoveFailure>;
 
     /// Ends the move. Messages that were examined and not moved are at their old place.

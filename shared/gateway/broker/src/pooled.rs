@@ -39,7 +39,7 @@ impl<C: Connection, K: PoolKey> Reservation<C, K> {
         Self { shelf: Arc::clone(shelf), key: key.clone() }
     }
 
-    /// Puts a connection that has just been opened into use.
+    /// Marks a newly opened connection as in use.
     #[must_use]
     pub fn hold(self, connection: C, health: HealthStatus) -> PooledConnection<C, K> {
         let (key, now) = (self.key.clone(), Timestamp::now());

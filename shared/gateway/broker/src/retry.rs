@@ -114,7 +114,7 @@ impl RetryPolicy {
         self.attempts = 0;
     }
 
-    /// Attempts and delays since the last reset.
+    /// Returns the attempts and delays since the last reset.
     #[must_use]
     pub fn get_stats(&self) -> RetryStats {
         RetryStats { attempts: self.attempts, current_delay: self.current_delay, max_delay: self.max_delay }

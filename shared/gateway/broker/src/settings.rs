@@ -9,7 +9,7 @@ use mq::{ConnectSeconds, ConnectionLimits, HeartbeatSeconds, PoolSeconds, RetryS
 pub struct ConnectionSettings {
     /// Time for one address to connect and log in. IBM MQ's client has a limit of its own.
     pub timeout: Duration,
-    /// Time between heartbeats. The broker may ask for fewer.
+    /// Interval of heartbeats. The broker may ask for a longer one.
     pub heartbeat: Duration,
     /// Time to wait for a connection while all are in use.
     pub pool_timeout: Duration,

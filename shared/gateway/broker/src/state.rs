@@ -66,7 +66,7 @@ impl ConnectionState {
         }
     }
 
-    /// Returns the state's name in the model.
+    /// Returns the name of the state in the connection model.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

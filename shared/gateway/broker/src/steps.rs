@@ -6,7 +6,7 @@ use mq::{BrokerError, BrokerKind, TestReport, TestStep};
 
 use crate::latencies::milliseconds;
 
-/// A step on the way to a queue.
+/// Step of connecting to a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[expect(missing_docs, reason = "`steps` of `ConnectionTestResult` in openapi.yaml describes each one")]
 pub enum Step {
@@ -20,7 +20,7 @@ pub enum Step {
 impl Step {
     const ALL: [Self; 5] = [Self::Resolve, Self::Connect, Self::Tls, Self::Authenticate, Self::OpenQueue];
 
-    /// Returns the step's name in the report.
+    /// Returns the name of the step in the report.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

@@ -48,7 +48,7 @@ pub(crate) struct Lease {
     name: String,
 }
 
-/// Reason why an order may not be sent.
+/// Reason why an order was not admitted by the tenant's budget.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum BudgetError {

@@ -110,7 +110,7 @@ impl Front {
         Ok(Identity { principal, key, retention, fingerprint: fingerprint(content)? })
     }
 
-    /// Finds the caller, which needs one of `scopes`.
+    /// Authenticates the caller, which needs one of `scopes`.
     ///
     /// # Errors
     /// `API_KEY_REQUIRED`, `API_KEY_INVALID`, `TOKEN_INVALID`, `SCOPE_REQUIRED`, or

@@ -134,7 +134,7 @@ pub async fn send(
     answer
 }
 
-/// Returns where the messages of a request come from.
+/// Returns the origin of a request's messages, for their tags.
 #[must_use]
 pub fn origin<'a>(trace_id: &'a str, tenant: &'a str, target: &'a str) -> TagOrigin<'a> {
     let traceparent = Traceparent::parse(trace_id).map(|context| context.text);

@@ -47,7 +47,7 @@ pub trait Operation: DeserializeOwned + Send {
     /// Scopes, of which a caller needs one to call the operation at all; a plan may need a
     /// particular one.
     const SCOPES: &'static [Scope];
-    /// Rule for the requests' key. Requests with a key are recorded.
+    /// Rule for the idempotency key. Requests with a key are recorded.
     const KEY: KeyRule;
     /// Rule for the target's queue. It is checked once the target is merged with its profile.
     const QUEUE: QueueRule;

@@ -238,7 +238,7 @@ impl Asked<'_> {
     }
 }
 
-/// Makes faults at or below `from` faults at or below `to`.
+/// Moves the pointers of faults at or below `from` to `to`.
 fn relocate(problem: Problem, from: &str, to: &str) -> Problem {
     if problem.faults.is_empty() {
         return problem;

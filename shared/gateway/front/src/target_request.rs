@@ -84,7 +84,7 @@ pub enum TargetPlace {
 pub struct NamedTarget {
     /// Name of the profile, if the request has one.
     pub target_ref: Option<ProfileName>,
-    /// Members of the target that the request gives.
+    /// Target members that the request sets itself.
     pub target: Option<TargetSpec>,
     /// Place of the members in the body, for the problem that names one.
     pub place: TargetPlace,

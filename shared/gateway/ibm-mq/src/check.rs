@@ -17,7 +17,7 @@ use crate::facts::{QueueKind, QueueManager};
 use crate::pool::Pool;
 use crate::session::Session;
 
-/// Results of a connection test so far.
+/// Results of the steps of a connection test so far.
 #[derive(Default)]
 struct Log {
     steps: StepLog,

@@ -19,7 +19,7 @@ use crate::mqi::{Connection, Object, Properties, Refusal};
 /// Number of messages to search for at equal distances between the first and the last.
 const EVENLY: u64 = 64;
 
-/// Search for messages that may be on a queue.
+/// Search for messages of earlier attempts on a queue.
 pub(crate) struct Look {
     /// Number of first messages that are known to have been put.
     pub(crate) from: u64,

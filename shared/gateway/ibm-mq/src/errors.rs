@@ -16,7 +16,7 @@ pub(crate) enum During<'a> {
         queue_manager: &'a str,
     },
     Queue(&'a QueueName),
-    /// An operation that concerns only the connection.
+    /// Operation on the connection alone.
     Connection,
 }
 

@@ -29,7 +29,7 @@ const OF_EXPRESSIONS: [MQLONG; 5] = [
 ];
 /// Time reserved while waiting for a first message, for everything that follows.
 const WAIT_MARGIN: Duration = Duration::from_millis(750);
-/// Time reserved while taking messages, for everything that follows.
+/// Time reserved, while messages are taken, for the work after that.
 const TAKE_MARGIN: Duration = Duration::from_millis(250);
 pub(crate) async fn fetch(
     pool: &Arc<Pool>,

@@ -47,7 +47,7 @@ type Blamed = (Member, Option<Member>);
 
 const REPLY_TO_OF_REQUEST: Blamed = (Member::ReplyTo, Some(Member::MessageType));
 
-/// Member that the reason code of an MQPUT is about.
+/// Returns the request member that the reason code of an MQPUT is about.
 const fn blamed(reason: MQLONG) -> Option<Blamed> {
     let member = match reason {
         mqi::MQRC_MISSING_REPLY_TO_Q => return Some(REPLY_TO_OF_REQUEST),

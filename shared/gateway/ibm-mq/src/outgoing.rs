@@ -25,7 +25,7 @@ pub(crate) struct Prepared {
     pub(crate) descriptor: mqi::MQMD,
     pub(crate) properties: Arc<Vec<(String, HeaderValue)>>,
     pub(crate) sequence: u64,
-    /// Time that a message of a load test carries.
+    /// Send time that a message of a load test carries, in microseconds since 1970.
     pub(crate) sent_at_us: Option<u64>,
     pub(crate) body: Vec<u8>,
 }
@@ -89,7 +89,7 @@ impl Preparer {
         self.outgoing.message(index).map(|message| self.prepared(message)).transpose()
     }
 
-    /// Prepares a message that was made already.
+    /// Prepares a message that exists already.
     ///
     /// # Errors
     /// If IBM MQ cannot carry it.

@@ -101,7 +101,7 @@ impl<'c> Poison<'c> {
         }
     }
 
-    /// Attributes of the queue; the queue manager is asked once.
+    /// Returns the kind of the queue; the queue manager is asked once.
     fn known(&mut self) -> Result<Option<QueueKind>, Refusal> {
         if let Some(known) = &self.known {
             return Ok(known.clone());

@@ -36,11 +36,11 @@ pub(crate) struct Pool {
     pool: ConnectionPool<Owned>,
     tls: Arc<TlsInUse>,
     library: Arc<Mutex<Option<&'static Library>>>,
-    /// Connections that end instead of being kept.
+    /// Connections that are being closed instead of kept.
     closing: Arc<Closing>,
 }
 
-/// Reason why a thread has no connection.
+/// Reason why a thread could not connect.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ConnectError {
     #[error(transparent)]

@@ -25,7 +25,7 @@ pub(crate) struct Carried {
 }
 
 impl Carried {
-    /// Parts of a message to be put.
+    /// Builds the parts of a message to be put.
     pub(crate) fn of(descriptor: mqi::MQMD, properties: Vec<(String, HeaderValue)>) -> Self {
         Self { descriptor, properties, put_at: None }
     }

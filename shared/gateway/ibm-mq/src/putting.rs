@@ -110,7 +110,7 @@ impl Putting {
         Ok(self.take(Step::Commit, deadline).await??)
     }
 
-    /// Searches the queue for messages that were put before.
+    /// Searches the queue for messages that earlier attempts put.
     pub(crate) async fn find(&self, look: earlier::Look, deadline: Deadline) -> Result<u64, Failure> {
         Ok(self.take(|answer| Step::Find(look, answer), deadline).await??)
     }

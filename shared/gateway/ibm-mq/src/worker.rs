@@ -22,7 +22,7 @@ use crate::tls::TlsLease;
 
 type Job = Box<dyn FnOnce(&Connection) + Send>;
 
-/// Handle of the thread. Dropping it ends the connection.
+/// Handle of a connection's thread. Dropping it ends the connection.
 pub(crate) struct Worker {
     jobs: mpsc::Sender<Job>,
     /// Set when no caller waits any more, for jobs that make many calls.

@@ -77,7 +77,7 @@ pub struct Consumers {
     pub prefetch: Prefetch,
     /// Number of messages that are acknowledged together.
     pub ack_every: AckEvery,
-    /// Time that a worker works on each message.
+    /// Time that a consumer works on each message, in milliseconds.
     pub delay_ms: DelayMs,
     /// Number of messages in a transaction; `None` without transactions.
     pub tx_size: Option<TxSize>,

@@ -11,13 +11,13 @@ use crate::search::{Next, Search};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Limits {
-    /// Producers and consumers together: each holds a connection.
+    /// Maximum number of workers, producers and consumers together: each holds a connection.
     pub workers: u32,
     /// Hours that the producers run, or the consumers if there are no producers.
     pub hours: u32,
     /// Number of messages that the load test puts.
     pub messages: u64,
-    /// Messages that may be on the queues at once.
+    /// Maximum number of messages on the queues at one time.
     pub retained: u64,
     /// Maximum bytes of the bodies of all messages on the queues at once. Tests that were stored
     /// before had no such limit.

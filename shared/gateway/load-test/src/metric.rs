@@ -59,17 +59,17 @@ pub enum Metric {
     EndToEndLatency(Percentile),
     /// Lateness: time from when a message was due until it was sent.
     Lateness(Percentile),
-    /// Messages that were confirmed and never received.
+    /// Number of messages that were confirmed and never received.
     Lost,
-    /// Messages that were received more than once.
+    /// Number of messages that were received more than once.
     Doubled,
-    /// Messages that were sent and have no known outcome.
+    /// Number of messages that were sent and have no known outcome.
     InDoubt,
     /// Number of messages that the broker refused.
     Refused,
     /// Messages that were received before an earlier one of the same producer.
     OutOfOrder,
-    /// Messages that were due and could not be sent.
+    /// Number of messages that were due and could not be sent.
     NotSent,
     /// Maximum number of messages that were on the queues at once.
     Retained,

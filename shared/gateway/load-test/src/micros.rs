@@ -72,7 +72,7 @@ impl Micros {
 }
 
 impl From<Duration> for Micros {
-    /// Converts a duration. One beyond 500,000 years is cut to that.
+    /// Converts a duration; one beyond 500,000 years is cut to that.
     fn from(duration: Duration) -> Self {
         Self(u64::try_from(duration.as_micros()).unwrap_or(u64::MAX))
     }

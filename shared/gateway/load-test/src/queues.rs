@@ -16,7 +16,7 @@ pub enum Queues {
     /// The target's queue.
     #[default]
     OfTarget,
-    /// A queue in place of the target's.
+    /// One named queue, in place of the target's.
     One(QueueName),
     /// Numbered queues: a pattern with a number in the name.
     Numbered(QueuePattern),
@@ -42,7 +42,7 @@ struct PatternForm {
 impl QueuePattern {
     /// Maximum number of queues of one load test.
     pub const MAX_QUEUES: u32 = 1_000;
-    /// The characters in whose place the number stands.
+    /// Placeholder in a queue pattern that the number replaces.
     const NUMBER: &str = "%d";
 
     fn name(&self, number: u32) -> Result<QueueName, String> {

@@ -49,7 +49,7 @@ pub enum Ending {
 pub struct IllegalTransition {
     /// State of the load test.
     pub status: TestStatus,
-    /// Event that cannot happen in that state.
+    /// Event that cannot happen in the state.
     pub event: TestEvent,
 }
 

@@ -168,9 +168,9 @@ impl Payload {
 #[serde(rename_all = "camelCase")]
 #[expect(missing_docs, reason = "the fields say the same as their types")]
 pub enum ProduceSource {
-    /// `count` messages, made one at a time.
+    /// `count` generated messages, made one at a time.
     Generated { count: BatchCount, payload: Payload },
-    /// The messages of the request, 1 to [`BatchCount::MAX`].
+    /// Explicit messages of the request, 1 to [`BatchCount::MAX`].
     Explicit { messages: Vec<ExplicitMessage> },
 }
 

@@ -84,7 +84,7 @@ macro_rules! with_detail {
     };
 }
 
-/// Borrows the reply and the cause, which every variant has.
+/// Borrows the reply and the cause of an error, which every variant has.
 macro_rules! below {
     ($error:expr) => {
         match $error {
@@ -170,7 +170,7 @@ impl BrokerError {
         self
     }
 
-    /// Adds the error below, for the operator.
+    /// Adds the underlying error, which only the operator sees.
     #[must_use]
     pub fn caused_by(mut self, cause: impl Error + Send + Sync + 'static) -> Self {
         *self.below_mut().1 = Some(Arc::new(cause));
@@ -209,7 +209,7 @@ impl BrokerError {
         *self.below().0
     }
 
-    /// Returns the error below, for the operator.
+    /// Returns the underlying error, which only the operator sees.
     #[must_use]
     pub fn cause(&self) -> Option<&Cause> {
         self.below().1.as_ref()

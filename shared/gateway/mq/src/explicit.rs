@@ -15,7 +15,7 @@ use crate::exchange::RoutingKey;
 use crate::headers::Headers;
 use crate::properties::{OwnProps, Properties};
 
-/// A message that the caller wrote out.
+/// Message that the request contains with its own body and properties.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExplicitMessage {
     /// Bytes of the body, whether they came as text or as base64.

@@ -63,7 +63,7 @@ crate::properties!(form! {
 });
 
 crate::properties!(form! {
-    /// A message that the request writes out.
+    /// Explicit message in the form of the request.
     MessageForm {
         body_base64: Option<Base64Bytes>,
         body_text: Option<BodyText>,

@@ -44,7 +44,7 @@ pub struct MessageBody(pub Vec<u8>);
 /// Location, size and digest of a body that no response can carry.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StoredBody {
-    /// Path at which the caller gets the body.
+    /// Path at which the caller gets the stored body.
     pub url: String,
     /// Length of the body in bytes.
     pub size: u64,
@@ -56,7 +56,7 @@ pub struct StoredBody {
 /// a message does not have is `None`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ReceivedMessage {
-    /// Bytes of the id on the wire.
+    /// Bytes of the message id on the wire.
     pub msg_id: Option<Vec<u8>>,
     /// Bytes of the correlation id on the wire.
     pub correl_id: Option<Vec<u8>>,

@@ -62,7 +62,7 @@ pub enum KeptReason {
 /// A message that was moved, or that was selected for a move and stays.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MoveOutcome {
-    /// Bytes of the id on the wire.
+    /// Bytes of the message id on the wire.
     pub msg_id: Option<Vec<u8>>,
     /// Destination of the message; `None` if it stays.
     pub to: Option<QueueName>,

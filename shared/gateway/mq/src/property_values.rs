@@ -63,7 +63,7 @@ pub struct Group {
     pub last: bool,
 }
 
-/// The name of a group: text, or bytes as `{"base64": …}`.
+/// Name of a message group: text, or bytes as `{"base64": …}`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the text says which")]
 pub enum GroupId {

@@ -20,7 +20,7 @@ pub struct Reach {
     pub(crate) own: Vec<String>,
     /// Queues that the allow-list covers, by address.
     pub(crate) covered: ByAddress,
-    /// Queues for which each secret that the request names is granted.
+    /// Queues for which every secret of the request is granted.
     pub(crate) granted: Vec<ByAddress>,
 }
 

@@ -94,7 +94,7 @@ pub struct TestReport {
     pub product: String,
     /// Version of the broker, which its greeting reports.
     pub version: Option<String>,
-    /// Round trip in milliseconds; `None` if no connection was opened.
+    /// Round-trip time in milliseconds; `None` if no connection was opened.
     pub latency_ms: Option<f64>,
     /// Reason why the broker accepts no messages for now, if it reports one.
     pub blocked: Option<String>,

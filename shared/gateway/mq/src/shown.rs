@@ -167,7 +167,7 @@ fn carried(more: usize, shown: &impl Serialize) -> usize {
     carried.0
 }
 
-/// Counts the bytes of a JSON text as a JSON string carries them.
+/// Counter of the bytes that a JSON text takes as a JSON string.
 struct Carried(usize);
 
 impl Write for Carried {

@@ -41,7 +41,7 @@ impl ObjectRef {
         &self.key
     }
 
-    /// Version to read; `None` for the latest one.
+    /// Returns the version to read; `None` for the latest one.
     #[must_use]
     pub fn version(&self) -> Option<&str> {
         self.version.as_deref()

@@ -44,7 +44,7 @@ pub(crate) enum Guard {
     /// Doubt about a place that the record does not name is no doubt about the next attempt's
     /// place.
     DoubtOfNoPlace,
-    /// An attempt that failed notes a place only where something is done or in doubt.
+    /// Guard: a failed attempt records a place only if units are done or in doubt there.
     PlaceOfWork,
     /// A message is put at its new place before it leaves the old one.
     PutFirst,

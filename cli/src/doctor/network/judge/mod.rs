@@ -19,10 +19,10 @@ const UNSEEN: &str = "only the network that its other routes lead to may have on
 const ELSEWHERE: &str =
     "make sure that the other network has endpoints for them, and that their names lead there";
 
-/// Way of a subnet to the internet.
+/// Route of a subnet to the internet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
-    /// Way by a NAT gateway, a transit gateway or an appliance.
+    /// The subnet reaches the internet by a NAT gateway, a transit gateway or an appliance.
     Open,
     /// Way by an internet gateway. It serves only public addresses, and functions have none.
     PublicOnly,
@@ -293,7 +293,7 @@ fn way(table: &RouteTable) -> Way {
     }
 }
 
-/// Returns whether every subnet has a way to the internet.
+/// Returns whether every subnet has a route to the internet.
 fn is_open(network: &Network) -> bool {
     let is_out = |subnet: &Subnet| table_of(network, subnet).is_some_and(|table| way(table) == Way::Open);
     network.subnets.iter().all(is_out)

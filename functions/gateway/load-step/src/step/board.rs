@@ -16,7 +16,7 @@ use tokio::sync::watch::{Receiver, Sender};
 
 use crate::test_clock::TestClock;
 
-/// Order to the parts of a step. A greater one stays.
+/// Order to the parts of a step. A greater order replaces a smaller one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Order {
     #[default]
@@ -46,7 +46,7 @@ pub(super) enum Leave {
     Broken(BrokerError),
 }
 
-/// Time and processor that the invocation has used.
+/// Time and processor time that the invocation has used.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Used {
     pub(super) since: Instant,
@@ -96,7 +96,7 @@ impl Used {
         Self { since: Instant::now(), processor: processor_time() }
     }
 
-    /// Returns the processor time that was used since then.
+    /// Returns the processor time that was used since the count began.
     fn processor(&self) -> Duration {
         processor_time().saturating_sub(self.processor)
     }
@@ -137,7 +137,7 @@ impl Board {
         })
     }
 
-    /// Gives an order, unless a greater one was given.
+    /// Gives an order, unless a greater one was given before.
     pub(super) fn order(&self, order: Order) {
         self.order.send_if_modified(|given| {
             let is_greater = order > *given;

@@ -52,7 +52,7 @@ impl Depths {
         self.seen.insert(number, messages);
     }
 
-    /// Counts the messages on the queues that were seen so far.
+    /// Returns the number of messages on the queues measured so far.
     fn messages(&self) -> u64 {
         self.seen.values().fold(0, |sum, messages| sum.saturating_add(*messages))
     }

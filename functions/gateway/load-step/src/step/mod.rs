@@ -47,7 +47,7 @@ struct Shift<'a> {
     clock: TestClock,
     place: Place<'a>,
     step: Step,
-    /// Messages that bound the worker; `None` if only time does.
+    /// Number of messages that bounds the worker; `None` if only time does.
     quota: Option<Quota>,
     /// Time from which due messages belong to the shift.
     from: Micros,
@@ -74,7 +74,7 @@ enum After {
     Next,
     /// Nothing is left for this worker to do.
     Nothing,
-    /// Whatever the attempt says that has the window now.
+    /// Follow the attempt that owns the window now.
     Superseded,
 }
 

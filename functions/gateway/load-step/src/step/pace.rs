@@ -13,13 +13,13 @@ pub(super) struct Messages {
     /// Number of messages that may be put; the share's, or less as long as the quota is not known.
     allowed: u64,
     is_certain: bool,
-    /// Time from which messages that are not put are given up.
+    /// Time from which messages that were not put are given up.
     until: Micros,
     /// Message that the producer has prepared and not yet put.
     in_hand: Option<Message>,
 }
 
-/// A message that is to be put.
+/// Message that is due to be put.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Message {
     pub(super) sequence: u64,
@@ -108,7 +108,7 @@ impl Messages {
         (self.put < self.allowed).then(next)
     }
 
-    /// Time from which messages that are not put are given up.
+    /// Returns the time from which messages that were not put are given up.
     pub(super) const fn until(&self) -> Micros {
         self.until
     }

@@ -93,7 +93,7 @@ impl Patience {
 }
 
 impl Shift<'_> {
-    /// Connects, again and again as long as the patience lasts.
+    /// Connects, with retries as long as the patience lasts.
     pub(super) async fn connected<T>(
         &self,
         patience: &mut Patience,

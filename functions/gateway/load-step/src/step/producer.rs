@@ -202,7 +202,7 @@ impl Producing<'_> {
         Ok(())
     }
 
-    /// Waits for the answers that come without a further message.
+    /// Waits for the confirms that arrive without a further message.
     async fn settle(&mut self, connection: &mut (dyn LoadProducer + '_)) -> Result<(), Interrupt> {
         let until = self.shift.clock.now().plus(TO_SETTLE);
         loop {

@@ -26,7 +26,7 @@ struct Attempt {
     progress: Progress,
     whereabouts: Arc<LocationHistory>,
     next: u64,
-    /// The next message's commit took effect, and the attempt does not know it yet.
+    /// True if the next message's commit took effect and the attempt does not know it yet.
     is_committed: bool,
     is_over: bool,
 }
@@ -45,7 +45,7 @@ struct World {
     progress: Progress,
     whereabouts: Arc<LocationHistory>,
     has_failed: bool,
-    /// The queue and the label that the response names.
+    /// Queue and label that the response names.
     answered: Option<(usize, u64)>,
 }
 
@@ -64,7 +64,7 @@ enum Action {
     /// An attempt fails, and reports the messages that are done and the number of those after it
     /// that may be.
     Fail(usize, u64),
-    /// The next message is refused, and is at a dead-letter queue.
+    /// The broker refuses the next message, and moves it to a dead-letter queue.
     Refuse(usize),
     Answer(usize),
     Take(usize, usize),

@@ -53,7 +53,7 @@ pub trait Output {
     /// Type of the file of all items in error.
     type Report: ReportFile + Send;
 
-    /// Begins the report, which replaces one that an earlier run wrote.
+    /// Creates the report, which replaces that of an earlier run.
     fn report(&self) -> Self::Report;
 
     /// Returns the URI at which a chunk is stored.
@@ -71,7 +71,7 @@ pub trait ReportFile {
     /// Uploads a part after the earlier parts.
     fn add(&mut self, part: Vec<u8>) -> impl Future<Output = Result<(), RunError>> + Send;
 
-    /// Writes the last part, which makes the file exist.
+    /// Uploads the last part, and completes the file.
     fn finish(self, last: Vec<u8>) -> impl Future<Output = Result<(), RunError>> + Send;
 
     /// Discards the parts of the error file that were uploaded.

@@ -22,7 +22,7 @@ pub(crate) const MAX_BODY: usize = 4_500_000;
 /// First bytes of each member of a gzip (RFC 1952).
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
-/// Bytes that are inflated at a time.
+/// Bytes that are inflated at once.
 const WINDOW: usize = 64 * 1024;
 
 /// Payload of a request, checked and ready to be stored.

@@ -32,7 +32,7 @@ enum Whereabouts {
     Got(Whose),
     /// The message was got, and the get was committed.
     Removed(Whose),
-    /// Put, and the put was backed out.
+    /// The message was put, and the put was backed out.
     Never,
 }
 

@@ -37,9 +37,9 @@ pub(super) struct Plan {
 pub(super) struct Gets {
     /// Starts the job; `None` once it is started. If this is dropped instead, the job ends.
     pub(super) begin: Option<mpsc::Sender<()>>,
-    /// The messages. The channel is closed when the job has ended.
+    /// Messages that the thread got. The channel is closed when the job has ended.
     pub(super) arrivals: Receiver<Arrival>,
-    /// Reason why the job has ended; there before `arrivals` is closed.
+    /// Reason why the job has ended; sent before `arrivals` is closed.
     pub(super) end: oneshot::Receiver<End>,
     /// Flag that makes the job commit and end.
     pub(super) stop: Arc<AtomicBool>,
@@ -61,7 +61,7 @@ impl Unit {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum End {
     Stopped,
-    /// A message is not of the test.
+    /// A message does not belong to the load test.
     Foreign,
     /// A message has this length, for which there is no room.
     TooLong(usize),

@@ -36,16 +36,16 @@ pub(crate) struct Producer<'a> {
     handed: VecDeque<Handed>,
     /// Bytes of the bodies of the messages in `handed`.
     bytes: usize,
-    /// Messages of the open unit of work.
+    /// Messages of the open unit of work, in the order of the puts.
     held: Vec<Handed>,
     answers: Vec<Confirmation>,
     /// Last refusal of a message by the queue manager.
     refused: Option<Refusal>,
-    /// Failure after which nothing more is put.
+    /// Failure after which the producer puts nothing more.
     failed: Option<Failure>,
 }
 
-/// A message that was handed to the thread.
+/// Message that was handed to the connection's thread.
 #[derive(Clone, Copy, Debug)]
 struct Handed {
     sequence: u64,

@@ -32,14 +32,14 @@ const MARGIN: Duration = Duration::from_secs(1);
 
 /// Move of messages on one IBM MQ connection.
 pub(crate) struct Moving {
-    /// `None` after a commit that was not confirmed.
+    /// Open connection; `None` after a commit that was not confirmed.
     open: Option<Open>,
     from: SearchedQueue,
     /// Messages that were put last and are not committed.
     window: Window,
 }
 
-/// The connection. Dropping it backs out uncommitted work, and ends it.
+/// Connection of the move. Dropping it backs out uncommitted work, and ends the connection.
 struct Open {
     session: Session,
     steps: mpsc::Sender<Step>,
@@ -205,7 +205,7 @@ impl Moving {
         Ok(wait_for(answered, deadline).await??)
     }
 
-    /// Failure for a commit that was not confirmed.
+    /// Returns the failure for a commit that was not confirmed.
     ///
     /// Only that nothing was moved can be certain. A message at its new place proves nothing, since
     /// another client that moves it keeps its id and its times.

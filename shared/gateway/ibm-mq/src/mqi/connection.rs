@@ -56,7 +56,7 @@ pub(crate) struct Login {
     pub(crate) credentials: Option<Credentials>,
     /// Application name that an administrator sees for the connection; at most 28 bytes.
     pub(crate) application: String,
-    /// Seconds between the heartbeats that we ask for.
+    /// Interval of heartbeats that the gateway requests, in seconds.
     pub(crate) heartbeat: MQLONG,
 }
 

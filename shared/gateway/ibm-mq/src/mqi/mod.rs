@@ -40,7 +40,7 @@ pub(crate) enum Effect {
 }
 
 impl Refusal {
-    /// Refusal of a call that failed, without effect.
+    /// Returns the refusal of a failed call without effect.
     pub(crate) fn failed(verb: Verb, reason: MQLONG) -> Self {
         Self { verb, reason, effect: Effect::Nothing }
     }

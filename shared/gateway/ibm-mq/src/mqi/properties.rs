@@ -11,7 +11,7 @@ use super::{Codes, Connection, Refusal, Verb, length_of};
 pub(crate) struct Properties<'c> {
     connection: &'c Connection,
     handle: mq::MQHMSG,
-    /// Buffers for names and values; empty until the first is read.
+    /// Buffers for names and values; empty until the first property is read.
     name: Vec<u8>,
     value: Vec<u8>,
 }

@@ -41,7 +41,7 @@ macro_rules! initial {
     };
 }
 
-/// Identifier of four characters at the start of a structure.
+/// Returns the identifier of four characters at the start of a structure.
 fn id(name: &CStr) -> mq::MQCHAR4 {
     let mut id = [0; 4];
     fill_with(&mut id, name.to_bytes());
@@ -82,7 +82,7 @@ pub(super) fn lossy(bytes: &[u8]) -> Cow<'_, str> {
     }
 }
 
-/// A message descriptor for a datagram without properties.
+/// Returns a message descriptor for a datagram without properties.
 pub(crate) fn descriptor() -> mq::MQMD {
     let mut md = initial!(MQMD, MQMD_STRUC_ID, MQMD_VERSION_2);
     md.MsgType = mq::MQMT_DATAGRAM;

@@ -263,7 +263,7 @@ impl Producer<'_> {
         }
     }
 
-    /// Index of the next message to put.
+    /// Returns the index of the next message to put.
     fn index(&self) -> u64 {
         self.next + count(self.unit.times.len())
     }

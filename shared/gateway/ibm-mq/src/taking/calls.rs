@@ -41,7 +41,7 @@ impl Taking<'_> {
         self.call(mqi::MQGMO_SYNCPOINT, wait, most, Next::DoesNotFit)
     }
 
-    /// Length of the longest body that fits in any form.
+    /// Returns the length of the longest body that fits in any form.
     fn surely_fits(&mut self) -> usize {
         self.left().saturating_sub(BESIDE_BODY) / LONGEST_FORM
     }
@@ -176,7 +176,7 @@ impl Taking<'_> {
         Ok(Next::Message(md, Box::new(message), size))
     }
 
-    /// Reports a warning of the library, once.
+    /// Adds a warning about a reason code to the response, once.
     fn warn(&mut self, reason: MQLONG) {
         let known = Reason::of(reason);
         let text = format!("{} ({reason}, {})", known.words, known.name);

@@ -36,7 +36,7 @@ const MOST_MOVED: usize = 100;
 /// that it has.
 const EXPECTED: usize = 128;
 
-/// Messages that were taken, or why none were.
+/// Result of taking messages: the messages, or the queue manager's refusal.
 type Answer = Result<Taken, Refusal>;
 
 /// Opens the queue, and sends through `told` the receiver for the result. Then gets or browses
@@ -75,7 +75,7 @@ struct Begun {
 }
 
 impl Begun {
-    /// False if the caller has stopped waiting.
+    /// Sends the result; returns false if the caller has stopped waiting.
     fn tell(self) -> bool {
         self.told.send(Ok(self.taken)).is_ok()
     }

@@ -33,7 +33,7 @@ impl Plan {
     }
 }
 
-/// Selection of messages, if not all are wanted.
+/// Condition that selects messages; absent if all are wanted.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Selection {
     pub(crate) message_id: Option<mqi::MQBYTE24>,

@@ -25,19 +25,19 @@ pub struct End {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Accounting {
-    /// Messages that were due, or were sent.
+    /// Number of messages that were due, or were sent.
     pub due: u64,
     /// Messages that a tally says were sent, or that were received and thus had been sent.
     pub sent: u64,
     /// Number of messages that the broker confirmed.
     pub confirmed: u64,
-    /// Messages that were received at least once.
+    /// Number of messages that were received at least once.
     pub received: u64,
     /// Messages that were confirmed and not received although the queues are drained; `None` if
     /// that cannot be known: consumers did not take everything, some were not received and a
     /// consumer has a hole, or not all tallies were read.
     pub lost: Option<u64>,
-    /// Messages that were confirmed and are still on the queues.
+    /// Number of messages that were confirmed and are still on the queues.
     pub retained: u64,
     /// Messages whose fate lies in a hole, of its producer or of a consumer that may have received
     /// them, or in a tally that was not read.
@@ -48,7 +48,7 @@ pub struct Accounting {
     pub in_doubt: u64,
     /// Messages that were due, and that the producer could not send.
     pub not_sent: u64,
-    /// Messages that were received more than once.
+    /// Number of messages that were received more than once.
     pub doubled: u64,
     /// Messages that a consumer received after a later one of the same producer.
     pub out_of_order: u64,
@@ -67,9 +67,9 @@ pub struct Accounting {
 pub struct Hole {
     /// Worker whose step reported nothing.
     pub worker: Worker,
-    /// Beginning, in seconds since the test's start.
+    /// Start of the hole, in seconds since the test's start.
     pub from_seconds: f64,
-    /// End, in seconds since the test's start.
+    /// End of the hole, in seconds since the test's start.
     pub to_seconds: f64,
     /// First window that the hole is in.
     pub first_window: Window,

@@ -27,13 +27,13 @@ pub struct Worker {
     pub number: u32,
 }
 
-/// Lane of a worker. Its text is `p3a` or `p3b`.
+/// Lane of a worker, one of two. Its text is `p3a` or `p3b`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Lane {
     /// Worker that the lane belongs to.
     pub worker: Worker,
-    /// Minutes of the test that the lane takes.
+    /// Windows of the test that the lane works in: the even or the odd ones.
     pub half: Half,
 }
 
@@ -46,7 +46,7 @@ pub enum Half {
     Odd,
 }
 
-/// Execution of a lane's window. A tally counts once for each.
+/// Attempt at a lane's window. A tally counts once for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Step {
     /// Lane of the worker that takes the turn.

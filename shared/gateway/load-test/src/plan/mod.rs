@@ -66,7 +66,7 @@ impl Plan {
             .filter(|lane| self.next(*lane, None).is_some())
     }
 
-    /// Returns the end of the work of a role.
+    /// Returns the time at which workers of a role end.
     #[must_use]
     pub const fn until(&self, role: Role) -> Micros {
         match role {

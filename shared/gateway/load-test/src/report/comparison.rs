@@ -24,7 +24,7 @@ pub struct Comparison {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Delta {
-    /// Path to the member of the report.
+    /// Path of the metric in the report.
     pub metric: String,
     /// Value of the metric in the baseline's report.
     pub baseline: f64,

@@ -28,7 +28,7 @@ use crate::tally::Latencies;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
-    /// Name and version of the form: [`Report::SCHEMA`].
+    /// Name and version of the report's JSON schema: [`Report::SCHEMA`].
     pub schema: String,
     /// Id of the load test.
     pub test_id: String,
@@ -49,7 +49,7 @@ pub struct Report {
     /// Seconds until the work of the producers was over, or of the consumers if there are no
     /// producers.
     pub duration_seconds: f64,
-    /// Work that the test was asked to do.
+    /// Setup of the load test: the work that it was asked to do.
     pub setup: Setup,
     /// Rates of messages after the warm-up.
     pub rates: Rates,
@@ -80,7 +80,7 @@ pub struct Report {
     pub series: Series,
 }
 
-/// Says that an earlier version only made complete reports.
+/// Default for reports of an earlier version, which only made complete ones.
 const fn is_complete() -> bool {
     true
 }
@@ -155,7 +155,7 @@ pub struct Generator {
     pub late_share: f64,
     /// Share of the messages that were sent late because the broker held the sender back.
     pub held_back_share: f64,
-    /// Seconds of the processor, of all workers together.
+    /// Processor time of all workers together, in seconds.
     pub cpu_seconds: f64,
     /// Billed seconds of all invocations together.
     pub billed_seconds: f64,

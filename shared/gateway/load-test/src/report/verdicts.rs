@@ -20,9 +20,9 @@ pub struct Verdicts {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CriterionVerdict {
-    /// Path to the member of the report.
+    /// Path of the metric in the report.
     pub metric: String,
-    /// Bound that the request set.
+    /// Bound of the criterion that the request set.
     pub bound: u64,
     /// True if the value must be at least the bound, false if at most.
     pub at_least: bool,

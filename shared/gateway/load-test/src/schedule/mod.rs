@@ -26,7 +26,7 @@ pub enum Schedule {
 pub struct Share {
     /// Sequence number of the first message.
     pub first: u64,
-    /// Distance between two sequence numbers: the number of producers.
+    /// Distance between two sequence numbers of a producer: the number of producers.
     pub step: u64,
     /// Number of messages that the schedule contains.
     pub count: u64,

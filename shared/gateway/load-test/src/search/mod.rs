@@ -46,7 +46,7 @@ pub enum Next {
 pub struct Finding {
     /// Highest rate of a probe that passed; `None` if none did.
     pub rate_per_sec: Option<RateLimit>,
-    /// Reason why no further probe was run.
+    /// Reason why the search ended.
     pub end: SearchEnd,
 }
 

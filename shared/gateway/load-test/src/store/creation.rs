@@ -22,7 +22,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// Result of creating a load test.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Created {
-    /// The test is stored, or was there.
+    /// The load test is stored, by this call or an earlier one.
     Stored,
     /// The tenant's unfinished tests leave no room for the workers of the test.
     NoRoom {

@@ -17,7 +17,7 @@ use crate::{LoadTest, TestStatus};
 /// Maximum number of bytes of a definition in JSON, so that it fits into an item of at most 400 KB.
 const MOST_DEFINITION: usize = 350_000;
 
-/// Work that a test was asked to do.
+/// Definition of a load test: the work that it was asked to do.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Definition {
     test: LoadTest,

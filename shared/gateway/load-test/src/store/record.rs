@@ -21,7 +21,7 @@ pub struct TestRecord {
     pub key_name: String,
     /// State of the load test.
     pub status: TestStatus,
-    /// Work that the test was asked to do.
+    /// Definition of the load test.
     pub test: LoadTest,
     /// Target that the test was allowed to use.
     pub target: Target,

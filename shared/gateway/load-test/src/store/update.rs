@@ -10,7 +10,7 @@ use crate::store::{Item, TestStoreError};
 /// Result of a conditional update.
 #[derive(Debug)]
 pub(crate) enum Updated {
-    /// The condition held. The attributes are those that the update returns.
+    /// The condition held, and the update returned these attributes.
     Done(Item),
     /// The condition failed for this item; `None` if there is no item.
     Refused(Option<Item>),

@@ -199,7 +199,7 @@ impl Tally {
         postcard::to_extend(self, vec![Self::VERSION])
     }
 
-    /// Decodes a tally. It takes no further counts.
+    /// Decodes a tally, which takes no further counts.
     ///
     /// # Errors
     /// If the bytes are of another version, or not complete.

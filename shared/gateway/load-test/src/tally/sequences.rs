@@ -29,7 +29,7 @@ impl Sequences {
         Self { producers: u64::from(producers), of_each: BTreeMap::new() }
     }
 
-    /// Adds a number. True if it was not in the set.
+    /// Adds a number; returns true if it was not in the set.
     pub(crate) fn insert(&mut self, sequence: u64) -> bool {
         let (producer, own) = self.place(sequence);
         self.of_each.entry(producer).or_default().0.insert(own)

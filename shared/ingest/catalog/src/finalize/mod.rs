@@ -174,7 +174,8 @@ enum Rest {
 }
 
 impl Finalization<'_> {
-    /// Decides about these establishments, which are all undecided ones, and ends the batch.
+    /// Decides about the given establishments, which are all undecided ones of the batch, and ends
+    /// the batch.
     async fn run(mut self, cnpjs: &[Cnpj]) -> Result<Finalized, DatabaseError> {
         if cnpjs.len() > SLICE {
             self.judge(cnpjs).await?;

@@ -12,7 +12,7 @@ use crate::chunk::Delta;
 use crate::error::UsageError;
 use crate::key::Key;
 
-/// Attempts of a write that meets other writes of the same item.
+/// Maximum number of attempts of a write that conflicts with other writes of the same item.
 const TRIES: u32 = 5;
 /// Half of the longest pause after the first attempt.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(20);

@@ -49,7 +49,7 @@ fn latencies(report: &Report) -> impl Iterator<Item = (&'static str, &'static st
     .filter_map(|(name, class, latencies)| Some((name, class, latencies.as_ref()?)))
 }
 
-/// Returns the class that colours the summary.
+/// Returns the CSS class that colours the summary.
 fn tone(report: &Report) -> &'static str {
     match (report.status, &report.expect) {
         (TestStatus::Failed, _) => "bad",

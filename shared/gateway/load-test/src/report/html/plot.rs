@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 pub(super) struct Line<'a> {
     /// Name of the line in the chart's legend.
     pub(super) label: &'a str,
-    /// Class of the page's style, which has the colour.
+    /// CSS class of the line, which has the colour.
     pub(super) class: &'a str,
     /// Values from left to right at equal distances; `None` interrupts the line.
     pub(super) values: Vec<Option<f64>>,

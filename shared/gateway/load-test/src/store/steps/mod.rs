@@ -14,6 +14,6 @@ pub(crate) use key::partitions;
 pub struct Handled {
     /// Messages of all earlier windows and attempts.
     pub before: u64,
-    /// Messages of earlier attempts of the same window, which `before` contains.
+    /// Messages of earlier attempts in the same window; `before` includes them.
     pub in_window: u64,
 }
