@@ -128,7 +128,7 @@ impl Connection {
         call(deadline, channel.close(200, "OK".into())).await
     }
 
-    /// Largest frame that either side may send, in bytes.
+    /// Returns the largest frame that either side may send, in bytes.
     pub(crate) fn frame_max(&self) -> usize {
         usize::try_from(self.amqp.configuration().frame_max()).unwrap_or(usize::MAX)
     }

@@ -29,7 +29,7 @@ impl Connector {
         Self { config, preferred: AtomicUsize::new(0) }
     }
 
-    /// The configuration that connections are opened with.
+    /// Returns the configuration with which connections are opened.
     pub fn config(&self) -> &ConnectionConfig {
         &self.config
     }
@@ -39,12 +39,12 @@ impl Connector {
         Self { preferred: AtomicUsize::new(index), ..self }
     }
 
-    /// Index of the address that is tried first.
+    /// Returns the index of the address that is tried first.
     pub(crate) fn preferred(&self) -> usize {
         self.preferred.load(Ordering::Relaxed)
     }
 
-    /// The address that is tried first, for the log.
+    /// Returns the address that is tried first, for log lines.
     pub fn peer(&self) -> Peer {
         let first = self.config.addresses().get(self.preferred());
         Peer { address: first.cloned(), ..self.config.unconnected_peer() }

@@ -32,7 +32,7 @@ struct Message<'a, T> {
     publish: Publish<'a>,
 }
 
-/// A message that is not in flight any more.
+/// Message whose confirm has arrived, or is missing for good.
 #[derive(Debug)]
 pub(crate) struct Landed<T> {
     pub(crate) mark: T,

@@ -21,11 +21,11 @@ type Sending<'a> = Pin<Box<dyn Future<Output = lapin::Result<PublisherConfirm>> 
 pub(crate) enum Publish<'a> {
     Sending(Sending<'a>),
     Sent(PublisherConfirm),
-    /// The answer; `None` after it was taken.
+    /// The broker's answer has arrived; `None` after it was taken.
     Answered(Option<Answer>),
 }
 
-/// The broker's answer, or the reason why there is none.
+/// Answer of the broker to a publish, or the reason why there is none.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) outcome: Outcome,
@@ -64,7 +64,7 @@ fn message_id(returned: &BasicReturnMessage) -> Option<String> {
 }
 
 impl<'a> Publish<'a> {
-    /// Starts publishing the message with the flag `mandatory`.
+    /// Starts publishing the message, with the flag `mandatory`.
     pub(crate) fn begin(
         channel: impl Borrow<Channel> + Send + Sync + 'a,
         exchange: ShortString,
@@ -108,7 +108,7 @@ impl<'a> Publish<'a> {
         }
     }
 
-    /// Error that prevented the message from being sent at all.
+    /// Returns the error that prevented the message from being sent at all.
     pub(crate) fn failure(&self) -> Option<&Failure> {
         match self {
             Self::Answered(answer) => answer.as_ref()?.failure.as_ref(),

@@ -17,7 +17,7 @@ pub(crate) enum PublishDestination<'a> {
 }
 
 impl PublishDestination<'_> {
-    /// Name of the exchange; empty for a queue.
+    /// Returns the name of the exchange; empty for a queue.
     pub(crate) fn exchange(self) -> ShortString {
         match self {
             Self::Queue(_) => ShortString::default(),
@@ -26,7 +26,7 @@ impl PublishDestination<'_> {
         }
     }
 
-    /// Routing key of the message at `index`.
+    /// Returns the routing key of the message at `index`.
     pub(crate) fn routing_key(self, outgoing: &Outgoing, index: u64) -> Result<ShortString, BrokerError> {
         match self {
             Self::Queue(queue) => Ok(short(queue)),
@@ -56,7 +56,7 @@ impl PublishDestination<'_> {
         }
     }
 
-    /// Error for a message that the broker returned as unroutable.
+    /// Returns the error for a message that the broker returned as unroutable.
     pub(crate) fn unroutable(self) -> BrokerError {
         match self {
             Self::Queue(queue) => BrokerError::queue_not_found(queue.clone()),

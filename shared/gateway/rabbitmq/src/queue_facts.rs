@@ -122,7 +122,7 @@ struct Question {
 #[derive(Debug, PartialEq, Eq)]
 enum Learned {
     Argument,
-    /// The broker's text about the wanted argument.
+    /// The broker disclosed the wanted argument in this text.
     Wanted(String),
 }
 

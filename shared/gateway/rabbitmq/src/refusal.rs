@@ -26,7 +26,7 @@ pub(crate) struct Refusal {
     pub(crate) is_nowhere: bool,
 }
 
-/// Finds out why messages for a destination were refused.
+/// Determines why messages for a destination were refused.
 pub(crate) async fn explain(
     session: &Session,
     destination: PublishDestination<'_>,

@@ -6,7 +6,7 @@ use lapin::types::{AMQPValue, FieldTable};
 
 use crate::errors::PRODUCT;
 
-/// The first version whose quorum queues count failures apart from returns.
+/// First version of RabbitMQ whose quorum queues count failures apart from returns.
 const COUNTS_FAILURES: (u32, u32) = (4, 3);
 /// The first version whose quorum queues have a delivery limit unless their owner sets another one.
 const LIMITS_DELIVERIES: (u32, u32) = (4, 0);

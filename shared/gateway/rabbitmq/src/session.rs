@@ -131,7 +131,7 @@ pub(crate) async fn consume(
     try_join(limit, consume).await.map(|((), consumer)| consumer)
 }
 
-/// A queue's name as an AMQP short string.
+/// Converts a queue's name to an AMQP short string.
 pub(crate) fn short(queue: &QueueName) -> ShortString {
     // `QueueName` is at most 255 bytes long, as a short string is.
     ShortString::try_new(queue.as_str()).unwrap_or_default()

@@ -53,7 +53,7 @@ pub(crate) fn prepare(stream: TcpStream) -> io::Result<(Socket, SocketShutdown)>
     Ok((AsyncTcpStream::Plain(TcpStream::from_std(stream)?.compat()), hangup))
 }
 
-/// A socket whose incoming frames are filtered.
+/// Socket whose incoming frames are filtered.
 pub(crate) struct Transport {
     socket: Socket,
     filter: FrameFilter,
@@ -128,7 +128,7 @@ pub(crate) fn runtime() -> Runtime<RuntimeParts<Tokio, TransportReactor>> {
     Runtime::new(RuntimeParts::new(Tokio::current(), TransportReactor(Tokio::current())))
 }
 
-/// Timers of Tokio. It opens no connections.
+/// Tokio timers for the library, which open no connections.
 #[derive(Clone, Debug)]
 pub(crate) struct TransportReactor(Tokio);
 

@@ -39,7 +39,7 @@ pub struct AwaitedUpload {
     received_at: Timestamp,
     /// Time until which the payload could be put, in the item's own spelling.
     pub upload_expires_at: Timestamp,
-    /// Time at which to check if the payload was put.
+    /// Time at which to check whether the payload was uploaded.
     awaited_until: Timestamp,
 }
 
@@ -56,7 +56,7 @@ impl AwaitedUpload {
 pub enum Taken {
     /// The caller must send the notification of the payload.
     Yes,
-    /// The notification was sent not long ago.
+    /// The notification was sent recently.
     Recently,
     /// The batch was not accepted.
     NotAccepted,
@@ -198,7 +198,7 @@ fn read(item: Item) -> Result<AwaitedUpload, BatchItemError> {
     attempt::malformed::from_item(item).map_err(BatchItemError::unreadable)
 }
 
-/// Completes the update of an item whose payload is there.
+/// Completes the update of an item whose payload has arrived.
 fn received(update: UpdateItemFluentBuilder) -> UpdateItemFluentBuilder {
     update
         .update_expression("SET #status = :received REMOVE awaited, awaitedUntil")

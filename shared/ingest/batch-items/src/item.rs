@@ -38,7 +38,7 @@ struct Stored {
     /// Version of the dropped object that the batch was made of.
     source: Option<Source>,
     status: BatchStatus,
-    /// Key of the index, while the upload is awaited.
+    /// Partition key of the index, while the upload is awaited.
     awaited: Option<String>,
 }
 
@@ -85,7 +85,7 @@ pub(crate) fn of(batch: &AcceptedBatch, now: Timestamp) -> Item {
         .collect()
 }
 
-/// Returns the expiry of an item that is written at `now`.
+/// Returns the TTL attribute of an item that is written at `now`.
 pub(crate) fn ttl(now: Timestamp) -> AttributeValue {
     AttributeValue::N((now + KEPT).as_second().to_string())
 }

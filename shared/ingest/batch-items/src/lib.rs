@@ -38,7 +38,7 @@ pub struct BatchItems {
     table: String,
 }
 
-/// Reason why an item was not read or written.
+/// Reason why a batch's item was not read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum BatchItemError {
     /// The table did not respond; it is unknown whether a write was done.
@@ -49,7 +49,7 @@ pub enum BatchItemError {
     Unreadable(#[source] Box<dyn Error + Send + Sync>),
 }
 
-/// State of an item after a batch was put.
+/// State of the item after a batch was stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stored {
     /// The item has the batch as it was first put, with an upload expiry no earlier than the
@@ -62,10 +62,10 @@ pub enum Stored {
     Gone,
 }
 
-/// Change to an item that is written again.
+/// Update of an item that is written again.
 const KEEP: &str = "SET #ttl = :ttl";
 
-/// Change to the item of an upload that is offered again.
+/// Update of an item whose upload is offered again.
 const OFFER_AGAIN: &str = "SET #ttl = :ttl, #status = :waiting, uploadExpiresAt = :uploadExpiresAt, \
     awaited = :awaited, awaitedUntil = :awaitedUntil";
 
@@ -113,7 +113,7 @@ impl BatchItems {
         self.extend(batch, now).await
     }
 
-    /// Creates an item; true if there was none.
+    /// Creates an item; returns true if there was none.
     async fn create(&self, batch: &AcceptedBatch, now: Timestamp) -> Result<bool, BatchItemError> {
         let put = self.dynamodb.put_item().table_name(&self.table).set_item(Some(item::of(batch, now)));
         match put.condition_expression("attribute_not_exists(batchId)").send().await {

@@ -11,12 +11,12 @@ use crate::{BatchItemError, BatchItems, item};
 /// Maximum number of items that [`BatchItems::recent`] reads in one call.
 pub const MAX_PAGE: u16 = 1000;
 
-/// Conditions of the items that are wanted.
+/// Conditions of the wanted batch items.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
-    /// Upper bound: batches older than this one.
+    /// Upper bound: only batches older than this one.
     pub before: Option<Uuid>,
-    /// Lower bound: batches that are not older than this one.
+    /// Lower bound: only batches that are not older than this one.
     pub down_to: Option<Uuid>,
     /// Status of the batches at the time of the search.
     pub status: Option<BatchStatus>,
@@ -26,7 +26,7 @@ pub struct Wanted {
     pub source_key: Option<SourceKey>,
 }
 
-/// Page of a tenant's items, and the end of the search.
+/// Page of a tenant's batch items, with the position at which the search ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recent {
     /// Accepted batches, the newest first.

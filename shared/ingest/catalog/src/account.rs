@@ -12,7 +12,7 @@ use crate::error::DatabaseError;
 use crate::outbox;
 use crate::rows::{bigint, count, word};
 
-/// Sums up the chunks of a batch by status, for [`settle_by`].
+/// Counts the chunks of a batch by status, for [`settle_by`].
 pub(crate) const TALLY: &str = "SELECT status, count(*) AS chunks, sum(items)::bigint AS items, \
      sum(inserted)::bigint AS inserted, sum(updated)::bigint AS updated, \
      sum(unchanged)::bigint AS unchanged, sum(stale)::bigint AS stale, \

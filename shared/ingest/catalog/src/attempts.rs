@@ -23,7 +23,7 @@ pub enum GivenUp {
         /// Last error of the chunk's processing.
         error: String,
     },
-    /// The chunk was written, or given up, before.
+    /// The chunk was written or given up before, and has this state.
     Before(ChunkStatus),
     /// The chunk belongs to a later generation of its batch now.
     Superseded,

@@ -21,7 +21,7 @@ use crate::plan::{pin, plan};
 use crate::pruning::fail_too_old;
 use crate::rows::{bigint, cnpj, count, word};
 
-/// A batch that the database may not know yet.
+/// Batch that the database may not know yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewBatch {
     /// Metadata of the payload's object.
@@ -69,7 +69,7 @@ impl PayloadFailure {
     /// Code of a batch that was not processed before the start of the history moved past it.
     pub const TOO_OLD: &str = "TOO_OLD";
 
-    /// The failure of a batch that is too old.
+    /// Returns the failure of a batch that is too old.
     pub(crate) fn too_old() -> Self {
         Self {
             code: Self::TOO_OLD.into(),
@@ -91,7 +91,7 @@ pub struct FailedRun {
     pub errors_omitted: u64,
 }
 
-/// SQL that inserts a batch, followed by `$conflict`.
+/// Builds the SQL that inserts a batch, followed by `$conflict`.
 macro_rules! insert {
     ($conflict:literal) => {
         concat!(

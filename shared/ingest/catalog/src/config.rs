@@ -8,7 +8,7 @@ use tokio_postgres::config::Host;
 /// Settings of a connection to PostgreSQL.
 #[derive(Clone, Debug)]
 pub struct DatabaseConfig {
-    /// Host name, which the server's certificate must be for.
+    /// Host name of the database, which the server's certificate must be for.
     pub host: String,
     /// Port of PostgreSQL, by default 5432.
     pub port: u16,
@@ -16,7 +16,7 @@ pub struct DatabaseConfig {
     pub dbname: String,
     /// PostgreSQL role to log in as.
     pub user: String,
-    /// Password. No `Debug` or error shows it.
+    /// Password of the role. No `Debug` or error shows it.
     pub password: SecretString,
     /// Encryption of the connection, and the authorities that verify the server.
     pub tls: Tls,
@@ -83,7 +83,7 @@ pub enum ConfigError {
 }
 
 impl DatabaseConfig {
-    /// Reads `postgres://user:password@host:port/name?sslmode=verify-full`; the only other mode is
+    /// Parses `postgres://user:password@host:port/name?sslmode=verify-full`; the only other mode is
     /// `sslmode=disable`.
     ///
     /// # Errors

@@ -101,7 +101,7 @@ impl Connection {
     }
 }
 
-/// A transaction. It is rolled back unless it is committed.
+/// Transaction. It is rolled back unless it is committed.
 pub(crate) struct Session<'a> {
     pub(crate) transaction: Transaction<'a>,
     statements: &'a mut HashMap<&'static str, Statement>,
@@ -112,7 +112,7 @@ pub(crate) struct Session<'a> {
 }
 
 impl Session<'_> {
-    /// The statement, which is prepared on first use.
+    /// Returns the prepared statement, which is prepared on first use.
     pub(crate) async fn prepared(&mut self, sql: &'static str) -> Result<Statement, DatabaseError> {
         prepared(&self.transaction, self.statements, sql).await
     }

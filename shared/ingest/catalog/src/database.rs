@@ -19,7 +19,7 @@ use crate::secret::DatabaseSecret;
 /// Time limit of a call: less than the 30 s of the functions that write.
 const BUDGET: Duration = Duration::from_secs(25);
 
-/// Largest number of additions that are added up at once.
+/// Largest number of additions that are summed at once.
 const FOLDED: i64 = 50_000;
 
 /// Access to the product catalogue's database.
@@ -127,7 +127,7 @@ impl Database {
         self.committed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Current configuration, read from the secret if there is one.
+    /// Returns the current configuration, read from the secret if there is one.
     pub(crate) async fn config(&self) -> Result<DatabaseConfig, DatabaseError> {
         match &self.source {
             Source::Given(config) => Ok(config.clone()),
@@ -163,7 +163,7 @@ impl Database {
         timeout_at(deadline, call).await.unwrap_or(Err(DatabaseError::TimedOut))
     }
 
-    /// Rows of one read-only query, which needs no transaction.
+    /// Returns the rows of one read-only query, which needs no transaction.
     pub(crate) async fn read(
         &self,
         sql: &'static str,
@@ -172,7 +172,7 @@ impl Database {
         self.with_connection(async |connection| connection.query(sql, params).await).await
     }
 
-    /// Rows that one statement returns, in a committed transaction.
+    /// Runs one statement in a committed transaction, and returns its rows.
     pub(crate) async fn change(
         &self,
         sql: &'static str,

@@ -14,7 +14,7 @@ pub enum DatabaseError {
     Config(#[from] ConfigError),
     #[error("the environment does not name the database")]
     Environment(#[from] runtime::EnvironmentError),
-    /// Secrets Manager did not answer, or denies the secret.
+    /// Secrets Manager did not respond, or denies access to the secret.
     #[error("cannot read the database's secret")]
     SecretUnavailable(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// The secret was read, but does not have the required form. The error omits its content.

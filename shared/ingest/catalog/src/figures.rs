@@ -57,7 +57,7 @@ pub struct Counted {
     /// largest number of seconds (`inf` for more than the others), or `batch_milliseconds`, the sum
     /// of all these times.
     pub metric: String,
-    /// Status, outcome, code or number of seconds.
+    /// Label of the counter: a status, outcome, code or number of seconds.
     pub label: String,
     /// Value of the counter since the installation.
     pub value: u64,

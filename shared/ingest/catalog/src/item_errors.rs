@@ -18,10 +18,10 @@ use crate::visible::{accepted_within, visible};
 /// Default number of items in error that a batch's report lists.
 pub const LISTED_ITEM_ERRORS: u64 = 10_000;
 
-/// A page of a batch's items in error.
+/// Page of a batch's items in error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ItemErrorPage {
-    /// Errors in the order of the payload.
+    /// Items in error of the page, in the order of the payload.
     pub errors: Vec<ItemError>,
     /// Number of items in error of the whole batch that no page lists, because there are too many.
     pub omitted: u64,

@@ -8,7 +8,7 @@ use crate::batch::generation;
 use crate::database::Database;
 use crate::error::DatabaseError;
 
-/// A final batch. A replay may start its next generation.
+/// Final batch. A replay may start its next generation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FinalBatch {
     /// Id of the last batch.

@@ -7,7 +7,7 @@ use sha2::{Digest as _, Sha256};
 /// each other. With this number, a transaction with a thousand establishments holds one lock in
 /// sixteen, and tenants with one establishment rarely wait for it.
 const STRIPES: u16 = 16_384;
-/// Upper half of the locks' numbers: "cnpj".
+/// Upper half of the advisory locks' keys: "cnpj".
 const SPACE: i64 = i64::from_be_bytes(*b"cnpj\0\0\0\0");
 /// Maximum number of locks that a transaction takes without a gate.
 pub(crate) const MOST_WITHOUT_GATE: usize = 32;

@@ -8,7 +8,7 @@ use crate::connection::Session;
 use crate::error::DatabaseError;
 
 const PIN: &str = "UPDATE batches SET planner = $2, chunk_items = $3, generation = $4 WHERE batch_id = $1";
-/// Unpins the plan: the next run pins its own.
+/// Removes the pinned plan from the batch: the next run pins its own.
 const UNPIN: &str = "UPDATE batches SET planner = NULL, chunk_items = NULL WHERE batch_id = $1";
 /// Deletes the errors of an older planner, whose items may have other indexes.
 const FORGET_ERRORS: &str = "WITH forgotten AS (DELETE FROM batch_item_errors WHERE batch_id = $1) \

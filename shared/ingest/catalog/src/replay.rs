@@ -36,7 +36,7 @@ pub struct ReplayRequest {
     pub requested_at: Timestamp,
 }
 
-/// Outcome of a request for a replay.
+/// Outcome of a replay request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReplayOutcome {
     /// The request began a replay.
@@ -193,7 +193,7 @@ fn id(batch: &LockedBatch, index: u32) -> Uuid {
     ChunkId::of(batch.batch_id, batch.generation, index).uuid()
 }
 
-/// Chunks among `rows` that the replay has to process.
+/// Returns the chunks among `rows` that the replay has to process.
 fn chosen(rows: &[Row], work: ReplayWork) -> Result<Vec<i32>, DatabaseError> {
     let mut chosen = Vec::new();
     for row in rows {

@@ -10,12 +10,12 @@ use tokio_postgres::Row;
 
 use crate::error::DatabaseError;
 
-/// Reads a count, which is never negative in the tables.
+/// Reads a count from a column, which is never negative.
 pub(crate) fn count(row: &Row, column: &str) -> Result<u64, DatabaseError> {
     Ok(row.try_get::<_, i64>(column)?.try_into()?)
 }
 
-/// Reads a word of a closed vocabulary.
+/// Reads a word of an enum from a column.
 pub(crate) fn word<'a, T: Deserialize<'a>>(row: &'a Row, column: &'static str) -> Result<T, DatabaseError> {
     let text: &str = row.try_get(column)?;
     let word: StrDeserializer<'a, ValueError> = text.into_deserializer();

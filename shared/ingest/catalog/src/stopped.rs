@@ -14,7 +14,7 @@ use crate::database::Database;
 use crate::error::DatabaseError;
 use crate::rows::{count, word};
 
-/// Times that decide when a batch counts as stalled.
+/// Thresholds after which a batch counts as stalled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StallThresholds {
     /// Time without progress after which a batch is taken. It is taken again each time this time

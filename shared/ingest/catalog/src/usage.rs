@@ -43,7 +43,7 @@ const ADD: &str = "WITH slice AS MATERIALIZED (SELECT batch_id, tenant_id, CASE 
              FROM slice GROUP BY tenant_id \
              ON CONFLICT (day, tenant_id) DO UPDATE SET bytes = parts.bytes + EXCLUDED.bytes, up_to = EXCLUDED.up_to) \
      SELECT count(*) AS batches FROM slice";
-/// Ends a day whose slices are all added.
+/// Completes a day whose slices are all added.
 const STORE: &str = "WITH parts AS (DELETE FROM usage_stored_parts WHERE day <= $1 RETURNING day, tenant_id, bytes), \
          stored AS (INSERT INTO usage_stored (day, tenant_id, bytes) \
              SELECT day, tenant_id, bytes FROM parts WHERE day = $1 AND bytes > 0) \
@@ -90,11 +90,11 @@ pub struct UsageItems {
     pub inserted: u64,
     /// Number of items that updated a row.
     pub updated: u64,
-    /// Items whose row already had the same content.
+    /// Number of items whose row already had the same content.
     pub unchanged: u64,
-    /// Items whose row already had a later version.
+    /// Number of items whose row already had a later version.
     pub stale: u64,
-    /// Items in error, and items that were not written.
+    /// Number of items in error, and of items that were not written.
     pub failed: u64,
 }
 

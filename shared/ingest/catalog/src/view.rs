@@ -22,14 +22,14 @@ use crate::warnings::warnings;
 /// Route of the file of a batch's items in error.
 pub const ERRORS_FILE: &str = "/v1/inovafarma/batches/{batch_id}/errors.ndjson";
 
-/// A batch, with the members of the API's response.
+/// Batch, with the members of the API's response.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[expect(missing_docs, reason = "`ProductBatch` in openapi.yaml describes each member")]
 pub struct BatchView {
     pub batch_id: Uuid,
     pub load_type: LoadType,
     pub status: BatchStatus,
-    /// The dropped object that the batch was made of.
+    /// Dropped object from which the batch was created.
     pub source: Option<Source>,
     pub received_at: Timestamp,
     pub started_at: Option<Timestamp>,
@@ -165,7 +165,7 @@ impl Database {
     }
 }
 
-/// Path of the file of a batch's items in error.
+/// Returns the path of the file of a batch's items in error.
 #[must_use]
 pub fn errors_url(batch_id: Uuid) -> String {
     ERRORS_FILE.replace("{batch_id}", &batch_id.to_string())

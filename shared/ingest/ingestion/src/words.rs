@@ -1,6 +1,6 @@
 //! Enums whose values have a word in requests, metadata and the database.
 
-/// Error of a text that is none of an enum's words.
+/// Error for a text that is none of an enum's words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("must be {}", listed(.0))]
 pub struct UnknownWord(pub &'static [&'static str]);

@@ -21,7 +21,7 @@ pub enum ChunkTransport {
     Kafka(events::kafka::Settings),
 }
 
-/// Announces chunks that are ready to be written.
+/// Client that announces chunks that are ready to be written.
 #[derive(Debug)]
 pub enum ChunkAnnouncer {
     /// Announces chunks on the SQS queue.

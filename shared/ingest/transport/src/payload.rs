@@ -23,7 +23,7 @@ pub struct PayloadNotice {
     pub version_id: Option<String>,
 }
 
-/// Error of a message that is not a notification of S3.
+/// Error for a message that is not a notification of S3.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum UnknownNotice {

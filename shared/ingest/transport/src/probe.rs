@@ -1,7 +1,7 @@
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::types::QueueAttributeName;
 
-/// Error of a queue that does not respond.
+/// Error of an SQS queue that does not respond.
 #[derive(Debug, thiserror::Error)]
 #[error("the queue does not answer")]
 pub struct QueueAway(#[source] Box<aws_sdk_sqs::Error>);

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 
 use crate::{ChunkEvent, Origin, chunk_event, read_chunk_event, text};
 
-/// Messages that SQS takes in one call.
+/// Maximum number of messages in one call of SQS.
 const AT_ONCE: usize = 10;
 
 /// Maximum number of times that messages are sent that SQS rejects while it takes others of the

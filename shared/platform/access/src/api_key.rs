@@ -24,7 +24,7 @@ pub struct ApiKey(SecretString);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyHash([u8; 32]);
 
-/// Error of a system that gives no random numbers.
+/// Error of an operating system that returns no random numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the operating system gives no random numbers")]
 pub struct RandomnessError;
@@ -56,7 +56,7 @@ impl ApiKey {
         self.0.expose_secret()
     }
 
-    /// Returns the hash by which the access table knows the key.
+    /// Returns the hash under which the access table stores the key.
     #[must_use]
     pub fn hash(&self) -> KeyHash {
         KeyHash(Sha256::digest(self.expose().as_bytes()).into())

@@ -82,7 +82,7 @@ pub struct Principal {
     cnpjs: Option<BTreeSet<String>>,
 }
 
-/// Credential by which a caller was found.
+/// Credential with which a caller was authenticated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Credential {
     /// The caller sent the API key with this hash.

@@ -5,10 +5,10 @@ use std::str::FromStr;
 
 use crate::items::{LimitsItem, Rate, RateError, TargetLimits};
 
-/// Name of a queue manager that may be any.
+/// Name in limits that stands for any queue manager.
 const ANY_QUEUE_MANAGER: &str = "*";
 
-/// Limits of tenants and targets that set none.
+/// Default rate limits of tenants and targets that have none of their own.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct DefaultLimits {
     /// Rate limit of a tenant's requests; `None` for no limit.

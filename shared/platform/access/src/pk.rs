@@ -4,7 +4,7 @@ use crate::api_key::KeyHash;
 
 /// Beginning of the keys of target profiles.
 pub(crate) const PROFILES: &str = "PROFILE#";
-/// Key of the rate card's item, which is of no tenant.
+/// Partition key of the rate card's item, which belongs to no tenant.
 pub const RATES: &str = "RATES";
 
 /// Partition key of an item, by the kind of the item.
@@ -12,7 +12,7 @@ pub const RATES: &str = "RATES";
 pub enum Pk<'a> {
     /// Item of an API key, by the key's hash.
     Key(KeyHash),
-    /// The day on which an API key was last used.
+    /// Item with the day on which an API key was last used.
     Used(KeyHash),
     /// Item of a tenant.
     Tenant(&'a str),
@@ -27,7 +27,7 @@ pub enum Pk<'a> {
     Limits(&'a str),
     /// Item of a tenant's budget.
     Budget(&'a str),
-    /// Amount that a tenant with a budget has spent.
+    /// Item with the amount that a tenant with a budget has spent.
     Spent(&'a str),
     /// Item of the rate card.
     Rates,

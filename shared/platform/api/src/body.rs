@@ -26,7 +26,7 @@ const MANGLED_GZIP: [u8; 4] = [0x1f, 0xef, 0xbf, 0xbd];
 pub enum Compression {
     /// The body is not compressed.
     None,
-    /// The body begins as a gzip (RFC 1952).
+    /// The body is gzip (RFC 1952), by its first bytes.
     Gzip,
 }
 

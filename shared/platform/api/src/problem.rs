@@ -21,7 +21,7 @@ mod budget {
     pub(super) const DETAIL: usize = 600;
     /// Maximum bytes of a JSON pointer in a problem.
     pub(super) const NAME: usize = 240;
-    /// Bytes of the detail of one fault.
+    /// Maximum bytes of the detail of one fault.
     pub(super) const FAULT: usize = 400;
     /// Maximum bytes of all faults in a problem's list.
     pub(super) const LIST: usize = 1000;
@@ -34,7 +34,7 @@ mod budget {
 pub struct Fault {
     /// JSON Pointer (RFC 6901) to the member; empty for the whole body.
     pub pointer: String,
-    /// Description of the fault; never the value itself.
+    /// Description of the fault, without the value.
     pub detail: String,
 }
 
@@ -50,7 +50,7 @@ impl Fault {
 /// [source](std::error::Error::source), which is logged and never sent.
 #[derive(Clone, Debug)]
 pub struct Problem {
-    /// Reason, which decides status, code and title.
+    /// Reason of the problem, which decides status, code and title.
     pub reason: Reason,
     /// Description of this occurrence, and of the caller's next step.
     pub detail: String,
@@ -196,7 +196,7 @@ pub fn cut(text: &str, max: usize) -> Cow<'_, str> {
     Cow::Borrowed(text)
 }
 
-/// Counts the bytes that a character takes within a JSON string.
+/// Returns the number of bytes that a character takes within a JSON string.
 const fn carried(character: char) -> usize {
     match character {
         '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,

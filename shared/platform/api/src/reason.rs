@@ -25,14 +25,14 @@ macro_rules! reasons {
                 }
             }
 
-            /// Class of the reason: `code` of a problem.
+            /// Returns the class of the reason: `code` of a problem.
             pub const fn code(self) -> &'static str {
                 match self {
                     $($(Self::$variant)|* => $code,)*
                 }
             }
 
-            /// Name of the reason: `reason` of a problem.
+            /// Returns the name of the reason: `reason` of a problem.
             pub const fn as_str(self) -> &'static str {
                 match self {
                     $($(Self::$variant => $name,)*)*

@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-/// Response of status, headers (lower-case names) and a body of text.
+/// HTTP response: status, headers (lower-case names) and a text body.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reply {
     /// HTTP status, or any number that distinguishes outcomes.

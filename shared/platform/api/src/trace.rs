@@ -16,7 +16,7 @@ use uuid::Uuid;
 pub struct TraceId(String);
 
 impl TraceId {
-    /// Name of the header in requests and responses.
+    /// Name of the trace id's header in requests and responses.
     pub const HEADER: &str = "x-trace-id";
 
     /// Returns the request's own id if it has the form, or else its trace context, or a new id.
@@ -29,7 +29,7 @@ impl TraceId {
             .map_or_else(Self::new, |id| Self(id.to_owned()))
     }
 
-    /// Creates a new id: a UUID of version 7.
+    /// Creates a new trace id: a UUID of version 7.
     #[must_use]
     pub fn new() -> Self {
         Self(Uuid::now_v7().to_string())

@@ -42,13 +42,13 @@ pub enum Fault {
     /// A JSON object has this member twice.
     #[error("the member `{0}` occurs twice")]
     Repeated(String),
-    /// The object has a member that is not known.
+    /// The object has an unknown member.
     #[error("the member is not known")]
     UnknownMember,
     /// The value is of another type, such as a text in place of a number.
     #[error("the value has the wrong type")]
     Type,
-    /// The value is of the right type but not allowed.
+    /// The value has the right type, but is not allowed.
     #[error("the value is not allowed")]
     Value,
 }

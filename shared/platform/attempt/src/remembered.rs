@@ -49,7 +49,7 @@ impl<K: Eq + Hash, V: Clone> Remembered<K, V> {
         self.put_weighing(1, key, value);
     }
 
-    /// Remembers a value that takes `weight` of the capacity.
+    /// Caches a value that takes `weight` of the capacity.
     pub fn put_weighing(&self, weight: usize, key: K, value: V) {
         self.put_at(weight, key, value, Moment::now());
     }

@@ -33,7 +33,7 @@ impl Retry {
     }
 }
 
-/// An error from which the use of a retry follows.
+/// Error that decides whether a retry helps.
 pub trait Retryable: Error {
     /// Returns the decision after this failure: retry or give up.
     fn retry(&self) -> Retry;

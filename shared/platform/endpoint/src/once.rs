@@ -23,7 +23,7 @@ pub enum WorkDone {
     Recorded(Reply),
 }
 
-/// Reason why work was not done, or may not have been.
+/// Reason why work was not done, or is in doubt.
 #[derive(Clone, Debug, PartialEq)]
 pub enum WorkFailure {
     /// The work certainly was not done: a retry with the same key does it at once.
@@ -93,7 +93,7 @@ pub async fn once(
 #[expect(clippy::large_enum_variant, reason = "there is one at a time, for as long as a request lasts")]
 enum Granted {
     Execution(Execution),
-    /// The response comes from the record; nothing is executed.
+    /// The response comes from the record; the work is not executed.
     Answer(Reply),
 }
 

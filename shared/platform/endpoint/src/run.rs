@@ -15,9 +15,9 @@ use lambda_http::{
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use serde_json::value::RawValue;
 
-/// Characters that no query of a URL has.
+/// Characters that must be percent-encoded in a URL's query.
 const QUERY: &AsciiSet = &CONTROLS.add(b' ').add(b'"').add(b'#').add(b'<').add(b'>');
-/// Characters that no segment of a URL's path has.
+/// Characters that must be percent-encoded in a segment of a URL's path.
 const SEGMENT: &AsciiSet = &QUERY
     .add(b'%')
     .add(b'/')

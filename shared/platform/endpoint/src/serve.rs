@@ -10,7 +10,7 @@ use runtime::metrics;
 use serde_json::{Map, Value};
 use tracing::Instrument as _;
 
-/// Name of the header that marks a replay.
+/// Name of the response header that marks a replay.
 pub(crate) const REPLAY: &str = "idempotent-replay";
 
 /// Rule for the `Idempotency-Key` of a route's requests.
@@ -19,7 +19,7 @@ pub enum Keyed {
     /// Each request needs a key of that form. Every response repeats the key, and has a digest of
     /// its content.
     Yes(KeyForm),
-    /// A key is ignored, and nothing is recorded.
+    /// A key is ignored, and no record is written.
     No,
 }
 

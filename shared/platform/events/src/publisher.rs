@@ -26,7 +26,7 @@ pub enum Destination {
 /// Event destinations of the deployment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
-    /// Name or ARN of an event bus.
+    /// Name or ARN of the event bus; `None` if there is none.
     pub bus: Option<String>,
     /// ARN of the SNS topic for the events; `None` if there is none.
     pub topic: Option<String>,
@@ -40,7 +40,7 @@ pub struct Publisher {
     destinations: Vec<Destination>,
 }
 
-/// Error for facts that were not all published.
+/// Error for events that were not all published.
 #[derive(Debug)]
 pub struct Unpublished {
     /// Index of the first fact that may not have been published. Some after it may have been.

@@ -10,17 +10,17 @@ use jiff::Timestamp;
 pub(crate) enum Guard {
     /// Later writes are made under the owner and attempt of their claim.
     OwnToken,
-    /// A record that ended is not written to any more.
+    /// Guard: a record that ended is not written to any more.
     OpenStatus,
-    /// A takeover begins only after the lease has passed.
+    /// Guard: a takeover begins only after the lease has passed.
     Lease,
-    /// The lease allows for clocks that differ.
+    /// Guard: the lease allows for clocks that differ.
     Skew,
-    /// Work that comes too late is not started.
+    /// Guard: work that arrives too late is not started.
     StartBefore,
-    /// The result is stored before the messages are removed.
+    /// Guard: the result is stored before the messages are removed.
     PrepareFirst,
-    /// A prepared response is answered; the work is not executed again.
+    /// Guard: a prepared response is returned; the work is not executed again.
     KeepPrepared,
     /// Guard: a takeover reads the earlier attempt's checkpoint.
     KeepCheckpoint,
@@ -35,9 +35,9 @@ pub(crate) enum Guard {
     TolerantStart,
     /// Guard: a takeover continues at the same place only.
     SamePlace,
-    /// Units that were left at another place may be there twice.
+    /// Guard: units that were left at another place may be there twice.
     CountMoved,
-    /// The record knows of a move before anything is put.
+    /// Guard: the record contains a move before anything is put.
     NoteMove,
     /// Guard: a takeover finds the progress that it saw.
     SeenProgress,
@@ -50,7 +50,7 @@ pub(crate) enum Guard {
     PutFirst,
     /// Guard: messages that earlier attempts held may be at both places.
     CountHands,
-    /// A message that was refused may be somewhere all the same.
+    /// Guard: a refused message may still be somewhere.
     DoubtRefusals,
     /// The record knows of a refused message before another one is put.
     NoteRefusals,

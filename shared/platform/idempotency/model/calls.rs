@@ -9,7 +9,7 @@ use crate::world::World;
 
 /// Result of a call to the store, as its caller sees it.
 pub(crate) enum Called {
-    /// The call succeeded. The record is as the write left it.
+    /// The call succeeded and left this record.
     Done(Arc<Record>),
     Refused(Arc<Record>),
     Unavailable,

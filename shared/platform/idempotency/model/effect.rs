@@ -23,7 +23,7 @@ pub(crate) const ASIDE: usize = PLACES;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Message {
     OnQueue,
-    /// Got by a worker, and not settled.
+    /// The message was got by a worker, and is not settled.
     Got(usize),
     Removed,
 }

@@ -188,7 +188,7 @@ impl Successors<'_> {
 }
 
 impl Effect {
-    /// The first message that is there to be moved.
+    /// Returns the first message that is there to be moved.
     fn next_to_move(&self) -> Option<usize> {
         let Self::Move { old, .. } = self else { return None };
         old.iter().position(|message| *message == Message::OnQueue)

@@ -37,7 +37,7 @@ fn begins(granted: Granted, at: usize) -> Step {
 }
 
 impl Successors<'_> {
-    /// The record learns of the move before anything is put.
+    /// Records the move before anything is put.
     pub(crate) fn notes(
         &mut self,
         w: usize,

@@ -63,7 +63,7 @@ pub(crate) fn successors(scenario: &Scenario, world: &World, actions: &mut Vec<A
     }
 }
 
-/// A worker is over, and the client without an answer.
+/// Ends a worker, and leaves the client without an answer.
 fn end(world: &mut World, w: usize) {
     world.effect.release(w);
     world.workers[w].step = Arc::new(Step::Idle);

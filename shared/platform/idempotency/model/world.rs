@@ -81,7 +81,7 @@ pub(crate) enum Step {
     Claim {
         owner: String,
     },
-    /// A record was in the way of the claim.
+    /// Decide about the record that was in the way of the claim.
     Decide {
         owner: String,
         found: Arc<Record>,
@@ -163,7 +163,7 @@ impl World {
         }
     }
 
-    /// Names of the invariants that are broken.
+    /// Returns the names of the broken invariants.
     pub(crate) fn breaches(&self) -> Vec<&'static str> {
         self.breaches.iter().map(|invariant| invariant.name()).collect()
     }
@@ -223,7 +223,7 @@ impl World {
         Ok(Arc::new(after))
     }
 
-    /// A client gets a successful answer of an execution.
+    /// Gives a client the successful answer of an execution.
     pub(crate) fn answer(&mut self, response: StoredResponse, in_doubt: bool) {
         if let Effect::Produce(places) = &self.effect {
             let copies = |index: usize| places.iter().map(|counts| u64::from(counts[index])).sum::<u64>();
@@ -319,7 +319,7 @@ fn is_claim(transition: &Transition) -> bool {
     matches!(transition, Transition::Claim { .. })
 }
 
-/// The response of an execution, like no other's.
+/// Returns the response of an execution, which differs from any other's.
 pub(crate) fn response(granted: &Granted, text: &str, repeated: u64, at: usize) -> StoredResponse {
     StoredResponse {
         status: u16::try_from(repeated.min(u64::try_from(MESSAGES).unwrap())).unwrap(),

@@ -5,10 +5,10 @@ use std::fmt::Debug;
 use crate::claim::ClaimRequest;
 use crate::execution::Execution;
 
-/// Event in the life of a record.
+/// Audit event in the life of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AuditEvent {
-    /// A new record: the request is executed.
+    /// A new record was created: the request is executed.
     Claimed,
     /// An execution that failed or outlived its lease is repeated or resumed.
     TakenOver,
@@ -22,7 +22,7 @@ pub enum AuditEvent {
     Conflict,
     /// The request was refused: keys were used with other bodies or rights too often.
     ReusedTooOften,
-    /// The request was refused: the same one is being executed.
+    /// The request was refused, because the same request is being executed.
     InProgress,
     /// A write came too late: the record belongs to another execution by now, and was not changed.
     Fenced,

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use crate::execution::Execution;
 use crate::operation::OperationType;
 
-/// A request for the right to execute.
+/// Request for the right to execute work under a key.
 #[derive(Clone, Debug)]
 pub struct ClaimRequest<'a> {
     /// Type of the work; keys of different types meet only if one was made with the keys of the
@@ -56,7 +56,7 @@ pub enum Claimed {
     /// unknown whether the side effect was made final, and the response shows that. The caller
     /// returns it and [completes](crate::Store::end) the execution.
     InDoubt { execution: Execution, response: Reply },
-    /// The key was used with another body.
+    /// The key was used with another request body.
     Conflict,
     /// The key was used for the same request, by a caller with other rights.
     OtherRights,

@@ -44,7 +44,7 @@ pub struct Doubt {
     pub attempt: u32,
     /// Cause for which the outcome is in doubt.
     pub cause: Cause,
-    /// Units that are known to be done.
+    /// Number of units that are known to be done.
     pub done: u64,
     /// Maximum number of units after `done` that this attempt may have done; `None` if unknown.
     pub in_doubt: Option<u64>,
@@ -52,7 +52,7 @@ pub struct Doubt {
     pub noticed_at: Timestamp,
 }
 
-/// Types of work whose outcome can be in doubt.
+/// Operation types whose outcome can be in doubt.
 #[derive(Clone, Copy, Debug)]
 pub struct Doubtful<'a> {
     /// Types of work that does units one after the other, and records its progress.

@@ -149,7 +149,7 @@ impl Execution {
 pub enum Outcome {
     /// The work was done: retries get this response.
     Completed(Reply),
-    /// The work was done: retries get the response that was [prepared](crate::Store::prepare).
+    /// The work was done: retries get the [prepared](crate::Store::prepare) response.
     AsPrepared,
     /// The work failed: retries run again, from the progress of this execution.
     Failed {

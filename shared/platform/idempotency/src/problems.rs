@@ -33,7 +33,7 @@ pub fn from_store(error: &StoreError, what: &str) -> Problem {
     Problem::new(Reason::StoreUnavailable, detail)
 }
 
-/// Returns the problem of a request whose record another execution has.
+/// Returns the problem of a request whose record another execution owns.
 #[must_use]
 pub fn in_progress(retry_after: Duration) -> Problem {
     let detail = "the same request is being executed; ask again with the same key";

@@ -12,7 +12,7 @@ use crate::claim::ClaimRequest;
 use crate::dynamodb::{number, text, ttl};
 use crate::error::StoreError;
 
-/// Limits to the conflicts in a window of time.
+/// Limits to the key conflicts in a window of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReuseLimits {
     /// Maximum number of conflicts of one tenant under one key in a window.

@@ -25,7 +25,7 @@ use crate::timeline::{self, Timeline};
 /// Number of times that a claim reads again after a lost race before its result is "in progress".
 const RACES: usize = 3;
 
-/// Result of a write under an execution's token.
+/// Result of a write with an execution's token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteOutcome {
     /// The conditional write took effect.
@@ -450,7 +450,7 @@ impl Store {
         Ok(found.filter(|timeline| !timeline.has_expired(now)))
     }
 
-    /// Reads a record that need not exist.
+    /// Checks the store by reading a record that need not exist.
     ///
     /// # Errors
     /// If the store cannot be reached.

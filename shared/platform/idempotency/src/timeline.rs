@@ -69,7 +69,7 @@ pub struct Timeline {
     pub lease_ends_at: Option<Timestamp>,
     /// Time at which it was recorded that the effect of a prepared response is in doubt.
     pub doubt_noted_at: Option<Timestamp>,
-    /// Time from which the key may be used anew.
+    /// Time from which the key may be used again.
     pub expires_at: Timestamp,
     /// Duration of the last attempt that ended.
     pub duration_ms: Option<u64>,
@@ -79,7 +79,7 @@ pub struct Timeline {
     pub reason: Option<String>,
     /// Error text of the last failure.
     pub detail: Option<String>,
-    /// Units of the work that were done so far.
+    /// Units of work that were done so far.
     pub progress: Units,
     /// Messages that were put, taken or moved.
     pub messages: u64,
@@ -110,7 +110,7 @@ pub struct Units {
 pub struct LeftBehind {
     /// Name of the place; `None` if it was not recorded, or for several places.
     pub place: Option<String>,
-    /// Units that are known to be done there.
+    /// Number of units that are known to be done there.
     pub done: u64,
     /// Maximum number of further units that may have been done there. `None` stands for any number.
     pub in_doubt: Option<u64>,

@@ -11,7 +11,7 @@ use crate::{ObjectError, Objects};
 /// Version of an object that other programs may replace at any time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Version {
-    /// Version id, if the bucket keeps versions.
+    /// Version id of the object, if the bucket keeps versions.
     pub id: Option<String>,
     /// ETag, which distinguishes the versions of the object.
     pub etag: String,
@@ -28,7 +28,7 @@ pub struct CopyOf<'a> {
     pub bucket: &'a str,
     /// Key of the object that is copied, percent-encoded.
     pub encoded_key: &'a str,
-    /// Version that is copied; no other version is.
+    /// Version of the object that is copied; no other version is.
     pub version: &'a Version,
     /// Key of the copy in the destination bucket.
     pub key: &'a str,

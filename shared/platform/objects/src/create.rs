@@ -25,7 +25,7 @@ pub struct NewObject {
     pub key: String,
     /// Media type of the content.
     pub content_type: &'static str,
-    /// Encoding of the bytes: `gzip`, if they are.
+    /// Content encoding of the bytes: `gzip`, if they are compressed.
     pub content_encoding: Option<&'static str>,
     /// Metadata by names without the prefix `x-amz-meta-`.
     pub metadata: BTreeMap<String, String>,
@@ -36,7 +36,7 @@ pub struct NewObject {
 /// Signed request with which a client uploads an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SignedPut {
-    /// URL of the `PUT`; it holds the signature.
+    /// Signed URL of the `PUT`.
     pub url: String,
     /// Headers to send; all of them are signed, so that no other object can be put.
     pub headers: BTreeMap<String, String>,

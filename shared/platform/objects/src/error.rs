@@ -4,7 +4,7 @@ use attempt::{Retry, Retryable};
 use aws_sdk_s3::config::http::HttpResponse;
 use aws_sdk_s3::error::SdkError;
 
-/// Reason why an object was not read, written or tagged.
+/// Reason why an S3 object was not read, written or tagged.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum ObjectError {

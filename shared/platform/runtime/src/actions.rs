@@ -56,7 +56,7 @@ pub enum ActionError {
     /// The time of the attempt or of the call is over. The service may have acted.
     #[error("the service did not answer in time")]
     TimedOut,
-    /// The service says that the action failed.
+    /// The service responded that the action failed.
     #[error("the service refused: {code}")]
     Refused {
         /// HTTP status of the AWS service's response.
@@ -216,7 +216,7 @@ fn address(service: &str, region: &str) -> String {
 }
 
 impl ActionError {
-    /// Returns whether another attempt may help at once.
+    /// Returns whether an immediate retry may help.
     #[must_use]
     pub fn may_pass(&self) -> bool {
         match self {

@@ -19,7 +19,7 @@ pub struct Environment<F> {
     wrong: Vec<String>,
 }
 
-/// Error of variables that are missing or wrong, one sentence each.
+/// Error of environment variables, with one sentence for each that is missing or malformed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the environment is not complete: {}", .0.join("; "))]
 pub struct EnvironmentError(Vec<String>);

@@ -101,7 +101,7 @@ impl Targets {
 #[derive(Debug)]
 pub(crate) struct Chunk {
     pub(crate) counters: BTreeMap<Key, Delta>,
-    /// Number and time of the last change.
+    /// Sequence number and time of the last counted change.
     pub(crate) sequence: String,
     pub(crate) at: Timestamp,
 }

@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-/// Source of an error, for the log.
+/// Cause of a usage error, for the log.
 type Cause = Box<dyn Error + Send + Sync>;
 
 /// Errors of [`UsageTable`](crate::UsageTable).
@@ -21,7 +21,7 @@ pub enum UsageError {
         /// Sort key of the item.
         sk: String,
     },
-    /// The answer has more lines than one answer may have.
+    /// The answer would have more lines than one call may return.
     #[error("the answer has more than {most} lines")]
     TooMany {
         /// Maximum number of lines that one call returns.

@@ -10,7 +10,7 @@ use serde::{Serialize, Serializer};
 
 const SECONDS: i64 = 3_600;
 
-/// An hour in UTC, written as `2026-11-27T02`.
+/// Hour in UTC, written as `2026-11-27T02`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Hour(i64);
 
@@ -32,7 +32,7 @@ impl Hour {
         Timestamp::from_second(self.0.saturating_mul(SECONDS)).unwrap_or_default()
     }
 
-    /// Returns the first moment after the hour.
+    /// Returns the time at which the hour ends.
     #[must_use]
     pub fn end(self) -> Timestamp {
         self.next().start()
@@ -80,7 +80,7 @@ impl Serialize for Hour {
     }
 }
 
-/// Returns the first moment of a day.
+/// Returns the time at which a day begins.
 pub(crate) fn start_of(day: Date) -> Timestamp {
     day.to_zoned(TimeZone::UTC).map(|start| start.timestamp()).unwrap_or_default()
 }

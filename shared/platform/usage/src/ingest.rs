@@ -21,7 +21,7 @@ pub struct IngestUsage {
     pub is_whole: bool,
 }
 
-/// Batches that a tenant sent on a day.
+/// Usage of the ingest by a tenant on a day.
 #[derive(Clone, Debug, Deserialize)]
 pub struct IngestDay {
     /// Id of the tenant.
@@ -56,9 +56,9 @@ pub struct ItemCounts {
     pub inserted: u64,
     /// Number of items that updated a row.
     pub updated: u64,
-    /// Items whose row had the same content.
+    /// Number of items whose row already had the same content.
     pub unchanged: u64,
-    /// Items whose row had a later version.
+    /// Number of items whose row already had a later version.
     pub stale: u64,
     /// Number of items that were not written.
     pub failed: u64,
@@ -101,7 +101,7 @@ impl ItemCounts {
     }
 }
 
-/// Reads the body of a successful answer.
+/// Parses the body of a successful response.
 ///
 /// # Errors
 /// If the function responded with another status than 200, or its answer cannot be read.

@@ -50,7 +50,7 @@ impl Key {
         Self { pk: hour_pk(*hour), sk: line(tenant, operation, key_name), ttl: Some(ttl) }
     }
 
-    /// Builds the key of totals. They are kept for good.
+    /// Builds the key of totals, which never expire.
     pub(crate) fn total(operation: &str, target: &str) -> Self {
         Self { pk: TOTAL.to_owned(), sk: format!("{operation}#{target}"), ttl: None }
     }
@@ -69,7 +69,7 @@ pub(crate) fn ttl_of_gap(until: Timestamp) -> i64 {
     until.as_second().saturating_add(DAYS_OF_DAY.saturating_mul(SECONDS_OF_DAY))
 }
 
-/// Partition of the note that a load test is counted.
+/// Returns the partition key of the note that a load test is counted.
 pub(crate) fn test_pk(id: &str) -> String {
     format!("TEST#{id}")
 }
@@ -80,7 +80,7 @@ pub(crate) fn ttl_of_mark(at: Timestamp) -> i64 {
     at.as_second().saturating_add(SECONDS_OF_DAY.saturating_mul(7))
 }
 
-/// Beginning of the sort keys of a tenant's lines.
+/// Returns the prefix of the sort keys of a tenant's lines.
 pub(crate) fn tenant_prefix(tenant: &str) -> String {
     format!("{}#", escaped(tenant))
 }

@@ -15,7 +15,7 @@ const LONGEST_REQUEST: Duration = Duration::from_secs(60);
 /// Time in which changes of records were lost before they were counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gap {
-    /// First moment whose requests may be missing.
+    /// Time from which requests may be missing.
     pub from: Timestamp,
     /// Time at which the gap ends.
     pub until: Timestamp,

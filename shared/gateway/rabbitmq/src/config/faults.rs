@@ -9,7 +9,7 @@ use super::{ConnectionConfig, Login};
 /// Maximum length of a virtual host's name in bytes: AMQP carries it as a short string.
 const VHOST_MAX: usize = 255;
 
-/// A fault of a configuration. It never contains a password.
+/// Fault of a configuration. Its text never contains a password.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigFault {
     /// Name of the setting, as in the source that it comes from.

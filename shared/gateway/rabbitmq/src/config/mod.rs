@@ -30,7 +30,7 @@ fn is_loopback(address: &Address) -> bool {
     ip.map_or(address.host == "localhost", |ip| ip.is_loopback())
 }
 
-/// Kind of program that uses the connection.
+/// Kind of program that uses the connection: a function, or one that runs all the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Host {
     /// Function that is frozen between invocations: it does not notice events meanwhile, and must
@@ -190,7 +190,7 @@ impl ConnectionConfig {
         self
     }
 
-    /// Addresses to connect to, in order. There is at least one.
+    /// Returns the addresses to connect to, in order; at least one.
     #[must_use]
     pub fn addresses(&self) -> &[Address] {
         &self.addresses
@@ -223,13 +223,13 @@ impl ConnectionConfig {
         }
     }
 
-    /// Time for one address to connect and log in.
+    /// Returns the time limit for one address to connect and log in.
     #[must_use]
     pub fn timeout(&self) -> Duration {
         self.timeout
     }
 
-    /// Time between heartbeats; 0 means no heartbeats.
+    /// Returns the interval of heartbeats; 0 means no heartbeats.
     #[must_use]
     pub fn heartbeat(&self) -> Duration {
         Duration::from_secs(self.heartbeat.into())

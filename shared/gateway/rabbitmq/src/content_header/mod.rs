@@ -126,7 +126,7 @@ pub(crate) fn frame_size(properties: BasicProperties) -> Option<usize> {
     Some(gen_frame(&frame)(Vec::new().into()).ok()?.into_inner().0.len())
 }
 
-/// Body size that a content header's payload announces.
+/// Returns the body size that a content header's payload announces.
 fn body_size(payload: &[u8]) -> u64 {
     payload.get(BODY_SIZE..).and_then(<[u8]>::first_chunk).map_or(0, |size| u64::from_be_bytes(*size))
 }
@@ -272,7 +272,7 @@ fn entry(name: &str, bytes: &[u8]) -> Option<Vec<u8>> {
     named(name, b'x', &[&length, bytes].concat())
 }
 
-/// Table entry with a reserved name of the gateway.
+/// Builds a table entry with a reserved name of the gateway.
 fn named(name: &str, kind: u8, value: &[u8]) -> Option<Vec<u8>> {
     let name = format!("{MOVED}{name}");
     let length = u8::try_from(name.len()).ok()?;

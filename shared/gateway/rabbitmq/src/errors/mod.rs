@@ -24,7 +24,7 @@ pub(crate) enum During<'a> {
 /// Failure of an exchange with the broker.
 #[derive(Clone, Debug)]
 pub enum Failure {
-    /// The client library's error, or the broker's refusal.
+    /// Error of the client library, or refusal by the broker.
     Amqp(lapin::Error),
     /// The deadline passed while an answer was awaited.
     Deadline,
@@ -59,7 +59,7 @@ impl Failure {
                 && refusal.get_message().as_str().contains("unknown delivery tag")))
     }
 
-    /// The broker's reply code, if the broker refused something.
+    /// Returns the broker's reply code, if the broker refused something.
     pub(crate) fn reply(&self) -> Option<BrokerReply> {
         match self {
             Self::Amqp(error) => match error.kind() {

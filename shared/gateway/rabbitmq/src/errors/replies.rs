@@ -110,7 +110,7 @@ fn last_number(said: &str) -> Option<u64> {
     said.rsplit(|c: char| !c.is_ascii_digit()).find(|digits| !digits.is_empty())?.parse().ok()
 }
 
-/// The broker's reply: its code and the code's name.
+/// Returns the broker's reply: its code and the code's name.
 pub(super) fn reply(error: &AMQPError) -> BrokerReply {
     BrokerReply { product: PRODUCT, code: i64::from(error.get_id()), name: reply_name(error.kind()) }
 }
@@ -122,7 +122,7 @@ pub(crate) const NACK: BrokerReply = BrokerReply { product: PRODUCT, code: 120, 
 /// Reply for a message that was returned because no queue takes it (AMQP 0-9-1, `no-route`).
 pub(crate) const NO_ROUTE: BrokerReply = BrokerReply { product: PRODUCT, code: 312, name: "NO_ROUTE" };
 
-/// The name that the AMQP specification gives a reply code.
+/// Returns the AMQP specification's name of a reply code.
 fn reply_name(kind: &AMQPErrorKind) -> &'static str {
     match kind {
         AMQPErrorKind::Soft(kind) => match kind {

@@ -74,7 +74,7 @@ enum Rest {
     IsDropped,
 }
 
-/// A body frame that is larger than was agreed.
+/// Body frame that is larger than the negotiated maximum.
 struct Oversized {
     /// Frame type and channel: the first bytes of the frame.
     start: Vec<u8>,
@@ -90,7 +90,7 @@ pub(crate) struct FrameFilter {
     /// Number of bytes left of a frame that is not buffered.
     left: usize,
     rest: Rest,
-    /// Body frame that is passed in several smaller ones.
+    /// Body frame that is passed on in several smaller ones.
     oversized: Option<Oversized>,
     /// Largest frame that the library accepts, in bytes.
     frame_max: usize,

@@ -67,7 +67,7 @@ impl Pulse {
         self.milliseconds.store(elapsed, Ordering::Relaxed);
     }
 
-    /// Time since the last bytes were received.
+    /// Returns the time since the last bytes were received.
     pub fn age(&self) -> Duration {
         let beat = Duration::from_millis(self.milliseconds.load(Ordering::Relaxed));
         self.start.elapsed().saturating_sub(beat)
@@ -152,7 +152,7 @@ impl Noticed {
     }
 }
 
-/// The only argument of `connection.blocked`, a short string.
+/// Returns the only argument of `connection.blocked`, a short string.
 fn reason(arguments: &[u8]) -> String {
     let text = arguments.split_first().and_then(|(length, text)| text.get(..usize::from(*length)));
     String::from_utf8_lossy(text.unwrap_or_default()).into_owned()

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{FrameFilter, Noticed};
 
-/// Part of a broker's bytes that the client library receives.
+/// Part of the broker's bytes that is passed on to the client library.
 #[derive(Debug)]
 pub struct Passed {
     /// Bytes of the frames that passed.

@@ -22,7 +22,7 @@ use crate::session::{Session, call, consume, inspect, short};
 
 /// Consumer tag, the only one on its channel.
 const CONSUMER: &str = "integrahub-load";
-/// Time for a cancelled consumer to end.
+/// Time limit for a cancelled consumer to end.
 const GONE: Duration = Duration::from_secs(1);
 
 /// A channel on which messages are consumed. Dropping it closes the connection, so the broker
@@ -212,7 +212,7 @@ impl Consumer<'_> {
         inspect(self.session.channel(), self.queue, deadline).await.map(drop)
     }
 
-    /// A message that was delivered before the consumer was cancelled.
+    /// Returns a message that was delivered before the consumer was cancelled.
     async fn left(&mut self, deadline: Deadline) -> Result<Option<Delivery>, Failure> {
         match &mut self.deliveries {
             Deliveries::Open(consumer) if self.ended.is_none() => {

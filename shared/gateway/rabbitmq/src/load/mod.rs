@@ -15,7 +15,7 @@ use crate::properties::PutProperties;
 pub(crate) use consumer::connect as connect_consumer;
 pub(crate) use producer::connect as connect_producer;
 
-/// AMQP properties of a message of the test.
+/// Returns the AMQP properties of a message of the load test.
 fn stamped(
     options: &PutOptions,
     message: &OutgoingMessage,

@@ -95,7 +95,7 @@ impl Producer<'_> {
         self.session.noticed.returns() != self.earlier_returns
     }
 
-    /// Reason why no more messages can be put.
+    /// Returns the reason why no more messages can be put, if there is one.
     fn ended(&self) -> Option<BrokerError> {
         match &self.in_flight.failure {
             Some(failure) => Some(failure.clone().into_error(During::Queue(self.queue))),
@@ -216,7 +216,7 @@ impl LoadProducer for Producer<'_> {
     }
 }
 
-/// Error for messages that the broker returned as unroutable.
+/// Returns the error for messages that the broker returned as unroutable.
 fn no_queue(queue: &QueueName) -> BrokerError {
     BrokerError::queue_not_found(queue.clone()).with_reply(NO_ROUTE)
 }

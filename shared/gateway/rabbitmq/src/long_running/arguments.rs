@@ -31,7 +31,7 @@ pub struct ConnectionArguments {
     pub port: Option<i64>,
     /// User name of the login.
     pub user: Option<String>,
-    /// Password, shown by no `Debug` or error.
+    /// Password of the login, shown by no `Debug` or error.
     pub password: Option<SecretString>,
     /// Virtual host, at most 255 bytes.
     pub vhost: Option<String>,

@@ -70,7 +70,7 @@ impl ConnectionManager {
         self
     }
 
-    /// Returns the configuration that connections are made with.
+    /// Returns the configuration with which connections are opened.
     pub fn config(&self) -> &ConnectionConfig {
         self.connector.config()
     }
@@ -138,7 +138,7 @@ impl ConnectionManager {
         self.state.get()
     }
 
-    /// Returns a receiver of every state that the connection comes to.
+    /// Returns a receiver of the connection's states, as they change.
     pub fn subscribe(&self) -> watch::Receiver<ConnectionState> {
         self.state.0.subscribe()
     }
@@ -224,7 +224,7 @@ impl ConnectionManager {
         *self.current() = Some(Current { monitor, connection });
     }
 
-    /// Cuts the connection, if there is one.
+    /// Cuts the open connection, if there is one.
     fn drop_current(&self) {
         let current = self.current().take();
         if let Some(current) = current {

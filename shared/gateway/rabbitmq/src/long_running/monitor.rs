@@ -34,13 +34,13 @@ impl ConnectionMonitor {
         Self { connection, alarm, watch: tokio::spawn(watched).abort_handle() }
     }
 
-    /// Ends the watch without a call of `on_connection_lost`.
+    /// Ends the monitor without a call of `on_connection_lost`.
     pub fn stop(&self) {
         self.watch.abort();
         self.alarm.disarm();
     }
 
-    /// Returns the interval that both sides agreed on; 0 is none.
+    /// Returns the negotiated interval of heartbeats; 0 is none.
     #[must_use]
     pub fn heartbeat_interval(&self) -> Duration {
         self.connection.heartbeat()
@@ -101,7 +101,7 @@ impl fmt::Debug for ConnectionMonitor {
     }
 }
 
-/// Callback for the loss, which is called once.
+/// Callback for the loss of the connection, which is called once.
 struct Alarm {
     peer: Peer,
     on_lost: Mutex<Option<OnLost>>,

@@ -129,7 +129,7 @@ fn of_limits(to: &QueueName, facts: &QueueFacts) -> Option<String> {
     })
 }
 
-/// Warning about a time after which the queue drops messages.
+/// Returns the warning about a time to live after which the queue drops messages.
 fn of_ttl(to: &QueueName, ttl: u64, facts: &QueueFacts) -> String {
     format!(
         "the queue `{to}` has {MESSAGE_TTL}: {ttl}, and {} messages after so many milliseconds",

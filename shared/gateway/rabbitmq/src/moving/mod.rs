@@ -274,7 +274,7 @@ impl Moving {
         }
     }
 
-    /// Error for a window whose messages may be at both places.
+    /// Returns the error for a window whose messages may be at both queues.
     fn in_doubt(&self, what: &str, cause: &BrokerError) -> MoveFailure {
         let (count, why) = (self.window.len(), self.source.session.blocked_note());
         let error = cause.clone().left_in_doubt(format!("{count} messages {what}: {cause}{why}"));

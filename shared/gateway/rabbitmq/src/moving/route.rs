@@ -12,7 +12,7 @@ use crate::deaths::FIRST_QUEUE;
 /// Headers in which a queue counts deliveries. The queue adds them to a delivery; they are not part
 /// of the message.
 const COUNTS: [&str; 2] = ["x-delivery-count", "x-acquired-count"];
-/// Headers by which a publisher names further routing keys.
+/// Headers in which a publisher names further routing keys.
 const COPIES: [&str; 2] = ["CC", "BCC"];
 
 /// Destinations of the messages of one move.

@@ -18,7 +18,7 @@ const CONSUMER: &str = "integrahub";
 /// Time without a delivery after which a consumer is cancelled and the queue is asked again: other
 /// clients may have been faster.
 const PATIENCE: Duration = Duration::from_millis(100);
-/// Time for a cancelled consumer to end.
+/// Time limit for a cancelled consumer to end.
 const GONE: Duration = Duration::from_secs(1);
 /// Minimum number of messages for a consumer; fewer are taken one by one, because starting and
 /// cancelling a consumer takes two round trips.

@@ -45,7 +45,7 @@ const RETURN: Duration = Duration::from_secs(1);
 /// Limits on the messages that may be taken.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Room {
-    /// Maximum bytes of all messages together in a response.
+    /// Maximum bytes of all messages of a response together.
     pub(crate) together: usize,
     /// Maximum body size of a first message that alone exceeds `together`, or `None` if such a
     /// message is not taken.
@@ -59,7 +59,7 @@ pub(crate) enum Full {
     Next,
     /// The first message exceeds the limit of all together, and was taken alone.
     Alone,
-    /// The very first message does not fit.
+    /// The very first message exceeds the limit.
     First,
 }
 
@@ -290,7 +290,7 @@ impl<'a> Taking<'a> {
         self.kept_before.map_or(asked, |kept| kept.min(asked))
     }
 
-    /// Prefetch of a consumer, given `ready` messages on the queue.
+    /// Returns the prefetch of a consumer, given `ready` messages on the queue.
     fn prefetch(&mut self, ready: usize) -> usize {
         if self.stop.is_some() {
             return 0;

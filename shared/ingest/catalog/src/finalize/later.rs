@@ -32,7 +32,7 @@ const CHUNKS: &str = "SELECT c.chunk_id FROM (SELECT DISTINCT l.batch_id FROM ba
 const CONTAINED: &str = "SELECT DISTINCT h.key FROM batch_chunks c CROSS JOIN LATERAL unnest(c.key_hashes) AS h (key) \
      WHERE c.chunk_id = ANY($1) AND (h.key IN (SELECT unnest($2::bigint[]))) IS TRUE";
 
-/// Keys that were searched for in some chunks of later batches.
+/// Keys that were searched for in chunks of later batches.
 #[derive(Default)]
 pub(super) struct LaterChunks {
     chunks: HashSet<Uuid>,

@@ -24,7 +24,7 @@ const ACTIVE: &str = "SELECT c.place - 1 AS establishment, p.key_hash, p.ctid \
      FROM unnest($1::bpchar[]) WITH ORDINALITY AS c (cnpj, place) CROSS JOIN LATERAL ( \
          SELECT p.key_hash, p.ctid FROM products p WHERE p.cnpj = c.cnpj AND p.active OFFSET 0) p";
 
-/// The active products of some establishments that a load lacks.
+/// Active products of some establishments that a full load lacks.
 pub(super) struct Lacking {
     pub(super) products: Vec<Product>,
     /// Number of active products of each establishment, in order.

@@ -141,7 +141,7 @@ pub(crate) async fn finalize(
     Finalization { connection, load, guard, own, later: LaterChunks::default() }.run(&cnpjs).await
 }
 
-/// A full load, or a batch that decides nothing.
+/// Full load, or a batch without a deactivation.
 struct Load {
     batch_id: Uuid,
     tenant_id: Uuid,
@@ -149,7 +149,7 @@ struct Load {
     received_at: Timestamp,
 }
 
-/// Work of one call on a full load.
+/// One call's work on finalizing a full load.
 struct Finalization<'c> {
     connection: &'c mut Connection,
     load: Load,

@@ -68,7 +68,7 @@ pub(crate) async fn ended(session: &mut Session<'_>, batch_id: Uuid) -> Result<(
     write(session, batch_id, "integrahub.batch.final", facts::ended(batch, &by_code)).await
 }
 
-/// Writes the event that the guard holds a batch's deactivation.
+/// Writes the event that the guard held a batch's deactivation.
 pub(crate) async fn held(
     session: &mut Session<'_>,
     batch_id: Uuid,

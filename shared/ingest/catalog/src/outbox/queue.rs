@@ -68,7 +68,7 @@ impl Database {
         std::mem::take(&mut *self.committed())
     }
 
-    /// Up to `limit` unpublished events of a batch, in order.
+    /// Returns up to `limit` unpublished events of a batch, in order.
     pub async fn events_of(&self, batch_id: Uuid, limit: u32) -> Result<Vec<OutboxEvent>, DatabaseError> {
         self.read(OF_BATCH, &[&batch_id, &i64::from(limit)]).await?.iter().map(event).collect()
     }
@@ -103,7 +103,7 @@ impl Database {
         .await
     }
 
-    /// Number and age of the events that wait to be published.
+    /// Returns the number and age of the events that wait to be published.
     pub async fn backlog(&self) -> Result<Backlog, DatabaseError> {
         let rows = self.read(BACKLOG, &[]).await?;
         let Some(row) = rows.first() else { return Ok(Backlog::default()) };

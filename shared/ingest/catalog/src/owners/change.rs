@@ -66,7 +66,7 @@ pub struct RefusedOwner {
     pub owner: Option<Uuid>,
 }
 
-/// Effect of a change on one establishment.
+/// Effect of a change of owner on one establishment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Effect {
     Changed,

@@ -15,14 +15,14 @@ use std::str::FromStr;
 /// Rule for a chunk of products of an establishment without an owner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OwnerRule {
-    /// The products are refused: only an administrator gives establishments to tenants.
+    /// The products are refused: only an administrator assigns establishments to tenants.
     #[default]
     Entry,
     /// The first tenant that loads the establishment becomes its owner.
     First,
 }
 
-/// Reason why a text is no [`OwnerRule`].
+/// Error for a text that is no [`OwnerRule`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("it is neither `entry` nor `first`")]
 pub struct OwnerRuleError;

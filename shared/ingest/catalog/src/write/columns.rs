@@ -8,12 +8,12 @@ use ingestion::product::ATTRIBUTES;
 const KEY: [&str; 3] = ["cnpj", "shopid", "productid"];
 /// Columns that every version of a product has, after the attributes.
 const VERSION: [&str; 5] = ["row_hash", "last_batch_id", "last_received_at", "last_item_index", "active"];
-/// Columns that only a new row has.
+/// Columns that are only set in a new row.
 const NEW: [&str; 2] = ["key_hash", "deactivated_at"];
 /// First column of a staged row: the location of the row that it replaces.
 const PLACE: &str = "place";
 
-/// A table that rows are copied into.
+/// Table that rows are copied into.
 pub(super) struct CopyTarget {
     pub(super) sql: String,
     /// Number of columns of each COPY row.
@@ -68,7 +68,7 @@ fn new_row() -> Vec<&'static str> {
     [KEY.to_vec(), version(), NEW.to_vec()].concat()
 }
 
-/// Columns that another version of a row has.
+/// Returns the columns that a new version of a row sets.
 fn version() -> Vec<&'static str> {
     ATTRIBUTES.iter().map(|attribute| attribute.column).chain(VERSION).collect()
 }

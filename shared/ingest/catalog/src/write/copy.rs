@@ -171,7 +171,7 @@ impl AttributeWriter for Rows {
     }
 }
 
-/// Length of a value. Chunks are far smaller than the maximum.
+/// Returns the length of a value in COPY's format. Chunks are far smaller than the maximum.
 fn length(bytes: usize) -> [u8; 4] {
     i32::try_from(bytes).unwrap_or(i32::MAX).to_be_bytes()
 }

@@ -190,7 +190,7 @@ impl Candidate {
     }
 }
 
-/// Key of a row in a chunk's hashes.
+/// Returns the key of a row in a chunk's hashes.
 pub(super) fn key(row: &Row) -> i64 {
     first_eight(row.key_hash.0)
 }

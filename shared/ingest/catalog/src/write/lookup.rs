@@ -42,10 +42,10 @@ const VERSIONS: &str = "SELECT ctid, source_updated_at, last_received_at, last_b
 /// lookups would.
 const READ_PER_ROW: usize = 4;
 
-/// A row of the chunk that differs from the table's.
+/// Row of the chunk that differs from the table's row.
 pub(super) struct Differing<'a> {
     pub(super) row: &'a Row,
-    /// The table's row; `None` if the product is new.
+    /// Existing row in the table; `None` if the product is new.
     pub(super) existing: Option<Existing>,
 }
 
@@ -201,7 +201,7 @@ impl StoredRow {
     }
 }
 
-/// Rows that differ, by a lookup for each.
+/// Finds the rows that differ by a lookup of each.
 async fn by_key<'a>(session: &mut Session<'_>, rows: &[&'a Row]) -> Result<Vec<Lookup<'a>>, DatabaseError> {
     let cnpjs: Vec<&str> = rows.iter().map(|row| row.key.cnpj.as_str()).collect();
     let shops: Vec<i32> = rows.iter().map(|row| row.key.shop_id).collect();

@@ -135,7 +135,7 @@ impl Database {
 
 /// Parameters of the transaction that writes a chunk.
 struct Terms {
-    /// Places of the rows that the database refuses.
+    /// Indices of the rows that the database refuses.
     rejected: HashSet<usize>,
     owner_rule: OwnerRule,
     /// Maximum number of items in error that the batch's report may list in all.

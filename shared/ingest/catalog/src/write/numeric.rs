@@ -1,7 +1,7 @@
 //! Numbers in the format of PostgreSQL's `numeric_send`: digits to the base of 10,000, from the one
 //! before the point outwards.
 
-/// Base of the digits; each stands for four decimal digits.
+/// Base of a `numeric` digit; each stands for four decimal digits.
 const BASE: u64 = 10_000;
 const NEGATIVE: u16 = 0x4000;
 

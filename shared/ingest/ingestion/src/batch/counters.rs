@@ -1,13 +1,13 @@
 use serde::{Deserialize, Serialize};
 
-/// Outcomes of the items that the database took.
+/// Outcomes of the items that the database accepted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Changes {
     /// Number of items that inserted a new row.
     pub inserted: u64,
     /// Number of items that updated a row.
     pub updated: u64,
-    /// Items whose row already had the same content.
+    /// Number of items whose row already had the same content.
     pub unchanged: u64,
     /// Items whose product has a later version, duplicates within a chunk included.
     pub stale: u64,
@@ -49,7 +49,7 @@ impl ChunkResult {
         if accounted == items { Ok(Self { changes, rejected }) } else { Err(Unbalanced { items, accounted }) }
     }
 
-    /// Returns the outcomes of the items that the database took.
+    /// Returns the outcomes of the items that the database accepted.
     #[must_use]
     pub const fn changes(self) -> Changes {
         self.changes
@@ -70,7 +70,7 @@ pub struct Counters {
     pub parsed: u64,
     /// Number of items in error, refused when their chunk was written, or in a chunk that failed.
     pub failed: u64,
-    /// Outcomes of the items that the database took.
+    /// Outcomes of the items that the database accepted.
     pub changes: Changes,
 }
 

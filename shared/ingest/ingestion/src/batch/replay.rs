@@ -3,7 +3,7 @@ use serde::{Deserialize, Serialize};
 use super::{BatchStatus, ChunkCounts, Deactivation};
 use crate::words::words;
 
-/// A request to process a batch again.
+/// Request to process a batch again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Replay {
@@ -17,7 +17,7 @@ pub struct Replay {
 words! {
     /// Part of a batch that is processed again.
     ReplayScope {
-        /// The chunks that failed, or the payload that did.
+        /// Only the failed chunks, or the failed payload.
         Failed = "failed",
         /// The replay processes every chunk again.
         All = "all",
@@ -51,7 +51,7 @@ pub struct ReplayedBatch {
     pub is_too_old: bool,
 }
 
-/// Reason why a batch is not replayed.
+/// Reason why a batch cannot be replayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum ReplayRefusal {

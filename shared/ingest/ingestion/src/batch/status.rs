@@ -31,7 +31,7 @@ pub enum BatchEvent {
     ChunkingBegan,
     /// The payload cannot be read, to the end or at all.
     PayloadFailed,
-    /// The chunks are sealed, or one of them changed.
+    /// The chunks are sealed, or one of them changed: these are their counts.
     ChunksCounted(ChunkCounts),
     /// A new generation began with these chunks; `None` if the payload has to be cut again. None of
     /// the chunks may be pending, if only a deactivation is left to be carried out.
@@ -53,7 +53,7 @@ pub struct ChunkCounts {
 pub struct IllegalTransition {
     /// New status of the batch.
     pub status: BatchStatus,
-    /// Event that cannot happen in that state.
+    /// Event that cannot happen in the state of the batch.
     pub event: BatchEvent,
 }
 

@@ -44,7 +44,7 @@ impl From<Malformed> for ChunkFileError {
     }
 }
 
-/// Encodes a chunk as a file. Equal chunks make equal files.
+/// Encodes a chunk as a file. Equal chunks give equal files.
 ///
 /// # Errors
 /// Only if compression itself fails.

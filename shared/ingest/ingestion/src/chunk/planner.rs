@@ -164,7 +164,7 @@ impl Planner {
         rows >= usize::from(u16::from(self.plan.items)) || bytes >= CHUNK_BYTES
     }
 
-    /// Makes chunks of all rows so far.
+    /// Cuts all rows so far into chunks.
     fn cut(&mut self) -> Vec<Chunk> {
         let rows = std::mem::take(&mut self.rows);
         self.bytes = 0;

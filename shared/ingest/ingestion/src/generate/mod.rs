@@ -29,7 +29,7 @@ pub enum Layout {
     Lines,
 }
 
-/// Settings of a catalogue. Shares are in thousandths of the items.
+/// Settings of a generated catalogue. Shares are in thousandths of the items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Catalogue {
     /// Seed of all random values of the catalogue.
@@ -117,7 +117,7 @@ impl Catalogue {
         Random::new(self.seed, stream)
     }
 
-    /// Counts the editions so far in which the product changed.
+    /// Returns the number of editions so far in which the product changed.
     fn changes(&self, number: u32) -> u32 {
         let mut changes = 0;
         for edition in 1..=self.edition {

@@ -6,7 +6,7 @@ use bytes::BytesMut;
 #[derive(Debug, Default)]
 pub(crate) struct Writer(pub(crate) BytesMut);
 
-/// Error of bytes that do not hold the requested value.
+/// Error for bytes that do not hold the requested value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Malformed;
 

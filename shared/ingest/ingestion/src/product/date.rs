@@ -119,7 +119,7 @@ fn brazilian(text: &str, day: Day) -> Option<DateTime> {
     Some(date.to_datetime(format!("{hour:02}:{rest}").parse().ok()?))
 }
 
-/// Reads a number of `count` digits, without a sign or blanks.
+/// Parses a number of `count` digits, without a sign or blanks.
 fn digits(text: &str, count: std::ops::RangeInclusive<usize>) -> Option<i16> {
     let is_number = count.contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|_| is_number)

@@ -97,7 +97,7 @@ pub(super) fn of_value(value: &str, detail: &str) -> String {
     if is_plain && value.len() <= LONGEST { format!("`{value}`: {detail}") } else { detail.to_owned() }
 }
 
-/// Fault of a member of an item.
+/// Fault of one member of an item.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Fault {
     pub(super) code: ItemErrorCode,

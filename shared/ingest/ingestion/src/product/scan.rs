@@ -169,7 +169,7 @@ pub(super) fn special(bytes: &[u8]) -> Option<usize> {
     Some(words.len() * Word::LENGTH + place)
 }
 
-/// Eight bytes at once, the first in the lowest place.
+/// Word of eight bytes, the first in the lowest place.
 #[derive(Clone, Copy)]
 struct Word(u64);
 

@@ -12,12 +12,12 @@ pub(super) struct ArraySplitter {
 #[derive(Clone, Copy, Debug)]
 enum State {
     Start,
-    /// Place after the opening bracket: an item or the end follows.
+    /// Position after the opening bracket: an item or the end follows.
     First,
     Item(Value),
-    /// Place after an item: a comma or the end follows.
+    /// Position after an item: a comma or the end follows.
     Between,
-    /// Place after a comma: an item follows.
+    /// Position after a comma: an item follows.
     Next,
     End,
 }

@@ -1,7 +1,7 @@
 /// Places of the bytes that matter in 64 bytes: bit `i` is for byte `i`.
 pub(super) struct Block {
     quotes: u64,
-    /// Opening and closing brackets, within strings as well.
+    /// Number of opening and closing brackets, within strings as well.
     pub(super) brackets: u64,
 }
 

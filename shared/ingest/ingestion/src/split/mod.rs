@@ -62,7 +62,7 @@ pub enum Format {
 /// Place of one item in the payload, and its bytes unless they are too many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Piece<'a> {
-    /// An item of no more bytes than the limit.
+    /// Item within the size limit.
     Item {
         /// Index of the item from 0, in the payload's order; blank lines do not count.
         index: u64,
@@ -93,7 +93,7 @@ pub fn begins_an_object(text: &[u8]) -> bool {
     significant.next() == Some(&b'{') && matches!(significant.next(), Some(b'"' | b'}'))
 }
 
-/// Error of an item that is not JSON.
+/// Error for an item that is not JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InvalidJson;
 
@@ -143,7 +143,7 @@ enum Inner {
     Lines(LineSplitter),
 }
 
-/// Part of a byte order mark that was seen.
+/// Part of the byte order mark that was seen.
 #[derive(Clone, Copy, Debug)]
 enum Mark {
     /// Number of the mark's bytes that were seen; they are held back until they prove to be one.

@@ -13,10 +13,10 @@ use crate::retention::results::{About, Found, found, replace, unless_replaced};
 /// Maximum number of bytes of the file of items in error. The functions that write it have little
 /// memory.
 const MAX_ERRORS: usize = 8_000_000;
-/// Items in error that are read at once.
+/// Number of items in error that are read at once.
 const PAGE: u32 = 1000;
 
-/// Items in error, a line each, in the API's form.
+/// Items in error as lines, in the API's JSON form.
 struct Errors {
     lines: Vec<u8>,
     file: ErrorsFile,

@@ -22,7 +22,7 @@ pub(crate) struct About<'a> {
     pub(crate) source: &'a Source,
 }
 
-/// Object at the place of a result.
+/// Object found under the key of a result.
 #[derive(Debug)]
 pub(crate) struct Found {
     /// ETag of the object; `None` if there is no object.

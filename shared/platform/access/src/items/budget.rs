@@ -47,7 +47,7 @@ pub struct SpentItem {
     pub exceeded: bool,
     /// True if the budget says that requests are refused then.
     pub refuse: bool,
-    /// Highest percentage of the budget whose event was published.
+    /// Highest percentage of the budget whose event was published in the month.
     #[serde(default)]
     pub told: u32,
 }
@@ -74,7 +74,7 @@ pub struct Settled {
     pub reached: Option<Reached>,
 }
 
-/// A percentage of a budget that was reached.
+/// Percentage of a budget that was reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reached {
     /// The highest percentage that the amount has reached.

@@ -22,13 +22,13 @@ const MOST_TARGETS: usize = 200;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct LimitsItem {
-    /// Limit of all of the tenant's requests together.
+    /// Rate limit of all requests of the tenant together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requests: Option<Rate>,
-    /// Limits of the tenant's target profiles, by name.
+    /// Rate limits of the tenant's target profiles, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub targets: BTreeMap<String, TargetLimits>,
-    /// Limits of inline targets, by queue manager.
+    /// Rate limits of inline targets, by queue manager.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub queue_managers: BTreeMap<String, TargetLimits>,
 }
@@ -52,7 +52,7 @@ pub struct TargetLimits {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "StoredRate", rename_all = "camelCase")]
 pub struct Rate {
-    /// Units a second, from 0.001 to 1,000,000,000.
+    /// Rate of the limit in units a second, from 0.001 to 1,000,000,000.
     pub per_second: f64,
     /// Units that may come at once, from 1 to 1,000,000,000, and no more than the rate brings in 30
     /// days.

@@ -54,11 +54,11 @@ pub struct KeyItem {
     pub name: String,
     /// Names of scopes. Names that this version does not know permit nothing.
     pub scopes: BTreeSet<String>,
-    /// Establishments to which the key is limited.
+    /// Establishments that the API key covers.
     pub establishments: Establishments,
     /// Time at which the API key was created, if known.
     pub created_at: Option<Timestamp>,
-    /// Time from which on the key is refused.
+    /// Time from which on the API key is refused.
     pub expires_at: Option<Timestamp>,
     /// True if the API key is disabled.
     pub disabled: bool,
@@ -82,7 +82,7 @@ pub struct TargetsItem {
     pub entries: Vec<String>,
 }
 
-/// Establishments that a key or a grant is about.
+/// Establishments that an API key or a grant covers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Establishments {
     /// The key covers every establishment that the tenant may load.
@@ -91,7 +91,7 @@ pub enum Establishments {
     Only(BTreeSet<String>),
 }
 
-/// Reason why a valid item of an API key opens nothing.
+/// Reason why a valid item of an API key does not authenticate a caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyRefusal {
     /// The API key is disabled.
@@ -105,16 +105,16 @@ pub enum KeyRefusal {
     TenantDisabled,
 }
 
-/// Fault of an item. It repeats no value of the item.
+/// Fault of an item of the access table. The text repeats no value of the item.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ItemError {
-    /// A member is missing, not known, or of the wrong type.
+    /// A member of the item is missing, unknown, or of the wrong type.
     #[error("it is malformed")]
     Form(#[from] Malformed),
     /// The item was written for a later version of the functions.
     #[error("it is of a newer version than this deployment reads ({VERSION})")]
     Newer,
-    /// The item limits the establishments, and does not.
+    /// The item both limits the establishments and covers all.
     #[error("it has both cnpjs and allCnpjs")]
     Both,
     /// The item does not say which establishments it covers.
@@ -142,7 +142,7 @@ pub enum ItemError {
     Rates(#[from] RateCardError),
 }
 
-/// The members of an API key's item.
+/// JSON members of an API key's item.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct StoredKey {

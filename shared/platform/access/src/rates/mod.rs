@@ -23,7 +23,7 @@ const LONGEST_OPERATION: usize = 64;
 /// Stands for every operation that has no price of its own for the unit.
 const ANY: &str = "*";
 
-/// The operator's prices, all in one currency.
+/// Rate card: the operator's prices, all in one currency.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "StoredCard", into = "StoredCard")]
 pub struct RateCard {
@@ -38,7 +38,7 @@ pub struct Rate {
     pub operation: String,
     /// Unit that the price is for.
     pub unit: Unit,
-    /// Quantity that the price is for, 1 or more.
+    /// Number of units that the price is for, 1 or more.
     pub per: u64,
     /// Price of `per` units.
     pub price: Amount,
@@ -47,7 +47,7 @@ pub struct Rate {
 /// Quantity that a price is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Unit {
-    /// Requests that ended, failed ones too. Replays and refusals are free.
+    /// Requests that ended, including failed ones. Replays and refusals are free.
     Requests,
     /// Messages that were put, got or moved.
     Messages,
@@ -79,7 +79,7 @@ pub struct Quantities<'a> {
 /// Fault of a rate card. Prices are counted from 1, in the order of the card.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RateCardError {
-    /// A member is missing, not known, or of the wrong type.
+    /// A member of the rate card is missing, unknown, or of the wrong type.
     #[error("it is malformed")]
     Form(#[from] Malformed),
     /// The currency is no code of ISO 4217.
@@ -128,7 +128,7 @@ struct StoredRate {
 impl Unit {
     const ALL: [Self; 5] = [Self::Requests, Self::Messages, Self::Bytes, Self::Batches, Self::Items];
 
-    /// Returns the unit's name on a card.
+    /// Returns the unit's name on a rate card.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -172,7 +172,7 @@ impl RateCard {
         attempt::malformed::from_slice::<StoredCard>(json)?.try_into()
     }
 
-    /// Reads a card from a JSON value.
+    /// Parses a rate card from a JSON value.
     ///
     /// # Errors
     /// As [`RateCard::parse()`].
@@ -186,7 +186,7 @@ impl RateCard {
         &self.currency
     }
 
-    /// Returns the prices in the order of the card.
+    /// Returns the prices in the order of the rate card.
     #[must_use]
     pub fn rates(&self) -> &[Rate] {
         &self.rates

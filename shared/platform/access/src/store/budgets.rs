@@ -23,13 +23,13 @@ type Attributes = HashMap<String, AttributeValue>;
 /// Budget of a tenant, with the amount spent so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Account {
-    /// The budget, if the tenant has one.
+    /// Budget of the tenant, if it has one.
     pub budget: Option<BudgetItem>,
     /// Amount that the tenant has spent; `None` if it is unknown.
     pub spent: Option<SpentItem>,
 }
 
-/// Error of keys that DynamoDB left out each time.
+/// Error for keys that DynamoDB left out of each answer.
 #[derive(Debug, thiserror::Error)]
 #[error("DynamoDB left out some of the keys")]
 struct LeftOut;

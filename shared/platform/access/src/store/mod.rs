@@ -38,7 +38,7 @@ const REMEMBERED: Duration = Duration::from_secs(55);
 const PROFILE_REPAIR: u32 = 60;
 /// Maximum number of cached items, so that guessed keys do not fill the memory.
 const MAX_REMEMBERED: usize = 10_000;
-/// Time for which a failure to list the profiles is remembered.
+/// Time for which a failure to list the profiles is cached.
 const LIST_REPAIR: Duration = Duration::from_secs(5);
 /// Items of the table in a page, and the maximum number of pages, in a scan for profiles.
 const PAGE: i32 = 1_000;
@@ -80,7 +80,7 @@ pub struct AccessStore {
     noted: Remembered<KeyHash, Date>,
     /// Keys whose use could not be recorded.
     unnoted: Remembered<KeyHash, ()>,
-    /// Tokens that callers may send in place of a key.
+    /// Verifier of tokens that callers may send in place of an API key.
     tokens: Option<Tokens>,
 }
 
@@ -167,7 +167,7 @@ impl AccessStore {
         Ok(item.unwrap_or_default())
     }
 
-    /// Reads a tenant's limits by the second.
+    /// Reads a tenant's rate limits.
     ///
     /// # Errors
     /// Failure to read the table, or a malformed item, which is logged.
@@ -282,7 +282,7 @@ impl AccessStore {
         );
     }
 
-    /// Reads an item that need not exist, past the cache.
+    /// Checks the access table by reading an item that need not exist, without the cache.
     ///
     /// # Errors
     /// `STORE_UNAVAILABLE` when the table cannot be read.

@@ -30,11 +30,11 @@ const FRESH: Duration = Duration::from_secs(600);
 const OVERDUE: Duration = Duration::from_secs(3_600);
 /// Age from which on a set is not used any more, though the issuer does not answer.
 const USABLE: Duration = Duration::from_secs(86_400);
-/// Shortest time between two fetches if there is a set.
+/// Shortest time between two fetches of a key set, if a set is cached.
 const PAUSE: Duration = Duration::from_secs(60);
-/// Shortest time between two fetches if there is none.
+/// Shortest time between two fetches of a key set, if none is cached.
 const PAUSE_WITHOUT: Duration = Duration::from_secs(5);
-/// Time for a fetch as a whole.
+/// Time limit of fetching a key set.
 const PATIENCE: Duration = Duration::from_secs(3);
 /// Bytes of the largest key set (JWKS) that is read.
 const LARGEST: usize = 256 * 1024;
@@ -61,11 +61,11 @@ struct Known {
     tried: Option<Moment>,
 }
 
-/// Error of keys that are not known at all.
+/// Error of a token issuer whose keys are unknown.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct NoKeys;
 
-/// Reason why a set could not be fetched.
+/// Reason why a key set could not be fetched.
 #[derive(Debug, thiserror::Error)]
 enum FetchError {
     #[error("the request cannot be sent")]
@@ -141,7 +141,7 @@ impl Shared {
         self.known().set.clone().filter(|(since, _)| since.age() < USABLE)
     }
 
-    /// Claims a fetch, unless the last one began within `pause`.
+    /// Claims the fetch of the key set, unless the last fetch began within `pause`.
     fn begin(&self, pause: Duration) -> bool {
         let now = Moment::now();
         let mut known = self.known();

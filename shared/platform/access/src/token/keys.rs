@@ -17,7 +17,7 @@ const RSA: &[Algorithm] = &[
     Algorithm::PS512,
 ];
 
-/// Keys of a set that can check a signature.
+/// Keys of a set (JWKS) that can check a signature.
 #[derive(Debug)]
 pub(super) struct KeySet(Vec<PublicKey>);
 

@@ -43,12 +43,12 @@ pub(crate) struct Tokens {
     jwks: Jwks,
 }
 
-/// Caller of a token whose signature and claims are right.
+/// Caller with a verified token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Bearer {
     /// Id of the tenant, in its only spelling.
     pub(crate) tenant: String,
-    /// `token:` and the subject, in printable characters.
+    /// Name of the caller: `token:` and the subject, in printable characters.
     pub(crate) name: String,
     pub(crate) scopes: BTreeSet<Scope>,
 }

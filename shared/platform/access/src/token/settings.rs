@@ -8,7 +8,7 @@ use url::{Host, Url};
 /// Settings of the tokens (RFC 7519) that callers may send in place of an API key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TokenSettings {
-    /// Value that the claim `iss` must have.
+    /// Required value of the claim `iss`.
     pub issuer: String,
     /// Values of which the claim `aud` must have one.
     pub audiences: Audiences,
@@ -43,7 +43,7 @@ pub enum TokenSettingError {
 }
 
 impl JwksUrl {
-    /// Returns the usual address of an issuer's key set.
+    /// Returns the usual URL of an issuer's key set.
     #[must_use]
     pub fn usual(issuer: &str) -> String {
         format!("{}/.well-known/jwks.json", issuer.trim_end_matches('/'))

@@ -27,7 +27,7 @@ impl KeyForm {
         }
     }
 
-    /// Returns the one spelling of a key.
+    /// Returns the canonical spelling of a key.
     fn canonical(self, key: String) -> Result<String, MalformedKey> {
         match (uuid(&key), self) {
             (Some(uuid), _) => Ok(uuid.hyphenated().to_string()),
@@ -67,7 +67,7 @@ impl fmt::Display for MalformedKey {
     }
 }
 
-/// Reason why a request has no key.
+/// Reason why a request has no usable idempotency key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum KeyError {
@@ -168,7 +168,7 @@ fn is_visible(key: &str) -> bool {
 pub struct ExpiryBounds {
     /// Time for which a record is kept if the client does not ask.
     pub default: Duration,
-    /// Longest time that a client may ask for.
+    /// Longest retention that a client may ask for.
     pub max: Duration,
 }
 

@@ -13,7 +13,7 @@ use crate::reason::Reason;
 /// Maximum number of faults that one response reports: each costs one more reading of the body.
 const MAX_FAULTS: usize = 8;
 
-/// Reads a type from a parsed body.
+/// Deserializes a type from a parsed body.
 ///
 /// # Errors
 /// `SCHEMA_VIOLATION` with a pointer to each member at fault, up to the first 8; an unknown
@@ -63,7 +63,7 @@ enum Kind {
     Unknown,
     /// The JSON object lacks a member.
     Missing,
-    /// The value does not fit the member.
+    /// The value does not fit the type of the member.
     Unfit,
 }
 

@@ -77,7 +77,7 @@ impl<'a> Strict<'a> {
     }
 }
 
-/// An array or an object that is being read.
+/// Array or object that is being read.
 struct Inside<'a> {
     of: &'a Strict<'a>,
 }

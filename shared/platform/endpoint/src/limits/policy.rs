@@ -146,7 +146,7 @@ impl Scope {
 }
 
 impl Display for Scope {
-    /// Writes the place of the limit in a tenant's limits.
+    /// Writes the limit's place in a tenant's limits.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tenant => f.write_str("tenant"),

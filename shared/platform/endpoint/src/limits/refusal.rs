@@ -11,7 +11,7 @@ use crate::limits::policy::{Policy, Scope};
 /// (draft-ietf-httpapi-ratelimit-headers).
 const VIOLATED_POLICIES: &str = "violated-policies";
 
-/// Limit that refused a request, and for how long.
+/// Limit that refused a request, with the time until a retry.
 #[derive(Clone, Debug)]
 pub struct Refusal {
     policy: Arc<Policy>,

@@ -4,7 +4,7 @@ use attempt::{Malformed, Retry, Retryable};
 use krafka::KrafkaError;
 use krafka::error::ErrorCode;
 
-/// Reason why the cluster cannot be used.
+/// Reason why the Kafka cluster cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum ConnectError {

@@ -16,7 +16,7 @@ const AT_ONCE: usize = 500;
 /// Maximum bytes of records for one partition in one request. Brokers accept 1 MB by default.
 const REQUEST_BYTES: usize = 256 * 1024;
 
-/// A record to send to a topic.
+/// Kafka record to send to a topic.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
     key: String,
@@ -71,7 +71,7 @@ impl Record {
     }
 }
 
-/// Sends records to the topic of a cluster.
+/// Kafka producer for the topic of a cluster.
 #[derive(Debug)]
 pub struct Producer {
     cluster: Cluster,

@@ -27,7 +27,7 @@ pub struct Settings {
 /// Topics of events, in one cluster. They may be the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventTopics {
-    /// Topic of chunks that were given up.
+    /// Kafka topic of chunks that were given up.
     pub failures: Settings,
     /// Kafka topic of all other events.
     pub events: Settings,

@@ -12,7 +12,7 @@ use crate::kafka::{Cluster, ConnectError};
 /// Default of `KAFKA_CHUNKS_PARTITIONS`, the partitions of a topic that is created.
 const PARTITIONS: u16 = 12;
 
-/// Parameters for creating a topic that does not exist.
+/// Parameters with which a missing Kafka topic is created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TopicPlan {
     /// Number of partitions, at least 1. A partition is read by one execution environment at a
@@ -34,7 +34,7 @@ pub enum TopicState {
     },
 }
 
-/// Reason why there is no topic to produce to.
+/// Reason why there is no Kafka topic to produce to.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum TopicError {

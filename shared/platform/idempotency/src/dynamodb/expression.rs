@@ -41,7 +41,7 @@ impl Expression {
         self.values.insert([":", name].concat(), value);
     }
 
-    /// Sets an attribute that is not there yet.
+    /// Sets an attribute that does not exist yet.
     fn set_first(&mut self, name: &'static str, value: AttributeValue) {
         let mark = self.mark(name);
         self.assign(&[mark, name, " = if_not_exists(", mark, name, ", :", name, ")"]);
@@ -98,7 +98,7 @@ const OWN_FURTHER: &str = "#owner = :mine AND #attempt = :myAttempt AND #status 
                            (attribute_not_exists(checkpoint) OR checkpoint < :checkpoint OR \
                             possibleDuplicates < :possibleDuplicates OR \
                             attribute_not_exists(placeId) OR placeId <> :placeId OR placeName <> :placeName)";
-/// Condition for work that has no place.
+/// Condition of a write for work that has no place.
 const OWN_FURTHER_OR_PLACED: &str = "#owner = :mine AND #attempt = :myAttempt AND #status = :inProgress AND \
                                      (attribute_not_exists(checkpoint) OR checkpoint < :checkpoint OR \
                                       possibleDuplicates < :possibleDuplicates OR \

@@ -7,12 +7,12 @@ use jiff::Timestamp;
 use super::record::{Record, Status};
 use super::transition::Transition;
 
-/// Result of a claim that met a record.
+/// Result of a claim that found a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
     /// The record is the claim's own: its write was done, and the response to it was lost.
     Own,
-    /// The key was used with another body.
+    /// The key was used with another request body.
     Conflict,
     /// The work was done; the caller gets the record's response.
     Replay,

@@ -15,7 +15,7 @@ const MAX_LEFT: usize = 8;
 pub struct Place {
     /// Id of the place, the same for the same place and for no other.
     pub id: String,
-    /// Name for people; two places may have one name.
+    /// Name of the place for people; two places may share a name.
     pub name: String,
 }
 
@@ -31,7 +31,7 @@ pub struct AbandonedProgress {
     pub in_doubt: u64,
 }
 
-/// Place of a record's progress, and the units that lie elsewhere.
+/// Place of a record's progress, with the units that lie at other places.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LocationHistory {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::place::LocationHistory;
 use super::progress::Progress;
 
-/// Status of an execution. Expired is computed, not stored.
+/// State of an execution. Expired is computed, not stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum Status {
@@ -80,7 +80,7 @@ pub struct Record {
     pub rights: Option<String>,
     /// State of the idempotency record.
     pub status: Status,
-    /// Token of the execution that wrote last, fresh for each.
+    /// Owner token of the execution that wrote last, unique for each.
     pub owner: String,
     /// Number of the attempt: 1 for the claim, and one more with each takeover.
     pub attempt: u32,
@@ -98,7 +98,7 @@ pub struct Record {
     pub progress: Progress,
     /// Place of the progress, and the places where earlier attempts left units.
     pub whereabouts: LocationHistory,
-    /// Response, there while the record is prepared or completed.
+    /// Stored response, present while the record is prepared or completed.
     pub response: Option<StoredResponse>,
 }
 

@@ -16,7 +16,7 @@ pub struct Metric {
     pub is_scraped: bool,
     /// Names of the labels in `GET /metrics`, in order.
     pub labels: &'static [&'static str],
-    /// The metric in CloudWatch; `None` if no log line has it.
+    /// Metric in CloudWatch; `None` if no log line has it.
     pub emf: Option<Emf>,
 }
 

@@ -27,7 +27,7 @@ pub struct Scrape {
 struct Sample {
     /// Name of the metric.
     metric: Cow<'static, str>,
-    /// Ending of the series' name, after the metric's.
+    /// Suffix of the series' name, after the metric's name.
     #[serde(default, skip_serializing_if = "str::is_empty")]
     suffix: Cow<'static, str>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -28,7 +28,7 @@ pub struct Mark {
 /// Result of counting the changes of a shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Counted {
-    /// The changes are counted; the shard has this mark.
+    /// The changes are counted, and the shard has this mark.
     Upto(Mark),
     /// Another reader moved the mark. Those changes that it has not counted have to be read again,
     /// from the mark that the table has.

@@ -31,7 +31,7 @@ use update::addition;
 
 /// Maximum number of lines that one call returns.
 pub const LINES_MOST: usize = 50_000;
-/// Days of one tenant that are read at the same time.
+/// Number of days of one tenant that are read at the same time.
 const DAYS_AT_ONCE: usize = 16;
 /// Days of all tenants that are read at the same time: each may have thousands of lines, and a
 /// function little memory.
@@ -124,7 +124,7 @@ impl UsageTable {
         items.iter().map(total).collect()
     }
 
-    /// Returns the times for which the counters hold.
+    /// Returns the times for which the counters are complete.
     ///
     /// # Errors
     /// The table is unavailable, or an item malformed.

@@ -121,7 +121,7 @@ impl UsageTable {
     }
 }
 
-/// Condition of a note that only grows.
+/// Condition of a note whose value only grows.
 const FORWARDS: &str = "attribute_not_exists(#name) OR #name < :value";
 
 fn gap_key(gap: &Gap) -> crate::contribution::Item {

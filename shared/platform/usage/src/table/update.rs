@@ -14,7 +14,7 @@ use crate::key::Key;
 
 /// Maximum number of attempts of a write that conflicts with other writes of the same item.
 const TRIES: u32 = 5;
-/// Half of the longest pause after the first attempt.
+/// Half of the longest pause after the first attempt of a write.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(20);
 
 /// Update of an item that adds to its counters.
@@ -62,7 +62,7 @@ impl Addition {
     }
 }
 
-/// Result of a transaction that the table answered.
+/// Result of a transaction, as the table reported it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     Written,

@@ -77,7 +77,7 @@ pub(super) struct Source {
     /// True if no more messages are examined.
     pub(super) is_over: bool,
     has_exceeded_the_intake: bool,
-    /// Messages that were moved, or would be in a preview.
+    /// Messages that were moved, or would be moved in a preview, with their losses.
     pub(super) losses: Losses,
     /// Report of the move, as far as it goes before the end.
     pub(super) report: MoveReport,

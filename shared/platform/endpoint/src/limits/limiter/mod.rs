@@ -27,7 +27,7 @@ const RENEWAL_DRAWS: usize = 2;
 const MOST_SHARES: usize = 10_000;
 /// Time between two log lines about a table that cannot be reached.
 const LOG_PAUSE: i64 = 60 * SECOND;
-/// Buckets that are read at the same time.
+/// Number of buckets that are read at the same time.
 const READS: usize = 16;
 
 /// Limits requests by the second. A clone limits with the same shares.

@@ -22,7 +22,7 @@ const ASSUMED: f64 = 50.0;
 pub(crate) struct Share {
     environment: u8,
     random: fastrand::Rng,
-    /// Units drawn and not used; a debt if negative.
+    /// Units that were drawn and not used; a debt if negative.
     credit: i64,
     /// Bucket after the last call to the table.
     known: Option<Known>,
@@ -234,7 +234,7 @@ impl Share {
         self.credit >= 0 && now - self.drawn_at > FORFEITED
     }
 
-    /// Charges units that were used, or gives units back.
+    /// Charges units that were used, or returns units.
     pub(crate) fn spend(&mut self, units: i64, now: i64) {
         self.credit -= units;
         self.spent.add(units, now);

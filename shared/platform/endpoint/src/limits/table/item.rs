@@ -10,7 +10,7 @@ use crate::limits::gcra::{Form, Write};
 
 type Item = HashMap<String, AttributeValue>;
 
-/// Error of an item that is no bucket.
+/// Error for an item that is no bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("an item of the table of limits is malformed")]
 pub(super) struct ItemError;

@@ -32,7 +32,7 @@ pub(crate) enum Table {
     Memory(memory::Memory),
 }
 
-/// Reason why a call of the table failed, in words.
+/// Reason why a call to the table failed, in words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Unavailable(String);
