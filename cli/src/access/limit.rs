@@ -25,7 +25,7 @@ const ROUTE: &str = "/limits";
 /// Word on the command line that removes a limit.
 const NONE: &str = "none";
 
-/// One limit, with its subject: a tenant, target or queue manager.
+/// Limit with its subject: a tenant, target or queue manager.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct One<'a> {
     /// Subject of the limit: `tenant`, `target` or `queueManager`.

@@ -16,7 +16,7 @@ pub enum Queues {
     /// The target's queue.
     #[default]
     OfTarget,
-    /// One named queue, in place of the target's.
+    /// Single named queue, in place of the target's.
     One(QueueName),
     /// Numbered queues: a pattern with a number in the name.
     Numbered(QueuePattern),

@@ -20,7 +20,7 @@ pub struct Listed {
     pub length: u64,
 }
 
-/// One page of a listing of S3 objects.
+/// Page of a listing of S3 objects.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Page {
     /// Objects of the page, ordered by key.

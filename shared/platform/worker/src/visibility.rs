@@ -32,7 +32,7 @@ pub struct Visibility {
     earlier_receives: u32,
 }
 
-/// One delivery of an SQS message: its receipt handle and its receive count.
+/// Delivery of an SQS message: its receipt handle and its receive count.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Receipt {
     handle: String,

@@ -149,7 +149,7 @@ struct Load {
     received_at: Timestamp,
 }
 
-/// One call's work on finalizing a full load.
+/// Work of a call that finalizes a full load.
 struct Finalization<'c> {
     connection: &'c mut Connection,
     load: Load,
