@@ -183,8 +183,8 @@ impl Output {
         let _remembered = self.raw(text.as_bytes()).and_then(|()| self.raw(b"\n"));
     }
 
-    /// Writes bytes unchanged. On a terminal, control characters of a text are escaped: the data
-    /// come from others, and could send commands to the terminal.
+    /// Writes bytes unchanged. On a terminal, control characters are escaped: the data come from
+    /// others, and could send commands to it.
     ///
     /// # Errors
     /// Standard output took not everything, now or before.

@@ -12,6 +12,8 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
+    /// Returns the layout of the stack that a person runs.
+    ///
     /// # Errors
     /// Outside the repository.
     pub(crate) fn of_run() -> Result<Self, Failure> {
@@ -19,6 +21,8 @@ impl Layout {
         Ok(Self { state: root.join(".local"), root })
     }
 
+    /// Returns the layout of the stack that tests run against.
+    ///
     /// # Errors
     /// Outside the repository.
     pub(crate) fn of_tests() -> Result<Self, Failure> {
@@ -88,6 +92,8 @@ impl Layout {
     }
 }
 
+/// Creates a directory with its parents.
+///
 /// # Errors
 /// What the file system says.
 pub(crate) fn create(directory: &Path) -> Result<(), Failure> {

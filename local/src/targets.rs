@@ -47,6 +47,8 @@ impl std::fmt::Debug for Secret {
 }
 
 impl Given {
+    /// Checks the settings that the user gave, and reads the files of targets.
+    ///
     /// # Errors
     /// The library is not there, or the directory is not as it must be.
     pub(crate) fn read(ibm_mq_library: Option<PathBuf>, directory: Option<&Path>) -> Result<Self, Failure> {

@@ -48,6 +48,8 @@ pub(crate) enum Command {
 }
 
 impl Command {
+    /// Executes the command, and returns the program's exit code.
+    ///
     /// # Errors
     /// The sentence to show.
     pub(crate) async fn execute(self) -> Result<ExitCode, Failure> {

@@ -19,6 +19,8 @@ const INTERRUPTED: u8 = 130;
 const TERMINATED: u8 = 143;
 
 impl Signals {
+    /// Registers the signals that end the program.
+    ///
     /// # Errors
     /// The system refuses.
     pub(crate) fn new() -> Result<Self, Failure> {

@@ -29,6 +29,8 @@ impl Ministack {
         format!("http://127.0.0.1:{}", self.port)
     }
 
+    /// Returns the component that stands in for AWS.
+    ///
     /// # Errors
     /// The component's directory cannot be made.
     pub(crate) fn component(&self, layout: &Layout) -> Result<Component, Failure> {

@@ -25,6 +25,8 @@ pub(crate) struct QueueManager {
 }
 
 impl QueueManager {
+    /// Creates the queue manager's directory.
+    ///
     /// # Errors
     /// Its directory cannot be made.
     pub(crate) fn new(layout: &Layout, password: &str) -> Result<Self, Failure> {
@@ -41,6 +43,8 @@ impl QueueManager {
         self.directory.join(MQ_LIBRARY)
     }
 
+    /// Returns the component that runs the stand-in for IBM MQ.
+    ///
     /// # Errors
     /// The stand-in was not built, or its files cannot be written.
     pub(crate) fn component(&self) -> Result<Component, Failure> {

@@ -47,6 +47,8 @@ impl RabbitMq {
         Ok(Component::new("epmd", command, Ready::Listens(self.epmd_port), "usually at once"))
     }
 
+    /// Returns the component that runs RabbitMQ.
+    ///
     /// # Errors
     /// The node's files cannot be written.
     pub(crate) fn component(&self, layout: &Layout) -> Result<Component, Failure> {

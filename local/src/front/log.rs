@@ -13,6 +13,8 @@ use crate::layout::Layout;
 pub(crate) struct Log(File);
 
 impl Log {
+    /// Creates the log file of the API's front.
+    ///
     /// # Errors
     /// What the file system says.
     pub(crate) fn open(layout: &Layout) -> Result<Self, Failure> {

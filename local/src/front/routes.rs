@@ -29,6 +29,8 @@ pub(crate) struct Match<'a> {
 }
 
 impl Routes {
+    /// Builds the table of an API's routes.
+    ///
     /// # Errors
     /// A route that the local stack does not know, since the template has none of its kind.
     pub(crate) fn of(deployment: &Deployment, entries: &[RouteEntry]) -> Result<Self, Failure> {

@@ -180,6 +180,9 @@ pub(crate) unsafe fn channel(pointer: *const mq::MQCD) -> Option<(mq::MQCD, i32)
     }
 }
 
+/// Returns the place that a pointer or an offset of a structure refers to; `None` if there is
+/// neither.
+///
 /// # Safety
 ///
 /// As for [`Borrowed::locate`], of the structure that begins at `start`.

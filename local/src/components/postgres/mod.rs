@@ -55,6 +55,8 @@ impl Postgres {
         )
     }
 
+    /// Returns the component that runs PostgreSQL.
+    ///
     /// # Errors
     /// There is no user to run it as, or its files cannot be written.
     pub(crate) fn component(&self, layout: &Layout) -> Result<Component, Failure> {

@@ -88,6 +88,8 @@ pub(crate) unsafe fn answer(
     }
 }
 
+/// Writes a value to a place of the caller's, unless it is null.
+///
 /// # Safety
 ///
 /// `place` is null or may be written.
@@ -98,6 +100,8 @@ pub(crate) unsafe fn set<T>(place: *mut T, value: T) {
     }
 }
 
+/// Reads a value of the caller's; `default` if its place is null.
+///
 /// # Safety
 ///
 /// `place` is null or may be read.

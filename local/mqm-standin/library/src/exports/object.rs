@@ -69,6 +69,8 @@ verbs! {
     }
 }
 
+/// Reads the object that an MQOD names, and the options of its opening.
+///
 /// # Safety
 ///
 /// What `od` refers to is there.

@@ -99,6 +99,8 @@ unsafe fn given(name: *const mq::MQCHARV) -> Result<String, Reason> {
     text.map(|text| text.strip_prefix("usr.").unwrap_or(&text).to_owned()).ok_or(no_name)
 }
 
+/// Returns the bytes of a property's value.
+///
 /// # Safety
 ///
 /// `bytes` is null or has `length` bytes, or ends with a NUL if the length says so.
