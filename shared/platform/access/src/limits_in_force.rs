@@ -13,7 +13,7 @@ const ANY_QUEUE_MANAGER: &str = "*";
 pub struct DefaultLimits {
     /// Rate limit of a tenant's requests; `None` for no limit.
     pub requests: Option<Rate>,
-    /// Default rate limits of a tenant's requests to one target.
+    /// Default rate limits of a tenant at one target.
     pub targets: TargetLimits,
 }
 
@@ -37,7 +37,7 @@ pub enum DefaultLimitsError {
 pub struct LimitsInForce {
     /// Rate limit of the tenant's requests; `None` for no limit.
     pub requests: Option<Rate>,
-    /// Rate limits of the tenant's requests to the request's target; none without a target.
+    /// Rate limits of the tenant at the request's target; none without a target.
     pub target: TargetLimits,
 }
 

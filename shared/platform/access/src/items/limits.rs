@@ -33,7 +33,7 @@ pub struct LimitsItem {
     pub queue_managers: BTreeMap<String, TargetLimits>,
 }
 
-/// Rate limits of one tenant's requests to one target.
+/// Rate limits of one tenant at one target.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct TargetLimits {
@@ -112,7 +112,7 @@ impl LimitsItem {
 }
 
 impl TargetLimits {
-    /// True if the item sets no limit.
+    /// True if no limit is set.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.requests.is_none() && self.messages.is_none() && self.bytes.is_none()

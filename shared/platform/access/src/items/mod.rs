@@ -85,9 +85,9 @@ pub struct TargetsItem {
 /// Establishments that an API key or a grant covers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Establishments {
-    /// The key covers every establishment that the tenant may load.
+    /// Every establishment that the tenant may load.
     All,
-    /// The key covers only the establishments with these CNPJs.
+    /// Only the establishments with these CNPJs.
     Only(BTreeSet<String>),
 }
 
@@ -182,7 +182,7 @@ impl Default for TenantItem {
 }
 
 impl TenantItem {
-    /// Parses an item of the access table, given without its key.
+    /// Parses a tenant's item, given without its key.
     ///
     /// # Errors
     /// Malformed item, or an item of a newer version.
@@ -192,7 +192,7 @@ impl TenantItem {
 }
 
 impl TargetsItem {
-    /// Parses an item of the access table, given without its key.
+    /// Parses the item of a tenant's allow-list, given without its key.
     ///
     /// # Errors
     /// Malformed item, an item of a newer version, or one that is too long.
@@ -202,7 +202,7 @@ impl TargetsItem {
         Ok(targets)
     }
 
-    /// Checks that the allow-list has not too many entries.
+    /// Checks that the allow-list does not have too many entries.
     ///
     /// # Errors
     /// [`ItemError::Entries`].
@@ -212,7 +212,7 @@ impl TargetsItem {
 }
 
 impl KeyItem {
-    /// Parses an item of the access table, given without its key.
+    /// Parses an API key's item, given without its key.
     ///
     /// # Errors
     /// Malformed item, an item of a newer version, or one that contradicts itself.
@@ -235,7 +235,7 @@ impl KeyItem {
 }
 
 impl DropGrant {
-    /// Parses an item of the access table, given without its key.
+    /// Parses a grant's item, given without its key.
     ///
     /// # Errors
     /// Malformed item, an item of a newer version, or one that contradicts itself.

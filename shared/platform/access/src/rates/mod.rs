@@ -68,7 +68,7 @@ pub struct Quantities<'a> {
     pub requests: u64,
     /// Number of messages put, got or moved.
     pub messages: u64,
-    /// Bytes of the messages' bodies.
+    /// Bytes of the messages, and of the catalogues.
     pub bytes: u64,
     /// Number of catalogues, each a final batch.
     pub batches: u64,

@@ -12,7 +12,7 @@ use super::{AccessStore, ReadError, refused, unreadable};
 use crate::items::{BudgetItem, ItemError, SpentItem};
 use crate::pk;
 
-/// Maximum number of requests for keys that DynamoDB leaves out of its answers.
+/// Maximum number of requests for the same keys, if DynamoDB leaves some out of its answers.
 const ATTEMPTS: u32 = 5;
 /// Pause before keys that DynamoDB left out are requested again. It doubles each time.
 const PAUSE: Duration = Duration::from_millis(50);

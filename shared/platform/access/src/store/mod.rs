@@ -45,7 +45,7 @@ const PAGE: i32 = 1_000;
 const MAX_PAGES: usize = 100;
 /// Time for which the day of a key's use is remembered: the day is over then.
 const NOTED: Duration = Duration::from_secs(86_400);
-/// Time after which a failed record of a key's use is tried again.
+/// Time after which a key's use that could not be recorded is recorded again.
 const NOTE_REPAIR: Duration = Duration::from_secs(3_600);
 /// Longest time for which a request waits until its key's use is recorded.
 const NOTE_LIMIT: Duration = Duration::from_millis(300);
@@ -67,7 +67,7 @@ type Profiles = BTreeMap<String, BTreeMap<String, Value>>;
 /// Content of an item that was read; `None` if there is no item.
 type Known<T> = Result<Option<T>, ReadError>;
 
-/// Cached reader of the access table.
+/// Reader of the access table, with a cache.
 #[derive(Debug)]
 pub struct AccessStore {
     dynamodb: Client,

@@ -36,7 +36,7 @@ const PAUSE: Duration = Duration::from_secs(60);
 const PAUSE_WITHOUT: Duration = Duration::from_secs(5);
 /// Time limit of fetching a key set.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// Bytes of the largest key set (JWKS) that is read.
+/// Largest key set (JWKS) that is read, in bytes.
 const LARGEST: usize = 256 * 1024;
 
 type Cause = Box<dyn std::error::Error + Send + Sync>;
@@ -61,7 +61,7 @@ struct Known {
     tried: Option<Moment>,
 }
 
-/// Error of a token issuer whose keys are unknown.
+/// Error of a token issuer whose keys are not known at all.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct NoKeys;
 

@@ -24,7 +24,7 @@ use crate::caller::Scope;
 use crate::items::check_tenant_id;
 use crate::token::jwks::{Jwks, NoKeys};
 
-/// Bytes of the longest token that is accepted.
+/// Longest token that is accepted, in bytes.
 const LONGEST: usize = 8 * 1024;
 /// Maximum number of characters of the name of a token's caller, after `token:`.
 const LONGEST_SUBJECT: usize = 64;
