@@ -24,7 +24,7 @@ pub struct Dependency {
     pub latency_ms: f64,
 }
 
-/// Dependencies of one function whose readiness is checked.
+/// Dependencies of one function.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Dependencies {
     /// Dependencies in the order of the response.
