@@ -22,7 +22,7 @@ pub struct Malformed {
     fault: Fault,
 }
 
-/// Kind of a fault in a JSON document.
+/// Kind of a document's fault.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     /// The text is not JSON from here on.
@@ -36,10 +36,10 @@ pub enum Fault {
     /// The JSON document ends too early.
     #[error("the JSON ends too early")]
     Incomplete,
-    /// A JSON object lacks this member.
+    /// The object lacks this member.
     #[error("the member `{0}` is missing")]
     Missing(String),
-    /// A JSON object has this member twice.
+    /// The object has this member twice.
     #[error("the member `{0}` occurs twice")]
     Repeated(String),
     /// The object has an unknown member.

@@ -33,7 +33,8 @@ impl Moment {
         self.age_at(Self::now())
     }
 
-    /// Returns the time from this moment to `now`; zero if the clock was set back.
+    /// Returns the time from this moment to `now`, by the clock that went further. A clock that was
+    /// set back is ignored.
     #[must_use]
     pub fn age_at(self, now: Self) -> Duration {
         let monotonic = now.monotonic.saturating_duration_since(self.monotonic);

@@ -5,7 +5,7 @@
 
 use std::error::Error;
 
-/// Decision after a failure: retry, or give up.
+/// Decision after a failure: when to retry, or to give up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retry {
     /// Retry later: a store is unreachable, busy or slow.
@@ -35,6 +35,6 @@ impl Retry {
 
 /// Error that decides whether a retry helps.
 pub trait Retryable: Error {
-    /// Returns the decision after this failure: retry or give up.
+    /// Returns the decision after this failure.
     fn retry(&self) -> Retry;
 }
