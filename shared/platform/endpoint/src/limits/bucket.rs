@@ -12,11 +12,11 @@ pub(crate) struct Bucket {
     pub(crate) tat: i64,
     /// Rate limiter window in which the bucket was last written.
     pub(crate) window: i64,
-    /// Numbers of the environments that drew from the bucket in `window`.
+    /// Places of the environments that drew from the bucket in `window`.
     pub(crate) seen: BTreeSet<u8>,
     /// Last window before `window` in which an environment drew.
     pub(crate) last_window: i64,
-    /// Numbers of the environments that drew from the bucket in `last_window`.
+    /// Places of the environments that drew from the bucket in `last_window`.
     pub(crate) last_seen: BTreeSet<u8>,
 }
 

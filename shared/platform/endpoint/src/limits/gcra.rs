@@ -24,7 +24,7 @@ const KEPT: i64 = 86_400;
 const HELD: f64 = 0.1;
 /// Maximum number of chunks that an environment holds: it renews its share at half a chunk.
 const CHUNKS_HELD: f64 = 1.5;
-/// Maximum time that a cost may take, in nanoseconds, so that sums of times fit: some 317 years.
+/// Maximum time that a cost may take, in nanoseconds, so that sums of times fit: some 32 years.
 const LONGEST: f64 = 1e18;
 
 /// Rate and burst of a bucket.

@@ -11,7 +11,7 @@ use crate::limits::share::signed;
 /// charge.
 #[derive(Debug)]
 pub struct Ticket<'a> {
-    /// Units to return; `None` if nothing is limited.
+    /// Limiter that charged the request; `None` if nothing is limited.
     inner: Option<&'a Inner>,
     policies: Policies,
     cost: Cost,

@@ -256,7 +256,7 @@ impl Inner {
         matches!(outcome, Outcome::Made(_))
     }
 
-    /// Returns unused units to a share.
+    /// Gives units back to a share.
     pub(crate) fn give_back(&self, policy: &Policy, units: u64) {
         policy.share().spend(-signed(units), self.now());
     }

@@ -57,7 +57,7 @@ struct Quiet {
     until: i64,
 }
 
-/// State of a limiter while the table with the buckets cannot be reached.
+/// State of a share while the table with the buckets cannot be reached.
 #[derive(Clone, Copy, Debug)]
 struct Away {
     retry_at: i64,
@@ -90,7 +90,7 @@ pub(crate) struct Draw {
 pub(crate) enum Outcome {
     /// The draw was made. The bucket is as it is after it.
     Made(Bucket),
-    /// The condition failed on this bucket.
+    /// The condition failed because of this bucket.
     Refused(Option<Bucket>),
     /// The table with the buckets cannot be reached.
     Away,
@@ -234,7 +234,7 @@ impl Share {
         self.credit >= 0 && now - self.drawn_at > FORFEITED
     }
 
-    /// Charges units that were used, or returns units.
+    /// Charges units that were used, or gives units back.
     pub(crate) fn spend(&mut self, units: i64, now: i64) {
         self.credit -= units;
         self.spent.add(units, now);
