@@ -26,7 +26,7 @@ pub(crate) const MAX_BYTES: usize = 240 * 1024;
 /// Event encoded for sending.
 #[derive(Clone, Debug)]
 pub struct Encoded {
-    /// Number of the event in its run of the publisher.
+    /// Number of the event within its run.
     pub sequence: i64,
     pub(crate) id: String,
     pub(crate) event_type: String,

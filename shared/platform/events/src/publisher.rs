@@ -84,7 +84,7 @@ impl Publisher {
         !self.destinations.is_empty()
     }
 
-    /// Starts a run of the publisher.
+    /// Starts a run of calls to the destinations.
     #[must_use]
     pub fn round(&self) -> Round<'_> {
         Round::new(&self.destinations)

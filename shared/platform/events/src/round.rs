@@ -28,7 +28,7 @@ impl<'a> Round<'a> {
         self.failure.is_some()
     }
 
-    /// Ends the run of the publisher.
+    /// Ends the run of calls.
     ///
     /// # Errors
     /// The failure of the first destination that failed.
