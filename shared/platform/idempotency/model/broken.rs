@@ -10,47 +10,46 @@ use jiff::Timestamp;
 pub(crate) enum Guard {
     /// Later writes are made under the owner and attempt of their claim.
     OwnToken,
-    /// Guard: a record that ended is not written to any more.
+    /// A record that ended is not written to any more.
     OpenStatus,
-    /// Guard: a takeover begins only after the lease has passed.
+    /// A takeover begins only after the lease has passed.
     Lease,
-    /// Guard: the lease allows for clocks that differ.
+    /// The lease allows for clocks that differ.
     Skew,
-    /// Guard: work that arrives too late is not started.
+    /// Work that arrives too late is not started.
     StartBefore,
-    /// Guard: the result is stored before the messages are removed.
+    /// The result is stored before the messages are removed.
     PrepareFirst,
-    /// Guard: a prepared response is returned; the work is not executed again.
+    /// A prepared response is returned; the work is not executed again.
     KeepPrepared,
-    /// Guard: a takeover reads the earlier attempt's checkpoint.
+    /// A takeover keeps the earlier attempt's checkpoint.
     KeepCheckpoint,
-    /// Guard: after an attempt that ends without a report, all units beyond the checkpoint are in
-    /// doubt.
+    /// After an attempt that ends without a report, all units beyond the checkpoint are in doubt.
     KeepDoubt,
-    /// Guard: another body under the same key is a conflict.
+    /// Another body under the same key is a conflict.
     SameBody,
-    /// Guard: a claim recognizes its own token.
+    /// A claim recognizes its own token.
     OwnClaim,
     /// Work may start for as much longer as the worker's clock may be ahead.
     TolerantStart,
-    /// Guard: a takeover continues at the same place only.
+    /// A takeover continues at the same place only.
     SamePlace,
-    /// Guard: units that were left at another place may be there twice.
+    /// Units that were left at another place may be there twice.
     CountMoved,
-    /// Guard: the record contains a move before anything is put.
+    /// The record knows of a move before anything is put.
     NoteMove,
-    /// Guard: a takeover finds the progress that it saw.
+    /// A takeover finds the progress that it saw.
     SeenProgress,
     /// Doubt about a place that the record does not name is no doubt about the next attempt's
     /// place.
     DoubtOfNoPlace,
-    /// Guard: a failed attempt records a place only if units are done or in doubt there.
+    /// A failed attempt records a place only if units are done or in doubt there.
     PlaceOfWork,
     /// A message is put at its new place before it leaves the old one.
     PutFirst,
-    /// Guard: messages that earlier attempts held may be at both places.
+    /// Messages that earlier attempts held may be at both places.
     CountHands,
-    /// Guard: a refused message may still be somewhere.
+    /// A refused message may be somewhere all the same.
     DoubtRefusals,
     /// The record knows of a refused message before another one is put.
     NoteRefusals,

@@ -57,15 +57,15 @@ impl AuditEvent {
 /// An entry of the audit trail. It names the request and never shows its body.
 #[derive(Clone, Copy, Debug)]
 pub struct AuditEntry<'a> {
-    /// Event that the audit log records.
+    /// Event that is reported.
     pub event: AuditEvent,
-    /// Type of the work, such as `produce`.
+    /// Type of the work, such as `PRODUCE`.
     pub operation: &'a str,
     /// Id of the tenant that sent the request.
     pub tenant: &'a str,
     /// Idempotency key of the request, in canonical spelling.
     pub idempotency_key: &'a str,
-    /// Target that the work was done on.
+    /// Target of the work.
     pub target: &'a str,
     /// Trace id of the request itself, not that of the execution that it met.
     pub trace_id: &'a str,

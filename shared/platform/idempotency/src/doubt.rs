@@ -30,13 +30,13 @@ pub enum Cause {
 pub struct Doubt {
     /// Id of the doubt, the same however often the change is read.
     pub id: Uuid,
-    /// Type of the work, such as `produce`.
+    /// Type of the work, such as `PRODUCE`.
     pub operation: String,
     /// Id of the tenant that sent the request.
     pub tenant: String,
     /// Idempotency key of the request, in canonical spelling.
     pub idempotency_key: String,
-    /// Target that the work was done on.
+    /// Target of the work.
     pub target: String,
     /// Trace id of the request that made the attempt.
     pub trace_id: String,

@@ -22,13 +22,13 @@ pub struct Execution {
     /// may be ahead of the claim's by [`Self::SKEW`].
     pub start_before: i64,
     pub(crate) retention_seconds: u64,
-    /// Type of the work, such as `produce`.
+    /// Type of the work, such as `PRODUCE`.
     pub operation: String,
     /// Id of the tenant that sent the request.
     pub tenant: String,
     /// Idempotency key of the client, in canonical spelling.
     pub idempotency_key: String,
-    /// Target that the work is done on.
+    /// Target of the work.
     pub target: String,
     /// Trace id of the request that made this attempt.
     pub trace_id: String,
@@ -163,7 +163,7 @@ pub enum Outcome {
     },
 }
 
-/// Volume of a request's work, summed over its attempts. Usage is counted by volume.
+/// Volume of a request's work, whichever of its attempts did it. Usage is counted by it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Volume {
     /// Number of messages that were put, got or moved.

@@ -49,7 +49,7 @@ pub struct Timeline {
     /// Name of the operation type that claimed the key.
     #[serde(skip)]
     pub operation: String,
-    /// State of the last attempt.
+    /// Status of the last attempt.
     pub status: Status,
     /// Queue of the work, as `<queueManager>:<queue>`; `None` if there is none.
     pub target: Option<String>,
@@ -83,7 +83,7 @@ pub struct Timeline {
     pub progress: Units,
     /// Messages that were put, taken or moved.
     pub messages: u64,
-    /// Bytes of the messages that the request moved.
+    /// Bytes of the messages that were put, taken or moved.
     pub bytes: u64,
 }
 

@@ -10,7 +10,7 @@ pub struct Progress {
     pub done: u64,
     /// Maximum number of units after the done ones that may have been done as well.
     pub in_doubt: u64,
-    /// Maximum number of of the done units that may have been done more than once.
+    /// Maximum number of the done units that may have been done more than once.
     pub repeated: u64,
 }
 

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::place::LocationHistory;
 use super::progress::Progress;
 
-/// State of an execution. Expired is computed, not stored.
+/// Status of an execution. Expired is computed, not stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum Status {
@@ -24,7 +24,7 @@ pub enum Status {
 }
 
 impl Status {
-    /// All states of an idempotency record, each once.
+    /// All states of an execution, each once.
     pub const ALL: [Self; 4] = [Self::InProgress, Self::Prepared, Self::Completed, Self::Failed];
 
     /// Returns the state's name in the table.
@@ -78,9 +78,9 @@ pub struct Record {
     /// Fingerprint of the rights of the caller that made the record. `None` if the work does not
     /// depend on them, or if the record was made before records had them.
     pub rights: Option<String>,
-    /// State of the idempotency record.
+    /// Status of the execution.
     pub status: Status,
-    /// Owner token of the execution that wrote last, unique for each.
+    /// Owner: the id of the execution that wrote last, fresh for each.
     pub owner: String,
     /// Number of the attempt: 1 for the claim, and one more with each takeover.
     pub attempt: u32,

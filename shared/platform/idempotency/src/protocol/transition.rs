@@ -13,7 +13,7 @@ use crate::execution::Execution;
 /// no other's record.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Token {
-    /// Owner token: a fresh id for each execution.
+    /// Owner: a fresh id for each execution.
     pub owner: String,
     /// Number of the attempt, from 1.
     pub attempt: u32,
