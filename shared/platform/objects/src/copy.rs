@@ -15,7 +15,7 @@ pub struct Version {
     pub id: Option<String>,
     /// ETag, which distinguishes the versions of the object.
     pub etag: String,
-    /// Bytes of the stored object.
+    /// Length of the object as it is stored, in bytes.
     pub length: u64,
     /// Time at which the object was put, in whole seconds.
     pub modified_at: Timestamp,

@@ -29,7 +29,7 @@ pub struct NewObject {
     pub content_encoding: Option<&'static str>,
     /// Metadata by names without the prefix `x-amz-meta-`.
     pub metadata: BTreeMap<String, String>,
-    /// SHA-256 of the bytes of the object.
+    /// SHA-256 of the bytes as they are put.
     pub sha256: [u8; 32],
 }
 

@@ -43,7 +43,7 @@ pub struct Head {
     pub metadata: BTreeMap<String, String>,
     /// ETag, which distinguishes the versions of the object.
     pub etag: String,
-    /// Bytes of the stored object.
+    /// Length of the object as it is stored, in bytes.
     pub length: u64,
 }
 
@@ -66,7 +66,7 @@ impl Objects {
         &self.bucket
     }
 
-    /// Returns the `s3://bucket/key` URI of an object.
+    /// Returns the `s3://bucket/key` URI of an object, as batches and events name it.
     #[must_use]
     pub fn uri(&self, key: &str) -> String {
         uri_of(&self.bucket, key)
@@ -78,7 +78,7 @@ impl Objects {
         uri::key_in(&self.bucket, uri)
     }
 
-    /// Checks that the bucket exists and can be read.
+    /// Checks that the bucket exists.
     ///
     /// # Errors
     /// If it does not, or S3 does not respond.

@@ -16,7 +16,7 @@ pub struct Listed {
     pub modified_at: Timestamp,
     /// ETag, which distinguishes the versions of the object.
     pub etag: String,
-    /// Bytes of the stored object.
+    /// Length of the object as it is stored, in bytes.
     pub length: u64,
 }
 
