@@ -155,7 +155,8 @@ struct Line<'a> {
     message: Value,
     context: &'a Visible<'a>,
     correlation_id: &'a Value,
-    /// Trace id of the client for tracing tools, from a correlation id that is a trace context.
+    /// Trace and span of the client, where tracing tools look for them: parts of a correlation id
+    /// that is a trace context.
     #[serde(skip_serializing_if = "Option::is_none")]
     trace_id: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,6 +1,6 @@
 //! Description of a metric.
 
-/// Metric in the catalogue of metrics.
+/// Metric of the catalogue.
 ///
 /// Its name follows the conventions of Prometheus: base units, `_total` for counters. CloudWatch
 /// knows it by another name and in another unit, which alarms have used from the start.
@@ -14,7 +14,7 @@ pub struct Metric {
     pub help: &'static str,
     /// True if `GET /metrics` returns the metric.
     pub is_scraped: bool,
-    /// Names of the labels in `GET /metrics`, in order.
+    /// Labels in `GET /metrics`, in the order of their names.
     pub labels: &'static [&'static str],
     /// Metric in CloudWatch; `None` if no log line has it.
     pub emf: Option<Emf>,
@@ -25,7 +25,7 @@ pub struct Metric {
 pub enum Kind {
     /// Number that only grows. CloudWatch gets each addition.
     Counter,
-    /// A value at the present time, such as a depth.
+    /// Value at the present time, such as a depth.
     Gauge,
     /// Distribution of values. CloudWatch gets each value.
     Histogram,
