@@ -43,7 +43,7 @@ impl Delta {
         delta
     }
 
-    /// Creates the change that adds to counters.
+    /// Creates the delta that adds these counters.
     pub(crate) fn adding(counts: &Counts) -> Self {
         Self::between(&Counts::default(), counts)
     }

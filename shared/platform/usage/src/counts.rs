@@ -3,7 +3,7 @@
 use jiff::civil::Date;
 use serde::{Deserialize, Serialize};
 
-/// Usage counts of one line of the report.
+/// Usage counts of one line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Counts {
@@ -13,7 +13,7 @@ pub struct Counts {
     pub failed: u64,
     /// Messages that were put, got or moved.
     pub messages: u64,
-    /// Bytes of the messages that the requests moved.
+    /// Bytes of the messages that were put, got or moved.
     pub bytes: u64,
     /// Requests that were answered with a stored response; approximate.
     pub replays: u64,
@@ -31,7 +31,7 @@ pub struct EndedTests {
     pub completed: u64,
     /// Number of load tests that were stopped.
     pub stopped: u64,
-    /// Number of load tests that failed to continue.
+    /// Number of load tests that could not go on.
     pub failed: u64,
 }
 
@@ -115,7 +115,7 @@ pub struct Total {
     /// Queue, as `<queueManager>:<queue>`; empty if the operation has none, and `other` for the
     /// targets beyond the first 500.
     pub target: String,
-    /// Usage counts of the line.
+    /// Usage counts of the operation on the target.
     pub counts: Counts,
 }
 

@@ -32,7 +32,7 @@ impl Hour {
         Timestamp::from_second(self.0.saturating_mul(SECONDS)).unwrap_or_default()
     }
 
-    /// Returns the time at which the hour ends.
+    /// Returns the first moment after the hour.
     #[must_use]
     pub fn end(self) -> Timestamp {
         self.next().start()

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 /// Path for the usage that the database counts. No route of the API leads there.
 pub const USAGE: &str = "/usage";
 
-/// Usage of the ingest: a tenant's batches of one day.
+/// Usage of the ingest, by tenant and day.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct IngestUsage {
@@ -37,7 +37,7 @@ pub struct IngestDay {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct IngestCounts {
-    /// Number of batches that became final.
+    /// Number of batches that are final.
     pub batches: u64,
     /// Bytes of the final batches' decoded payloads.
     pub bytes: u64,

@@ -17,7 +17,7 @@ const LONGEST_REQUEST: Duration = Duration::from_secs(60);
 pub struct Gap {
     /// Time from which requests may be missing.
     pub from: Timestamp,
-    /// Time at which the gap ends.
+    /// First moment after the gap.
     pub until: Timestamp,
 }
 

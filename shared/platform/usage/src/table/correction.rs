@@ -12,9 +12,9 @@ use crate::hour::Hour;
 use crate::key::Key;
 
 impl UsageTable {
-    /// Adds the excess of an hour's recount over the counters to those of the hour, of its day and
-    /// to the totals. Returns the lines that were added. Counters that another reader changes
-    /// meanwhile are left to the next recount.
+    /// Adds the counts that a recount of an hour found beyond the hour's counters: to the counters
+    /// of the hour and of its day, and to the totals. Returns the lines that were added. Counters
+    /// that another reader changes meanwhile stay as they are, for the next recount.
     ///
     /// A recount that finds less changes nothing: records expire, counters stay. The totals of a
     /// correction have no target, because an hour's counters have none.

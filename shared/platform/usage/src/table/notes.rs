@@ -34,7 +34,7 @@ impl UsageTable {
         })
     }
 
-    /// Records the time at which counting began, unless it is recorded already.
+    /// Records the time at which counting began, unless it began before.
     ///
     /// # Errors
     /// The table is unavailable.
@@ -58,7 +58,7 @@ impl UsageTable {
         self.note("publishedHour", string(hour), FORWARDS).await
     }
 
-    /// Records that the records were counted again on this day.
+    /// Notes that the records were counted again on this day.
     ///
     /// # Errors
     /// The table is unavailable.
