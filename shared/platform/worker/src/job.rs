@@ -16,7 +16,7 @@ pub enum ParkError {
     OutOfTime,
 }
 
-/// Work of a function that reads a queue.
+/// Work that the records of a queue or of a Kafka topic ask for.
 pub trait Job {
     /// Name of a unit of work in log messages, and the first word of their `event_type`.
     const SUBJECT: &'static str;

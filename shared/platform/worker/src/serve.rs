@@ -105,7 +105,7 @@ async fn run<J: Job>(
     }
 }
 
-/// Decides about a failed message by its job, and sets the visibility timeout accordingly.
+/// Lets the job decide about a failed message, and sets its visibility timeout accordingly.
 async fn settle<J: Job>(
     job: &J,
     record: &Record,
