@@ -12,13 +12,13 @@ use crate::secrets::{REMEMBERED, Secret, SecretError, Value};
 /// Largest object that is read, in bytes. A key repository with all public authorities has a third
 /// of it.
 const LARGEST: usize = 1024 * 1024;
-/// Maximum number of bytes that remembered objects take in memory: hundreds of key repositories as
-/// they usually are. A further one is read each time.
+/// Maximum bytes that remembered objects take in memory: hundreds of key repositories as they
+/// usually are. A further one is read each time.
 pub(crate) const MEMORY: usize = 8 * (LARGEST + OVERHEAD);
-/// Bytes that a cached object takes besides its own: names, and the entry in the cache.
+/// Bytes that a remembered object takes besides its own: names, and the entry in the cache.
 const OVERHEAD: usize = 4096;
 
-/// Cached reader of key repository objects, in any bucket that the function may read.
+/// Reader of key repositories in any bucket that the function may read, with a cache.
 #[derive(Debug)]
 pub(crate) struct KeyObjects {
     s3: aws_sdk_s3::Client,

@@ -39,7 +39,7 @@ impl Attempt for TestReport {
 }
 
 impl Brokers {
-    /// Reads the target's secrets, and selects the broker for it.
+    /// Reads the target's secrets and finds its broker.
     ///
     /// # Errors
     /// If a secret cannot be read or used before `deadline`.
@@ -55,7 +55,7 @@ impl Brokers {
 }
 
 impl<'a> Ready<'a> {
-    /// Returns the broker of the target, for work that needs no connection.
+    /// Returns the target's broker, for questions that need no connection.
     #[must_use]
     pub fn broker(&self) -> &'a dyn Broker {
         self.broker

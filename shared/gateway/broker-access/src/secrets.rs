@@ -22,14 +22,14 @@ use crate::stores::{Files, Stores};
 /// Time for which a secret is used before it is read again. A secret that the broker refuses is
 /// read again at once.
 pub(crate) const REMEMBERED: Duration = Duration::from_secs(300);
-/// Maximum number of cached secrets: more than an environment has connections. A further one is
-/// read each time.
+/// Maximum number of remembered secrets: more than an environment has connections. A further one
+/// is read each time.
 const MAX_REMEMBERED: usize = 100;
 /// Maximum number of bytes that remembered secrets take in memory: Secrets Manager keeps up to
 /// 65,536 bytes each.
 pub(crate) const MEMORY: usize = MAX_REMEMBERED * 65_536 + key_objects::MEMORY;
 
-/// Cached reader of secrets: Secrets Manager, Parameter Store and key repositories in S3.
+/// Reader of secrets with a cache: Secrets Manager, Parameter Store and key repositories in S3.
 #[derive(Debug)]
 pub(crate) struct Secrets {
     secrets_manager: aws_sdk_secretsmanager::Client,
@@ -299,7 +299,7 @@ fn login(
 
 /// Reads the login from a secret: a password, or a JSON object with `password` and perhaps
 /// `username`; the target's own user takes precedence. Any other text is a password, even if it is
-/// JSON. `None` without a user. The error of a malformed JSON object might quote the secret.
+/// JSON. `None` without a user. The error of a JSON object of another form might quote the secret.
 fn credentials(user: Option<&str>, secret: &SecretString) -> serde_json::Result<Option<Credentials>> {
     // Some editors write an invisible byte order mark before JSON.
     let text = secret.expose_secret();
