@@ -33,7 +33,7 @@ pub trait IdleConnections: Send + Sync {
     fn close_longest_idle(&self) -> bool;
 }
 
-/// Limit of the number of open connections.
+/// Limit of the connections that are open at once.
 #[derive(Debug)]
 pub struct ConnectionCap {
     max: usize,
@@ -52,7 +52,7 @@ pub struct ConnectionCap {
     turn: tokio::sync::Mutex<()>,
 }
 
-/// Permit to have one connection open.
+/// Right to have one connection open.
 #[derive(Debug)]
 pub struct Permit {
     cap: Arc<ConnectionCap>,
@@ -110,7 +110,7 @@ impl Permit {
 pub enum Admitted<T> {
     /// Idle connection that is used again.
     Idle(T),
-    /// Permit to open a new connection.
+    /// Right to open a connection.
     New(Permit),
 }
 

@@ -48,7 +48,7 @@ pub struct Confirmation {
     pub sent_at: Instant,
     /// Time at which the answer came, or the producer stopped waiting for it.
     pub at: Instant,
-    /// Outcome of the put, as the broker reported it.
+    /// Outcome of the put.
     pub outcome: Outcome,
 }
 
@@ -60,7 +60,7 @@ pub enum Outcome {
     /// The broker refused the message, for example because the queue is full. RabbitMQ may have it
     /// at a dead-letter exchange nevertheless.
     Refused,
-    /// RabbitMQ returned the message, because no queue is bound for it. It is on no queue.
+    /// RabbitMQ returned the message, because no queue is there for it. It is nowhere.
     Returned,
     /// The message is nowhere: its unit of work was backed out, or its put did not begin.
     NotPut,
@@ -125,7 +125,7 @@ pub struct GetOptions {
 /// Treatment of a message that is not of the test.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Foreign {
-    /// The consumer ends, and the message returns to its queue.
+    /// The consumer ends, and the message goes back to its place.
     #[default]
     Leave,
     /// The message is taken and removed, as those of the test are.
@@ -137,8 +137,7 @@ pub enum Foreign {
 pub struct Stamp {
     /// Sequence number of the message in the load test.
     pub sequence: u64,
-    /// Time at which the producer sent the message, in microseconds since 1970, as the message
-    /// states.
+    /// Time in microseconds since 1970 that its producer was told.
     pub sent_at_us: u64,
 }
 
@@ -180,7 +179,7 @@ pub struct GetEnd {
 }
 
 /// Consumer of a load test, on a connection of its own. Dropping it ends the connection, and
-/// returns messages that are not acknowledged yet.
+/// puts back the messages that are not removed yet.
 #[async_trait]
 pub trait LoadConsumer: Send {
     /// Returns the next message, or `None` if none comes before `wait`. The first call begins to
@@ -190,6 +189,6 @@ pub trait LoadConsumer: Send {
     /// No more messages are taken; see [`Self::finish`] about those in hand.
     async fn next(&mut self, wait: Deadline) -> Result<Option<Arrival>, GetError>;
 
-    /// Stops taking messages, acknowledges the held ones, and ends the consumer before `deadline`.
+    /// Stops taking messages, removes those in hand, and ends the consumer before `deadline`.
     async fn finish(self: Box<Self>, deadline: Deadline) -> GetEnd;
 }

@@ -24,7 +24,7 @@ pub trait Connection: Send + Sync + 'static {
 
 /// Way in which a use gets its connection, and begins on it.
 pub trait Opener: Send {
-    /// Connection that the opener opens.
+    /// Kind of connection.
     type Connection: Connection;
     /// Result of the beginning: a channel, or the answer to a first call.
     type Begun: Send;

@@ -64,10 +64,10 @@ pub trait ReadyToPut: Send {
     ) -> Result<ProduceReport, ProduceFailure>;
 }
 
-/// Messages that are put at their destinations and still held at their old queue.
+/// Messages that are put at their new places and still in hand at the old one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PutMessages {
-    /// Number of messages that were put; 0 only if no more will be put, or if more is [left
+    /// Number of these messages; 0 only if no more will be put, or if more is [left
     /// somewhere](Relocation::left_somewhere) than before.
     pub count: u64,
     /// True if the messages are at their new places whatever happens from now on. If not, they come
@@ -88,8 +88,8 @@ pub trait Relocation: Send {
     /// Returns the most messages that may be at both places if the move ends without a report.
     fn most_in_doubt(&self) -> u64;
 
-    /// Returns the number of messages that left their old queue, but may be on it again if the
-    /// broker crashes before it has written to disk that they left.
+    /// Returns the number of messages that left their old place, but may be there again if the
+    /// broker ended before it had written down that they left.
     fn may_return(&self) -> u64 {
         0
     }
@@ -101,11 +101,11 @@ pub trait Relocation: Send {
         0
     }
 
-    /// Puts at most `limit` of the next messages at their destinations. Messages that cannot be put
-    /// stay on their queue.
+    /// Puts the next messages at their new places, at most `limit`. Messages that cannot be put
+    /// stay.
     async fn put(&mut self, limit: u64, deadline: Deadline) -> Result<PutMessages, MoveFailure>;
 
-    /// Removes the messages that were put last from their old queue.
+    /// Removes from the old place the messages that were put last.
     async fn settle(&mut self, deadline: Deadline) -> Result<(), MoveFailure>;
 
     /// Ends the move. Messages that were examined and not moved are at their old place.
@@ -240,7 +240,7 @@ pub trait Broker: Send + Sync {
     /// the place, and about no queue.
     async fn connect(&self, access: &Access, deadline: Deadline) -> Result<(), BrokerError>;
 
-    /// Measures the depth of a queue without touching its messages.
+    /// Measures a queue without touching its messages.
     async fn depth(
         &self,
         access: &Access,

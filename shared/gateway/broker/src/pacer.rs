@@ -5,7 +5,8 @@ use std::time::Duration;
 use mq::RateLimit;
 use tokio::time::Instant;
 
-/// Delay that a produce may catch up with: the precision of a timer, so that no burst is visible.
+/// Time that a produce that fell behind may catch up: as much as a timer is imprecise, so that no
+/// burst is visible.
 const SLACK: Duration = Duration::from_millis(10);
 
 /// Calculates the time at which each message is due.

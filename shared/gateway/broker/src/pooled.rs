@@ -39,7 +39,7 @@ impl<C: Connection, K: PoolKey> Reservation<C, K> {
         Self { shelf: Arc::clone(shelf), key: key.clone() }
     }
 
-    /// Marks a newly opened connection as in use.
+    /// Puts a newly opened connection into use.
     #[must_use]
     pub fn hold(self, connection: C, health: HealthStatus) -> PooledConnection<C, K> {
         let (key, now) = (self.key.clone(), Timestamp::now());

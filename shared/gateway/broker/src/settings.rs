@@ -9,7 +9,7 @@ use mq::{ConnectSeconds, ConnectionLimits, HeartbeatSeconds, PoolSeconds, RetryS
 pub struct ConnectionSettings {
     /// Time for one address to connect and log in. IBM MQ's client has a limit of its own.
     pub timeout: Duration,
-    /// Interval of heartbeats. The broker may ask for a longer one.
+    /// Interval of heartbeats to ask for. The broker may choose another one.
     pub heartbeat: Duration,
     /// Time to wait for a connection while all are in use.
     pub pool_timeout: Duration,
