@@ -11,12 +11,12 @@ use crate::reason::{Kind, Reason};
 /// Operation that was in progress when an error occurred.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum During<'a> {
-    /// Failure to connect to the queue manager of this name.
+    /// Connecting to the queue manager of this name.
     LogIn {
         queue_manager: &'a str,
     },
     Queue(&'a QueueName),
-    /// Operation on the connection alone.
+    /// Operation that concerns only the connection.
     Connection,
 }
 

@@ -29,7 +29,7 @@ const OF_EXPRESSIONS: [MQLONG; 5] = [
 ];
 /// Time reserved while waiting for a first message, for everything that follows.
 const WAIT_MARGIN: Duration = Duration::from_millis(750);
-/// Time reserved, while messages are taken, for the work after that.
+/// Time reserved while taking messages, for everything that follows.
 const TAKE_MARGIN: Duration = Duration::from_millis(250);
 pub(crate) async fn fetch(
     pool: &Arc<Pool>,
@@ -115,7 +115,7 @@ fn plan(
     }
 }
 
-/// Messages that were got and are not committed yet. Dropping this ends the connection, and backs
+/// Messages that were got and wait for their commit. Dropping it ends the connection, and backs
 /// them out.
 struct Unit {
     session: Session,

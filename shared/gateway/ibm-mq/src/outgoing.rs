@@ -25,7 +25,7 @@ pub(crate) struct Prepared {
     pub(crate) descriptor: mqi::MQMD,
     pub(crate) properties: Arc<Vec<(String, HeaderValue)>>,
     pub(crate) sequence: u64,
-    /// Send time that a message of a load test carries, in microseconds since 1970.
+    /// Time that a message of a load test carries, in microseconds since 1970.
     pub(crate) sent_at_us: Option<u64>,
     pub(crate) body: Vec<u8>,
 }

@@ -61,7 +61,7 @@ macro_rules! number {
     };
 }
 
-/// Mapping of the message properties to IBM MQ's structures and headers.
+/// Mapping of the properties to the descriptor and to message properties.
 pub(crate) static CARRIERS: Carriers<Carried, Carried> = Carriers {
     reply_to: Carrier {
         write: |queue, put| {

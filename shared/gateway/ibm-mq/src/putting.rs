@@ -17,7 +17,7 @@ use crate::outgoing::{Prepared, Preparer};
 use crate::session::{Failure, Told, unless_refused};
 use crate::worker::{WorkerError, wait_for};
 
-/// Bytes of bodies after which the thread reports the messages it has put.
+/// Bytes of bodies after which the thread reports what it has put.
 const MOST_BYTES: usize = 1024 * 1024;
 
 /// A queue that is open to put on. Dropping it closes the queue; uncommitted messages remain in the
@@ -33,7 +33,7 @@ pub(crate) struct Handed {
     pub(crate) times: Vec<Instant>,
     /// Bytes of the bodies.
     pub(crate) bytes: usize,
-    /// Reason codes of the warnings.
+    /// Reason code of each warning.
     pub(crate) warnings: Vec<MQLONG>,
     /// True if the unit of work is committed.
     pub(crate) is_committed: bool,
@@ -46,7 +46,7 @@ enum Step {
     Find(earlier::Look, Told<u64>),
 }
 
-/// Messages to put, with their numbers.
+/// Messages to put, by their numbers.
 struct Puts {
     messages: Range<u64>,
     /// Time after which no further message is put.

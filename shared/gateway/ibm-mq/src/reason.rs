@@ -16,8 +16,8 @@ use serde::de::value::{Error, StrDeserializer};
 pub(crate) enum Kind {
     /// Wrong login when connecting. For a queue: an operation that the user may not perform.
     Authentication,
-    /// Unknown queue, if the caller named it. A missing object of another name is a refusal that
-    /// names it.
+    /// Unknown queue, if it is the one that the caller names. For another missing object it is a
+    /// refusal that names the object.
     UnknownQueue,
     Full,
     /// No connection, or one that cannot be used any more.
@@ -34,7 +34,7 @@ pub(crate) struct Reason {
     pub(crate) code: MQLONG,
     pub(crate) name: &'static str,
     pub(crate) kind: Kind,
-    /// Text for the caller: the failure, and the next step.
+    /// Text for the caller: what happened, and what to do.
     pub(crate) words: &'static str,
 }
 

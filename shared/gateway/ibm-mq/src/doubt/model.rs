@@ -88,7 +88,7 @@ enum Action {
     End(Whose, bool),
     /// The other consumer gets a message.
     Take(usize),
-    /// The search continues with the next message and finds this one, if any.
+    /// The search looks for the next message and finds this one, if any.
     Look(Option<usize>),
 }
 

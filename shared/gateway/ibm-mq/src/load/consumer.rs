@@ -27,7 +27,7 @@ pub(crate) struct Consumer<'a> {
     end: Option<Result<End, Failure>>,
 }
 
-/// Connects and opens the queue. The job on the thread waits for its start.
+/// Connects and opens the queue. The job on the thread waits until it is told to begin.
 pub(crate) async fn connect<'a>(
     pool: &Arc<Pool>,
     access: &Access,
@@ -58,7 +58,7 @@ fn plan(queue: &QueueName, options: &GetOptions, most_uncommitted: u64) -> Plan 
 }
 
 impl Consumer<'_> {
-    /// Starts the job on the connection's thread, unless it is started.
+    /// Starts the job on the connection's thread, unless it has begun.
     fn begin(&mut self) {
         if let Some(begin) = self.gets.begin.take() {
             let _ = begin.send(());

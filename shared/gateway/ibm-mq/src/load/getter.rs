@@ -24,7 +24,7 @@ const MOST_PROPERTIES: usize = 64 * 1024;
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     pub(super) queue: String,
-    /// Id of the load test whose messages are counted.
+    /// Id of the load test whose messages are taken.
     pub(super) test: String,
     pub(super) foreign: Foreign,
     /// Maximum number of messages that are handed over in advance.
@@ -33,9 +33,9 @@ pub(super) struct Plan {
     pub(super) unit: usize,
 }
 
-/// Consumer's ends of the channels to the thread that gets.
+/// The job's ends for the consumer.
 pub(super) struct Gets {
-    /// Starts the job; `None` once it is started. If this is dropped instead, the job ends.
+    /// Signal that starts the job; `None` once given. If it is dropped instead, the job ends.
     pub(super) begin: Option<mpsc::Sender<()>>,
     /// Messages that the thread got. The channel is closed when the job has ended.
     pub(super) arrivals: Receiver<Arrival>,
@@ -68,8 +68,8 @@ pub(super) enum End {
     Refused(Refusal),
 }
 
-/// Opens the queue, and gets messages from the start signal until the stop signal, or until
-/// `abandoned` is set.
+/// Opens the queue, and gets messages from when it is told to begin until it is told to stop, or
+/// until `abandoned` is set.
 pub(super) fn take(connection: &Connection, plan: &Plan, abandoned: &AtomicBool, told: Told<Gets>) {
     let opened = Object::open_queue(connection, &plan.queue, mqi::MQOO_INPUT_SHARED);
     let opened = opened.and_then(|queue| Ok((queue, Properties::new(connection)?)));

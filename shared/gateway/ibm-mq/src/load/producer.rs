@@ -36,7 +36,7 @@ pub(crate) struct Producer<'a> {
     handed: VecDeque<Handed>,
     /// Bytes of the bodies of the messages in `handed`.
     bytes: usize,
-    /// Messages of the open unit of work, in the order of the puts.
+    /// Messages of the open unit of work.
     held: Vec<Handed>,
     answers: Vec<Confirmation>,
     /// Last refusal of a message by the queue manager.

@@ -15,7 +15,7 @@ use crate::putting::{Last, options, put_one};
 use crate::reason::{Kind, Reason};
 use crate::session::{Told, unless_refused};
 
-/// Order of a load test's producer: the queue to put to.
+/// Queue that is put on, and the way of putting.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     pub(super) queue: String,

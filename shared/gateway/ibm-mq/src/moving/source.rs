@@ -22,7 +22,7 @@ const MOST_EXAMINED: u64 = 10_000;
 /// until then.
 const UNIT_BYTES: usize = 16 * 1024 * 1024;
 
-/// Order of a move: the messages, and their destinations.
+/// Messages to move, and their destinations.
 pub(super) struct Plan {
     pub(super) queue: QueueName,
     /// Destination of all messages, if there is only one.
@@ -36,7 +36,7 @@ pub(super) struct Plan {
     pub(super) is_preview: bool,
 }
 
-/// Message or correlation id that selects messages to move.
+/// Message id of messages to move.
 pub(super) struct SelectedId {
     pub(super) id: mqi::MQBYTE24,
     /// Bytes of the id as the request gave them, possibly fewer.
@@ -85,7 +85,7 @@ pub(super) struct Source<'c> {
 struct BrowsedMessage {
     md: Box<mqi::MQMD>,
     length: usize,
-    /// Bytes of the whole body.
+    /// Length of the whole body.
     of: usize,
 }
 

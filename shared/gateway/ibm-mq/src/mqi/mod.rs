@@ -31,7 +31,7 @@ pub(crate) struct Refusal {
     pub(crate) effect: Effect,
 }
 
-/// Effect of a failed call.
+/// Effect of a call before it ended with its reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
     Nothing,

@@ -75,7 +75,7 @@ struct Begun {
 }
 
 impl Begun {
-    /// Sends the result; returns false if the caller has stopped waiting.
+    /// Tells the caller that the queue is open. Returns false if the caller has stopped waiting.
     fn tell(self) -> bool {
         self.told.send(Ok(self.taken)).is_ok()
     }
@@ -86,11 +86,11 @@ impl Begun {
 enum Way {
     /// The messages are browsed and stay on the queue.
     Look,
-    /// Messages are got, as long as each certainly fits.
+    /// Each message is got, as long as it certainly fits.
     Get,
-    /// Messages are browsed, and then got.
+    /// Each message is browsed before it is got.
     LookAndGet,
-    /// Messages are got without a browse, because the user may not browse.
+    /// Each message is got without a browse, because the user may not browse.
     GetUnseen,
 }
 
@@ -268,7 +268,7 @@ impl<'c> Taking<'c> {
         }
     }
 
-    /// Tells the caller that the queue is open, once. Returns false if the caller has stopped
+    /// Tells the caller that the queue is open, unless it knows. Returns false if it has stopped
     /// waiting.
     fn tell(&mut self) -> bool {
         self.begun.take().is_none_or(Begun::tell)

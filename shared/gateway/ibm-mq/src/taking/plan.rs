@@ -7,7 +7,7 @@ use mq::Consumed;
 
 use crate::doubt::Evidence;
 
-/// Messages that a consume takes from an IBM MQ queue: their number, bytes and wait.
+/// Messages that a consume takes, and its waits.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) queue: String,
@@ -33,7 +33,7 @@ impl Plan {
     }
 }
 
-/// Condition that selects messages; absent if all are wanted.
+/// Conditions that select messages; all of them are `None` if every message is wanted.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Selection {
     pub(crate) message_id: Option<mqi::MQBYTE24>,
