@@ -24,7 +24,7 @@ use crate::transport::SocketShutdown;
 const TRUSTED: Duration = Duration::from_secs(3);
 const PROBE: Duration = Duration::from_secs(1);
 
-/// Time limit of closing a connection in order.
+/// Time limit of an orderly close.
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// An open AMQP connection. Dropping it closes the socket at once: the broker requeues the messages

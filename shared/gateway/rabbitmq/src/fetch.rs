@@ -135,7 +135,7 @@ fn too_large(queue: &QueueName, room: Room, returns: Option<u64>, counted: Count
     ))
 }
 
-/// Removes the messages outside any transaction, and adds a warning to the response.
+/// Removes the messages outside any transaction, and warns about it.
 async fn remove(taken: Taken, deadline: Deadline) -> SettledMessages {
     let (mut consumed, removed) = taken.remove(deadline).await;
     consumed

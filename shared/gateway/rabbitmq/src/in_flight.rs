@@ -32,7 +32,7 @@ struct Message<'a, T> {
     publish: Publish<'a>,
 }
 
-/// Message whose confirm has arrived, or is missing for good.
+/// Message whose answer has arrived, or is missing for good.
 #[derive(Debug)]
 pub(crate) struct Landed<T> {
     pub(crate) mark: T,
@@ -94,7 +94,7 @@ impl<'a, T> InFlight<'a, T> {
         Some(self.land(mark, at, answer))
     }
 
-    /// Takes all messages. Later confirms count even after a missing one.
+    /// Takes all messages. Later answers count even after a missing one.
     pub(crate) fn take_all(&mut self) -> Vec<Landed<T>> {
         self.bytes = 0;
         let messages = std::mem::take(&mut self.messages);

@@ -44,7 +44,7 @@ pub(crate) struct Intake {
     held: Mutex<Option<VecDeque<usize>>>,
 }
 
-/// Decision about a delivery: take it or refuse it.
+/// Part of a delivery that the library receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Admission {
     Whole,

@@ -102,7 +102,7 @@ pub(crate) async fn counts(
     }
 }
 
-/// Queries a queue that reported counts of 0 again, until it reports others or 500 ms have passed.
+/// Asks a queue that reported counts of 0 again, until it reports others or 500 ms have passed.
 async fn look_again<E, Answer: Future<Output = Result<Counts, E>>>(
     mut ask: impl FnMut() -> Answer,
     deadline: Deadline,

@@ -139,7 +139,7 @@ pub(crate) fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// Returns the AMQP headers that the caller set, and those that carry properties.
+/// Returns the headers that the caller sets, as AMQP carries them.
 fn headers(outgoing: &Outgoing, sequence: u64) -> Result<FieldTable, BrokerError> {
     let mut headers = FieldTable::default();
     for (name, value) in outgoing.headers(sequence).iter() {

@@ -30,7 +30,7 @@ impl<K: PoolKey> PooledConnection<K> {
         &self.channel
     }
 
-    /// Checks that the broker answers.
+    /// Checks whether the broker answers; true if it does.
     pub async fn check_health(&mut self, deadline: Deadline) -> bool {
         let health = self.connection().check_health(deadline).await;
         self.pooled.mark_checked(health);

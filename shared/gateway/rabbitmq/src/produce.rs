@@ -31,7 +31,7 @@ pub(crate) struct Connected<'a> {
     session: Session,
     destination: PublishDestination<'a>,
     outgoing: &'a Outgoing,
-    /// Bytes of the largest frame with a message's properties.
+    /// Size of the largest frame with a message's properties.
     largest: usize,
 }
 

@@ -13,15 +13,15 @@ use crate::errors::Failure;
 
 type Sending<'a> = Pin<Box<dyn Future<Output = lapin::Result<PublisherConfirm>> + Send + 'a>>;
 
-/// Message between its publishing and the broker's confirm. The library's publish future completes
+/// Message between its publishing and the broker's answer. The library's publish future completes
 /// when the message is written to the socket; awaiting that before the next message is published
 /// would write every message separately, and wake two threads for each. So the future is only
 /// polled once, which puts the message's frames into the library's send queue, and polled again
-/// when the confirm is awaited.
+/// when the answer is awaited.
 pub(crate) enum Publish<'a> {
     Sending(Sending<'a>),
     Sent(PublisherConfirm),
-    /// The broker's answer has arrived; `None` after it was taken.
+    /// The answer has arrived; `None` after it was taken.
     Answered(Option<Answer>),
 }
 

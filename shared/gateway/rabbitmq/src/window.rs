@@ -64,7 +64,7 @@ pub(crate) enum Verdict {
     Unknown(Failure),
 }
 
-/// Outcome of a window after every publish in it was settled.
+/// Result of settling a window.
 #[derive(Debug)]
 pub(crate) struct Settled {
     pub(crate) verdict: Verdict,
@@ -165,7 +165,7 @@ impl<'a> Window<'a> {
         }
     }
 
-    /// Waits until `due`, and records the confirms that arrive meanwhile.
+    /// Waits until `due`, and records the answers that arrive meanwhile.
     pub(crate) async fn idle_until(&mut self, due: tokio::time::Instant, latencies: &mut Latencies) {
         let until = Deadline::at(due);
         while !self.in_flight.is_empty() && until.run(self.in_flight.answered(0)).await.is_ok() {
@@ -174,7 +174,7 @@ impl<'a> Window<'a> {
         tokio::time::sleep_until(due).await;
     }
 
-    /// Waits for all confirms until `deadline`, and returns the outcome.
+    /// Waits for all answers until `deadline`, and returns the outcome.
     pub(crate) async fn settle(mut self, latencies: &mut Latencies, deadline: Deadline) -> Settled {
         self.note_answers(latencies);
         while !self.in_flight.is_empty() {

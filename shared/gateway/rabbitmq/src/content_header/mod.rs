@@ -143,7 +143,7 @@ struct Sorted<'a> {
     /// True if some headers were renamed.
     is_renamed: bool,
     after: Vec<u8>,
-    /// Table entries that hold the properties moved out of the header.
+    /// Table entries that hold moved properties, and an unreadable exchange and routing key.
     moved: Vec<u8>,
 }
 

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 
 use super::{Kind, after_value, split};
 
-/// Prefix of the names of headers with values that the client library cannot read.
+/// Prefix of the names of headers that hold what the client library cannot read.
 pub(super) const MOVED: &str = "\0integrahub:";
 /// Beginning of reserved names of headers: [`MOVED`] without the NUL.
 const RESERVED: &[u8] = b"integrahub:";

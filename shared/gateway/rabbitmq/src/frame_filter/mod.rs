@@ -57,7 +57,7 @@ const MOST_GATHERED: usize = 1024 * 1024;
 /// Owner of the content that comes next on a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Content {
-    /// The frames belong to the delivery with this tag.
+    /// A delivery with this tag.
     Delivery(u64),
     Returned,
     /// A message without a body: its body frames are dropped, because its rewritten header

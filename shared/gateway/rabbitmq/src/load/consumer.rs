@@ -174,7 +174,7 @@ impl Consumer<'_> {
     }
 
     /// Acknowledges the held messages. The first poll puts the request into the library's send
-    /// queue; the broker sends no answer to it.
+    /// queue; there is no answer but that it was written.
     fn acknowledge(&mut self) -> Result<(), Failure> {
         let Some(tag) = self.last_tag.take() else { return Ok(()) };
         let ack = self.channel.basic_ack(tag, BasicAckOptions { multiple: true });

@@ -143,7 +143,7 @@ impl ConnectionManager {
         self.state.0.subscribe()
     }
 
-    /// Checks that the broker answers on the connection.
+    /// Checks whether the broker answers on the connection.
     pub async fn check_health(&self, deadline: Deadline) -> HealthStatus {
         match self.monitor() {
             Some(monitor) => monitor.check_health(deadline).await,

@@ -34,7 +34,7 @@ impl ConnectionMonitor {
         Self { connection, alarm, watch: tokio::spawn(watched).abort_handle() }
     }
 
-    /// Ends the monitor without a call of `on_connection_lost`.
+    /// Ends the watch without a call of `on_connection_lost`.
     pub fn stop(&self) {
         self.watch.abort();
         self.alarm.disarm();
@@ -68,7 +68,7 @@ impl ConnectionMonitor {
         }
     }
 
-    /// Checks that the broker answers. A connection without an answer is lost.
+    /// Checks whether the broker answers. A connection without an answer is lost.
     pub async fn check_health(&self, deadline: Deadline) -> HealthStatus {
         let health = self.connection.check_health(deadline).await;
         if health.is_healthy() {

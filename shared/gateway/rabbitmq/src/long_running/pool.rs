@@ -60,7 +60,7 @@ impl ConnectionPool {
         Ok(Self { connector, limits, pool: broker::ConnectionPool::new(cap) })
     }
 
-    /// Takes a working connection: an idle or a new one. Dropping it closes it;
+    /// Takes a working connection: an idle or a new one. Dropping it cuts it;
     /// [`release`](Self::release) keeps it for others. An unreachable broker is tried again for a
     /// while, and half of the time is kept for the connection's use.
     ///

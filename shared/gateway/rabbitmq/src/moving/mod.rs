@@ -40,12 +40,12 @@ const MARGIN: Duration = Duration::from_secs(1);
 pub(crate) struct Moving {
     source: Source,
     puts: Channel,
-    /// User name of the connection, as the broker reports it.
+    /// User name that the connection logged in with; `None` if a certificate is the login.
     login: Option<String>,
     /// Queues that took a message of this move. The first message to each queue is published alone,
     /// which proves whether the queue takes messages.
     known: HashSet<QueueName>,
-    /// Messages that the next window publishes together.
+    /// Messages that are published together.
     window: Vec<Parcel>,
     /// Message that was taken, but must not be published together with the window.
     next: Option<Parcel>,

@@ -138,7 +138,7 @@ impl Taking<'_> {
         }
     }
 
-    /// Takes up to `count` messages from a consumer, until no more arrive at once.
+    /// Takes up to `count` messages from a consumer, until it pauses.
     async fn take_from(
         &mut self,
         session: &Session,

@@ -59,7 +59,7 @@ pub(crate) enum Full {
     Next,
     /// The first message exceeds the limit of all together, and was taken alone.
     Alone,
-    /// The very first message exceeds the limit.
+    /// The very first message does not fit.
     First,
 }
 

@@ -12,13 +12,13 @@ pub(super) struct Sizes {
     /// Bytes of the counted messages together, and of the largest of them.
     exact: usize,
     largest: usize,
-    /// Maximum number of bytes of the messages that were not measured, and of the largest of them.
+    /// Maximum bytes of the other messages together, and of the largest of them.
     others: usize,
     largest_other: usize,
 }
 
 impl Sizes {
-    /// Adds a message to the taken ones if it fits into `room` bytes with them. Returns false if it
+    /// Adds a message to those in hand if it fits into `room` bytes with them. Returns false if it
     /// does not.
     pub(super) fn add(
         &mut self,
@@ -54,7 +54,7 @@ impl Sizes {
         fitting(self).min(most)
     }
 
-    /// Counts the bytes of those taken messages that were not counted yet.
+    /// Counts the bytes of the messages in hand that were not counted yet.
     fn count(&mut self, in_hand: &[ReceivedMessage]) {
         for message in in_hand.get(self.counted..).unwrap_or_default() {
             self.note(with_comma(message.carried_size()));

@@ -32,7 +32,7 @@ const MOST_RETURNED: u64 = 32;
 /// Time at the end of a move for asking the destination queues about their limits.
 const TO_ASK: Duration = Duration::from_secs(2);
 
-/// Message that is about to be published to its destination.
+/// Message that is to be published to its destination.
 pub(super) struct Parcel {
     pub(super) tag: u64,
     pub(super) to: QueueName,
@@ -280,8 +280,8 @@ impl Source {
         self.considered.push((tag, considered));
     }
 
-    /// Queries whether the queue has a leader that can be lost. The answer is cached for the whole
-    /// move.
+    /// Asks the broker whether the queue has a leader that can be lost. The answer is cached for
+    /// the whole move.
     pub(super) async fn leadership(&mut self, deadline: Deadline) -> Result<Leadership, BrokerError> {
         if let Some(known) = self.leadership {
             return Ok(known);
