@@ -212,8 +212,8 @@ where
     }
 }
 
-/// Joins the texts of an error and its causes. A cause that the error's own text repeats appears
-/// once.
+/// Joins the texts of an error and its causes. Some libraries repeat the cause in the error's own
+/// text; it appears once then.
 fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     let mut chain = error.to_string();
     let mut source = error.source();

@@ -41,7 +41,7 @@ impl Expression {
         self.values.insert([":", name].concat(), value);
     }
 
-    /// Sets an attribute that does not exist yet.
+    /// Sets an attribute if it does not exist yet.
     fn set_first(&mut self, name: &'static str, value: AttributeValue) {
         let mark = self.mark(name);
         self.assign(&[mark, name, " = if_not_exists(", mark, name, ", :", name, ")"]);
