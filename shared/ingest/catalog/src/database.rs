@@ -22,7 +22,7 @@ const BUDGET: Duration = Duration::from_secs(25);
 /// Largest number of additions that are summed at once.
 const FOLDED: i64 = 50_000;
 
-/// Access to the product catalogue's database.
+/// Database of the product catalogue and its batches.
 ///
 /// It holds at most one connection, opens it when it is first needed, and again if it breaks. Calls
 /// run one after the other. A call that is dropped, or runs out of time, closes its connection, so
@@ -84,7 +84,7 @@ impl Database {
         }
     }
 
-    /// Sets the guard against mass deactivation.
+    /// Sets another guard against mass deactivation.
     #[must_use]
     pub fn with_guard(self, guard: DeactivationGuard) -> Self {
         Self { guard, ..self }

@@ -11,7 +11,7 @@ use crate::error::DatabaseError;
 /// Final batch. A replay may start its next generation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FinalBatch {
-    /// Id of the last batch.
+    /// Id of the batch.
     pub batch_id: Uuid,
     /// Generation that ended. Before the objects are released, it must be checked that there is no
     /// later one.

@@ -10,7 +10,7 @@ use tokio_postgres::Row;
 
 use crate::error::DatabaseError;
 
-/// Reads a count from a column, which is never negative.
+/// Reads a count from a column. No count in the tables is negative.
 pub(crate) fn count(row: &Row, column: &str) -> Result<u64, DatabaseError> {
     Ok(row.try_get::<_, i64>(column)?.try_into()?)
 }

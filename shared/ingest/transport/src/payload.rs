@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use crate::{AnnounceError, text};
 
-/// Notification of S3 about a stored object.
+/// Object that a notification names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PayloadNotice {
     /// Name of the bucket that sent the notification.

@@ -29,7 +29,7 @@ use crate::view::{self, BatchView};
 /// Use of the outbox, which events need.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Outbox {
-    /// Each change writes its event to the outbox, because events have a destination.
+    /// Each fact is written with its event, because events have a destination.
     Written,
     /// Events are not written, and cost no statement.
     #[default]

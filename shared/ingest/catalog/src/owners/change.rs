@@ -187,7 +187,7 @@ async fn give(
     Ok(())
 }
 
-/// Logs a change of owners, with the person who made it, even if a later transaction fails.
+/// Logs a change, so that the log says who gave what to whom, even if a later transaction fails.
 fn report(changed: &[Cnpj], request: &OwnerRequest<'_>) {
     let (count, by) = (changed.len(), request.by);
     let cnpjs = texts(changed).join(" ");

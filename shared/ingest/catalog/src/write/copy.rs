@@ -23,7 +23,7 @@ const NULL: [u8; 4] = (-1_i32).to_be_bytes();
 /// 2000-01-01 in microseconds of Unix time, the epoch of PostgreSQL's timestamps.
 const EPOCH: i64 = 946_684_800_000_000;
 const JSONB_VERSION: u8 = 1;
-/// Decimal places of a price, in ten-thousandths as in its column.
+/// Decimal places of a price in ten-thousandths, and of its column.
 const PRICE_PLACES: u8 = 4;
 
 /// State in which a row is written.

@@ -32,7 +32,7 @@ pub struct ChunkResult {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{accounted} items are accounted for, and there are {items}")]
 pub struct Unbalanced {
-    /// Number of items in the payload.
+    /// Number of items.
     pub items: u64,
     /// Number of items whose outcome was counted.
     pub accounted: u64,

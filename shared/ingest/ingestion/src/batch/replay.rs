@@ -38,7 +38,7 @@ pub enum ReplayWork {
 /// State that decides whether a batch can be replayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReplayedBatch {
-    /// Present state of the batch.
+    /// Present status of the batch.
     pub status: BatchStatus,
     /// True if the payload was read to the end, so that the chunks are known.
     pub is_sealed: bool,

@@ -51,9 +51,9 @@ pub struct ChunkCounts {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{event:?} cannot happen to a batch that is {status}")]
 pub struct IllegalTransition {
-    /// New status of the batch.
+    /// State of the batch.
     pub status: BatchStatus,
-    /// Event that cannot happen in the state of the batch.
+    /// Event that cannot happen in that state.
     pub event: BatchEvent,
 }
 

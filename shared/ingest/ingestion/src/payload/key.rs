@@ -90,7 +90,7 @@ pub fn batch_of_payload(key: &str) -> Option<Uuid> {
 }
 
 impl PayloadMetadata {
-    /// Returns the key of the payload's object, as [`payload_key`] does.
+    /// Returns the key of the payload's object, as [`payload_key`] makes it.
     #[must_use]
     pub fn key(&self) -> String {
         payload_key(self.received_at, self.batch_id)

@@ -14,7 +14,7 @@ const VERSION: &str = "drop-version";
 /// Version of an object in S3 that a batch was made of, if it did not come by a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Source {
-    /// S3 bucket of the payload's object.
+    /// Bucket of the object.
     pub bucket: String,
     /// Key of the object in the bucket.
     pub key: String,

@@ -24,7 +24,7 @@ pub struct Attribute {
     pub name: &'static str,
     /// Kind of the attribute's values.
     pub kind: Kind,
-    /// Group of attributes that changes with this attribute.
+    /// Group of attributes with which this one changes.
     pub group: Group,
     /// Column of the attribute in the table `products`.
     pub column: &'static str,
@@ -51,11 +51,11 @@ pub enum Kind {
 /// group can be compared, or get versions of its own, without the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Group {
-    /// Group of the product's identity and description.
+    /// Identity and description of the product.
     Catalogue,
-    /// Group of the product's prices.
+    /// Prices of the product.
     Price,
-    /// Group of the product's stock.
+    /// Quantity of the product.
     Stock,
     /// The item as a whole: the time of its last change at the source, in whichever group.
     Item,

@@ -12,7 +12,7 @@ const EARLIEST: Timestamp = Timestamp::constant(347_155_200, 0);
 /// Instant of a day that a date without a time means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Day {
-    /// A date without a time means the beginning of the day.
+    /// Beginning of the day.
     Begin,
     /// Last microsecond of the day. A change of that day may have come after any other of that day.
     End,
