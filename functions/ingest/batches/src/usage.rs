@@ -9,8 +9,8 @@ use uuid::Uuid;
 
 use crate::{Batches, from_database};
 
-/// Maximum number of days, summed over the tenants, in one answer. Its size stays below what an
-/// invocation may return.
+/// Maximum number of days, summed over the tenants, in one answer. The answer stays below the size
+/// that an invocation may return.
 const MOST: usize = 18_000;
 const _: () = assert!(MOST * 345 < 6 * 1024 * 1024);
 

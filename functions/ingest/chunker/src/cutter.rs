@@ -86,7 +86,7 @@ pub(crate) struct End {
     pub(crate) errors: Vec<ItemError>,
     /// Error report, whose last part is not written yet.
     pub(crate) report: Report,
-    /// Results of the cut, without the chunks and the report's URI.
+    /// Results of the cut, still without the chunks and the report's URI.
     pub(crate) cut: Seal,
 }
 
@@ -129,7 +129,7 @@ impl Cutter {
         &mut self.items.errors
     }
 
-    /// Returns a part of the report, if enough bytes for a part are ready.
+    /// Takes a part of the report, if there are enough bytes for one.
     pub(crate) fn report_part(&mut self) -> Option<Vec<u8>> {
         self.items.report.part()
     }

@@ -59,7 +59,7 @@ impl Report {
         self.gzip.write_all(&self.line)
     }
 
-    /// Returns the file's next part, if enough bytes are ready for one that is not the last.
+    /// Takes the file's next part, if there are enough bytes for one that is not the last.
     pub(crate) fn part(&mut self) -> Option<Vec<u8>> {
         let compressed = self.gzip.get_mut();
         (compressed.len() >= PART).then(|| std::mem::take(compressed))

@@ -37,7 +37,7 @@ pub struct DeadLetter {
     pub publisher: Publisher,
     /// Visibility of messages about payloads, in the dead-letter queue that they come from.
     pub payloads: Visibility,
-    /// Visibility timeouts of messages about chunks.
+    /// Visibility of messages about chunks.
     pub chunks: Visibility,
     pub unhandled: UnhandledQueue,
 }

@@ -171,7 +171,7 @@ impl DropIntake {
         Ok(None)
     }
 
-    /// Builds the batch of a claim. Each attempt makes the same batch, but for the trace.
+    /// Stores the batch of a claim. Each attempt stores the same batch, but for the trace.
     async fn take(
         &self,
         found: &Found,

@@ -28,8 +28,8 @@ ingestion::words! {
     }
 }
 
-/// Reason why a run did not do all of its work. The part that is done stays done; the next run does
-/// the rest.
+/// Reason why a run did not do all of its work. The finished part stays; the next run does the
+/// rest.
 #[derive(Debug, thiserror::Error)]
 pub enum ReconcileError {
     #[error("the event is not known")]
@@ -84,7 +84,7 @@ impl Retryable for CheckError {
 pub(crate) struct FirstError(Option<CheckError>);
 
 impl FirstError {
-    /// Logs an error, and keeps the first one.
+    /// Logs an error, and keeps it if it is the first.
     pub(crate) fn note(&mut self, failure: CheckError) {
         let error: &dyn std::error::Error = &failure;
         let retry = failure.retry();

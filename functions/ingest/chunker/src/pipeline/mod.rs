@@ -18,7 +18,7 @@ use crate::cutter::{CutSpec, Cutter, End};
 use crate::report::Report;
 use crate::unusable::PayloadFault;
 
-/// Maximum number of chunks that are stored at once, and most bytes of all of them together. One
+/// Maximum number of chunks that are stored at once, and of bytes of all of them together. One
 /// chunk alone may be larger.
 const MAX_STORING: usize = 4;
 const MAX_STORING_BYTES: usize = 8 * 1024 * 1024;
@@ -74,7 +74,7 @@ pub trait ReportFile {
     /// Uploads the last part, and completes the file.
     fn finish(self, last: Vec<u8>) -> impl Future<Output = Result<(), RunError>> + Send;
 
-    /// Discards the parts of the error file that were uploaded.
+    /// Discards the parts of the file that were uploaded.
     fn abandon(self) -> impl Future<Output = ()> + Send;
 }
 
