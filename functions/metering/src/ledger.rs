@@ -32,7 +32,7 @@ ledger! {
     fn begin(&self, now: Timestamp) -> ();
     /// Returns the state that the last run recorded.
     fn state(&self) -> State;
-    /// Returns the targets that have totals of their own.
+    /// Returns the targets that have totals.
     fn targets(&self) -> Targets;
     /// Returns the marks of all known shards.
     fn marks(&self) -> Vec<Mark>;

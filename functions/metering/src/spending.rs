@@ -21,10 +21,10 @@ const WAKING: Duration = Duration::from_secs(25);
 const PAUSE: Duration = Duration::from_secs(2);
 /// Operation as which the ingest's batches are priced.
 const INGEST: &str = "ingest";
-/// Units of the ingest's usage, which the database counts.
+/// Units of the ingest's usage, which its database counts.
 const OF_INGEST: [Unit; 3] = [Unit::Bytes, Unit::Batches, Unit::Items];
 
-/// Billable usage of each tenant, by operation.
+/// Usage of each tenant, by operation.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Spending(BTreeMap<String, BTreeMap<String, Used>>);
 

@@ -59,7 +59,7 @@ pub(super) fn text(header: &Header<'_>, report: &Report<'_>, card: Option<&RateC
 }
 
 /// Quotes a CSV field if needed. A text that a spreadsheet would take for a formula gets an
-/// apostrophe, also with the full-width signs of East Asian texts.
+/// apostrophe. Some spreadsheets also take the full-width signs of East Asian texts.
 fn field(text: &str) -> String {
     let text = if text.starts_with(['=', '+', '-', '@', '＝', '＋', '－', '＠', '\t', '\r', '\n']) {
         format!("'{text}")

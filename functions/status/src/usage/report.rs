@@ -66,7 +66,7 @@ struct AnswerEntry<'a> {
     amount: Option<Amount>,
 }
 
-/// Number of load tests, by the state in which they ended.
+/// Numbers of load tests by state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(super) struct LoadTests {
     /// Tests whose request did not fail. Those that are none of the others are under way.
