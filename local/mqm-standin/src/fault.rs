@@ -68,8 +68,8 @@ impl Faults {
         self.faults().len()
     }
 
-    /// Returns the effect of this fault on a call, if it affects it. Every call that the fault may
-    /// affect is counted.
+    /// Returns the effect of the fault that affects this call, if there is one. Every call that a
+    /// fault may affect is counted.
     pub(crate) fn of(&self, verb: &str, application: &str) -> Option<(Effect, When)> {
         let mut faults = self.faults();
         let mut found = None;

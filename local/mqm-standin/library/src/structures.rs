@@ -18,7 +18,7 @@ pub(crate) unsafe trait Versioned: Copy {
     const ID: &'static CStr;
     /// Reason code for a wrong identifier or version of the structure.
     const ERROR: i32;
-    /// Bytes of the structure's versions 1, 2, …
+    /// Lengths of the structure's versions 1, 2, …, in bytes.
     const LENGTHS: &'static [usize];
 }
 

@@ -30,7 +30,7 @@ pub struct Manager {
     state: Mutex<State>,
 }
 
-/// Check whether the caller of a waiting get has disconnected.
+/// Asks whether the caller of a waiting get has disconnected.
 pub(crate) type HasGone<'a> = &'a dyn Fn() -> bool;
 
 impl Manager {

@@ -112,7 +112,7 @@ impl State {
         Ok(())
     }
 
-    /// Puts and commits a message for no client.
+    /// Puts a message that no client sent, and commits it.
     pub(crate) fn put_committed(&mut self, name: &Chars, mut message: Message) -> Result<(), Reason> {
         if !self.queues.contains_key(name) {
             return Err(Reason(mq::MQRC_UNKNOWN_OBJECT_NAME));

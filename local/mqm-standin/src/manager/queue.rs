@@ -116,7 +116,7 @@ impl Queue {
         self.changed.notify_all();
     }
 
-    /// Finds the first matching message after a position that no unit of work holds.
+    /// Finds the first matching message after a position. A message that is held does not count.
     pub(crate) fn find(
         &self,
         by: &Match,

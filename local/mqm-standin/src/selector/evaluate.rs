@@ -163,7 +163,7 @@ fn of_descriptor(name: &str, descriptor: &Descriptor) -> Option<Value> {
     })
 }
 
-/// Parses bytes as a selection string writes them.
+/// Returns bytes as a selection string writes them.
 fn digits(bytes: &[u8]) -> Value {
     Value::Text(format!("0x{}", hex::encode_upper(bytes)))
 }

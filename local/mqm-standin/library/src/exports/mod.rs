@@ -142,7 +142,7 @@ pub(crate) unsafe fn fill(buffer: mq::PMQVOID, length: usize, bytes: &[u8]) {
     }
 }
 
-/// Converts a length to the MQI's type.
+/// Returns the number of these bytes, as an MQLONG.
 pub(crate) fn length(bytes: &[u8]) -> i32 {
     i32::try_from(bytes.len()).unwrap_or(i32::MAX)
 }
