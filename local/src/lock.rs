@@ -17,7 +17,7 @@ pub(crate) enum Claim {
     Taken(Holder),
 }
 
-/// Lock of a directory, held until this is dropped or the process ends.
+/// Lock of a directory, held until this is dropped or the process ends in whatever way.
 #[derive(Debug)]
 pub(crate) struct Lock {
     _file: File,

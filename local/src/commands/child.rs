@@ -47,7 +47,7 @@ pub(super) async fn run(
     }
 }
 
-/// Terminates a process when dropped. A kill would leave the process's own children running.
+/// Asks a process to end when dropped. If it were killed, its own children would be left running.
 #[derive(Debug)]
 struct Terminated(Option<i32>);
 

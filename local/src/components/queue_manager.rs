@@ -25,7 +25,7 @@ pub(crate) struct QueueManager {
 }
 
 impl QueueManager {
-    /// Creates the queue manager's directory.
+    /// Creates the queue manager and its directory.
     ///
     /// # Errors
     /// Its directory cannot be made.

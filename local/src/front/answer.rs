@@ -23,7 +23,7 @@ pub(super) enum Gateway {
     BadRequest,
     InternalServerError,
     ServiceUnavailable,
-    /// The body does not have the compression that `Content-Encoding` names.
+    /// The body cannot be inflated as `Content-Encoding` says.
     UnsupportedMediaType,
     /// The body is longer than the gateway accepts.
     TooLong,

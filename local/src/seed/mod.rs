@@ -31,7 +31,7 @@ pub(crate) async fn database_secret(sdk: &Sdk, postgres: &Postgres) -> Result<St
     secrets::database(aws_sdk_secretsmanager::Client::new(&sdk.single_attempt(TIMEOUT)), postgres).await
 }
 
-/// Writes the stack's initial secrets, items and queues.
+/// Writes the stack's initial secrets, items, queues and owners of establishments.
 ///
 /// # Errors
 /// What could not be written.

@@ -12,7 +12,7 @@ use crate::layout::Layout;
 const GRACE: Duration = Duration::from_secs(2);
 
 /// Ends every process of the stack in `layout` that still runs: its environment names the
-/// directory. Only the holder of the stack's lock may call this. Returns the names of the
+/// directory. Only the holder of the stack's lock may call this. Returns the names and ids of the
 /// processes.
 pub(crate) async fn end(layout: &Layout) -> Vec<String> {
     let mut ended = signal_all(layout, Signal::SIGTERM);

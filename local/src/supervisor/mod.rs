@@ -112,8 +112,8 @@ impl Supervisor {
     }
 }
 
-/// Hides the user's environment from a component, and marks the component and its descendants as
-/// the stack's.
+/// Gives a cleared environment `PATH`, a locale and the stack's mark, which all descendants of the
+/// process carry. Nothing else of the user's environment reaches it.
 pub(crate) fn isolate(command: &mut Command, layout: &Layout) {
     if let Some(path) = std::env::var_os("PATH") {
         command.env("PATH", path);

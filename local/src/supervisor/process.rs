@@ -6,7 +6,8 @@ use std::path::Path;
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 
-/// Environment variable with the stack's state directory, which every process of a stack carries.
+/// Environment variable with the stack's state directory. Every process of a stack, however deep,
+/// carries it.
 pub(crate) const MARKER: &str = "INTEGRAHUB_LOCAL_STATE";
 
 /// Processes of this user whose environment says that they belong to the stack in `state`.
@@ -23,7 +24,7 @@ pub(crate) fn marked(state: &Path) -> Vec<i32> {
         .collect()
 }
 
-/// Returns a process's name for messages.
+/// Returns a process's name as the system keeps it, for messages.
 pub(crate) fn name(pid: i32) -> String {
     std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim_end().to_owned()
 }
