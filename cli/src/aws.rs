@@ -19,7 +19,7 @@ use crate::aws_query::{AwsQuery, Stack};
 use crate::context::Context;
 use crate::exit::{Exit, Explain as _, Failure, chain};
 
-/// Time limit of one AWS call with its retries, in front of a waiting person.
+/// Time limit of one AWS call with its retries: a person waits for it.
 const OPERATION: Duration = Duration::from_secs(30);
 /// Time of an invocation, which is longer than any function may take.
 const INVOCATION: Duration = Duration::from_secs(180);

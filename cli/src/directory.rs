@@ -10,7 +10,7 @@ use crate::exit::Failure;
 pub(crate) struct Places {
     /// Purpose of the directory, as in "there is no place for contexts".
     pub(crate) purpose: &'static str,
-    /// Environment variable with the program's own directory.
+    /// Environment variable with the directory itself.
     pub(crate) own: &'static str,
     /// XDG environment variable with the parent directory.
     pub(crate) xdg: &'static str,

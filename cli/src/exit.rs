@@ -87,12 +87,12 @@ impl Failure {
         Self { exit, what: what.into(), why: None, next: None }
     }
 
-    /// Builds a failure of a command line that cannot be used.
+    /// Creates a failure of a command line that cannot be used.
     pub(crate) fn usage(what: impl Into<String>) -> Self {
         Self::new(Exit::Usage, what)
     }
 
-    /// Builds a failure of something that contradicts itself or what is stored.
+    /// Creates a failure of something that contradicts itself or what is stored.
     pub(crate) fn refused(what: impl Into<String>) -> Self {
         Self::new(Exit::Refused, what)
     }

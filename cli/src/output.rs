@@ -89,7 +89,7 @@ impl Output {
         self.quiet
     }
 
-    /// Returns whether standard output is closed, as in a pipe to `head`.
+    /// Returns whether standard output cannot be written any more, as in a pipe to `head`.
     pub(crate) const fn is_closed(&self) -> bool {
         self.broken.is_some()
     }
@@ -183,8 +183,8 @@ impl Output {
         let _remembered = self.raw(text.as_bytes()).and_then(|()| self.raw(b"\n"));
     }
 
-    /// Writes bytes unchanged. On a terminal, control characters are escaped: the data come from
-    /// others, and could send commands to it.
+    /// Writes bytes unchanged. Only on a terminal, control characters are escaped: the data come
+    /// from others, and could command it.
     ///
     /// # Errors
     /// Standard output took not everything, now or before.

@@ -22,13 +22,13 @@ use crate::api::http::{self as client, Http, HttpError};
 use crate::api::{Api, Call, Refusal};
 use crate::exit::{Exit, Failure, chain};
 
-/// Longest duration of an upload: S3's largest object on a slow line.
+/// Longest duration of an upload: the largest file that S3 takes in one request, on a slow line.
 const UPLOAD: Duration = Duration::from_secs(12 * 60 * 60);
 /// Longest time without progress in an upload.
 const STALL: Duration = Duration::from_secs(120);
 /// Interval at which an upload's progress is checked.
 const LOOK: Duration = Duration::from_secs(5);
-/// Time limit of a download from S3.
+/// Time to wait until S3 answers a download. The body may take longer.
 const DOWNLOAD: Duration = Duration::from_secs(60);
 /// Bytes that are read at a time.
 const BLOCK: usize = 256 * 1024;
@@ -87,9 +87,9 @@ pub(crate) struct Signed {
 pub(crate) enum PutError {
     /// The upload URL has expired.
     Expired,
-    /// The request failed, and the same request may succeed later.
+    /// The attempt failed, and another one may succeed later.
     Temporary(String),
-    /// The stored object differs from what was announced.
+    /// The file is not the one that was announced, or the upload would take too long.
     Refused(Failure),
 }
 

@@ -25,7 +25,7 @@ const HEADER: [&str; 11] = [
     "refused",
     "amount",
 ];
-/// Name of the ingest's usage in place of an operation.
+/// Word in place of an operation for the usage that the database counts of the ingest.
 const CATALOGUES: &str = "catalogues";
 /// Words in the place of an operation for load tests that ended, by their state.
 const TESTS: [(&str, &str); 3] =

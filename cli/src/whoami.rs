@@ -60,7 +60,7 @@ pub(crate) async fn run(args: Whoami, context: &Context, out: &mut Output) -> Re
     refused.map_or(Ok(Exit::Done), Err)
 }
 
-/// Asks the API whether it accepts the API key.
+/// Asks the API whether it knows the API key.
 async fn ask(context: &Context) -> Result<String, Failure> {
     let answer = Api::of(context)?.exchange(&Call::get(ROUTE)).await?;
     match answer.status {

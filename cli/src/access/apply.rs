@@ -24,7 +24,7 @@ const SCHEMA: &str = "integrahub.applied.v1";
 /// Name of the JSON schema in which the change of one owner is printed.
 const OWNER: &str = "integrahub.owner-change.v1";
 
-/// File for the secrets of new API keys; only its owner can read the file.
+/// File of new API keys, which only its owner can read.
 #[derive(Debug)]
 struct KeyFile {
     path: PathBuf,
@@ -148,7 +148,7 @@ async fn refuse_taken(plan: &Plan, establishments: Option<&Establishments>) -> R
     Ok(())
 }
 
-/// Writes the changes of the plan, and records those that are written.
+/// Makes the changes of the plan, and records in `made` those that are made.
 async fn perform(
     table: &Table,
     establishments: Option<&Establishments>,

@@ -64,7 +64,7 @@ pub(crate) enum Action {
 }
 
 impl Change {
-    /// Returns the change from `held` to `entry`, or `None` if they are equal.
+    /// Returns the change from `held` to `entry`, or `None` if their facts are equal.
     pub(crate) fn of(held: &Held, entry: Entry) -> Option<Self> {
         (held.entry.facts() != entry.facts()).then(|| Self::Update(Box::new(held.clone()), entry))
     }

@@ -74,8 +74,8 @@ async fn find(context: &Context, tenant: &str) -> Result<String, Failure> {
     receiver(context, tenant).await
 }
 
-/// Finds the tenant that receives establishments. It has to be in the access table: with a mistyped
-/// UUID, no existing tenant could load them.
+/// Finds the tenant that receives establishments. It has to be in the access table: otherwise a
+/// mistyped UUID would own them, and nobody could load them.
 async fn receiver(context: &Context, tenant: &str) -> Result<String, Failure> {
     let id = Table::of(context).await?.read().await?.tenant(tenant)?;
     if id.parse::<uuid::Uuid>().is_err() {

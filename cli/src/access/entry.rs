@@ -45,7 +45,7 @@ pub(crate) enum Entry {
 /// Kind of an entry of the access table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
-    /// Entry of a tenant, ordered before the tenant's other entries.
+    /// A tenant, which comes before the other entries of the tenant.
     Tenant,
     /// An API key.
     Key,
@@ -53,7 +53,7 @@ pub(crate) enum Kind {
     Profile,
     /// An allow-list.
     Targets,
-    /// Grant to drop files.
+    /// A grant to drop files.
     Grant,
     /// Limits of a tenant's requests.
     Limits,

@@ -41,7 +41,7 @@ pub(crate) struct AccessFile {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct TenantSection {
-    /// Display name of the tenant; not unique.
+    /// Name of the tenant for people. No other tenant may have the same name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) name: Option<String>,
     /// True if the keys of the tenant are refused.
@@ -97,9 +97,9 @@ pub(crate) struct KeySection {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct GrantSection {
-    /// Establishments that dropped files may load.
+    /// Establishments whose products the dropped files may have.
     pub(crate) cnpjs: Cnpjs,
-    /// Buckets beside the stack's own from which the tenant may drop files.
+    /// Buckets for dropped files beside the stack's own.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub(crate) buckets: BTreeSet<String>,
 }
@@ -108,7 +108,7 @@ pub(crate) struct GrantSection {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", expecting = "must be `all`, or a list of CNPJs")]
 pub(crate) enum Cnpjs {
-    /// The grant covers every establishment of the tenant.
+    /// Every establishment of the tenant.
     All,
     /// Only these establishments, by CNPJ.
     #[serde(untagged)]

@@ -153,7 +153,7 @@ fn rest(mut item: LimitsItem, tenant: &str, args: &LimitRemove) -> Result<Limits
     }
 }
 
-/// Refuses limits that the access table does not accept.
+/// Refuses limits that the access table cannot have.
 ///
 /// # Errors
 /// The limits are those of too many targets.
@@ -291,7 +291,8 @@ async fn mine(context: &Context, out: &mut Output) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// Returns a limit of the API's response as table cells: name, unit, rate, burst and the rest.
+/// Returns a limit of the API's response as table cells: name, unit, rate, burst, and what is
+/// left.
 pub(crate) fn cells(limit: &Value) -> [String; 5] {
     let rate = limit.get("perSecond").and_then(Value::as_f64).unwrap_or_default();
     let [name, unit, burst, left] = ["name", "unit", "burst", "remaining"].map(|member| shown(limit, member));

@@ -248,7 +248,7 @@ impl Snapshot {
     }
 }
 
-/// Returns the API key that was found, and an error if there is none or more than one.
+/// Returns the API key that was found, or an error if there is none or more than one.
 fn one<'a>(
     text: &str,
     found: &[(&'a Held, KeyHash, &'a KeyItem)],

@@ -109,7 +109,7 @@ async fn update(
 }
 
 /// Removes a tenant and everything that belongs to it. The tenant is disabled first and removed
-/// last, so a key that is created meanwhile does not work, and the next run finds it.
+/// last, so a key that is created meanwhile does not work, and the next read of the table finds it.
 async fn remove(
     table: &Table,
     known: &Snapshot,

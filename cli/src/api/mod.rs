@@ -39,7 +39,7 @@ const PATIENCE: Duration = Duration::from_secs(40);
 const SLOWEST: u64 = 16_000;
 /// Time to send the longest request on the slowest line, and to wait for its answer.
 const LONGEST: Duration = Duration::from_secs(1_200);
-/// Time for which a command at a terminal retries.
+/// Time for which a command at a terminal tries a request.
 const TRIES: Duration = Duration::from_secs(60);
 
 /// Callback for a request that is retried, with the reason and the pause.
@@ -83,7 +83,7 @@ impl Call {
         Self::of(Method::GET, path)
     }
 
-    /// Builds a request that changes nothing although it has a body, such as a browse.
+    /// Creates a request that changes nothing although it has a body, such as a browse.
     pub(crate) fn read(path: impl Into<String>, body: &Value) -> Self {
         Self::of(Method::POST, path).body(body.to_string(), "application/json")
     }
@@ -259,7 +259,7 @@ impl Api {
         self.schedule
     }
 
-    /// Prints that an attempt failed, and the pause before the next one.
+    /// Calls the callback for an attempt that failed, with the pause before the next one.
     pub(crate) fn tell(&self, what: &str, pause: Duration) {
         (self.on_retry)(what, pause);
     }

@@ -13,8 +13,8 @@ use crate::exit::{Exit, Failure};
 pub(crate) struct Refusal {
     /// HTTP status of the response; `None` if there was none.
     pub(crate) status: Option<u16>,
-    /// `reason` of the problem; `None` if API Gateway responded itself, or if there was no
-    /// response.
+    /// `reason` of the problem; `None` if the response was no problem, as one of API Gateway itself
+    /// or of a proxy, or if there was none.
     pub(crate) reason: Option<String>,
     /// `enqueued` or `moved`: how many messages an unfinished request is known to have put.
     pub(crate) done: Option<u64>,

@@ -13,10 +13,10 @@ pub(crate) struct Schedule {
     pub(crate) total: Duration,
 }
 
-/// Largest random part that is added to a pause that the server asked for, so that clients with the
-/// same pause do not return together.
+/// Fraction of a pause that the server asked for by which the pause may be longer, so that many
+/// clients that were told the same time do not return together.
 const SPREAD: f64 = 0.25;
-/// Longest random part of a pause between attempts.
+/// Longest time by which a pause that the server asked for may be longer.
 const MOST_SPREAD: Duration = Duration::from_secs(10);
 
 impl Schedule {
@@ -50,7 +50,7 @@ impl Schedule {
 }
 
 /// Returns whether the same request may succeed later, by the status and the reason of the
-/// response. The reason is `None` for a response that is no problem: API Gateway's own.
+/// response. The reason is `None` for a response that is no problem, as API Gateway's own.
 pub(crate) fn may_succeed_later(status: u16, reason: Option<&str>, has_retry_after: bool) -> bool {
     match status {
         409 => reason == Some("IDEMPOTENT_REQUEST_IN_PROGRESS"),

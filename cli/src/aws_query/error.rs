@@ -35,7 +35,7 @@ pub(crate) struct AwsError {
     pub(crate) kind: AwsErrorKind,
     /// Error code of the AWS service, or a description if there is no code.
     pub(crate) code: String,
-    /// Message in the AWS service's error response.
+    /// Message of the AWS service, or the cause of a failure without one.
     pub(crate) message: String,
 }
 
@@ -49,7 +49,7 @@ impl AwsError {
         Self::new(service, action, AwsErrorKind::Other, "unreadable answer", "it is not an answer of AWS")
     }
 
-    /// Names the remedy for the failure of an action.
+    /// Converts the failure of an action, and finds its kind.
     pub(super) fn of(service: &str, action: &str, error: &ActionError) -> Self {
         let (kind, code) = match error {
             ActionError::Refused { code, message, .. } => {

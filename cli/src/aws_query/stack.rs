@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{AwsError, AwsQuery, Node};
 
-/// CloudFormation stack.
+/// Stack as CloudFormation describes it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Stack {
     /// Name of the CloudFormation stack.

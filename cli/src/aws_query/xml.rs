@@ -10,14 +10,14 @@ const DEEPEST: usize = 64;
 pub(crate) struct Node {
     /// Name of the XML element, without its namespace prefix.
     pub(crate) name: String,
-    /// Text of the XML element itself, with its character references replaced.
+    /// Text of the XML element itself, with its references replaced.
     pub(crate) text: String,
     /// Elements inside this XML element.
     pub(crate) children: Vec<Self>,
 }
 
 impl Node {
-    /// Parses an XML document; `None` if the text is not XML.
+    /// Parses an XML document; `None` if it is malformed or nested too deep.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let mut open: Vec<Self> = Vec::new();
         let mut root = None;
@@ -62,7 +62,8 @@ impl Node {
         child.or_else(|| self.children.iter().find_map(|child| child.find(name)))
     }
 
-    /// Returns the text of the first child element of this name; empty if there is none.
+    /// Returns the text of the first element of this name below this one, at any depth; empty if
+    /// there is none.
     pub(crate) fn text_of(&self, name: &str) -> &str {
         self.find(name).map_or("", |found| found.text.as_str())
     }

@@ -93,8 +93,8 @@ impl Batch {
         matches!(self.status.as_str(), "FAILED" | "EXPIRED")
     }
 
-    /// Returns the exit that the batch's end means for the sender of its file. `program` begins the
-    /// command of the next step.
+    /// Checks the end of the batch for the sender of its file. `program` begins the command of the
+    /// next step.
     ///
     /// # Errors
     /// There is more to say than that everything is loaded.

@@ -125,7 +125,7 @@ async fn create(
     Ok(())
 }
 
-/// Applies the given options to the settings. Another stack resets the address.
+/// Applies the given options to the settings. The caller looks up the address of another stack.
 fn merge(settings: &mut Settings, global: &Global) {
     fn put<T: Clone>(kept: &mut Option<T>, given: Option<&T>) {
         if let Some(given) = given {

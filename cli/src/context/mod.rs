@@ -31,7 +31,7 @@ pub(crate) struct Context {
     pub(crate) source_of_name: String,
     /// Base URL of the API.
     pub(crate) url: Option<Url>,
-    /// API key that requests are sent with.
+    /// API key of the caller.
     pub(crate) api_key: Option<SecretString>,
     /// Option, variable or file that the API key comes from, for people.
     pub(crate) source_of_key: String,
@@ -52,7 +52,7 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    /// Returns the settings as text, each with its origin.
+    /// Returns the settings as text, with the origins of the context and of the key.
     pub(crate) fn described(&self) -> Vec<(&'static str, String)> {
         let or_none = |value: Option<&String>| value.cloned().unwrap_or_else(|| "-".to_owned());
         let name = if self.name.is_empty() { "-" } else { &self.name };
@@ -68,7 +68,8 @@ impl Context {
         ]
     }
 
-    /// Returns the settings as JSON members: names in camel case, and null for absent values.
+    /// Returns `rows` and the context as JSON members: names in camel case, and null for absent
+    /// values.
     pub(crate) fn document(&self, rows: &[(&str, String)]) -> Map<String, Value> {
         let member = |(name, value): &(&str, String)| (camel_case(name), json!(present(value)));
         let mut members: Map<String, Value> = rows.iter().map(member).collect();
@@ -94,12 +95,12 @@ fn camel_case(words: &str) -> String {
     words.chars().filter_map(letter).collect()
 }
 
-/// Credentials that a command needs.
+/// Services that a command calls, with the credentials for them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Needs {
     /// The API, called with an API key.
     Api,
-    /// AWS, called with the credentials of the environment.
+    /// AWS, called with AWS credentials.
     Aws,
     /// AWS with credentials, and the API key that is asked about.
     AwsAndKey,
@@ -163,7 +164,8 @@ fn choose(
     Ok(with_options(context, global))
 }
 
-/// Applies the command line's options over the context. Another stack resets the names.
+/// Applies the command line's options over the context. Another stack or region resets the names
+/// and the address.
 fn with_options(mut context: Context, global: &Global) -> Context {
     let others = [(&global.stack, &context.stack), (&global.region, &context.region)];
     if others.into_iter().any(|(given, known)| given.is_some() && given != known) {

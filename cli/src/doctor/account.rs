@@ -14,8 +14,8 @@ use crate::aws_query::{AwsError, AwsErrorKind, AwsQuery};
 const UNRESERVED: i64 = 100;
 /// Concurrent executions that AWS allows a new account.
 const NEW_ACCOUNT: i64 = 10;
-/// Functions that serve the API, for which `PublicReservedConcurrency` is: in every deployment,
-/// with load tests, and with the ingest.
+/// Numbers of the functions behind the API that `PublicReservedConcurrency` is for: in every
+/// deployment, more with load tests, and more with the ingest.
 const PUBLIC: (i64, i64, i64) = (6, 1, 2);
 /// Triggers of the ingest that run up to `UpsertConcurrency` executions: notifications, payloads
 /// and chunks.
@@ -29,7 +29,7 @@ pub(crate) struct Identity {
     region: String,
 }
 
-/// Concurrency limits of an account and a stack.
+/// Concurrent executions of an account and a stack.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Concurrency {
     /// Concurrency limit of the account: executions at once.
@@ -50,7 +50,8 @@ pub(crate) async fn identity(client: &AwsQuery) -> Result<Identity, AwsError> {
     })
 }
 
-/// Queries the concurrency limit of the account, and the reservations of these functions.
+/// Queries the concurrency limit of the account, and the reservations of these resources that are
+/// functions.
 pub(crate) async fn concurrency(client: &Client, resources: &Known<Vec<Resource>>) -> Known<Concurrency> {
     let settings = client.get_account_settings().send().await.map_err(|error| {
         Unknown::of_failure(&failed("read the account's limits", &error), "lambda:GetAccountSettings")
@@ -91,7 +92,7 @@ pub(crate) fn credentials(identity: &Result<Identity, AwsError>) -> Check {
     }
 }
 
-/// Returns whether AWS refuses every request of these credentials.
+/// Returns whether every request would fail: AWS cannot be reached, or accepts no credentials.
 pub(crate) fn is_shut_out(identity: &Result<Identity, AwsError>) -> bool {
     let kinds = [AwsErrorKind::Unreachable, AwsErrorKind::NoCredentials, AwsErrorKind::Denied];
     identity.as_ref().is_err_and(|error| kinds.contains(&error.kind))

@@ -20,7 +20,7 @@ pub(crate) struct Raised {
     is_silent: bool,
 }
 
-/// SNS topic that alarms notify.
+/// SNS topic of alarms or events, with the numbers of its subscriptions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Topic {
     confirmed: usize,
@@ -86,7 +86,7 @@ pub(crate) fn state(found: &Known<(usize, Vec<Raised>)>) -> Vec<Check> {
     }
 }
 
-/// Queries the subscriptions of an SNS topic; `None` if there is no such topic.
+/// Queries the subscriptions and the key of an SNS topic; `None` if there is no such topic.
 async fn look(client: &AwsQuery, arn: &str) -> Known<Option<Topic>> {
     let missing = |code: &str| ["NotFound", "NotFoundException"].contains(&code);
     let (action, topic) = ("ListSubscriptionsByTopic", [("TopicArn", arn)]);

@@ -40,7 +40,7 @@ const SETTINGS: &str = "samconfig.toml";
 /// Maximum number of bytes of the parameter file that are read.
 const LARGEST: u64 = 1024 * 1024;
 
-/// Results of the checks, printed as they are made.
+/// Results of the checks, which people see as they are made.
 struct Report<'a> {
     out: &'a mut Output,
     checks: Vec<Check>,
@@ -117,7 +117,7 @@ impl Report<'_> {
         self.out.flush();
     }
 
-    /// Ends the report, and returns the exit code.
+    /// Writes the rest of the report, and returns the exit code.
     fn end(self, args: &Doctor) -> Exit {
         let Self { out, checks } = self;
         match out.format() {

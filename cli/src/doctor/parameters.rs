@@ -36,7 +36,7 @@ impl Parameters {
         members.filter(|member| !member.is_empty()).map(str::to_owned).collect()
     }
 
-    /// Returns a parameter that is a number; 0 if it is not set.
+    /// Returns a parameter that is a number; 0 if it is not set, or no number.
     pub(crate) fn number(&self, name: &str) -> i64 {
         self.get(name).parse().unwrap_or_default()
     }
@@ -58,8 +58,8 @@ impl Parameters {
 }
 
 impl Settings {
-    /// Parses `samconfig.toml`. The parameters of `deploy` replace those of `global` as a whole, as
-    /// in SAM CLI.
+    /// Parses `samconfig.toml`. The settings of `deploy` take precedence over those of `global`, as
+    /// in SAM CLI: the parameters as a whole, and not one by one.
     ///
     /// # Errors
     /// The text is no TOML, or has no such environment.

@@ -19,11 +19,11 @@ const RIGHTS: [&str; 2] = [
 pub(crate) enum Status {
     /// The check found no fault.
     Ok,
-    /// The part works, but has an effect that may surprise.
+    /// The part works, but may surprise somebody.
     Warn,
-    /// The checked part of the deployment does not work.
+    /// The part does not work.
     Fail,
-    /// The part of the deployment was not checked.
+    /// The part was not checked.
     Skip,
 }
 
@@ -44,7 +44,7 @@ pub(crate) enum Group {
 /// Kind of a check. Its id never changes, because programs look for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Kind {
-    /// Id of the kind in JSON output; it never changes, because programs look for it.
+    /// Name for programs.
     pub(crate) id: &'static str,
     /// Part of the deployment that the check is about.
     pub(crate) group: Group,
@@ -57,7 +57,7 @@ pub(crate) struct Kind {
 /// Check that was made, with its outcome.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Check {
-    /// Id of the check's kind in JSON output.
+    /// Id of the check's kind.
     pub(crate) id: &'static str,
     /// Thing that it is about, if there is one check for each of several.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -68,7 +68,7 @@ pub(crate) struct Check {
     pub(crate) group: Group,
     /// Outcome of the check.
     pub(crate) status: Status,
-    /// Facts that the check found, in one sentence.
+    /// Facts that the check found.
     pub(crate) detail: String,
     /// Next step for the person who reads the report.
     pub(crate) fix: Option<String>,
@@ -101,7 +101,7 @@ impl Kind {
         self.check(Status::Ok, detail, None)
     }
 
-    /// Creates a check of a part that works, but has an effect that may surprise.
+    /// Creates a check of a part that works, but may surprise somebody.
     pub(crate) fn warn(&self, detail: impl Into<String>, fix: impl Into<String>) -> Check {
         self.check(Status::Warn, detail, Some(fix.into()))
     }
@@ -127,7 +127,7 @@ impl Kind {
 }
 
 impl Check {
-    /// Names the resource that the check is about.
+    /// Names the thing that the check is about.
     #[must_use]
     pub(crate) fn about(self, thing: impl Into<String>) -> Self {
         Self { about: Some(thing.into()), ..self }

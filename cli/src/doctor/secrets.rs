@@ -19,10 +19,10 @@ const MOST: usize = 100;
 /// Maximum number of pages that are read of a Parameter Store list. Pages before the last one may
 /// be empty.
 const MOST_PAGES: usize = 10;
-/// Maximum number of secrets that one sentence of a check names.
+/// Maximum number of profiles or faulty secrets that one sentence names.
 const MOST_NAMES: usize = 5;
 
-/// State of a secret in Secrets Manager.
+/// State of a secret in Secrets Manager or Parameter Store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Secret {
     /// A secret of this name exists.

@@ -20,7 +20,7 @@ pub(super) enum Subject {
     Nothing,
 }
 
-/// Rights that an operation needs.
+/// Route of an operation, with the scopes and the subject that it needs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Needed {
     /// HTTP method and path of the operation.
@@ -31,7 +31,7 @@ pub(super) struct Needed {
 }
 
 impl Operation {
-    /// Returns the rights that the operation needs.
+    /// Returns the route, the scopes and the subject of the operation.
     pub(super) const fn needed(self) -> Needed {
         use Scope::{MqAdmin, MqRead, MqWrite, OpsRead, ProductsRead, ProductsWrite};
 

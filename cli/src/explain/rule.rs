@@ -19,7 +19,7 @@ pub(super) struct Rule {
     pub(super) name: &'static str,
     pub(super) verdict: Verdict,
     pub(super) reason: String,
-    /// Entries of the allow-lists that the rule asked.
+    /// Entries of the allow-lists with which the target was compared.
     pub(super) entries: Vec<Entry>,
 }
 
@@ -43,12 +43,12 @@ impl Rule {
         Self::new(name, Verdict::Holds, reason)
     }
 
-    /// Builds a rule that refuses the request.
+    /// Creates a rule that refuses the request.
     pub(super) fn broken(name: &'static str, reason: impl Into<String>) -> Self {
         Self::new(name, Verdict::Broken, reason)
     }
 
-    /// Builds a rule whose decision depends on facts that are not known here.
+    /// Creates a rule whose decision depends on facts that are not known here.
     pub(super) fn unknown(name: &'static str, reason: impl Into<String>) -> Self {
         Self::new(name, Verdict::Unknown, reason)
     }

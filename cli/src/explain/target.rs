@@ -19,19 +19,19 @@ use crate::input;
 /// JSON members of a target.
 type Members = Map<String, Value>;
 
-/// Target as the command line names it: by profile or inline.
+/// Target as the command line names it: by a profile, by members, or both.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Named {
     /// Name of the target profile.
     pub(super) profile: Option<String>,
-    /// Members of an inline target in the request.
+    /// Members that the request gives.
     pub(super) inline: Option<TargetSpec>,
 }
 
 /// Settings of the deployment that decide about targets; `None` if they are not known here.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Settings {
-    /// The deployment's allow-list of inline targets.
+    /// Allow-list of the deployment for inline targets.
     pub(super) inline_targets: Option<String>,
     /// Beginning of the names of secrets that the functions may read.
     pub(super) secret_prefix: Option<String>,
@@ -54,7 +54,7 @@ struct Lists {
 }
 
 impl Named {
-    /// Reads the target from the command line's options.
+    /// Reads the options, as far as they name a target.
     ///
     /// # Errors
     /// A target that cannot be read.

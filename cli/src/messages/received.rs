@@ -65,7 +65,7 @@ impl Shown {
         self.count
     }
 
-    /// Writes the messages of a response.
+    /// Shows the messages of a response. A JSON document has them at the end.
     ///
     /// # Errors
     /// A body cannot be had.

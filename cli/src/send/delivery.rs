@@ -25,7 +25,7 @@ use crate::storage::{Attempts, Signed, Storage};
 const PRODUCTS: &str = "/v1/inovafarma/products";
 const UPLOADS: &str = "/v1/inovafarma/products/uploads";
 
-/// Sender of files: the API client, the settings common to all files, and the receiver of progress.
+/// Sender of files: the API client, the settings common to all files, and the channel of progress.
 #[derive(Debug)]
 pub(crate) struct Sender {
     pub(crate) api: Api,
@@ -64,7 +64,7 @@ pub(crate) struct Accepted {
 pub(crate) enum End {
     /// The batch is final.
     Final(Batch),
-    /// The API accepted the file, and `--no-wait` was given.
+    /// The API accepted the file, and the program does not wait for the batch.
     Accepted(String),
     /// The time to wait for the batch's end has passed.
     TimedOut(Batch),
@@ -260,7 +260,7 @@ impl Sender {
             .next("run the same command again: it begins a new batch")
     }
 
-    /// Follows a batch to its end, unless `--no-wait` is given.
+    /// Follows a batch to its end, unless `--no-wait` is given or the program is asked to stop.
     pub(crate) async fn wait(&self, file: usize, accepted: &Accepted) -> End {
         if self.args.no_wait {
             return End::Accepted(accepted.batch_id.clone());

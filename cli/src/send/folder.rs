@@ -75,9 +75,9 @@ impl Folder {
         })
     }
 
-    /// Scans the directory. Returns the files that have not changed since the last scan, ordered by
-    /// time of change, without those of `busy`. Files that cannot be sent are reported to `tell`
-    /// instead, once each, as a sentence.
+    /// Scans the directory. Returns the files that have not changed since the last scan, the one
+    /// with the oldest change first, without those of `busy`. Files that cannot be sent are
+    /// reported to `tell` instead, once each, as a sentence.
     ///
     /// # Errors
     /// The directory cannot be read.
@@ -127,7 +127,8 @@ impl Folder {
     }
 }
 
-/// Returns the reason why a file of the directory cannot be sent, if its metadata shows one.
+/// Returns the reason why a file of the directory cannot be sent, as far as its name and
+/// metadata show it.
 fn obstacle(directory: &Path, path: &Path, version: &Version) -> Option<&'static str> {
     if path.file_name().is_some_and(|name| name.to_str().is_none()) {
         return Some("its name is not UTF-8; rename it");
@@ -147,7 +148,7 @@ fn leads_out(directory: &Path, path: &Path) -> bool {
     is_link && !is_below().unwrap_or(false)
 }
 
-/// Place of a file after it was sent.
+/// Place of a file at the end of its delivery.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     /// The file stays where it is, because it may succeed later.
@@ -171,7 +172,8 @@ impl Away {
     }
 
     /// Moves a finished file away, together with its result and its items in error. A file that may
-    /// succeed later stays. If the file was overwritten meanwhile, only the result is written.
+    /// succeed later stays. If something wrote the file anew meanwhile, the new file stays, and the
+    /// result of the old one is written.
     ///
     /// # Errors
     /// The items in error cannot be had, or what the file system says.

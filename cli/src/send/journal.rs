@@ -41,7 +41,7 @@ pub(crate) enum State {
     Accepted,
     /// The batch is final.
     Final,
-    /// The API refused the request, and has no batch for it.
+    /// The API refused the request, and remembers nothing of it.
     Refused,
 }
 
@@ -97,7 +97,7 @@ pub(crate) struct Journal {
     known: Mutex<Known>,
 }
 
-/// Content of the journal, as far as this process has read it.
+/// Content of the journal, as far as this process knows it.
 #[derive(Debug)]
 struct Known {
     loads: Loads,

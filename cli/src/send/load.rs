@@ -34,7 +34,7 @@ impl Kind {
     }
 }
 
-/// State of a file when it was read, by which a later change is noticed.
+/// State of a file when it was looked at, by which a later change is noticed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Version {
     pub(crate) bytes: u64,

@@ -94,7 +94,7 @@ fn check(args: &Send) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Sends the files in parallel, and returns the outcome of each, in order.
+/// Sends the files in parallel, and returns the outcome of each, in the order of the files.
 async fn all(
     args: &Send,
     mut pipeline: Pipeline,

@@ -20,7 +20,7 @@ const SCHEMA: &str = "integrahub.send-event.v1";
 /// News of a file, or of a request that is tried again.
 #[derive(Clone, Debug)]
 pub(crate) struct News {
-    /// Number of the file in this run. The news of a retried request is about no file.
+    /// Number of the file in this run; `NO_FILE` for a request that is tried again.
     pub(crate) file: usize,
     pub(crate) step: Step,
 }
@@ -54,7 +54,7 @@ enum Form {
     Silent,
 }
 
-/// Progress of all files of the run, shown on the terminal.
+/// Progress of all files of the run.
 pub(crate) struct Progress {
     form: Form,
     files: BTreeMap<usize, Watched>,

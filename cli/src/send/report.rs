@@ -36,7 +36,7 @@ pub(crate) const HEADER: [&str; 7] =
     ["file", "batch", "status", "items", "loaded", "in error", "deactivated"];
 
 impl Sent {
-    /// Creates the result of a file that could not be read to its end.
+    /// Creates the result of a file that could not be prepared.
     pub(crate) fn failed(file: usize, name: String, failure: Failure) -> Self {
         let end = End::Failed(failure);
         Self {
@@ -106,7 +106,7 @@ impl Sent {
         }
     }
 
-    /// Returns further sentences for the report's reader.
+    /// Returns further sentences for people.
     pub(crate) fn notes(&self) -> Vec<String> {
         let name = &self.name;
         let mut notes = Vec::new();

@@ -12,7 +12,7 @@ use crate::input;
 /// Largest file that the API accepts, in bytes: S3's limit for one request.
 pub(crate) const MAX_FILE: u64 = 5_000_000_000;
 
-/// File or stream to send.
+/// File to send.
 #[derive(Debug)]
 pub(crate) struct Source {
     pub(crate) path: PathBuf,
@@ -28,7 +28,7 @@ impl Source {
         Self { path: path.to_owned(), name: path.display().to_string(), _spool: None }
     }
 
-    /// Builds a source of a file or, if the path is `-`, of standard input, which is written to a
+    /// Creates a source of a file or, if the path is `-`, of standard input, which is written to a
     /// temporary file.
     ///
     /// # Errors

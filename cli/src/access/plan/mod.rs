@@ -32,7 +32,7 @@ pub(crate) struct Plan {
     pub(crate) warnings: Vec<String>,
 }
 
-/// Computes the changes that one access file needs.
+/// State of the planning of one access file.
 struct Planner<'a> {
     known: &'a Snapshot,
     prune: bool,

@@ -7,7 +7,7 @@ use crate::doctor::report::{Known, Unknown};
 /// Maximum number of pages that are read of one AWS list.
 const MOST_PAGES: usize = 20;
 
-/// Network facts that decide which addresses the functions reach.
+/// Network with all facts that decide what its functions reach.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Network {
     /// VPC of the first subnet.

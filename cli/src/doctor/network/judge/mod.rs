@@ -22,7 +22,7 @@ const ELSEWHERE: &str =
 /// Route of a subnet to the internet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
-    /// The subnet reaches the internet by a NAT gateway, a transit gateway or an appliance.
+    /// Way by a NAT gateway, a transit gateway or an appliance.
     Open,
     /// Way by an internet gateway. It serves only public addresses, and functions have none.
     PublicOnly,
