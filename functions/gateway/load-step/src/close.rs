@@ -181,8 +181,8 @@ impl Close<'_> {
         passed
     }
 
-    /// Writes the report of a test, and returns whether the test passed; `None` if it was stopped,
-    /// so that there is nothing to judge.
+    /// Builds the report of a test, and returns with it whether the test passed; `None` if it was
+    /// stopped, so that there is nothing to judge.
     async fn report(
         &self,
         record: &TestRecord,
@@ -260,7 +260,7 @@ impl Close<'_> {
         }))
     }
 
-    /// Sums the tallies of a run's workers, and returns false with them if some are missing.
+    /// Returns the sum of a run's tallies, and true if no tally is left out.
     async fn sum(&self, run: u32) -> Result<(Sum, bool), LoadStepError> {
         let (test_id, store) = (self.of.test_id, &self.step.store);
         let sum = insist(self.deadline, async || {

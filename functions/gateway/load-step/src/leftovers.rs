@@ -19,8 +19,8 @@ const TO_END: Duration = Duration::from_secs(5);
 
 impl LoadStep {
     /// Takes the messages of a test that are left on a queue, as many as arrive before `deadline`,
-    /// and foreign ones if the test takes them. Messages that stay are taken by the run's
-    /// consumers, which recognize them by their age.
+    /// and those of others if the test takes them. Messages of the test that stay are taken by the
+    /// run's consumers, which recognize them by their age.
     ///
     /// # Errors
     /// Reason why the run cannot begin: a message is of others, or the queue cannot be used.

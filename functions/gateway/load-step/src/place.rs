@@ -68,7 +68,7 @@ impl<'a> Place<'a> {
     /// Queues that are measured at once, each on a connection of its own.
     pub(crate) const AT_ONCE: usize = 3;
 
-    /// Returns the broker access of a load test.
+    /// Returns the target of a load test, with the test's queues.
     pub(crate) const fn of(brokers: &'a Brokers, record: &'a TestRecord) -> Self {
         Self { brokers, target: &record.target, queues: &record.test.queues }
     }

@@ -32,11 +32,11 @@ pub(super) enum Order {
 /// Reason why a worker ends before its work is done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Interrupt {
-    /// The test was stopped, or failed by another worker.
+    /// The test was stopped, or another worker failed it.
     Stopped,
-    /// Another invocation has taken the step over.
+    /// Another invocation owns the step now, or the test was deleted.
     Superseded,
-    /// The test failed for this reason.
+    /// This worker fails the test, for this reason.
     Failed(String),
 }
 

@@ -12,7 +12,7 @@ use super::board::{Interrupt, Order};
 use crate::place::{Place, PlaceError};
 use crate::store::{fail, insist, log};
 
-/// Interval between two measurements of the queue's depth.
+/// Interval between two rounds of measurements.
 const EVERY: Duration = Duration::from_secs(2);
 /// Interval of measurements while consumers wait for a backlog.
 const SOON: Duration = Duration::from_millis(500);
@@ -23,7 +23,7 @@ const TO_LOOK: Duration = Duration::from_secs(5);
 /// Time without a measurement after which a test that puts messages ends: without measurements, the
 /// limit of messages on its queues would have no effect.
 const UNSEEN: Micros = Micros::from_seconds(30);
-/// Time limit for recording the measurements.
+/// Time limit for recording that the test has failed, or that the queues hold the backlog.
 const TO_NOTE: Duration = Duration::from_secs(20);
 
 /// Last measured numbers of messages on the queues of a test. A few are measured at once, so

@@ -2,7 +2,7 @@
 
 use load_test::{LoadTest, Micros, StopWhen};
 
-/// Facts that decide whether a consumer with an empty queue may end.
+/// Observations of a consumer about its queue, which decide whether the consumer may end.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Drain {
     /// The consumer ends once its queue is empty and the producers have ended.
@@ -23,7 +23,7 @@ impl Drain {
     /// Interval between two measurements of the queue's depth.
     const BETWEEN_LOOKS: Micros = Micros::new(500_000);
 
-    /// Starts watching the queues at `at`.
+    /// Starts watching the queue at `at`.
     pub(super) fn new(test: &LoadTest, at: Micros) -> Self {
         Self {
             ends_when_empty: test

@@ -51,7 +51,7 @@ struct Shift<'a> {
     quota: Option<Quota>,
     /// Time from which due messages belong to the shift.
     from: Micros,
-    /// Time until which the worker has to finish.
+    /// Time until which due messages belong to the shift.
     end: Micros,
     board: Board,
 }
@@ -74,7 +74,7 @@ enum After {
     Next,
     /// Nothing is left for this worker to do.
     Nothing,
-    /// Follow the attempt that owns the window now.
+    /// Another attempt owns the window, or the test was deleted: the turn records nothing.
     Superseded,
 }
 
@@ -299,8 +299,8 @@ impl Shift<'_> {
 }
 
 /// Returns the successor of a turn that started after its window. In place of an attempt that died
-/// in the worker's last window, records that nothing is left: consumers wait for producers to
-/// finish.
+/// in the worker's last window, the turn reports that nothing is left: consumers wait for this
+/// report of the producers.
 fn after_closed(plan: &Plan, lane: Lane, now: Micros) -> After {
     if now < plan.until(lane.worker.role) { After::Next } else { After::Nothing }
 }

@@ -19,7 +19,7 @@ pub(super) struct Messages {
     in_hand: Option<Message>,
 }
 
-/// Message that is due to be put.
+/// Message that is to be put.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Message {
     pub(super) sequence: u64,
