@@ -18,7 +18,7 @@ const STOPPED_WITHIN: Micros = Micros::from_seconds(90);
 const BESIDE_WORK: Micros = Micros::from_seconds(20);
 /// Seconds after which a test that is still not final is closed once more.
 const ONCE_MORE: u64 = 300;
-/// Maximum number of tests that one request has closed.
+/// Maximum number of tests whose closing one request starts.
 const MOST: usize = 5;
 
 /// Load test that should be final, and is not.
@@ -32,7 +32,7 @@ struct Overdue {
 }
 
 impl Overdue {
-    /// Returns the overdue execution of a test at `now`, if there is one.
+    /// Returns a test as overdue at `now`; `None` if it is not.
     fn of(record: &TestRecord, now: Timestamp) -> Option<Self> {
         let late = Micros::since_start(close_due(record), now);
         if record.status.is_final() || late == Micros::ZERO {

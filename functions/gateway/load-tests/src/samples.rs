@@ -37,7 +37,7 @@ pub(crate) fn record() -> TestRecord {
     TestRecord::new("tenant", test_id, "trace", test(&json!({})), target, created_at)
 }
 
-/// Builds a report of the sample test, with all figures zero.
+/// Builds a report of the sample test, without any tally.
 pub(crate) fn report() -> Report {
     let record = record();
     let facts = Facts {

@@ -101,8 +101,8 @@ impl LoadTests {
     }
 }
 
-/// Builds the report of a running test. Messages due in the last seconds may not be stored yet, so
-/// they do not count as missing.
+/// Builds the report of a run in progress. Messages due in the last seconds may not be stored yet,
+/// so they do not count as missing.
 fn so_far(
     record: &TestRecord,
     started_at: Timestamp,

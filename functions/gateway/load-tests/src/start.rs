@@ -18,7 +18,7 @@ use crate::request::{NewTest, START, StartRequest, from_request};
 use crate::route::TESTS;
 use crate::{LoadTests, id};
 
-/// Longest `Retry-After` of a request that found no room, in seconds.
+/// Longest `Retry-After` for a request that found no room, in seconds.
 const MOST_RETRY_AFTER: u32 = 600;
 
 impl LoadTests {
@@ -77,7 +77,7 @@ impl LoadTests {
     }
 }
 
-/// Adds the caller's tags and origin to the messages of a test.
+/// Adds the caller's tags and the messages' origin to the messages of a test.
 fn tagged(mut test: LoadTest, tags: &Tags, execution: &Execution) -> LoadTest {
     if let Some(producers) = &mut test.producers {
         let of_first = origin(execution.first_trace_id(), &execution.tenant, &execution.target);

@@ -21,7 +21,7 @@ use crate::{LoadTests, id};
 const STOP: OperationType = OperationType::named("LOAD_TEST_STOP");
 
 impl LoadTests {
-    /// Requests the workers to end, which takes up to two seconds, or closes the test if none of
+    /// Asks the workers to end, which they do within two seconds, or closes the test if none of
     /// them works. A final test is left unchanged.
     pub(crate) async fn stop(
         &self,
@@ -71,8 +71,8 @@ impl LoadTests {
         }
     }
 
-    /// Removes a test with its report. If the removal is cut off, the next request removes what is
-    /// left, or DynamoDB does when the retention ends.
+    /// Removes a test with its report. If the removal is cut off, the rest is removed by the next
+    /// request, or when its retention ends.
     pub(crate) async fn delete(&self, tenant: &str, test_id: Uuid) -> Result<Reply, Problem> {
         let found = self.store.get(tenant, test_id).await.map_err(|error| from_store(&error))?;
         let record = found.ok_or_else(not_found)?;

@@ -19,7 +19,7 @@ const MAX_NAME_IN_A_PROBLEM: usize = 100;
 /// `enqueued`, `resumedFrom` and `messagesInDoubt` take less than 120.
 const MAX_IN_A_PROBLEM: usize = 850;
 
-/// Result of a produce that completed.
+/// Result of a completed produce.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Produced<'a> {
     /// Warnings about the request that its response carries.
@@ -103,8 +103,8 @@ pub(crate) fn elsewhere_in_a_problem(left: &[AbandonedProgress], count: u64) -> 
     }
 }
 
-/// Returns, for a warning, the number of messages that earlier attempts left at a place, and the
-/// place with its preposition.
+/// Returns the words of a warning about the messages that earlier attempts left at a place: their
+/// number, and the place after the preposition.
 pub(crate) fn left_behind(left: &AbandonedProgress, most: u64, preposition: &str) -> String {
     let AbandonedProgress { name, done, in_doubt } = left;
     let place = match name {
@@ -201,7 +201,7 @@ pub(crate) fn depth(
     Reply::json(200, &body)
 }
 
-/// Returns the depth of a queue as JSON.
+/// Returns the depth of one queue as JSON, without the queue's place.
 pub(crate) fn measured(queue: &QueueName, report: &DepthReport, measured_at: Timestamp) -> Value {
     json!({
         "queue": queue,

@@ -29,7 +29,7 @@ enum Stopped {
     TakenOver,
 }
 
-/// Result of a move that completed.
+/// Result of a completed move.
 struct Moved<'a> {
     /// Execution with the progress that it had before it moved messages here.
     execution: &'a Execution,

@@ -181,8 +181,9 @@ fn progress_behind(progress: Progress, done: u64, earlier_attempts: u32, count: 
 }
 
 /// Returns the messages that earlier attempts may have put at this place, where the execution
-/// begins with `progress`; `None` if there are none. They are here if the record names this place,
-/// and none of them may be at another place: messages put there may have been moved here.
+/// begins with `progress`; `None` if there are none. They were put here if the record notes this
+/// place, and none of them may have been put at another one: messages put there may have been moved
+/// here.
 fn unconfirmed(
     whereabouts: &LocationHistory,
     before: Progress,
