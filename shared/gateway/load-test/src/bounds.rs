@@ -3,7 +3,7 @@
 mq::bounded! {
     /// Number of workers that produce, or that consume.
     WorkerCount: u32, 1..=10_000, default 1;
-    /// Number of messages that a load test puts.
+    /// Number of messages of a load test, or of its backlog.
     MessageCount: u64, 1..=1_000_000_000_000, default 1;
     /// Duration of a test or of a stage, in seconds: at most a week.
     TestSeconds: u32, 1..=604_800, default 60;

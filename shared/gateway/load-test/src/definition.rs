@@ -89,7 +89,7 @@ pub struct Consumers {
 pub enum Length {
     /// The load test lasts this long.
     Seconds(TestSeconds),
-    /// The test ends with this message, counted over all producers.
+    /// The test ends with this message, counted over all workers.
     Messages(MessageCount),
     /// The test lasts as long as its stages together.
     Stages(Vec<Stage>),

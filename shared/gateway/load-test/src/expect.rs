@@ -8,8 +8,7 @@ use crate::metric::{Metric, Percentile};
 mq::bounded! {
     /// Latency in microseconds, up to the longest that histograms distinguish.
     LatencyUs: u64, 1..=120_000_000, default 1;
-    /// Maximum number of messages that may be lost, doubled or otherwise differ from a run without
-    /// faults.
+    /// Maximum number of messages that a criterion allows, such as lost or retained ones.
     MostMessages: u64, 0..=1_000_000_000_000, default 0;
 }
 

@@ -15,7 +15,7 @@ pub struct Limits {
     pub workers: u32,
     /// Hours that the producers run, or the consumers if there are no producers.
     pub hours: u32,
-    /// Number of messages that the load test puts.
+    /// Maximum number of messages that the load test puts.
     pub messages: u64,
     /// Maximum number of messages on the queues at one time.
     pub retained: u64,
@@ -30,7 +30,7 @@ const fn unlimited() -> u64 {
 }
 
 impl Limits {
-    /// The limits of a deployment without limits: those of the request's format.
+    /// No limits: only the rules that hold in any deployment bound the load test.
     pub const NONE: Self = Self {
         workers: u32::MAX,
         hours: u32::MAX,

@@ -46,7 +46,7 @@ pub struct Accounting {
     pub refused: u64,
     /// Messages that were sent, were neither confirmed nor refused, and were not received.
     pub in_doubt: u64,
-    /// Messages that were due, and that the producer could not send.
+    /// Messages that were due, and that their producer could not send.
     pub not_sent: u64,
     /// Number of messages that were received more than once.
     pub doubled: u64,
@@ -65,7 +65,7 @@ pub struct Accounting {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Hole {
-    /// Worker whose step reported nothing.
+    /// Worker that reported nothing during the hole.
     pub worker: Worker,
     /// Start of the hole, in seconds since the test's start.
     pub from_seconds: f64,

@@ -49,11 +49,11 @@ pub enum Half {
 /// Attempt at a lane's window. A tally counts once for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Step {
-    /// Lane of the worker that takes the turn.
+    /// Lane that works in the window.
     pub lane: Lane,
     /// Window in which the lane works.
     pub window: Window,
-    /// Number of the attempt, from 0: an attempt after a lost one restarts from its own beginning.
+    /// Number of the attempt, from 0: an attempt after a lost one continues from its own beginning.
     pub attempt: u32,
 }
 
@@ -122,7 +122,7 @@ impl FromStr for Lane {
     }
 }
 
-/// Serializes the names of workers as text.
+/// Serializes the names of workers and lanes as text.
 macro_rules! as_text {
     ($($name:ident)*) => {$(
         impl TryFrom<String> for $name {

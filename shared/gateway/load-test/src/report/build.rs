@@ -28,7 +28,7 @@ pub struct Facts<'a> {
     pub started_at: Timestamp,
     /// The run: the test itself, or of a search the probe with the highest rate that passed.
     pub test: &'a LoadTest,
-    /// Cause of the run's end.
+    /// Facts about the end of the run.
     pub end: End,
     /// True if the sum has the tallies of all steps.
     pub complete: bool,

@@ -29,14 +29,14 @@ const WRITE_USD: f64 = 0.000_000_625;
 /// Price of a strongly consistent read of at most 4 KB from the table.
 const READ_USD: f64 = 0.000_000_125;
 
-/// Resources that a load test used.
+/// Resources that a load test uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Usage {
-    /// Billed seconds of all invocations together.
+    /// Seconds of all Lambda invocations together.
     pub seconds: f64,
     /// Memory of one invocation, in MB.
     pub memory_mb: u32,
-    /// Number of Lambda invocations that the load test made.
+    /// Number of Lambda invocations of the load test.
     pub invocations: u64,
 }
 
@@ -62,7 +62,8 @@ const PROGRESS_UNITS: f64 = 4.0;
 const TRANSITIONS: u64 = 3;
 
 impl Usage {
-    /// Returns the usage of a plan, without the time that it reserves for draining the queues.
+    /// Returns the expected usage of a plan, without the time that it reserves for draining the
+    /// queues.
     #[must_use]
     pub fn planned(plan: &Plan, memory_mb: u32) -> Self {
         let until = match plan.until(Role::Producer) {

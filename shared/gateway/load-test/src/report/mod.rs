@@ -28,7 +28,7 @@ use crate::tally::Latencies;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
-    /// Name and version of the report's JSON schema: [`Report::SCHEMA`].
+    /// Name and version of the report's form: [`Report::SCHEMA`].
     pub schema: String,
     /// Id of the load test.
     pub test_id: String,
@@ -61,7 +61,7 @@ pub struct Report {
     pub lateness_us: Option<LatencyReport>,
     /// Figures of the side that makes the load.
     pub generator: Generator,
-    /// Accounting of the messages: lost, doubled and out of order, and the time without tallies.
+    /// Accounting for the fate of every message, and the time without tallies.
     pub accounting: Accounting,
     /// Maximum number of messages on the queues at one time; `None` if the depth was not measured.
     pub most_retained: Option<u64>,
@@ -186,7 +186,7 @@ pub struct Series {
 }
 
 impl Report {
-    /// Name and version of the report's JSON schema.
+    /// Name and version of the report's form.
     pub const SCHEMA: &str = "integrahub.load-report.v1";
 
     /// Share of late messages above which the generator, and not the broker, was measured.

@@ -28,7 +28,7 @@ pub struct Share {
     pub first: u64,
     /// Distance between two sequence numbers of a producer: the number of producers.
     pub step: u64,
-    /// Number of messages that the schedule contains.
+    /// Number of messages of the share.
     pub count: u64,
 }
 

@@ -10,7 +10,7 @@ use crate::micros::Micros;
 /// Millionths of a message. At `r` messages a second, `r` of them fall due each microsecond.
 const A_MESSAGE: u128 = 1_000_000;
 
-/// Schedule of a producer with a rate: it fixes when each message is due.
+/// Schedule with a rate, which fixes when each message of all producers is due.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Paced {
     legs: Vec<Leg>,
@@ -23,7 +23,7 @@ pub struct Paced {
 struct Leg {
     from: u64,
     until: u64,
-    /// Rate of the schedule in messages a second.
+    /// Rate of the span, in messages a second.
     rate: u64,
     /// Integral of the rate up to `from`, in millionths of a message.
     before: u128,

@@ -3,7 +3,7 @@
 use super::Share;
 use crate::plan::Window;
 
-/// Schedule of a producer without a rate: messages are due as soon as they can be sent.
+/// Schedule without a rate: each message is due as soon as its producer can send it.
 ///
 /// Nobody knows how many messages a window will have, so each window has numbers of its own for
 /// [`Unthrottled::WINDOW_NUMBERS`] messages of each producer. A window whose predecessor died does

@@ -12,7 +12,7 @@ use crate::IllegalTransition;
 /// Source of an error, which an operator needs beyond the error's own text.
 pub(crate) type Cause = Box<dyn Error + Send + Sync>;
 
-/// Error codes of DynamoDB that a person has to repair.
+/// Codes of DynamoDB's errors that a person has to repair.
 const REFUSALS: [&str; 4] = [
     "AccessDeniedException",
     "ResourceNotFoundException",

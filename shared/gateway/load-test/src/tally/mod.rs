@@ -36,7 +36,7 @@ pub struct Tally {
     recording: Recording,
 }
 
-/// State of a step while it is being counted.
+/// State of a step while it counts messages.
 #[derive(Clone, Debug, Default)]
 struct Recording {
     producers: u32,

@@ -21,7 +21,7 @@ pub(crate) struct Point {
 pub(crate) struct Points(BTreeMap<u32, Point>);
 
 impl Point {
-    /// Adds the counts of another worker in the same second. Workers measure the same queues, so
+    /// Adds the counts of another tally in the same second. Workers measure the same queues, so
     /// the largest number of messages on them counts.
     fn add(&mut self, other: &Self) {
         self.sent = self.sent.saturating_add(other.sent);

@@ -15,7 +15,7 @@ use crate::schedule::Share;
 pub(crate) struct Sequences {
     /// Number of producers of the test; 0 in a set that was never added to.
     producers: u64,
-    /// Sequence numbers by producer, since each producer counts its own messages.
+    /// Numbers of the messages by producer; each producer counts its own messages.
     of_each: BTreeMap<u64, Runs>,
 }
 

@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-/// Line of a chart.
+/// Line of a plot.
 pub(super) struct Line<'a> {
-    /// Name of the line in the chart's legend.
+    /// Name of the line in the plot's legend.
     pub(super) label: &'a str,
     /// CSS class of the line, which has the colour.
     pub(super) class: &'a str,
@@ -17,7 +17,7 @@ pub(super) type Mark = (f64, String);
 
 /// Frame of a plot: title and axes, without the lines.
 pub(super) struct Plot<'a> {
-    /// Description of the chart for screen readers.
+    /// Description of the plot for screen readers.
     pub(super) title: &'a str,
     pub(super) x: Vec<Mark>,
     pub(super) y: Vec<Mark>,
