@@ -18,7 +18,7 @@ use crate::operation::{Action, KeyRule, Operation};
 /// The HTTP side of the gateway: its clients and settings, all injected.
 #[derive(Debug)]
 pub struct Gateway {
-    /// Front with the checks that every request passes.
+    /// Checks that every request must pass.
     pub front: Front,
     /// Client of `mq-access`, the function that does the work.
     pub mq_access: MqAccess,

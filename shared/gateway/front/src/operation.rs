@@ -63,7 +63,7 @@ pub trait Operation: DeserializeOwned + Send {
 
 /// Work of an operation, as far as the checks before it ask about it.
 pub trait Work: Send {
-    /// Returns the scope that the caller's key needs for this operation.
+    /// Returns the scope that the caller's key needs for this work.
     fn scope(&self) -> Scope;
 
     /// Returns the type of the work in idempotency records. `None` if it changes nothing: it is
@@ -116,7 +116,7 @@ pub struct Plan<W = Action> {
 /// Work of `mq-access` without its target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Work that changes nothing, so no record is written.
+    /// Work that changes nothing, so it is neither claimed nor recorded.
     Read(Read),
     /// Work that is done once for each key, and its kind, as records name it.
     Change(OperationType, Change),

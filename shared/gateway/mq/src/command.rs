@@ -88,7 +88,7 @@ pub enum CorrelIdMember {
     /// The member `fixedCorrelIdBase64`, with `correlIdMode`.
     #[default]
     FixedCorrelIdBase64,
-    /// Only the member `correlIdBase64` was set.
+    /// The member `correlIdBase64` alone.
     CorrelIdBase64,
 }
 
@@ -239,7 +239,7 @@ fn as_u64(bytes: usize) -> u64 {
     u64::try_from(bytes).unwrap_or(u64::MAX)
 }
 
-/// Acknowledgement mode of a consume.
+/// Settlement of the messages that a consume takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Ack {

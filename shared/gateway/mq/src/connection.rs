@@ -50,7 +50,7 @@ pub struct ConnectionLimits {
     /// Time for one address to connect and log in.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_seconds: Option<ConnectSeconds>,
-    /// Interval of AMQP heartbeats, in seconds.
+    /// Interval of heartbeats, in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub heartbeat_seconds: Option<HeartbeatSeconds>,
     /// Time to wait for a connection while all are in use.
@@ -76,7 +76,7 @@ pub struct KeyFiles {
     pub certificate_label: Option<String>,
 }
 
-/// Endpoint of a target, with the values of its secrets.
+/// [`Endpoint`] of a target, with the values of its secrets.
 #[derive(Clone, Default)]
 pub struct Access {
     /// Address and user of the connection.

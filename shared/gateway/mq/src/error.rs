@@ -64,8 +64,8 @@ pub enum BrokerError {
     Unsupported { detail: String, pointer: Option<String>, reply: Option<BrokerReply>, source: Option<Cause> },
     #[error("{detail}")]
     MessageTooLarge { detail: String, reply: Option<BrokerReply>, source: Option<Cause> },
-    /// The host of the target is, or its name resolves to, an address of a special kind that no
-    /// setting permits. No connection was opened.
+    /// The host of the target is, or its name resolves to, an address of a special kind that the
+    /// operator has not listed. No connection was opened.
     #[error("{detail}")]
     AddressRefused { detail: String, reply: Option<BrokerReply>, source: Option<Cause> },
     /// Every connection that the cap allows was in use.

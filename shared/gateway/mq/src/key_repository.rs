@@ -24,7 +24,7 @@ pub struct Opening {
 }
 
 impl Opening {
-    /// True if no member but the store is set.
+    /// True if neither a stash file nor a password nor a label is set.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.stash_ref.is_none() && self.password_ref.is_none() && self.certificate_label.is_none()

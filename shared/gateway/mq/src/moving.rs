@@ -64,7 +64,7 @@ pub enum KeptReason {
 pub struct MoveOutcome {
     /// Bytes of the message id on the wire.
     pub msg_id: Option<Vec<u8>>,
-    /// Destination of the message; `None` if it stays.
+    /// Destination of the message, if it has one, even if the message stays.
     pub to: Option<QueueName>,
     /// Reason why the message stays; `None` if it was moved.
     pub stays: Option<KeptReason>,

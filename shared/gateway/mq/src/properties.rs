@@ -163,7 +163,7 @@ pub struct Carrier<T, Put, Got> {
 pub struct Uncarried {
     /// Member of requests that sets the property.
     pub member: Member,
-    /// Reason for which the property was refused, for the caller.
+    /// Reason why the broker cannot carry the property, for the caller.
     pub detail: String,
 }
 

@@ -92,7 +92,7 @@ pub struct TestReport {
     pub ok: bool,
     /// Product name that the broker reports of itself.
     pub product: String,
-    /// Version of the broker, which its greeting reports.
+    /// Version of the broker, which is known after its greeting.
     pub version: Option<String>,
     /// Round-trip time in milliseconds; `None` if no connection was opened.
     pub latency_ms: Option<f64>,

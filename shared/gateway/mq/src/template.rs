@@ -44,7 +44,7 @@ impl Template {
     /// Largest body that a template may render to, in bytes.
     pub const MAX_BYTES: usize = 4_194_304;
 
-    /// Parses the template of a message body.
+    /// Parses the template of a body or a routing key.
     ///
     /// # Errors
     /// If a placeholder is unknown, malformed or never closed, or a body could exceed
