@@ -19,10 +19,10 @@ use super::quota::Quota;
 use crate::options;
 use crate::place::PlaceError;
 
-/// Interval at which missing confirms are checked while no message is due.
+/// Interval at which the producer checks for missing answers while no message is due.
 const BETWEEN_LOOKS: Micros = Micros::new(100_000);
 
-/// Longest time to wait for confirms after the last message was put. Latencies are distinguished up
+/// Longest time to wait for answers after the last message was put. Latencies are distinguished up
 /// to two minutes, but an invocation does not last as long.
 const TO_SETTLE: Micros = Micros::from_seconds(20);
 
@@ -202,7 +202,7 @@ impl Producing<'_> {
         Ok(())
     }
 
-    /// Waits for the confirms that arrive without a further message.
+    /// Waits for the answers that arrive without a further message.
     async fn settle(&mut self, connection: &mut (dyn LoadProducer + '_)) -> Result<(), Interrupt> {
         let until = self.shift.clock.now().plus(TO_SETTLE);
         loop {
@@ -217,7 +217,7 @@ impl Producing<'_> {
     }
 
     /// Waits until a time, and returns true if other tasks had a turn meanwhile: the time may pass
-    /// while confirms are recorded.
+    /// while answers are recorded.
     async fn idle(&self, connection: &mut (dyn LoadProducer + '_), until: Micros) -> Result<bool, Interrupt> {
         let until = self.shift.clock.instant(until);
         let ((), has_waited) = self.shift.board.waiting(connection.idle_until(until)).await?;
