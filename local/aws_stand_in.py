@@ -109,7 +109,7 @@ lambda_runtime._PROVIDED_POLL = 0.2
 
 # Seconds that a line takes from a function's pipe to the queue of its worker, the first one and the
 # next ones, and the most that all of them may take.
-FIRST_LINE, NEXT_LINE, ALL_LINES = 0.015, 0.005, 0.25
+FIRST_LINE, NEXT_LINE, ALL_LINES = 0.05, 0.005, 0.25
 
 
 def read_log(worker, first_line_wait=FIRST_LINE):
