@@ -161,7 +161,7 @@ struct Finalization<'c> {
 /// Step that follows a transaction of a finalization.
 enum Step {
     End(Finalized),
-    /// The same slice has to run again: it has more products than one transaction deactivates.
+    /// Repeat of the same slice, which has more products than one transaction deactivates.
     More,
     Next,
 }
