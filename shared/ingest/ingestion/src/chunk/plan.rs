@@ -32,7 +32,7 @@ pub enum InvalidPlan {
 /// A chunk ends with the last product that the plan allows, or with the one that brings its encoded
 /// attributes to 8 MiB. Since version 2, the items of a text that is not JSON are separated, and
 /// dates that cannot be meant are refused. Since version 3, products that do not come in the order
-/// of their keys are sorted across chunks.
+/// of their keys are sorted across chunks. Since version 4, a day with a time zone is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "u16", into = "u16")]
 pub struct PlannerVersion(u16);
@@ -43,7 +43,7 @@ pub struct PlannerVersion(u16);
 pub struct ChunkItems(u16);
 
 impl PlannerVersion {
-    const CURRENT: Self = Self(3);
+    const CURRENT: Self = Self(4);
 
     /// True if this build of the program cuts with this planner version.
     #[must_use]

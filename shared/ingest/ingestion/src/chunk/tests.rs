@@ -72,15 +72,15 @@ fn chunk_ids_follow_from_batch_generation_and_index() {
 #[test]
 fn plans_are_pinned_as_json_and_refused_out_of_range() {
     let plan = Plan::default();
-    assert_eq!(serde_json::to_string(&plan).unwrap(), r#"{"planner":3,"items":1000}"#);
-    assert_eq!(serde_json::from_str::<Plan>(r#"{"planner":3,"items":1000}"#).unwrap(), plan);
-    let earlier: Plan = serde_json::from_str(r#"{"planner":2,"items":1000}"#).unwrap();
+    assert_eq!(serde_json::to_string(&plan).unwrap(), r#"{"planner":4,"items":1000}"#);
+    assert_eq!(serde_json::from_str::<Plan>(r#"{"planner":4,"items":1000}"#).unwrap(), plan);
+    let earlier: Plan = serde_json::from_str(r#"{"planner":3,"items":1000}"#).unwrap();
     assert!(plan.planner.is_current() && !earlier.planner.is_current());
     for json in [
         r#"{"planner":0,"items":1000}"#,
-        r#"{"planner":4,"items":1000}"#,
-        r#"{"planner":3,"items":499}"#,
-        r#"{"planner":3,"items":2001}"#,
+        r#"{"planner":5,"items":1000}"#,
+        r#"{"planner":4,"items":499}"#,
+        r#"{"planner":4,"items":2001}"#,
     ] {
         assert!(serde_json::from_str::<Plan>(json).is_err(), "{json}");
     }

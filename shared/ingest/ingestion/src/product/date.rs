@@ -43,8 +43,8 @@ pub(crate) enum DateError {
 /// or `21/11/2026 10:30:00`. Its year has four digits.
 ///
 /// With an offset or `Z` it is that instant; with the name of a zone, as in
-/// `2026-11-21T10:30:00-03:00[America/Sao_Paulo]`, it is local time of that zone; without any, of
-/// `zone`. An hour that the zone skips counts as the one after, an hour that it has twice as the
+/// `2026-11-21T10:30:00-03:00[America/Sao_Paulo]`, it is local time of that zone, and has to have a
+/// time; without any, it is local time of `zone`. An hour that the zone skips counts as the one after, an hour that it has twice as the
 /// first. The result has microseconds, as its column does.
 pub(crate) fn parse(text: &str, zone: &TimeZone, day: Day) -> Result<Timestamp, DateError> {
     let instant = match plain(text) {
@@ -69,6 +69,11 @@ fn in_any_form(text: &str, zone: &TimeZone, day: Day) -> Result<Timestamp, DateE
         return Err(DateError::Form);
     }
     if has_zone {
+        // A zone is that of a time. A day alone would get its beginning, also where its end counts.
+        let has_time = text.split('[').next().is_some_and(|local| local.contains(['T', 't', ' ']));
+        if !has_time {
+            return Err(DateError::Form);
+        }
         let zoned: Zoned = text.parse().map_err(|_| DateError::Zone)?;
         return Ok(zoned.timestamp());
     }
@@ -200,6 +205,9 @@ mod tests {
             ("2026-06-21T10:30:00-03:00[America/Sao_Paulo]", "2026-06-21T13:30:00Z"),
             ("2026-06-21T10:30:00[Europe/London]", "2026-06-21T09:30:00Z"),
             ("2026-06-21T10:30:00Z[Europe/London]", "2026-06-21T10:30:00Z"),
+            ("2026-06-21T10:30:00Z[UTC]", "2026-06-21T10:30:00Z"),
+            ("20260621T1030[Europe/London]", "2026-06-21T09:30:00Z"),
+            ("2026-06-21T10", "2026-06-21T13:00:00Z"),
             ("21/06/2026 10:30:00", "2026-06-21T13:30:00Z"),
             ("21/06/2026 10:30:00.5", "2026-06-21T13:30:00.5Z"),
             ("21/06/2026 10:30", "2026-06-21T13:30:00Z"),
@@ -286,6 +294,10 @@ mod tests {
             ("2026-11-20T10:00:00[Mars/Phobos]", Zone),
             ("2026-11-20T10:00:00-03:00[Mars/Phobos]", Zone),
             ("2026-11-20T10:00:00[u-ca=hebrew]", Zone),
+            ("2026-11-20[America/Sao_Paulo]", Form),
+            ("20261120[UTC]", Form),
+            ("2026-11-20Z[UTC]", Form),
+            ("20/11/2026 10:00[America/Sao_Paulo]", Form),
             // Texts that stand for no date.
             ("30/12/1899 00:00:00", TooEarly),
             ("30/12/1899", TooEarly),
