@@ -8,17 +8,17 @@ use serde_norway::Value;
 
 use crate::environment::repository;
 
-/// A function as it is deployed.
+/// Function with the settings that the template deploys it with.
 #[derive(Clone, Debug)]
 pub struct Deployed {
-    /// The name of its program.
+    /// Name of the function's binary.
     pub binary: String,
     pub timeout: Duration,
     pub memory_mb: u64,
     pub variables: Vec<(String, String)>,
 }
 
-/// The template, in which some references have values of their own.
+/// SAM template, with values for some of its parameters and resources.
 #[derive(Debug)]
 pub struct Template {
     root: Value,
@@ -27,8 +27,8 @@ pub struct Template {
 }
 
 impl Template {
-    /// Reads the repository's. `references` have values that differ from the defaults of
-    /// parameters, and the names of resources.
+    /// Reads the repository's `template.yaml`. `references` gives values to parameters in place of
+    /// their defaults, and names to resources.
     pub fn read<N: Into<String>, V: Into<String>>(references: impl IntoIterator<Item = (N, V)>) -> Self {
         let text = std::fs::read_to_string(repository().join("template.yaml")).unwrap();
         Self::parse(&text, references)
@@ -42,26 +42,27 @@ impl Template {
         Self { root: serde_norway::from_str(text).unwrap(), references, resources_have_names: false }
     }
 
-    /// Lets resources that are no reference have their logical ids for names.
+    /// Resolves a resource that was given no name to its logical id.
     #[must_use]
     pub fn with_resources_by_name(self) -> Self {
         Self { resources_have_names: true, ..self }
     }
 
-    /// All functions, in the template's order.
+    /// Returns all functions, in the template's order.
     ///
     /// # Panics
-    /// A variable has a form that is not understood here.
+    /// If an environment variable has a form that cannot be resolved here.
     pub fn functions(&self) -> Vec<Deployed> {
         let resources = self.root["Resources"].as_mapping().unwrap().iter();
         let functions = resources.filter(|(_, resource)| binary(resource).is_some());
         functions.map(|(id, _)| self.function(id.as_str().unwrap(), |_| true)).collect()
     }
 
-    /// A function with those of its variables that `is_wanted`; others need not be understood.
+    /// Returns a function with those of its environment variables whose names `is_wanted` accepts.
     ///
     /// # Panics
-    /// There is no such function, or a variable has a form that is not understood here.
+    /// If there is no such function, or an accepted variable has a form that cannot be resolved
+    /// here.
     pub fn function(&self, logical_id: &str, is_wanted: impl Fn(&str) -> bool) -> Deployed {
         let globals = &self.root["Globals"]["Function"];
         let resource = &self.root["Resources"][logical_id];
@@ -83,7 +84,7 @@ impl Template {
         }
     }
 
-    /// A value as text; `None` for `AWS::NoValue`.
+    /// Returns a value of the template as text; `None` for `AWS::NoValue`.
     fn resolve(&self, value: &Value) -> Option<String> {
         match value {
             Value::String(text) => Some(text.clone()),
@@ -107,7 +108,7 @@ impl Template {
         }
     }
 
-    /// The text of a `!Sub` without variables of its own.
+    /// Returns the text of a `!Sub` that defines no variables of its own.
     fn substitute(&self, text: &str) -> String {
         let mut parts = text.split("${");
         let mut found = parts.next().unwrap_or_default().to_owned();

@@ -21,33 +21,33 @@ use crate::contender::serve;
 use crate::cpu::{Stopwatch, Took};
 use crate::error::Error;
 
-/// Bytes of content or chunk that are worked on at once.
+/// Number of bytes that are parsed or compressed at a time.
 const WINDOW: usize = 64 * 1024;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Part {
-    /// `chunker::pipeline::run`, with the payload in memory and chunks dropped
+    /// Whole pipeline of the chunker, with the payload in memory and the chunks discarded
     Pipeline,
-    /// The payload inflated
+    /// Decompression of the payload
     Inflate,
-    /// Content split and every item read into a product
+    /// Splitting of the content, and parsing of every item into a product
     Parse,
-    /// Content of the chunks' files compressed
+    /// Compression of the content of the chunk files
     Compress,
 }
 
-/// Pass over a payload.
+/// Measured pass over a payload.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Pass {
-    /// Bytes of decoded content that was gone over, or that what was gone over came from.
+    /// Size of the payload's decompressed content in bytes, whatever part of the work is measured.
     pub(super) bytes: u32,
-    /// Number of items, if the contender looks at items.
+    /// Number of items, if the measured part looks at items.
     pub(super) items: Option<u32>,
     #[serde(flatten)]
     pub(super) took: Took,
 }
 
-/// The contender's process, which gets the paths of payloads.
+/// Runs the process that measures `part`. It reads the paths of payloads from its standard input.
 pub(crate) async fn contend(part: Part) -> Result<(), Error> {
     serve(async |path: &str| {
         let payload = Bytes::from(std::fs::read(path)?);
@@ -84,7 +84,7 @@ async fn go_over(part: Part, payload: &Bytes, content: &[u8]) -> Result<Pass, Er
     Ok(Pass { bytes, items: items.map(u32::try_from).transpose()?, took })
 }
 
-/// Goes over the payload twice, and returns the result and the cost of the second time.
+/// Runs `pass` twice, and returns the result and the cost of the second run.
 fn twice<T>(pass: impl Fn() -> Result<T, Error>) -> Result<(T, Took), Error> {
     pass()?;
     let stopwatch = Stopwatch::start()?;
@@ -117,7 +117,7 @@ fn drop_window(window: &[u8]) {
     black_box(window);
 }
 
-/// Returns the number of items.
+/// Parses every item, and returns the number of valid ones.
 fn parse(content: &[u8]) -> Result<u64, Error> {
     let rules = rules()?;
     let mut splitter = Splitter::new(Format::Array, ITEM_LIMIT);

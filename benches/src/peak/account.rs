@@ -14,11 +14,12 @@ use crate::http_client::Call;
 pub(super) struct Outcome {
     status: String,
     error: Option<String>,
-    /// Numbers of items that were parsed, processed and in error.
+    /// Numbers of items that were parsed, that were processed, and that were in error.
     items: [i64; 3],
-    /// Number of items in the report of errors.
+    /// Number of items in the batch's error report.
     reported: i64,
-    /// Number of products of the batch's establishments, and the sum of their `INDICE`.
+    /// Number of products that the database has of the load's establishments, and the sum of their
+    /// `INDICE`.
     products: [i64; 2],
 }
 
@@ -26,8 +27,8 @@ const TABLES: &str = "SELECT (SELECT count(*) FROM batch_item_errors WHERE batch
      coalesce(sum(indice), 0) FROM products WHERE cnpj = ANY($1::bpchar[])";
 
 impl Outcome {
-    /// A batch of this number of items, of which those with the indices `loaded` are valid. The
-    /// `INDICE` of an item is its index.
+    /// Returns the outcome to expect of a batch of `items` items, of which those with the indices
+    /// `loaded` are valid. The `INDICE` of an item is its index.
     pub(super) fn loaded(items: u32, loaded: &[u32]) -> Self {
         let products = loaded.iter().fold([0, 0], |[count, sum], index| [count + 1, sum + i64::from(*index)]);
         let ([processed, _], items) = (products, i64::from(items));
@@ -36,7 +37,7 @@ impl Outcome {
         Self { status: "COMPLETED".to_owned(), error: None, items, reported: failed, products }
     }
 
-    /// A batch whose payload failed as a whole.
+    /// Returns the outcome to expect of a batch whose payload failed as a whole.
     pub(super) fn failed(code: &str) -> Self {
         let (status, error) = ("FAILED".to_owned(), Some(code.to_owned()));
         Self { status, error, items: [0; 3], reported: 0, products: [0; 2] }
@@ -57,7 +58,7 @@ impl Outcome {
     }
 }
 
-/// Times of a batch that is final.
+/// Times at which a batch was received and at which it became final.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Times {
     pub(super) received_at: Timestamp,
@@ -77,10 +78,11 @@ impl Times {
 }
 
 impl Stack<'_> {
-    /// Holds a batch that is final to what was sent, and returns its times.
+    /// Compares the outcome of a final batch with the outcome to expect, and returns the batch's
+    /// times.
     ///
     /// # Errors
-    /// Names the batch.
+    /// If the outcomes differ. The message names the batch.
     pub(super) async fn account(&self, sent: &Sent) -> Result<Times, Error> {
         let Sent { load, path, accepted_at } = sent;
         let get = Call::get(path.as_str(), &load.tenant.api_key);

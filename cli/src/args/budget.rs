@@ -10,15 +10,15 @@ use super::{DryRun, Edit, OfTenant};
 /// `integrahub budget`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Budget {
-    /// Give a tenant a budget of a month
+    /// Set the monthly budget of a tenant
     #[command(after_help = "Examples:\n  \
 integrahub budget set --tenant acme --amount 100.00\n  \
 integrahub budget set --tenant acme --amount 100.00 --refuse --warn-at 50 --warn-at 90\n\n\
 The amount is in the currency of the rate card. Months are those of UTC.")]
     Set(BudgetSet),
-    /// Show a tenant's budget, and what is spent of it
+    /// Show a tenant's monthly budget, and the amount spent so far
     Show(OfTenant),
-    /// Remove a tenant's budget
+    /// Remove a tenant's monthly budget
     #[command(visible_alias = "rm")]
     Remove(Edit<OfTenant>),
 }
@@ -26,16 +26,16 @@ The amount is in the currency of the rate card. Months are those of UTC.")]
 /// `integrahub budget set`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct BudgetSet {
-    /// Tenant of the budget
+    /// Tenant that the budget is for
     #[arg(long)]
     pub(crate) tenant: String,
-    /// Amount of a month
+    /// Amount that the tenant may spend in a month
     #[arg(long)]
     pub(crate) amount: Amount,
     /// Refuse the tenant's requests once the amount is spent, until the month is over
     #[arg(long)]
     pub(crate) refuse: bool,
-    /// Percentage of the amount at which to warn, beside 100; 80 without this option
+    /// Percentage of the amount at which to warn, besides 100; 80 without this option
     #[arg(long, value_name = "PERCENT")]
     pub(crate) warn_at: Vec<u32>,
     #[command(flatten)]

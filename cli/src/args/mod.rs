@@ -114,11 +114,18 @@ impl Global {
     }
 }
 
-/// Reads the address of an API. A user and a password in it would be repeated in advice.
+/// Reads the address of an API, which the paths of requests follow. A user and a password in it
+/// would be repeated in advice.
 fn address(text: &str) -> Result<Url, String> {
     let url: Url = text.parse().map_err(|error: url::ParseError| error.to_string())?;
     if !url.username().is_empty() || url.password().is_some() {
         return Err("an address has no user and no password; --api-key-file names the API key".to_owned());
+    }
+    if !matches!(url.scheme(), "https" | "http") {
+        return Err("an address begins with https:// or http://".to_owned());
+    }
+    if url.query().is_some() || url.fragment().is_some() {
+        return Err("an address has no `?` and no `#`: the paths of requests follow it".to_owned());
     }
     Ok(url)
 }
@@ -185,7 +192,7 @@ pub(crate) enum Command {
     /// Limit the requests, messages and bytes of tenants by the second
     #[command(subcommand)]
     Limit(Limit),
-    /// Give tenants a budget of a month
+    /// Set the monthly budgets of tenants
     #[command(subcommand)]
     Budget(Budget),
     /// Set the prices of what tenants use
@@ -276,6 +283,21 @@ mod tests {
         for wrong in ["https://till@a.test", "https://till:secret@a.test", "https://:secret@a.test", "a.test"]
         {
             assert!(address(wrong).is_err_and(|why| !why.contains("secret")), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn an_address_is_one_that_paths_of_requests_can_follow() {
+        for right in ["https://a.test", "http://localhost:8080/", "https://a.test/prod/"] {
+            assert!(address(right).is_ok(), "{right}");
+        }
+        for (wrong, why) in [
+            ("localhost:8080", "begins with https://"),
+            ("ftp://a.test", "begins with https://"),
+            ("https://a.test?stage=prod", "no `?`"),
+            ("https://a.test/#", "no `#`"),
+        ] {
+            assert!(address(wrong).is_err_and(|error| error.contains(why)), "{wrong}");
         }
     }
 

@@ -6,8 +6,8 @@ use serde_json::{Map, Value, json};
 use crate::aws_query::{AwsError, AwsErrorKind};
 use crate::exit::{Exit, Failure};
 
-/// Ends of sentences that name the policy with a missing right: one about the access table, and one
-/// about everything else.
+/// Next steps for a missing permission, which name the policies that include it: one for the access
+/// table, and one for everything else.
 const RIGHTS: [&str; 2] = [
     "deploy/access-policy.json has it",
     "deploy/deployer-policy.json and deploy/operator-policy.json have it",
@@ -19,7 +19,7 @@ const RIGHTS: [&str; 2] = [
 pub(crate) enum Status {
     /// The check found no fault.
     Ok,
-    /// The part works, but may surprise somebody.
+    /// The part works, but needs attention.
     Warn,
     /// The part does not work.
     Fail,
@@ -44,11 +44,11 @@ pub(crate) enum Group {
 /// Kind of a check. Its id never changes, because programs look for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Kind {
-    /// Name for programs.
+    /// Name by which programs find the check.
     pub(crate) id: &'static str,
     /// Part of the deployment that the check is about.
     pub(crate) group: Group,
-    /// Subject for people.
+    /// Title of the check, for people.
     pub(crate) title: &'static str,
     /// Page of the documentation that explains the check.
     pub(crate) docs: &'static str,
@@ -59,10 +59,10 @@ pub(crate) struct Kind {
 pub(crate) struct Check {
     /// Id of the check's kind.
     pub(crate) id: &'static str,
-    /// Thing that it is about, if there is one check for each of several.
+    /// Resource that the check is about, if the same check is made for several resources.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) about: Option<String>,
-    /// Subject for people.
+    /// Title of the check, for people.
     pub(crate) title: &'static str,
     /// Part of the deployment that was checked.
     pub(crate) group: Group,
@@ -79,7 +79,7 @@ pub(crate) struct Check {
 /// Reason why a fact is not known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Unknown {
-    /// The credentials lack this right.
+    /// The credentials lack this permission.
     Denied(String),
     /// The request for the fact failed.
     Failed(String),
@@ -101,7 +101,7 @@ impl Kind {
         self.check(Status::Ok, detail, None)
     }
 
-    /// Creates a check of a part that works, but may surprise somebody.
+    /// Creates a check of a part that works, but needs attention.
     pub(crate) fn warn(&self, detail: impl Into<String>, fix: impl Into<String>) -> Check {
         self.check(Status::Warn, detail, Some(fix.into()))
     }
@@ -127,7 +127,7 @@ impl Kind {
 }
 
 impl Check {
-    /// Names the thing that the check is about.
+    /// Sets the resource that the check is about.
     #[must_use]
     pub(crate) fn about(self, thing: impl Into<String>) -> Self {
         Self { about: Some(thing.into()), ..self }
@@ -149,7 +149,7 @@ impl Check {
 }
 
 impl Unknown {
-    /// Converts a failure to a reason; `right` is the permission that the call needs.
+    /// Converts the failure of a call to a reason. `right` is the permission that the call needs.
     pub(crate) fn of_failure(failure: &Failure, right: &str) -> Self {
         if failure.exit == Exit::Denied {
             return Self::Denied(right.to_owned());
@@ -186,7 +186,7 @@ pub(crate) fn document(before: bool, checks: &[Check]) -> Value {
     json!({"before": before, "counts": counts, "checks": checks})
 }
 
-/// Returns the outcome of the command: warnings count only if they are to.
+/// Returns the exit code of the command. Warnings change it only if `strict` is true.
 pub(crate) fn exit(checks: &[Check], strict: bool) -> Exit {
     let has = |status| checks.iter().any(|check| check.status == status);
     if has(Status::Fail) {

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::directory::Places;
 use crate::exit::{Explain as _, Failure};
 
-/// Places of the program's state.
+/// Environment variables that may name the journal's directory.
 const PLACES: Places = Places {
     purpose: "to remember what is sent",
     own: "INTEGRAHUB_STATE_DIR",
@@ -25,10 +25,10 @@ const PLACES: Places = Places {
 const FILE: &str = "sends.ndjson";
 /// Version of the format of the journal's lines.
 const VERSION: u32 = 1;
-/// Size from which on the file is written anew with the last line of each load. No load is ever
-/// forgotten, because the API keeps the keys of loads for a hundred years.
+/// Size in bytes above which the journal is compacted to the last line of each load. No load is
+/// ever removed, because the API keeps the idempotency keys of loads for a hundred years.
 const COMPACT_FROM: u64 = 1024 * 1024;
-/// Bytes of the largest journal that is read.
+/// Maximum size in bytes of a journal that is read.
 const MAX_BYTES: u64 = 256 * 1024 * 1024;
 
 /// State of a load in the journal.
@@ -37,15 +37,15 @@ const MAX_BYTES: u64 = 256 * 1024 * 1024;
 pub(crate) enum State {
     /// The request may have been sent.
     Sending,
-    /// The API has the content. The batch is not final, as far as is known.
+    /// The API has the content. The batch is not known to be final.
     Accepted,
     /// The batch is final.
     Final,
-    /// The API refused the request, and remembers nothing of it.
+    /// The API refused the request and stored nothing of it.
     Refused,
 }
 
-/// Way on which content goes to the API. A retry has to take the same one.
+/// Way in which content is sent to the API. A retry has to use the same one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum Way {
@@ -74,7 +74,8 @@ pub(crate) struct Entry {
     pub(crate) state: State,
     /// Base URL of the API that the load was sent to.
     pub(crate) api: String,
-    /// Content and kind of the load, which the key is made of.
+    /// Kind of the load and SHA-256 of its content, or the name that the user gave the load. The
+    /// idempotency key is derived from it.
     pub(crate) identity: String,
     pub(crate) key: String,
     pub(crate) way: Way,
@@ -87,7 +88,7 @@ pub(crate) struct Entry {
     pub(crate) batch_id: Option<String>,
 }
 
-/// Last entries of loads, by the address of the API and the identity.
+/// Last entry of each load, by the API's base URL and the load's identity.
 type Loads = HashMap<(String, String), Entry>;
 
 /// Journal of loads: the file that records each load's progress, so that a later run resumes it.
@@ -114,7 +115,7 @@ impl Known {
         Ok(Self { loads: read(path)?, bytes, compact_at: COMPACT_FROM })
     }
 
-    /// Writes the file anew, whole or not at all, with the last line of each load.
+    /// Replaces the journal atomically with a file that has only the last line of each load.
     fn compact(&mut self, path: &Path) -> io::Result<()> {
         let mut text = Vec::new();
         for entry in self.loads.values() {
@@ -135,7 +136,7 @@ impl Journal {
     /// Opens the journal of this user.
     ///
     /// # Errors
-    /// There is no place for it, or what the file system says.
+    /// If no environment variable leads to a directory for it, or the file system fails.
     pub(crate) fn open() -> Result<Self, Failure> {
         Self::at(&PLACES.find(|name| std::env::var_os(name))?)
     }
@@ -143,7 +144,7 @@ impl Journal {
     /// Reads the journal of this user without creating or writing anything.
     ///
     /// # Errors
-    /// There is no place for it, or what the file system says.
+    /// If no environment variable leads to a directory for it, or the file system fails.
     pub(crate) fn look() -> Result<Self, Failure> {
         Self::look_at(&PLACES.find(|name| std::env::var_os(name))?)
     }
@@ -246,8 +247,8 @@ impl Entry {
         Self { state, at: Timestamp::now(), ..self.clone() }
     }
 
-    /// Returns the entry of a load whose batch is final, and whose file is at `path` now. An empty
-    /// path is that of a file that has to be sent again.
+    /// Returns the entry with the state [`State::Final`] and the file's new place. An empty `path`
+    /// makes a watching run send the file again, because no file has that path.
     #[must_use]
     pub(crate) fn elsewhere(&self, path: &Path) -> Self {
         Self { file: path.to_owned(), ..self.now(State::Final) }
@@ -262,7 +263,7 @@ fn lock(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Reads the last entry of each load. A line that was cut, or is of a later version, is none.
+/// Reads the last entry of each load. Ignores a line that is cut off or has another format version.
 fn read(path: &Path) -> io::Result<Loads> {
     let file = match File::open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(HashMap::new()),
@@ -282,7 +283,7 @@ fn read(path: &Path) -> io::Result<Loads> {
     Ok(last)
 }
 
-/// Returns the size of the file; without one there is nothing in it.
+/// Returns the size of the file in bytes; 0 if it cannot be found.
 fn size(path: &Path) -> u64 {
     fs::metadata(path).map_or(0, |found| found.len())
 }

@@ -24,20 +24,20 @@ files! {
             "requests.js" "send.js" "sha256.js" "tests.js" "texts.js" "today.js";
 }
 
-/// Content security policy without the places that the page may connect to. Nothing may be written
-/// into the page as markup.
+/// Content security policy of the page, which lacks only the origin of uploads. It keeps scripts
+/// from turning text into markup.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
                       require-trusted-types-for 'script'; trusted-types 'none'; connect-src 'self'";
 
-/// Page of the web console, with the origins that the page may connect to.
+/// Page of the web console, with its content security policy.
 #[derive(Debug)]
 pub(crate) struct Console {
     policy: String,
 }
 
 impl Console {
-    /// Creates the console; `uploads` is the origin that takes the uploads of catalogues.
+    /// Creates the console. `uploads` is the origin to which the page uploads catalogues.
     pub(crate) fn new(uploads: Option<&str>) -> Self {
         let policy = uploads.map_or_else(|| POLICY.to_owned(), |origin| format!("{POLICY} {origin}"));
         Self { policy }
@@ -59,8 +59,8 @@ pub(crate) fn file(name: &str, headers: &HeaderMap) -> Option<Reply> {
     Some(current(content_type, text, headers))
 }
 
-/// Builds a response that the client asks for anew each time, and gets only if its content has
-/// changed: modules of two versions do not fit together.
+/// Builds a response that the client has to revalidate before each use, because JavaScript modules
+/// of two versions do not fit together. Responds with 304 if the client has the current content.
 fn current(content_type: &str, text: &str, headers: &HeaderMap) -> Reply {
     let tag = format!("\"{}\"", content_digest(text.as_bytes()));
     let known = headers.get(header::IF_NONE_MATCH).and_then(|value| value.to_str().ok());
@@ -79,7 +79,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns the texts between two others.
+    /// Returns each part of `text` that stands between `before` and the next `after`.
     fn between<'a>(text: &'a str, before: &'a str, after: &'a str) -> impl Iterator<Item = &'a str> {
         text.split(before).skip(1).filter_map(move |rest| rest.split_once(after)).map(|(found, _)| found)
     }

@@ -13,13 +13,13 @@ use crate::Status;
 
 const INGEST: OperationType = OperationType::named("INGEST");
 
-/// Work that is done once for each key.
+/// Operation of the API that runs once for each idempotency key.
 struct Operation {
-    /// Name in the path.
+    /// Name of the operation in the request's path.
     name: &'static str,
     records: OperationType,
     keys: KeyForm,
-    /// Scope that a caller needs to read the response of the work.
+    /// Scope that a caller needs to read the timeline of a request.
     scope: Scope,
 }
 
@@ -52,7 +52,8 @@ struct Answer<'a> {
 }
 
 impl Status {
-    /// Responds with the timeline of a request of the caller's tenant. It draws from no limit.
+    /// Responds with the timeline of an earlier request of the caller's tenant. No rate limit
+    /// applies.
     pub(crate) async fn request(&self, request: &Request) -> Result<Reply, Problem> {
         let principal = access::authenticate_by(&self.access, request.headers(), PRODUCTS_API_KEYS).await?;
         Query::parse(request.uri().query().unwrap_or_default(), &[])?;
@@ -66,15 +67,15 @@ impl Status {
 }
 
 impl Operation {
-    /// True if the caller may know of the request. A key for some establishments sees the requests
-    /// of its own name alone: those of others may be about other establishments.
+    /// True if the caller may see the request. An API key for some establishments sees only the
+    /// requests made under its own name, because the others may be about other establishments.
     fn shows(&self, timeline: &Timeline, caller: &Principal) -> bool {
         let is_own = timeline.key_name.as_deref() == Some(caller.key_name());
         self.scope != Scope::ProductsRead || caller.cnpjs().is_none() || is_own
     }
 }
 
-/// Reads the operation and the key of a path.
+/// Parses the operation and the idempotency key from a path.
 fn asked(path: &str) -> Result<(&'static Operation, IdempotencyKey), Problem> {
     let mut last = path.rsplit('/');
     let [key, name] = [(); 2].map(|()| last.next().unwrap_or_default());

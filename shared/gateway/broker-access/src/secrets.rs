@@ -33,7 +33,7 @@ pub(crate) const MEMORY: usize = MAX_REMEMBERED * 65_536 + key_objects::MEMORY;
 #[derive(Debug)]
 pub(crate) struct Secrets {
     secrets_manager: aws_sdk_secretsmanager::Client,
-    /// Client of Parameter Store, of which one action is used.
+    /// Client for calls to AWS without a service's SDK. It reads from Parameter Store.
     actions: Actions,
     key_objects: KeyObjects,
     remembered: Remembered<SecretRef, Secret>,
@@ -69,8 +69,8 @@ pub enum SecretError {
     /// The secret is binary, but a password or PEM must be text.
     #[error("`{0}` is binary, and has to be text here")]
     Binary(StoreRef),
-    /// The secret is a JSON object without the form of a login. It is not sent to a broker as the
-    /// password that it would be otherwise.
+    /// The secret is a JSON object, but not in the form of a login. It is not sent to a broker as a
+    /// password.
     #[error("the secret `{0}` is a JSON object, and not one with the texts `password` and `username`")]
     NoLogin(SecretRef),
     /// The secret is text, but a stash file must be binary.
@@ -93,7 +93,7 @@ pub enum SecretError {
         /// Place of the target's members in the request's body, as a JSON Pointer.
         target: String,
     },
-    /// A password without a user, of which the profile names the password.
+    /// A password without a user, where a profile names the password.
     #[error("neither the profile `{}` nor its secret names a user", .0.as_str())]
     NoUserInProfile(ProfileName),
     /// A secret that the TLS settings need cannot be used.
@@ -102,7 +102,7 @@ pub enum SecretError {
 }
 
 impl SecretError {
-    /// Returns the code that a connection test shows at the step that this error ends.
+    /// Returns the code that a connection test reports for this error.
     #[must_use]
     pub fn code(&self) -> &'static str {
         match self {
@@ -113,7 +113,7 @@ impl SecretError {
         }
     }
 
-    /// Returns the step of a connection test that this error ends.
+    /// Returns the name of the step at which a connection test fails with this error.
     #[must_use]
     pub const fn step(&self) -> &'static str {
         if matches!(self, Self::OfTls(_)) { "tls" } else { "authenticate" }
@@ -178,7 +178,7 @@ impl Secrets {
     }
 
     /// Reads all secrets to which `target` refers again, after the broker refused the login with
-    /// `refused`. `None` if they are still the same.
+    /// `refused`. `None` if they are still the same or cannot be read.
     pub(crate) async fn renewed(
         &self,
         target: &Target,

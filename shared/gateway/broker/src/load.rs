@@ -18,15 +18,15 @@ pub const TEST_ID: &str = "testId";
 /// Property with the time that a message carries, in microseconds since 1970.
 pub const SENT_AT: &str = "sentAtUs";
 
-/// Bytes of bodies that a producer has on their way to the broker at once before it waits, however
-/// many messages may be unconfirmed. The last message may exceed it.
+/// Limit on the total size of a producer's unconfirmed bodies in bytes, besides the limit on the
+/// number of messages. A producer below the limit may send another message of any size.
 pub const MOST_IN_FLIGHT: usize = 8 * 1024 * 1024;
 
 /// Messages that a producer puts, and how it waits for their confirmations.
 #[derive(Clone, Debug)]
 pub struct PutOptions {
-    /// Properties, headers and seed of the messages. The number of its messages, its rate and its
-    /// transactions do not matter here.
+    /// Properties, headers and seed of the messages. Its number of messages, its rate and its
+    /// transactions are ignored.
     pub outgoing: Outgoing,
     /// Id of the test, which every message carries.
     pub test: PropertyText,
@@ -60,9 +60,9 @@ pub enum Outcome {
     /// The broker refused the message, for example because the queue is full. RabbitMQ may have it
     /// at a dead-letter exchange nevertheless.
     Refused,
-    /// RabbitMQ returned the message, because no queue is there for it. It is nowhere.
+    /// RabbitMQ returned the message, because no queue takes it. The message is on no queue.
     Returned,
-    /// The message is nowhere: its unit of work was backed out, or its put did not begin.
+    /// The message is on no queue: its unit of work was backed out, or its put did not begin.
     NotPut,
     /// No answer came. The message may be on the queue.
     InDoubt,
@@ -71,7 +71,8 @@ pub enum Outcome {
 /// Result of a load test's producer.
 #[derive(Clone, Debug)]
 pub struct PutEnd {
-    /// Confirmations that were not taken before. With them, every message has one.
+    /// Confirmations that [`LoadProducer::confirmations`] did not return before. With them, every
+    /// message has one.
     pub confirmations: Vec<Confirmation>,
     /// Reason of the outcomes that are not [`Outcome::Confirmed`]; the last one if there are
     /// several, and `None` if there are none.
@@ -83,8 +84,8 @@ pub struct PutEnd {
 #[async_trait]
 pub trait LoadProducer: Send {
     /// Hands a message to the client library, with `sent_at_us` as its [`SENT_AT`]. Waits while as
-    /// many messages as allowed are unconfirmed, and notes the confirmations that come meanwhile.
-    /// If the call is cancelled, the message is not sent.
+    /// many messages as allowed are unconfirmed, and records the confirmations that arrive
+    /// meanwhile. If the call is cancelled, the message is not sent.
     ///
     /// # Errors
     /// The message is not sent. [`BrokerError::Timeout`] means that there was no room for it before
@@ -96,8 +97,9 @@ pub trait LoadProducer: Send {
         deadline: Deadline,
     ) -> Result<(), BrokerError>;
 
-    /// Waits until `due`, and notes the confirmations that come meanwhile. A worker that slept
-    /// otherwise would take them for later than they are. It may be cancelled.
+    /// Waits until `due`, and records each confirmation that arrives meanwhile with the time of its
+    /// arrival. After a plain sleep, the producer would measure longer latencies than the broker's.
+    /// A cancelled call loses no confirmation.
     async fn idle_until(&mut self, due: tokio::time::Instant);
 
     /// Takes the confirmations that have arrived, without waiting.
@@ -115,8 +117,8 @@ pub struct GetOptions {
     pub test: PropertyText,
     /// Maximum number of messages that the broker or the connection's thread hands over in advance.
     pub prefetch: NonZeroU16,
-    /// Number of messages that are removed together: by one `basic.ack`, or by one unit of work. If
-    /// the prefetch or the queue manager's limit is lower, it counts.
+    /// Number of messages that are removed together: by one `basic.ack`, or by one unit of work. A
+    /// lower prefetch or limit of the queue manager takes precedence.
     pub ack_every: NonZeroUsize,
     /// Treatment of messages that are not of the test.
     pub foreign: Foreign,
@@ -146,7 +148,7 @@ pub struct Stamp {
 pub struct Arrival {
     /// Time at which the client library delivered the message.
     pub at: Instant,
-    /// Values of a message of the test; `None` if it is of none, or of another one.
+    /// Values that the message carries; `None` if it belongs to no test or to another one.
     pub stamp: Option<Stamp>,
     /// True if the broker reports that the message may have been delivered before.
     pub redelivered: bool,
@@ -168,11 +170,11 @@ pub enum GetError {
 /// Result of a load test's consumer.
 #[derive(Clone, Debug)]
 pub struct GetEnd {
-    /// Messages that had been handed over already and that [`LoadConsumer::next`] had not returned.
-    /// These are taken as the others are.
+    /// Messages that the consumer had received and that [`LoadConsumer::next`] did not return. They
+    /// count as taken, as the others do.
     pub rest: Vec<Arrival>,
-    /// Numbers of messages of the test that were returned, here or before, and that are on the
-    /// queue again, or may be. They will come a second time.
+    /// Sequence numbers of messages of the test that the consumer reported as taken, here or
+    /// before, but that are, or may be, on the queue again. They may be delivered a second time.
     pub unsettled: Vec<u64>,
     /// Reason why the consumer ended by itself, or why messages are unsettled.
     pub error: Option<GetError>,

@@ -10,26 +10,28 @@ use crate::exchange::Exchange;
 use crate::names::QueueName;
 use crate::target::TargetSpec;
 
-/// A target kept on the server, with patterns (`*`, `?`) of the further queues that a request may
-/// name on it, and of exchanges with the routing keys that it may use there.
+/// Target that the server keeps under a name. Patterns (`*`, `?`) cover the other queues, the
+/// exchanges and the routing keys that a request may use on it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Profile {
     /// Members that a request may leave out. A request's own members take precedence.
     pub target: TargetSpec,
-    /// Patterns of queues that requests may name, besides the target's own.
+    /// Patterns that match the names of the queues that a request may use besides the target's own
+    /// queue.
     #[serde(default)]
     pub queues: Vec<String>,
-    /// Patterns of exchanges that requests may name, besides the target's own.
+    /// Patterns that match the names of the exchanges that a request may use besides the target's
+    /// own exchange.
     #[serde(default)]
     pub exchanges: Vec<String>,
-    /// Patterns of the routing keys that may be used with the exchanges. The target's own exchange
-    /// also takes the target's own key; without a pattern, no other key is allowed.
+    /// Patterns that match the routing keys that a request may use on these exchanges. The target's
+    /// own exchange also takes the target's own key. Without a pattern, no other key is allowed.
     #[serde(default)]
     pub routing_keys: Vec<String>,
-    /// True if a request may name further members of a target beside the profile, where the
-    /// allow-list covers them; false if it may name a queue, an exchange and a routing key that the
-    /// profile covers, and nothing else.
+    /// True if a request may also override other members of the target, where the allow-list covers
+    /// them. False if it may only name a queue, an exchange and a routing key that the profile
+    /// covers.
     #[serde(default = "overrides")]
     pub overrides: bool,
     /// Treatment of messages past a backout threshold.

@@ -114,7 +114,7 @@ macro_rules! declare {
             $($variant $name properties.$property;)*
         }
 
-        /// The carriers of one broker, all of which it has to name.
+        /// Carriers of one broker, one for each property.
         #[derive(Debug)]
         pub struct Carriers<Put, Got> {
             $(
@@ -124,10 +124,10 @@ macro_rules! declare {
         }
 
         impl<Put, Got> Carriers<Put, Got> {
-            /// Sets `properties` in a message to be put.
+            /// Sets `properties` in an outgoing message.
             ///
             /// # Errors
-            /// The first property that the broker cannot carry.
+            /// If the broker cannot carry a property. The error names the first such property.
             pub fn write(&self, properties: &Properties, put: &mut Put) -> Result<(), Uncarried> {
                 $(
                     if let Some(value) = &properties.$property {
@@ -138,7 +138,7 @@ macro_rules! declare {
                 Ok(())
             }
 
-            /// Reads the properties of a message that was got.
+            /// Reads the properties of a received message.
             pub fn read(&self, got: &mut Got) -> Properties {
                 Properties { $($property: (self.$property.read)(got),)* }
             }
@@ -148,11 +148,11 @@ macro_rules! declare {
 
 properties!(declare! {});
 
-/// Form that a broker has for a property, in `Put`, a message to be put, and in `Got`, one that was
-/// got.
+/// Functions that set a property in a broker's outgoing message (`Put`), and read it from a
+/// received message (`Got`).
 #[derive(Debug)]
 pub struct Carrier<T, Put, Got> {
-    /// Sets the property, or says why the broker cannot carry this value.
+    /// Sets the property, or returns the reason why the broker cannot carry this value.
     pub write: fn(&T, &mut Put) -> Result<(), String>,
     /// Reads the property from a message; `None` if the message lacks it or has it in another form.
     pub read: fn(&mut Got) -> Option<T>,

@@ -18,7 +18,7 @@ pub(crate) const BATCH: usize = 64;
 pub(crate) struct InFlight<'a, T> {
     messages: VecDeque<Message<'a, T>>,
     bytes: usize,
-    /// Ids of the messages that came back with the answers so far.
+    /// Ids of the messages that the broker returned as unroutable, as far as the answers are read.
     pub(crate) returned: HashSet<String>,
     /// True if the broker refused a message.
     pub(crate) was_refused: bool,
@@ -58,7 +58,8 @@ impl<'a, T> InFlight<'a, T> {
         self.messages.is_empty()
     }
 
-    /// True if another message may be in flight with at most `most - 1` others.
+    /// True if another message may be published: fewer than `most` messages, and fewer than
+    /// [`MOST_IN_FLIGHT`] bytes, are in flight.
     pub(crate) fn has_room(&self, most: usize) -> bool {
         self.messages.len() < most && self.bytes < MOST_IN_FLIGHT
     }
@@ -69,14 +70,15 @@ impl<'a, T> InFlight<'a, T> {
         self.messages.push_back(Message { mark, bytes, at, publish });
     }
 
-    /// Waits until several messages have their confirms, fewer if few are in flight.
+    /// Waits until the broker has answered several messages, or fewer if few are in flight.
     pub(crate) async fn some_answered(&mut self) {
         self.answered(BATCH.min(self.messages.len() / 8)).await;
     }
 
-    /// Waits for the answers to the message at `index`, or the last one, and to the oldest. The
-    /// first is usually the last to arrive, so one wake-up covers all those before it; the second
-    /// is the one without which no other is read if answers arrive in another order.
+    /// Waits for the answer to the message at `index`, or to the last one if there are fewer, and
+    /// then for the answer to the oldest. Answers usually arrive in order, so the first wait covers
+    /// all messages before `index` with one wake-up. The second wait is for answers in another
+    /// order, which cannot be read before the oldest has its own.
     pub(crate) async fn answered(&mut self, index: usize) {
         let index = index.min(self.messages.len().saturating_sub(1));
         for index in [index, 0] {
@@ -94,7 +96,8 @@ impl<'a, T> InFlight<'a, T> {
         Some(self.land(mark, at, answer))
     }
 
-    /// Takes all messages. Later answers count even after a missing one.
+    /// Takes all messages. A message without an answer does not hold back the answers to later
+    /// ones.
     pub(crate) fn take_all(&mut self) -> Vec<Landed<T>> {
         self.bytes = 0;
         let messages = std::mem::take(&mut self.messages);

@@ -26,7 +26,8 @@ const DELAY: &str = "x-delay";
 pub(crate) struct Window<'a> {
     session: &'a Session,
     exchange: ShortString,
-    /// Number of the command's first messages that are on the queue, for the caller.
+    /// Sender that tells the caller how many of the command's messages, counted from the first, are
+    /// on the queue.
     progress: &'a watch::Sender<u64>,
     /// Number of the command's messages that were on the queue before this window.
     before: u64,
@@ -55,7 +56,7 @@ struct Published {
 #[derive(Debug)]
 pub(crate) enum Verdict {
     AllConfirmed,
-    /// No queue took the first message that was not confirmed.
+    /// The broker returned the first message that was not confirmed, because no queue takes it.
     Returned,
     /// The broker refused the first message that was not confirmed, which does not prove that it is
     /// on no queue.
@@ -70,16 +71,19 @@ pub(crate) struct Settled {
     pub(crate) verdict: Verdict,
     /// Number of messages that the window published.
     pub(crate) published: usize,
-    /// Number of messages from the first one on that are on the queue.
+    /// Number of messages, counted from the first, that are on the queue without a gap.
     pub(crate) prefix: u64,
-    /// Ids of the other messages that are, or may be, on a queue, except the refused ones.
+    /// Ids of the messages behind that prefix that are, or may be, on a queue, except the refused
+    /// ones.
     pub(crate) in_doubt: Vec<MessageId>,
-    /// Ids of the other messages that the broker refused.
+    /// Ids of the messages behind that prefix that the broker refused. A refusal does not prove
+    /// that a message is on no queue.
     pub(crate) refused: Vec<MessageId>,
 }
 
 impl Settled {
-    /// Ids of all messages that may be on a queue if a refusal proves nothing.
+    /// Returns the ids of all messages behind the prefix that may be on a queue, the refused ones
+    /// included.
     pub(crate) fn all_in_doubt(mut self) -> Vec<MessageId> {
         self.in_doubt.append(&mut self.refused);
         self.in_doubt

@@ -19,7 +19,7 @@ use uuid::Uuid;
 use crate::item::{readable, text, time};
 use crate::{BatchItemError, BatchItems, Item};
 
-/// Name of the index of uploads and payloads that are awaited.
+/// Name of the DynamoDB index of the uploads that are awaited.
 pub const AWAITED_INDEX: &str = "awaited-index";
 
 /// Number of partition keys over which the index of awaited uploads is spread.
@@ -28,7 +28,7 @@ pub const SHARDS: u8 = 16;
 /// Maximum number of pages of a shard that one call reads.
 const PAGES: u8 = 8;
 
-/// Announced upload whose time has ended without a recorded arrival.
+/// Upload that a client announced, that is due for a check, and whose arrival is not recorded yet.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AwaitedUpload {
@@ -37,7 +37,7 @@ pub struct AwaitedUpload {
     /// Id of the batch, the second part of the item's key.
     pub batch_id: Uuid,
     received_at: Timestamp,
-    /// Time until which the payload could be put, in the item's own spelling.
+    /// Time until which the client may upload the payload.
     pub upload_expires_at: Timestamp,
     /// Time at which to check whether the payload was uploaded.
     awaited_until: Timestamp,
@@ -98,8 +98,8 @@ impl BatchItems {
         Ok(awaited)
     }
 
-    /// Marks an upload as never used, so that it is not awaited any more. True if this call did it;
-    /// false if another one was faster, or the upload's time was extended meanwhile.
+    /// Marks the batch of an upload that was never used as expired, and ends the wait for it. False
+    /// if another call changed the item first, or the client was given more time meanwhile.
     pub async fn expire(&self, upload: &AwaitedUpload) -> Result<bool, BatchItemError> {
         let update = self
             .of_awaited(upload)
@@ -168,7 +168,7 @@ impl BatchItems {
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
     }
 
-    /// Builds an update on the condition that the item is still awaited as when it was read.
+    /// Builds an update on the condition that the item's times are still those that were read.
     fn of_awaited(&self, upload: &AwaitedUpload) -> UpdateItemFluentBuilder {
         self.update(upload.tenant_id, upload.batch_id)
             .condition_expression("awaitedUntil = :awaitedUntil AND uploadExpiresAt = :uploadExpiresAt")
@@ -177,8 +177,8 @@ impl BatchItems {
     }
 }
 
-/// Reads a shard's first uploads. Malformed items stay in the index, so the next page is read if
-/// they leave no room for others.
+/// Reads the first `limit` uploads of a shard. Malformed items stay in the index, so the next page
+/// is read if they take up the place of readable ones.
 async fn of_shard(query: QueryFluentBuilder, limit: u16) -> Result<Vec<AwaitedUpload>, BatchItemError> {
     let (mut found, mut from) = (Vec::new(), None);
     for _ in 0..PAGES {
@@ -198,7 +198,7 @@ fn read(item: Item) -> Result<AwaitedUpload, BatchItemError> {
     attempt::malformed::from_item(item).map_err(BatchItemError::unreadable)
 }
 
-/// Completes the update of an item whose payload has arrived.
+/// Makes the update mark the batch as received, and end the wait for its payload.
 fn received(update: UpdateItemFluentBuilder) -> UpdateItemFluentBuilder {
     update
         .update_expression("SET #status = :received REMOVE awaited, awaitedUntil")
@@ -206,8 +206,8 @@ fn received(update: UpdateItemFluentBuilder) -> UpdateItemFluentBuilder {
         .expression_attribute_values(":received", text(BatchStatus::Received))
 }
 
-/// Sends an update, and returns whether its condition held, and if not, whether there is an item at
-/// all.
+/// Sends an update. Returns [`Taken::Yes`] if its condition held, [`Taken::Recently`] if it did
+/// not, and [`Taken::NotAccepted`] if there is no such item.
 async fn done(update: UpdateItemFluentBuilder) -> Result<Taken, BatchItemError> {
     let error = match update.send().await {
         Ok(_) => return Ok(Taken::Yes),

@@ -14,7 +14,7 @@ use crate::rows::{count, word};
 /// Result of giving up a chunk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GivenUp {
-    /// The chunk is failed now.
+    /// This call marked the chunk as failed.
     Failed {
         /// State of the batch after the chunk failed.
         batch: BatchStatus,
@@ -25,7 +25,8 @@ pub enum GivenUp {
     },
     /// The chunk was written or given up before, and has this state.
     Before(ChunkStatus),
-    /// The chunk belongs to a later generation of its batch now.
+    /// The batch was restarted or replayed in a later generation, so the caller's chunk is
+    /// outdated.
     Superseded,
     /// The chunk is in another object than the caller's, so the caller's notification is outdated.
     OtherObject,
@@ -102,7 +103,8 @@ async fn fail(
     Ok(GivenUp::Failed { batch: settled.status, became_final, error })
 }
 
-/// A batch that is being cut again has no chunks until it is sealed.
+/// Returns the result for a chunk that the database does not have: [`GivenUp::Superseded`] if its
+/// batch is in a later generation, which has no chunks until all of them are cut.
 async fn missing(session: &mut Session<'_>, place: &ChunkReady) -> Result<GivenUp, DatabaseError> {
     let batch = lock(session, place.batch_id).await?;
     if batch.generation > place.generation { Ok(GivenUp::Superseded) } else { Err(unknown(place)) }

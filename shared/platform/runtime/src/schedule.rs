@@ -2,17 +2,17 @@
 
 use serde_json::Value;
 
-/// Error of an event that this function would ignore, although its sender may have meant something
-/// by it.
+/// Error for an event that is neither the schedule's nor empty. The function takes no parameters,
+/// so its sender would wrongly expect some to have an effect.
 #[derive(Debug, thiserror::Error)]
 #[error("the event is neither the schedule's nor empty")]
 pub struct UnknownEvent;
 
-/// Accepts the schedule's event, and the empty one of a manual run. There are no parameters: the
-/// deployment's settings decide about the run.
+/// Accepts EventBridge's scheduled event, and the empty event of a manual run. There are no
+/// parameters: the deployment's settings decide about the run.
 ///
 /// # Errors
-/// Another event.
+/// If the event is any other.
 pub fn check(event: &Value) -> Result<(), UnknownEvent> {
     let is_empty = event.is_null() || event.as_object().is_some_and(serde_json::Map::is_empty);
     let member = |name| event.get(name).and_then(Value::as_str);

@@ -14,22 +14,24 @@ use super::Shift;
 use super::board::Interrupt;
 use crate::store::log;
 
-/// Time after its window within which a lane has stored its tally. Most lanes report this earlier.
+/// Maximum time from the end of a window until its lane has stored how many messages it handled.
+/// Most lanes store it sooner.
 const STORED: Micros = Micros::from_seconds(10);
 
-/// Interval at which the step checks whether the lane of the window before has ended.
+/// Interval at which the step checks whether the lane of the previous window has ended.
 const AGAIN: Duration = Duration::from_millis(300);
 
-/// Numbers that an attempt leaves to each attempt before it, for messages that it put and did not
-/// store: more than it can put until it notices that it was superseded.
+/// Sequence numbers reserved for each earlier attempt at the step, for messages that it put but did
+/// not store in its tally. An attempt puts fewer than these before it notices that a later one has
+/// replaced it.
 const UNSTORED: u64 = Unthrottled::WINDOW_NUMBERS / 64;
 
-/// Quota of a worker, as it is seen from one of its steps.
+/// Number of messages that a worker may handle in the test, as known to one of its steps.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Quota {
     schedule: Unthrottled,
     step: Step,
-    /// Number of messages that were handled before the step when it was claimed.
+    /// Number of messages that the worker had handled when the step was claimed.
     pub(super) claimed: Handled,
     claimed_at: Micros,
 }
@@ -39,7 +41,7 @@ impl Quota {
         Self { schedule, step, claimed, claimed_at }
     }
 
-    /// True if nothing is left for later windows once the step has handled `own` messages.
+    /// True if the worker may handle no more messages once the step has handled `own` of them.
     pub(super) fn is_used_up(&self, before: Handled, own: u64) -> bool {
         before.before.saturating_add(own) >= self.schedule.quota(self.step.lane.worker.number)
     }
@@ -49,10 +51,10 @@ impl Quota {
         self.step.window.number() == 0 || self.claimed_at >= settled_at(self.step.window)
     }
 
-    /// Returns the messages that the step may put as far as is known from the claim.
+    /// Returns the sequence numbers that the step may use, as known at its claim.
     ///
-    /// An attempt after a lost one passes over the numbers that others may have used. A number that
-    /// is used twice would count as doubled.
+    /// An attempt after a lost one skips the numbers that earlier attempts may have used. A message
+    /// with a number that was used before would count as a duplicate.
     pub(super) fn share(&self) -> Share {
         let share = self.share_after(self.claimed);
         let skipped = self.skipped();
@@ -60,15 +62,16 @@ impl Quota {
         Share { first, count: self.count(self.claimed), ..share }
     }
 
-    /// Counts the messages that may be put after those that were handled `before`.
+    /// Returns the number of messages that the step may put if the worker handled `before` in
+    /// earlier steps.
     pub(super) fn count(&self, before: Handled) -> u64 {
         let numbers = Unthrottled::WINDOW_NUMBERS.saturating_sub(self.skipped());
         self.share_after(before).count.min(numbers)
     }
 
-    /// Returns the number of messages that may certainly be put, from the facts at the claim. The
-    /// window before continues at about the rate of the worker so far, and its last tally may be
-    /// some seconds old; three times as much is left to it.
+    /// Returns the number of messages that the step may put before it knows how many the previous
+    /// window handled. That window is still putting messages at about the worker's rate so far, and
+    /// its last tally may be some seconds old, so three times as many messages are left to it.
     pub(super) fn certain_count(&self) -> u64 {
         let count = self.count(self.claimed);
         if self.is_certain() {
@@ -90,14 +93,15 @@ impl Quota {
     }
 }
 
-/// Returns the time from which the number of messages handled before a window is known, even if a
-/// lane was lost.
+/// Returns the time from which the number of messages handled before a window cannot change, even
+/// if a lane was lost.
 fn settled_at(window: Window) -> Micros {
     window.opens().plus(STORED)
 }
 
-/// Returns the schedule that bounds a worker by a number of messages; `None` if none does.
-/// Consumers share the number of a test that has no producers.
+/// Returns the schedule that limits each worker of a role to a number of messages; `None` if the
+/// test has no such limit. In a test without producers, the consumers share the test's number of
+/// messages.
 pub(super) fn of_worker(test: &LoadTest, role: Role) -> Option<Unthrottled> {
     match (role, test.schedule(), &test.length) {
         (Role::Producer, Some(Schedule::Unthrottled(schedule)), _) => Some(schedule),
@@ -108,8 +112,8 @@ pub(super) fn of_worker(test: &LoadTest, role: Role) -> Option<Unthrottled> {
     }
 }
 
-/// Reads again how many messages the worker handled before the step, unless the number is not
-/// needed.
+/// Reads again how many messages the worker handled before the step, unless the number from the
+/// claim is final.
 pub(super) async fn look_again(shift: &Shift<'_>) {
     if let Some(quota) = shift.quota.filter(|quota| !quota.is_certain()) {
         // It ends with the order to end.
@@ -135,7 +139,7 @@ async fn look_until_certain(shift: &Shift<'_>, quota: &Quota) -> Result<(), Inte
     }
 }
 
-/// True if no other lane of the worker has to store anything of an earlier window.
+/// True if no lane of the worker still has a tally of an earlier window to store.
 async fn has_settled(shift: &Shift<'_>, quota: &Quota) -> Result<bool, Interrupt> {
     let (of, now, window) = (shift.of, shift.clock.now(), quota.step.window);
     if now >= settled_at(window) {

@@ -48,7 +48,8 @@ pub(super) struct SelectedId {
 pub(super) struct Window {
     pub(super) count: u64,
     pub(super) is_last: bool,
-    /// Evidence of the messages, for a commit in doubt.
+    /// Ids and times of the messages, by which a search of the queue finds out whether an
+    /// unanswered commit took effect.
     pub(super) evidence: Vec<Evidence>,
 }
 
@@ -68,7 +69,7 @@ pub(super) struct Source<'c> {
     /// Handle for the properties of messages that are got after they were put; they are not read.
     ignored: Properties<'c>,
     targets: HashMap<QueueName, Target<'c>>,
-    /// Ids that are still to be found; `None` if all messages are moved.
+    /// Ids of messages to move that are not found yet; `None` if the move is not limited to ids.
     ids: Option<VecDeque<mqi::MQBYTE24>>,
     found: HashSet<mqi::MQBYTE24>,
     is_first_look: bool,
@@ -120,8 +121,8 @@ impl<'c> Source<'c> {
         Ok(source)
     }
 
-    /// Puts up to `limit` messages at their new places and gets them from the old one, in the open
-    /// unit of work.
+    /// Moves up to `limit` messages in the open unit of work: puts each on its destination, and
+    /// gets it from this queue.
     pub(super) fn fill(&mut self, limit: usize, stop_at: Instant) -> Result<Window, Refusal> {
         let limit = limit.min(self.plan.most);
         let mut window = Window::default();
@@ -299,8 +300,8 @@ impl<'c> Source<'c> {
         Ok(())
     }
 
-    /// Reason why a message stays that a queue refused. A refusal that is not about the message
-    /// closes the queue.
+    /// Returns the reason why a message that `to` refused stays on this queue. After a refusal that
+    /// is not about the message itself, nothing more is put on `to`.
     fn refused(&mut self, to: &QueueName, refusal: Refusal) -> Result<KeptReason, Refusal> {
         // The earlier puts were backed out with the unit of work, or must be: a message that was
         // put with a warning is in it.
@@ -336,7 +337,7 @@ impl Drop for Source<'_> {
     }
 }
 
-/// Returns each id that no message has, as the request has it.
+/// Returns the ids that no message had, as the request gave them.
 fn not_found(ids: &[SelectedId], found: &HashSet<mqi::MQBYTE24>) -> Vec<Vec<u8>> {
     let missing = ids.iter().filter(|selected| !found.contains(&selected.id));
     let missing: BTreeMap<_, _> = missing.map(|selected| (selected.id, selected.given.clone())).collect();

@@ -12,17 +12,17 @@ use crate::schedule::Schedule;
 use crate::search::SearchEnd;
 use crate::tally::{Sender, Sum, Tally};
 
-/// A run of 60 s at 100 messages a second, as its broker and its generator behave.
+/// Behaviour of the broker and the load generator in a run of 60 s at 100 messages a second.
 #[derive(Clone, Copy)]
 struct Behaviour {
-    /// Messages that are sent, of 100.
+    /// Percentage of the messages that are sent.
     sent: u64,
-    /// Messages that are sent late, of 100.
+    /// Percentage of the messages that are sent late.
     late: u64,
     sender: Sender,
-    /// Messages that are refused, of 100.
+    /// Percentage of the messages that the broker refuses.
     refused: u64,
-    /// Messages that are never received, of 100.
+    /// Percentage of the messages that are never received.
     lost: u64,
 }
 

@@ -56,7 +56,8 @@ pub enum WriteOutcome {
         /// True if this call made the batch final.
         became_final: bool,
     },
-    /// The chunk belongs to a later generation of its batch now.
+    /// The batch was restarted or replayed in a later generation, so the caller's chunk is
+    /// outdated.
     Superseded,
     /// The chunk is not written: its batch was received before the start of the history, so it
     /// cannot be compared with later batches.

@@ -2,7 +2,7 @@ use serde::{Deserialize, Serialize};
 
 use super::BatchStatus;
 
-/// Outcome for the products that a full load did not contain.
+/// State of the deactivation of the products that a full load does not contain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 #[expect(missing_docs, reason = "`deactivation` of `ProductBatch` in openapi.yaml describes the states")]
@@ -23,7 +23,7 @@ pub enum Deactivation {
     /// The load would deactivate so many products that a user has to confirm it.
     Held {
         would_deactivate: u64,
-        /// Number of products deactivated for other CNPJs, before the guard held some back.
+        /// Number of products of other CNPJs that were deactivated before the load was held.
         #[serde(default)]
         deactivated: u64,
     },
@@ -40,14 +40,14 @@ pub enum SkipReason {
     UnreadableKey,
     /// The load had more items in error than are recorded, so not all of their keys are known.
     TooManyErrors,
-    /// More batches have come since for the load's CNPJs than can be searched.
+    /// Since the load, more batches have arrived for its CNPJs than can be searched.
     TooLate,
     /// The load's CNPJs belong to other tenants or to none, or did so when its items were written.
     NotOwned,
     /// The load has no item, which is more likely a mistake than an empty pharmacy.
     EmptyLoad,
-    /// The load's payload or some of its chunks failed, or it was never uploaded. Only a replay, or
-    /// a chunk that was given up and comes after all, can decide.
+    /// The load's payload or some of its chunks failed, or it was never uploaded. A replay can
+    /// still decide, and so can a chunk that was given up and is written after all.
     FailedLoad,
 }
 
@@ -61,8 +61,8 @@ pub struct DeactivationReport {
 }
 
 impl Deactivation {
-    /// Returns the state in a new generation: it is decided anew, unless the payload itself forbids
-    /// it.
+    /// Returns the state after the batch is replayed: pending again, unless the payload itself
+    /// rules out a deactivation.
     #[must_use]
     pub const fn replayed(self) -> Self {
         match self {
@@ -83,7 +83,8 @@ impl Deactivation {
         }
     }
 
-    /// Returns the state of a batch that is too old to be decided.
+    /// Returns the state for a batch that is too old to be compared with later ones: a pending
+    /// deactivation is skipped, any other state stays.
     #[must_use]
     pub const fn too_late(self) -> Self {
         match self {
@@ -92,8 +93,9 @@ impl Deactivation {
         }
     }
 
-    /// Returns the API's form of the deactivation, for a batch in this state. The number of
-    /// deactivated products is among the batch's changes. A final batch has nothing pending.
+    /// Returns the deactivation as the API shows it for a batch with this status. If the batch is
+    /// final, a deactivation that is still pending is shown as skipped. The number of deactivated
+    /// products is not part of it, because the batch's changes contain that number.
     #[must_use]
     pub const fn report(self, status: BatchStatus) -> DeactivationReport {
         let (state, would_deactivate, reason) = match self {
@@ -108,7 +110,7 @@ impl Deactivation {
     }
 }
 
-/// Limits to the products of a catalogue that a full load may deactivate without a confirmation.
+/// Limits on how many products of a catalogue a full load may deactivate without a confirmation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeactivationGuard {
     /// Largest share of the active products that needs no confirmation, in per cent.

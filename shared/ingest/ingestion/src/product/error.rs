@@ -59,9 +59,9 @@ impl PartialKey {
 }
 
 impl ItemError {
-    /// Returns the key of the one product of the item, which counts as contained in its batch
-    /// although the item is in error. A text that is not JSON may hold other products beside the
-    /// one whose key it begins with, so it has no such key.
+    /// Returns the key of the item's product, which counts as contained in the batch although the
+    /// item is in error. `None` if the key is incomplete or the item is not JSON: such a text may
+    /// hold other products besides the one whose key it begins with.
     #[must_use]
     pub fn settled_key(&self) -> Option<ProductKey> {
         if self.code == ItemErrorCode::MalformedJson { None } else { self.key.complete() }
@@ -88,8 +88,8 @@ pub(super) fn without_place(error: &serde_json::Error) -> String {
     text.strip_suffix(&place).unwrap_or(&text).to_owned()
 }
 
-/// Builds the detail of an error: the wrong value, if it is as short and plain as a right one, and
-/// the detail behind it. Another value may be anything, and is left out.
+/// Builds the detail of an error, with the wrong value in front if that is at most 40 printable
+/// ASCII characters. Any other value is left out, because it may be anything.
 pub(super) fn of_value(value: &str, detail: &str) -> String {
     const LONGEST: usize = 40;
     let value = value.trim();
@@ -110,14 +110,14 @@ impl Fault {
         Self { code: ItemErrorCode::FieldInvalid, field: Some(field.into()), detail: detail.into() }
     }
 
-    /// Builds the fault of a text that stands in the place of an item but is not JSON.
+    /// Builds the fault of a text that is not JSON and stands in place of an item.
     pub(super) const fn not_json() -> Self {
         let detail = Cow::Borrowed("it is not JSON");
         Self { code: ItemErrorCode::MalformedJson, field: None, detail }
     }
 
-    /// Builds the fault of an item's text. `serde_json` counts lines within the item, which cannot
-    /// be found in a payload, so the fault counts bytes.
+    /// Builds the fault of an item that is not valid JSON. It gives the place in bytes, because
+    /// `serde_json` counts lines within the item, which nobody can find in a payload.
     pub(super) fn malformed(text: &[u8], error: &serde_json::Error) -> Self {
         let place = error_place(text, error).saturating_sub(1);
         let detail = format!("{} at byte {place} of the item", without_place(error));

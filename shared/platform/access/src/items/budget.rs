@@ -20,7 +20,7 @@ const HIGHEST: u32 = 1_000;
 /// Maximum number of percentages that a budget warns at.
 const MOST_WARNINGS: usize = 10;
 
-/// A tenant's budget of a month, in the currency of the rate card.
+/// Monthly budget of a tenant, in the currency of the rate card.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct BudgetItem {
