@@ -90,7 +90,8 @@ pub(crate) struct Send {
     /// Show how each file would be sent, and under which key, but send nothing
     #[arg(long, short = 'n')]
     pub(crate) dry_run: bool,
-    /// Directory whose files are sent as they come
+    /// Directory whose files are sent as they come; a link in it counts as its file, and stays if
+    /// that is outside of the directory
     #[arg(long, value_name = "DIRECTORY")]
     #[arg(conflicts_with_all = ["files", "key", "no_wait", "errors", "dry_run", "again"])]
     pub(crate) watch: Option<PathBuf>,
