@@ -13,7 +13,6 @@
     reason = "a test fails where its surroundings do not work"
 )]
 
-pub mod amqp_proxy;
 pub mod built;
 pub mod dynamodb;
 pub mod environment;

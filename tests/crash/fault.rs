@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use end_to_end::{Queue, Site};
-use test_support::amqp_proxy::{ACK, Cut, GET_OK, PUBLISH, QUEUE_DECLARE_OK, Reached};
 use tokio::task::JoinHandle;
 
 use crate::crash::ibm_mq::AtManager;
 use crate::crash::moves::MOVE_ONLY;
 use crate::crash::stand::faults::{Blow, Held, Op};
+use crate::crash::stand::network::{ACK, Cut, GET_OK, PUBLISH, QUEUE_DECLARE_OK, Reached};
 use crate::crash::stand::{Asked, Operation, Reply, Stand};
 
 /// Process or connection that ends at any moment.

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use end_to_end::{Answer, Site};
-use test_support::amqp_proxy::Cut;
 
 use crate::crash::fault::{Fault, LATE};
 use crate::crash::journey::{Journey, PUT_BACK};
 use crate::crash::stand::Stand;
 use crate::crash::stand::faults::{Blow, Op};
+use crate::crash::stand::network::Cut;
 
 /// Most messages that a move on RabbitMQ has in hand.
 const WINDOW: usize = 32;

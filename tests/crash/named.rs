@@ -2,11 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use test_support::amqp_proxy::Cut;
-
 use crate::crash::fault::{Fault, LATE};
 use crate::crash::journey::{Journey, Load, ready_becomes, told};
 use crate::crash::stand::faults::{Blow, Op};
+use crate::crash::stand::network::Cut;
 use crate::crash::stand::{Operation, Reply, Stand};
 use crate::crash::{in_parallel, seeds};
 

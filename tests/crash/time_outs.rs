@@ -3,11 +3,10 @@
 
 use std::time::{Duration, Instant};
 
-use test_support::amqp_proxy::Cut;
-
 use crate::crash::fault::{Fault, Struck};
 use crate::crash::journey::{Journey, LEASE, Load, told};
 use crate::crash::stand::faults::Op;
+use crate::crash::stand::network::Cut;
 use crate::crash::stand::{Operation, Reply, Stand};
 
 #[tokio::test]

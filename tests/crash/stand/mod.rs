@@ -5,6 +5,7 @@ pub(crate) mod environment;
 pub(crate) mod faults;
 pub(crate) mod function;
 pub(crate) mod lambda;
+pub(crate) mod network;
 pub(crate) mod store;
 
 use std::collections::HashMap;
@@ -17,7 +18,6 @@ use base64::engine::general_purpose::STANDARD;
 use end_to_end::{Answer, KEY_A, On, Queue, Records, Site, contract, variable};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Map, Value, json};
-use test_support::amqp_proxy::AmqpProxy;
 use test_support::template::{Deployed, Template};
 use tokio::task::JoinHandle;
 use url::Url;
@@ -26,6 +26,7 @@ use uuid::Uuid;
 use faults::Faults;
 use function::{Function, Invoked};
 use lambda::Lambda;
+use network::AmqpProxy;
 use store::StoreProxy;
 
 pub(crate) type Record = HashMap<String, AttributeValue>;

@@ -4,12 +4,11 @@ use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use test_support::ports;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
-
-use crate::ports;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 const PROTOCOL_HEADER: usize = 8;
@@ -17,20 +16,20 @@ const METHOD: u8 = 1;
 
 /// A method frame, by class and method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Method(u16, u16);
+pub(crate) struct Method(u16, u16);
 
 /// A message is put.
-pub const PUBLISH: Method = Method(60, 40);
+pub(crate) const PUBLISH: Method = Method(60, 40);
 /// Messages are confirmed by the broker, or acknowledged by a consumer.
-pub const ACK: Method = Method(60, 80);
+pub(crate) const ACK: Method = Method(60, 80);
 /// A first message is got.
-pub const GET_OK: Method = Method(60, 71);
+pub(crate) const GET_OK: Method = Method(60, 71);
 /// Reply that follows a consumer's acknowledgement and proves that it arrived.
-pub const QUEUE_DECLARE_OK: Method = Method(50, 11);
+pub(crate) const QUEUE_DECLARE_OK: Method = Method(50, 11);
 
 /// Manner in which connections break.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cut {
+pub(crate) enum Cut {
     /// Tells both sides, politely.
     Fin,
     /// Tells both sides; what was on its way is lost.
@@ -69,26 +68,26 @@ struct Wire {
 
 /// Frames pass from a free port of this machine to a broker and back.
 #[derive(Debug)]
-pub struct AmqpProxy {
-    pub port: u16,
+pub(crate) struct AmqpProxy {
+    pub(crate) port: u16,
     wire: Arc<Wire>,
     server: Option<JoinHandle<()>>,
 }
 
 /// A frame that is waited for.
 #[derive(Debug)]
-pub struct Reached(oneshot::Receiver<()>);
+pub(crate) struct Reached(oneshot::Receiver<()>);
 
 impl Reached {
-    /// Waits for it, for ten seconds.
-    pub async fn reached(self) {
-        tokio::time::timeout(PATIENCE, self.0).await.expect("the frame comes").unwrap();
+    /// Waits for it.
+    pub(crate) async fn reached(self) {
+        tokio::time::timeout(PATIENCE, self.0).await.unwrap().unwrap();
     }
 }
 
 impl AmqpProxy {
     /// Forwards from a free port of this machine to a broker's host and port.
-    pub async fn start(upstream: (String, u16)) -> Self {
+    pub(crate) async fn start(upstream: (String, u16)) -> Self {
         let cuts = watch::Sender::new(Cut::Fin);
         let wire = Arc::new(Wire { upstream, trap: Mutex::default(), cluster: Mutex::default(), cuts });
         let (listener, port) = ports::listen().await;
@@ -98,17 +97,17 @@ impl AmqpProxy {
 
     /// Cuts every connection at the `nth` such frame from now on, counted from 0; the frame does
     /// not pass.
-    pub fn cut_at(&self, method: Method, nth: usize, cut: Cut) -> Reached {
+    pub(crate) fn cut_at(&self, method: Method, nth: usize, cut: Cut) -> Reached {
         self.trap(None, method, nth, Then::Cut(cut))
     }
 
     /// Cuts every connection at the first such frame after one of another kind.
-    pub fn cut_after(&self, earlier: Method, method: Method, cut: Cut) -> Reached {
+    pub(crate) fn cut_after(&self, earlier: Method, method: Method, cut: Cut) -> Reached {
         self.trap(Some(earlier), method, 0, Then::Cut(cut))
     }
 
     /// Swallows the `nth` such frame and all that the same side sends after it.
-    pub fn swallow_from(&self, method: Method, nth: usize) -> Reached {
+    pub(crate) fn swallow_from(&self, method: Method, nth: usize) -> Reached {
         self.trap(None, method, nth, Then::Swallow)
     }
 
@@ -120,17 +119,17 @@ impl AmqpProxy {
 
     /// Lets new connections find a broker whose cluster has another name, which ends with this
     /// letter; or the right name again.
-    pub fn name_cluster(&self, last_letter: Option<u8>) {
+    pub(crate) fn name_cluster(&self, last_letter: Option<u8>) {
         *self.wire.cluster.lock().unwrap() = last_letter;
     }
 
     /// Cuts every connection.
-    pub fn cut(&self, cut: Cut) {
+    pub(crate) fn cut(&self, cut: Cut) {
         self.wire.cuts.send_replace(cut);
     }
 
     /// Connects are refused and connections broken, as by a broker that was stopped.
-    pub async fn stop(&mut self) {
+    pub(crate) async fn stop(&mut self) {
         if let Some(server) = self.server.take() {
             server.abort();
             let _ = server.await;
@@ -140,7 +139,7 @@ impl AmqpProxy {
 
     /// Ends every fault. What was cut silently ends now, so that the broker puts back what it had
     /// given out.
-    pub async fn heal(&mut self) {
+    pub(crate) async fn heal(&mut self) {
         *self.wire.trap.lock().unwrap() = None;
         self.cut(Cut::Fin);
         if self.server.is_none() {
