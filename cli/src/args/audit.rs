@@ -1,10 +1,13 @@
 //! Commands that ask who did what.
 
 use clap::Args;
-use clap::builder::NonEmptyStringValueParser;
+use clap::builder::{NonEmptyStringValueParser, TypedValueParser as _};
 use jiff::Span;
 
 use super::choice::choices;
+
+/// Maximum number of bytes of a target: records have it as the key of an index (DynamoDB, "Quotas").
+const LONGEST_TARGET: usize = 2_048;
 
 /// `integrahub audit`.
 #[derive(Clone, Debug, Default, Args)]
@@ -19,7 +22,7 @@ pub(crate) struct Audit {
     #[arg(long, value_parser = NonEmptyStringValueParser::new())]
     pub(crate) key: Option<String>,
     /// Target profile by its name, or target as answers name it, such as QM1:DEV.QUEUE.1
-    #[arg(long, value_parser = NonEmptyStringValueParser::new())]
+    #[arg(long, value_parser = NonEmptyStringValueParser::new().try_map(target))]
     pub(crate) target: Option<String>,
     /// Queue
     #[arg(long, value_parser = NonEmptyStringValueParser::new())]
@@ -47,6 +50,15 @@ fn span(text: &str) -> Result<Span, String> {
     read.ok_or_else(|| "a time is a number with a unit, such as 30m, 1h or 7d".to_owned())
 }
 
+/// Checks a target as answers name it.
+///
+/// # Errors
+/// The sentence to show.
+fn target(text: String) -> Result<String, String> {
+    let is_too_long = text.len() > LONGEST_TARGET;
+    if is_too_long { Err(format!("a target has at most {LONGEST_TARGET} bytes")) } else { Ok(text) }
+}
+
 choices! {
     /// End of a request.
     Outcome {
@@ -66,7 +78,7 @@ choices! {
 #[command(after_help = "Example:\n  integrahub requests --target QM1:DEV.QUEUE.1 --tenant acme")]
 pub(crate) struct Requests {
     /// Target as answers name it, such as QM1:DEV.QUEUE.1
-    #[arg(long, value_parser = NonEmptyStringValueParser::new())]
+    #[arg(long, value_parser = NonEmptyStringValueParser::new().try_map(target))]
     pub(crate) target: String,
     /// Tenant, by its name or id
     #[arg(long, value_parser = NonEmptyStringValueParser::new())]
@@ -74,4 +86,15 @@ pub(crate) struct Requests {
     /// Most requests, the newest ones
     #[arg(long, short = 'm', default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub(crate) max: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_target_is_no_longer_than_a_key_of_the_index() {
+        assert_eq!(target("ü".repeat(LONGEST_TARGET / 2)).map(|text| text.len()), Ok(LONGEST_TARGET));
+        assert!(target("x".repeat(LONGEST_TARGET + 1)).is_err_and(|why| why.contains("2048 bytes")));
+    }
 }
