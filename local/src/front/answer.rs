@@ -1,10 +1,13 @@
 //! Answers of API Gateway, from what functions returned.
 
+use std::collections::BTreeMap;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Response, StatusCode, header};
-use serde_json::{Map, Value, json};
+use serde::Deserialize;
+use serde_json::json;
 
 use super::Kind;
 
@@ -81,21 +84,29 @@ pub(super) fn unrouted(template: &str, id: &str) -> Answer {
     answer
 }
 
-/// The function's answer: with `statusCode` it is an HTTP answer. Anything else is the body of a
-/// 200 for an HTTP API, and no answer for a REST API.
+/// Answer of a function, in the format of an HTTP API or of a REST API.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct FunctionAnswer {
+    status_code: u16,
+    #[serde(default)]
+    headers: BTreeMap<String, String>,
+    /// All headers, in the format of a REST API.
+    #[serde(default)]
+    multi_value_headers: BTreeMap<String, Vec<String>>,
+    /// Cookies, which the format of an HTTP API has apart.
+    #[serde(default)]
+    cookies: Vec<String>,
+    body: Option<String>,
+    #[serde(default)]
+    is_base64_encoded: bool,
+}
+
+/// Returns the response to a function's answer. If the gateway cannot make one of it, the function
+/// has failed.
 pub(super) fn from_function(kind: Kind, payload: &[u8]) -> Answer {
-    let refusal = || Gateway::InternalServerError.answer(kind);
-    let Ok(value) = serde_json::from_slice::<Value>(payload) else {
-        return refusal();
-    };
-    match (kind, value) {
-        (_, Value::Object(members)) if members.contains_key("statusCode") => {
-            full(&members).map_or_else(refusal, |answer| remapped(kind, answer))
-        }
-        (Kind::Rest, _) => refusal(),
-        (Kind::Http, Value::String(text)) => bare(text),
-        (Kind::Http, other) => bare(other.to_string()),
-    }
+    let answer = serde_json::from_slice(payload).ok().and_then(response);
+    answer.map_or_else(|| Gateway::InternalServerError.answer(kind), |answer| remapped(kind, answer))
 }
 
 fn remapped(kind: Kind, mut answer: Answer) -> Answer {
@@ -108,68 +119,28 @@ fn remapped(kind: Kind, mut answer: Answer) -> Answer {
     answer
 }
 
-fn bare(body: String) -> Answer {
-    let mut answer = Response::new(Bytes::from(body));
-    answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    answer
-}
-
-/// An answer with a status, or `None` if the gateway cannot make one of the members.
-fn full(members: &Map<String, Value>) -> Option<Answer> {
-    let mut answer = Response::new(body(members)?);
-    *answer.status_mut() = status(members.get("statusCode")?)?;
-    let headers = answer.headers_mut();
-    for (name, value) in members.get("headers").and_then(Value::as_object).into_iter().flatten() {
+fn response(answer: FunctionAnswer) -> Option<Answer> {
+    let body = answer.body.unwrap_or_default();
+    let body = if answer.is_base64_encoded { STANDARD.decode(body).ok()? } else { body.into_bytes() };
+    let mut response = Response::new(Bytes::from(body));
+    let status = StatusCode::from_u16(answer.status_code).ok();
+    *response.status_mut() = status.filter(|status| !status.is_informational())?;
+    let headers = response.headers_mut();
+    let repeated = answer.multi_value_headers.iter();
+    let repeated = repeated.flat_map(|(name, values)| values.iter().map(move |value| (name, value)));
+    for (name, value) in answer.headers.iter().chain(repeated) {
         let name = HeaderName::try_from(name).ok()?;
-        if is_of_the_connection(&name) {
-            continue;
-        }
-        headers.insert(name, HeaderValue::try_from(scalar(value)?).ok()?);
-    }
-    // The format of a REST API's answers has them all here.
-    for (name, values) in members.get("multiValueHeaders").and_then(Value::as_object).into_iter().flatten() {
-        let name = HeaderName::try_from(name).ok()?;
-        for value in values.as_array()?.iter().filter(|_| !is_of_the_connection(&name)) {
-            headers.append(&name, HeaderValue::try_from(scalar(value)?).ok()?);
+        if !is_of_the_connection(&name) {
+            headers.append(name, HeaderValue::try_from(value).ok()?);
         }
     }
-    for cookie in members.get("cookies").and_then(Value::as_array).into_iter().flatten() {
-        headers.append(header::SET_COOKIE, HeaderValue::try_from(cookie.as_str()?).ok()?);
+    for cookie in answer.cookies {
+        headers.append(header::SET_COOKIE, HeaderValue::try_from(cookie).ok()?);
     }
     headers
         .entry(header::CONTENT_TYPE)
         .or_insert_with(|| HeaderValue::from_static("text/plain;charset=UTF-8"));
-    Some(answer)
-}
-
-fn status(value: &Value) -> Option<StatusCode> {
-    let code = match value {
-        Value::Number(number) => u16::try_from(number.as_u64()?).ok()?,
-        Value::String(text) => text.parse().ok()?,
-        _ => return None,
-    };
-    StatusCode::from_u16(code).ok().filter(|status| status.as_u16() >= 200)
-}
-
-fn body(members: &Map<String, Value>) -> Option<Bytes> {
-    let text = match members.get("body") {
-        None | Some(Value::Null) => return Some(Bytes::new()),
-        Some(Value::String(text)) => text,
-        Some(_) => return None,
-    };
-    if members.get("isBase64Encoded").and_then(Value::as_bool).unwrap_or(false) {
-        return STANDARD.decode(text).ok().map(Bytes::from);
-    }
-    Some(Bytes::from(text.clone()))
-}
-
-fn scalar(value: &Value) -> Option<String> {
-    match value {
-        Value::String(text) => Some(text.clone()),
-        Value::Number(number) => Some(number.to_string()),
-        Value::Bool(flag) => Some(flag.to_string()),
-        _ => None,
-    }
+    Some(response)
 }
 
 /// True for headers about the connection, which the server sets itself.
@@ -179,6 +150,8 @@ fn is_of_the_connection(name: &HeaderName) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
 
     fn answer(value: &Value) -> Answer {
@@ -186,40 +159,29 @@ mod tests {
     }
 
     #[test]
-    fn a_full_answer_is_taken_as_it_is() {
+    fn an_answer_is_taken_as_it_is() {
         let answer = answer(&json!({
             "statusCode": 201,
-            "headers": {"Content-Type": "application/json", "X-Number": 7, "Content-Length": "99"},
+            "headers": {"Content-Type": "application/json", "X-Number": "7", "Content-Length": "99"},
+            "multiValueHeaders": {"x-one": ["a", "b"], "content-length": ["99"]},
             "cookies": ["a=1", "b=2; Path=/"],
-            "body": "{}",
+            "isBase64Encoded": true,
+            "body": "H4s=",
         }));
         assert_eq!(answer.status(), 201);
         assert_eq!(answer.headers()["x-number"], "7");
         assert!(!answer.headers().contains_key("content-length"));
-        let cookies: Vec<_> = answer.headers().get_all("set-cookie").iter().collect();
-        assert_eq!(cookies, ["a=1", "b=2; Path=/"]);
-        assert_eq!(answer.body(), "{}");
-    }
-
-    #[test]
-    fn base64_bodies_are_decoded() {
-        let answer = answer(&json!({"statusCode": 200, "isBase64Encoded": true, "body": "H4s="}));
-        assert_eq!(answer.body().as_ref(), b"\x1f\x8b");
-    }
-
-    #[test]
-    fn an_answer_without_a_status_is_the_body_of_a_200() {
-        for (value, body) in [(json!({"a": 1}), "{\"a\":1}"), (json!("text"), "text"), (json!([1]), "[1]")] {
-            let answer = answer(&value);
-            assert_eq!((answer.status().as_u16(), answer.body().as_ref()), (200, body.as_bytes()));
-            assert_eq!(answer.headers()["content-type"], "application/json");
+        for (name, values) in [("x-one", ["a", "b"]), ("set-cookie", ["a=1", "b=2; Path=/"])] {
+            assert_eq!(answer.headers().get_all(name).iter().collect::<Vec<_>>(), values);
         }
+        assert_eq!(answer.body().as_ref(), b"\x1f\x8b");
     }
 
     #[test]
     fn what_is_no_answer_is_an_internal_error() {
         for value in [
-            json!({"statusCode": "x"}),
+            json!("text"),
+            json!({"body": "no status"}),
             json!({"statusCode": 99}),
             json!({"statusCode": 200, "body": {}}),
             json!({"statusCode": 200, "headers": {"a b": "c"}}),
@@ -229,22 +191,6 @@ mod tests {
         }
         let not_json = from_function(Kind::Http, b"not json");
         assert_eq!(not_json.body(), "{\"message\":\"Internal Server Error\"}");
-        assert_eq!(from_function(Kind::Rest, b"{\"a\":1}").status(), 500, "a REST API needs a status");
-    }
-
-    #[test]
-    fn a_rest_api_s_answer_has_several_values_of_a_header() {
-        let answer = json!({
-            "statusCode": 200,
-            "headers": {},
-            "multiValueHeaders": {"x-one": ["a", "b"], "content-length": ["99"]},
-            "body": "{}",
-        });
-        let answer = from_function(Kind::Rest, answer.to_string().as_bytes());
-        let values: Vec<_> = answer.headers().get_all("x-one").iter().collect();
-        assert_eq!(answer.status(), 200);
-        assert_eq!(values, ["a", "b"]);
-        assert!(!answer.headers().contains_key("content-length"));
     }
 
     #[test]
@@ -257,15 +203,5 @@ mod tests {
                 (2, &HeaderValue::from_static("Bearer"))
             );
         }
-    }
-
-    #[test]
-    fn what_no_route_takes_is_a_problem_with_the_request_s_id() {
-        let answer = unrouted("{\"traceId\":\"$context.requestId\"}", "id-1");
-        assert_eq!(
-            (answer.status().as_u16(), answer.body().as_ref()),
-            (404, b"{\"traceId\":\"id-1\"}".as_slice())
-        );
-        assert_eq!(answer.headers()["x-trace-id"], "id-1");
     }
 }
