@@ -82,7 +82,7 @@ impl Program {
     /// Gives it variables of this process.
     ///
     /// # Errors
-    /// One is missing: `local test` gives them to the commands that it runs.
+    /// If a variable is missing: `local test` gives them to the commands that it runs.
     pub(crate) fn inheriting(self, names: &[&str]) -> Result<Self, Error> {
         let of = |name: &str| std::env::var(name).map_err(|_| format!("{name} is not set"));
         names.iter().try_fold(self, |program, name| Ok(program.env(name, of(name)?)))

@@ -57,7 +57,7 @@ impl Http {
     /// `Retry-After`, and again if there was no answer. `hear` gets the outcome of each attempt.
     ///
     /// # Errors
-    /// Says what the last answer was, unless it has this status.
+    /// If the last answer has another status. The message has that answer.
     pub(crate) async fn insist(
         &self,
         call: &Call,

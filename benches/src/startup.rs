@@ -172,7 +172,7 @@ fn megabytes(bytes: u64) -> f64 {
 type Refusal = (u64, String);
 
 /// # Errors
-/// When contenders that parse requests answer differently, or one of them does not refuse.
+/// If contenders that parse requests answer differently, or one of them does not refuse.
 async fn check_alike(contenders: &[(Program, PathBuf)]) -> Result<(), Error> {
     for name in REFUSED {
         let mut first: Option<(&str, Refusal)> = None;

@@ -64,7 +64,7 @@ impl Aws {
     /// Creates the clients, and sends no request yet.
     ///
     /// # Errors
-    /// No region is known.
+    /// If no region is known.
     pub(crate) async fn of(context: &Context) -> Result<Self, Failure> {
         let timeouts = TimeoutConfig::builder().connect_timeout(CONNECT).operation_timeout(OPERATION).build();
         let mut loader =
@@ -112,7 +112,7 @@ impl Aws {
     /// Returns the base URL of the deployed API.
     ///
     /// # Errors
-    /// The stack cannot be read, or has no such output.
+    /// If the stack cannot be read, or has no such output.
     pub(crate) async fn url(&self) -> Result<Url, Failure> {
         let url = self.output("ApiUrl").await?.ok_or_else(|| self.missing("ApiUrl"))?;
         url.parse().or_explain(|| format!("read the output ApiUrl `{url}`"))
@@ -121,7 +121,7 @@ impl Aws {
     /// Returns the name of the access table.
     ///
     /// # Errors
-    /// The stack cannot be read, or has no such output.
+    /// If the stack cannot be read, or has no such output.
     pub(crate) async fn access_table(&self) -> Result<String, Failure> {
         self.name(self.names.access_table.as_ref(), "AccessTableName").await
     }
@@ -129,7 +129,7 @@ impl Aws {
     /// Returns the name of the table of idempotency records.
     ///
     /// # Errors
-    /// The stack cannot be read, or has no such output.
+    /// If the stack cannot be read, or has no such output.
     pub(crate) async fn idempotency_table(&self) -> Result<String, Failure> {
         self.name(self.names.idempotency_table.as_ref(), "IdempotencyTableName").await
     }
@@ -137,7 +137,7 @@ impl Aws {
     /// Returns the name of the function that administers establishments.
     ///
     /// # Errors
-    /// The stack cannot be read, or has no such output: it is without the ingest.
+    /// If the stack cannot be read, or has no such output because it lacks the ingest.
     pub(crate) async fn establishments_function(&self) -> Result<String, Failure> {
         self.name(self.names.establishments_function.as_ref(), "EstablishmentsFunctionName").await
     }
@@ -145,7 +145,7 @@ impl Aws {
     /// Returns the name of the log group of audit events.
     ///
     /// # Errors
-    /// The stack cannot be read, or has no such output.
+    /// If the stack cannot be read, or has no such output.
     pub(crate) async fn audit_log_group(&self) -> Result<String, Failure> {
         self.name(self.names.audit_log_group.as_ref(), "AuditLogGroupName").await
     }
@@ -153,7 +153,7 @@ impl Aws {
     /// Returns all resource names that the stack's outputs contain.
     ///
     /// # Errors
-    /// The stack cannot be read.
+    /// If the stack cannot be read.
     pub(crate) async fn names(&self) -> Result<Names, Failure> {
         Ok(Names {
             access_table: self.output("AccessTableName").await?,
@@ -184,7 +184,7 @@ impl Aws {
     /// Returns a parameter that the stack was deployed with.
     ///
     /// # Errors
-    /// The stack is not known, or cannot be read.
+    /// If the stack is not known, or cannot be read.
     pub(crate) async fn parameter(&self, name: &str) -> Result<Option<String>, Failure> {
         Ok(self.described().await?.parameters.get(name).cloned())
     }

@@ -24,7 +24,7 @@ impl Places {
     /// Finds the directory, which may not exist yet.
     ///
     /// # Errors
-    /// No variable is set.
+    /// If no variable is set.
     pub(crate) fn find(&self, variable: impl Fn(&str) -> Option<OsString>) -> Result<PathBuf, Failure> {
         let path = |name: &str| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         let below = |base: Option<PathBuf>| base.map(|base| base.join("integrahub"));

@@ -129,7 +129,7 @@ pub(crate) trait Explain<T> {
     /// Builds a failure with the exit code 1; `attempt` completes the sentence "could not …".
     ///
     /// # Errors
-    /// The failure, if there is an error.
+    /// Returns the failure if there is an error.
     fn or_explain(self, attempt: impl FnOnce() -> String) -> Result<T, Failure>;
 }
 

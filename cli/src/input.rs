@@ -28,7 +28,7 @@ pub(crate) fn is_stdin(path: &Path) -> bool {
 /// Reads a file, or standard input if the path is `-`, of at most `limit` bytes.
 ///
 /// # Errors
-/// Failure to read the file, or a file larger than the limit.
+/// If the file cannot be read, or is larger than the limit.
 pub(crate) async fn read(path: &Path, limit: u64) -> Result<Vec<u8>, Failure> {
     if is_stdin(path) {
         return bounded(tokio::io::stdin(), path, limit).await;
@@ -56,7 +56,7 @@ fn within(content: Vec<u8>, path: &Path, limit: u64) -> Result<Vec<u8>, Failure>
 /// Reads a file with settings of the program; `None` if there is no such file.
 ///
 /// # Errors
-/// Failure to read the file, or a file that is larger than a document.
+/// If the file cannot be read, or is larger than a document may be.
 pub(crate) fn settings(path: &Path) -> Result<Option<String>, Failure> {
     let explain = || format!("read {}", path.display());
     let file = match File::open(path) {
@@ -72,7 +72,7 @@ pub(crate) fn settings(path: &Path) -> Result<Option<String>, Failure> {
 /// Parses a YAML document; JSON is a subset of YAML.
 ///
 /// # Errors
-/// Failure to read the document, or a document of another form.
+/// If the document cannot be read, or has another form.
 pub(crate) async fn document<T: DeserializeOwned>(path: &Path) -> Result<T, Failure> {
     let text = read(path, MAX_DOCUMENT).await?;
     let text = text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(&text);

@@ -187,7 +187,7 @@ impl Output {
     /// from others, and could command it.
     ///
     /// # Errors
-    /// Standard output took not everything, now or before.
+    /// If standard output did not accept everything, now or earlier.
     pub(crate) fn raw(&mut self, bytes: &[u8]) -> io::Result<()> {
         if !self.terminal {
             return self.exactly(bytes);
@@ -205,7 +205,7 @@ impl Output {
     /// Writes bytes that the program or the command line chose, to a terminal too.
     ///
     /// # Errors
-    /// Standard output took not everything, now or before.
+    /// If standard output did not accept everything, now or earlier.
     pub(crate) fn exactly(&mut self, bytes: &[u8]) -> io::Result<()> {
         let written = match &self.broken {
             Some(error) => Err(error.kind().into()),
@@ -244,7 +244,7 @@ impl Output {
     /// `--yes` confirms.
     ///
     /// # Errors
-    /// The person wrote something else, or nobody can be asked.
+    /// If the user enters something else, or there is no terminal to ask on.
     pub(crate) fn confirm(&mut self, question: &str, name: &str) -> Result<(), Failure> {
         if self.yes {
             return Ok(());
@@ -269,7 +269,7 @@ impl Output {
     /// Ends the output.
     ///
     /// # Errors
-    /// Standard output took not everything. A reader that has seen enough is no error.
+    /// If standard output did not accept everything. A reader that closed its end is no error.
     pub(crate) fn finish(&mut self) -> Result<(), Failure> {
         self.flush();
         match self.broken.take() {

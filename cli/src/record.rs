@@ -29,7 +29,7 @@ const SHOWN: usize = 2_000;
 /// Runs `integrahub record`.
 ///
 /// # Errors
-/// There is no such record, or no access to the table.
+/// If there is no such record, or no access to the table.
 pub(crate) async fn run(args: &Record, context: &Context, out: &mut Output) -> Result<Exit, Failure> {
     let key = IdempotencyKey::parse(&args.key, KeyForm::Text).map_err(|error| {
         Failure::usage(format!("`{}` is no idempotency key", args.key)).why(error.to_string())

@@ -97,7 +97,7 @@ impl PutError {
     /// Returns the text of a temporary failure, or the failure if a retry cannot succeed.
     ///
     /// # Errors
-    /// The object is not what was announced.
+    /// If the object is not what was announced.
     pub(crate) fn or_refused(self) -> Result<String, Failure> {
         match self {
             Self::Refused(failure) => Err(failure),
@@ -147,7 +147,7 @@ impl Storage {
     /// went.
     ///
     /// # Errors
-    /// The object is not there, as far as is known.
+    /// If the object is not there, as far as is known.
     pub(crate) async fn put(
         &self,
         signed: &Signed,
@@ -193,7 +193,7 @@ impl Storage {
     /// Downloads a file, and returns its body as a stream.
     ///
     /// # Errors
-    /// The file cannot be had.
+    /// If the file cannot be downloaded.
     pub(crate) async fn get(&self, url: &str) -> Result<SdkBody, Failure> {
         let unavailable = |why: String| {
             Failure::new(Exit::Temporary, "the file cannot be downloaded")
@@ -300,7 +300,7 @@ fn parts(text: &str) -> (&str, &str) {
 /// Downloads the file that the API redirects to, as a stream. `what` names the file.
 ///
 /// # Errors
-/// The API or S3 does not show the file.
+/// If the API or S3 does not show the file.
 pub(crate) async fn behind(api: &Api, path: &str, what: &str) -> Result<SdkBody, Refusal> {
     let redirect = api.send(&Call::get(path)).await?;
     let location = redirect
@@ -312,7 +312,7 @@ pub(crate) async fn behind(api: &Api, path: &str, what: &str) -> Result<SdkBody,
 /// Reads a body that [`behind`] returned, part by part.
 ///
 /// # Errors
-/// Download that broke off, or error of `take`.
+/// If the download breaks off, or `take` returns an error.
 pub(crate) async fn each_part(
     mut body: SdkBody,
     mut take: impl FnMut(&[u8]) -> Result<(), Failure>,

@@ -11,7 +11,7 @@ use crate::output::Output;
 /// Prints the completion script of a shell.
 ///
 /// # Errors
-/// Standard output cannot be written.
+/// If standard output cannot be written.
 pub(crate) fn completions(args: Completions, out: &mut Output) -> Result<Exit, Failure> {
     let mut command = Cli::command();
     let name = command.get_name().to_owned();

@@ -34,7 +34,7 @@ const TESTS: [(&str, &str); 3] =
 /// Runs `integrahub usage`.
 ///
 /// # Errors
-/// The API does not answer, or refuses the key, the days or the tenant.
+/// If the API does not answer, or refuses the key, the days or the tenant.
 pub(crate) async fn run(args: &Usage, context: &Context, out: &mut Output) -> Result<Exit, Failure> {
     if args.csv && out.format() != Format::Text {
         return Err(Failure::usage("--csv and --output are two forms of the output").next("name one of them"));

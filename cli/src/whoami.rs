@@ -22,7 +22,7 @@ const ROUTE: &str = "/status";
 /// Runs `integrahub whoami`.
 ///
 /// # Errors
-/// The API refuses the key.
+/// If the API refuses the key.
 pub(crate) async fn run(args: Whoami, context: &Context, out: &mut Output) -> Result<Exit, Failure> {
     let mut rows: Vec<(&str, String)> = context.described();
     let (mut refused, mut limits) = (None, Vec::new());

@@ -84,7 +84,7 @@ impl Deployment {
     /// The physical name of a resource.
     ///
     /// # Errors
-    /// The template has no such resource.
+    /// If the template has no such resource.
     pub(crate) fn name(&self, logical_id: &str) -> Result<&str, Failure> {
         self.names.get(logical_id).map(String::as_str).ok_or_else(|| {
             Failure::new(format!("template.yaml creates no resource {logical_id}, which is needed."))

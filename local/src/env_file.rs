@@ -24,7 +24,7 @@ impl EnvFile {
     /// password.
     ///
     /// # Errors
-    /// What the file system says.
+    /// If the file system fails.
     pub(crate) fn publish(path: PathBuf, variables: &Variables) -> Result<Self, Failure> {
         let explain = || format!("write {}", path.display());
         let directory = path.parent().unwrap_or(Path::new("."));

@@ -15,7 +15,7 @@ impl Layout {
     /// Returns the layout of the stack that a person runs.
     ///
     /// # Errors
-    /// Outside the repository.
+    /// If the current directory is outside the repository.
     pub(crate) fn of_run() -> Result<Self, Failure> {
         let root = repository_root()?;
         Ok(Self { state: root.join(".local"), root })
@@ -24,7 +24,7 @@ impl Layout {
     /// Returns the layout of the stack that tests run against.
     ///
     /// # Errors
-    /// Outside the repository.
+    /// If the current directory is outside the repository.
     pub(crate) fn of_tests() -> Result<Self, Failure> {
         let root = repository_root()?;
         Ok(Self { state: root.join(".local/test"), root })
@@ -67,7 +67,7 @@ impl Layout {
     /// Empty directories for a start from scratch; nothing of an earlier run is kept.
     ///
     /// # Errors
-    /// What the file system says.
+    /// If the file system fails.
     pub(crate) fn start_afresh(&self) -> Result<(), Failure> {
         for directory in [self.data(), self.state.join("logs")] {
             match std::fs::remove_dir_all(&directory) {
@@ -84,7 +84,7 @@ impl Layout {
     /// A component's private directory.
     ///
     /// # Errors
-    /// What the file system says.
+    /// If the file system fails.
     pub(crate) fn component_directory(&self, name: &str) -> Result<PathBuf, Failure> {
         let directory = self.data().join(name);
         create(&directory)?;
@@ -95,7 +95,7 @@ impl Layout {
 /// Creates a directory with its parents.
 ///
 /// # Errors
-/// What the file system says.
+/// If the file system fails.
 pub(crate) fn create(directory: &Path) -> Result<(), Failure> {
     std::fs::create_dir_all(directory).or_explain(|| format!("create {}", directory.display()))
 }

@@ -39,7 +39,7 @@ impl fmt::Display for Holder {
 /// Claims a directory by its lock file for this process.
 ///
 /// # Errors
-/// The file cannot be used.
+/// If the file cannot be used.
 pub(crate) fn claim(path: &Path, purpose: &str) -> Result<Claim, Failure> {
     let explain = || format!("lock {}", path.display());
     if let Some(directory) = path.parent() {

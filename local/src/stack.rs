@@ -59,7 +59,7 @@ impl Stack {
 /// `work` with it, and stops it in whatever way that ends.
 ///
 /// # Errors
-/// What could not be started, or ended by itself, or what `work` says.
+/// If a component cannot be started or ends by itself, or `work` fails.
 pub(crate) async fn during(
     layout: &Layout,
     door: Door,

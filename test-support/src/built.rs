@@ -13,7 +13,7 @@ pub const MQ_MANAGER: &str = "mqm-standin";
 /// The newest file of this name.
 ///
 /// # Errors
-/// The file was not built; the message says what to run.
+/// If the file was not built. The message says what to run.
 pub fn find(file: &str) -> std::io::Result<PathBuf> {
     let program = std::env::current_exe()?;
     let directories = program.ancestors().skip(1).take(2);

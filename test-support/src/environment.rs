@@ -7,7 +7,7 @@ use std::process::Command;
 /// The root of the repository.
 ///
 /// # Panics
-/// The directory that this was built in is gone.
+/// If the directory that this was built in is gone.
 #[must_use]
 pub fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().unwrap()
@@ -18,7 +18,7 @@ pub fn repository() -> PathBuf {
 /// it at once: the script lets one make it while the others wait.
 ///
 /// # Panics
-/// The script fails, for example because no package index can be reached.
+/// If the script fails, for example because no package index can be reached.
 #[must_use]
 pub fn environment(script: &str, name: &str, source: &str) -> PathBuf {
     let root = repository();

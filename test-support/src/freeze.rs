@@ -13,7 +13,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// the signal is sent could still answer a request afterwards. SIGCONT lets it go on.
 ///
 /// # Panics
-/// There is no such process, or a thread does not stop.
+/// If there is no such process, or a thread does not stop.
 pub fn freeze(pid: Pid) {
     kill(pid, Signal::SIGSTOP).unwrap();
     let began = Instant::now();

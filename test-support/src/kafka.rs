@@ -41,7 +41,7 @@ impl Broker {
     /// Starts a cluster. The first start in a checkout installs its Python environment.
     ///
     /// # Panics
-    /// It does not start.
+    /// If it does not start.
     #[must_use]
     pub fn start() -> Self {
         let home = environment::environment("scripts/python-env.sh", "kafka", "local/kafka/requirements.txt");
@@ -114,7 +114,7 @@ impl Broker {
     /// Gives the stand-in a command, which its file describes.
     ///
     /// # Panics
-    /// It refuses the command.
+    /// If the stand-in refuses the command.
     pub fn control(&self, command: &Value) {
         let mut console = self.console.lock().unwrap();
         let (input, output) = &mut *console;

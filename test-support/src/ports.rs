@@ -18,7 +18,7 @@ const ATTEMPTS: usize = 1_000;
 /// `N` different ports that nothing listens on at the moment.
 ///
 /// # Errors
-/// None was found.
+/// If no such port was found.
 pub fn free<const N: usize>() -> io::Result<[u16; N]> {
     let end = lowest_ephemeral().unwrap_or(USUAL_END);
     // All are held until the last is chosen, so that they differ.

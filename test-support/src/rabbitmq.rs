@@ -44,7 +44,7 @@ impl Node {
     /// listener, and the plugins.
     ///
     /// # Errors
-    /// The file system refuses.
+    /// If the file system refuses.
     pub fn prepare(&self, configuration: &str, plugins: &[&str]) -> io::Result<()> {
         let listener = format!("listeners.tcp.1 = 127.0.0.1:{}\n", self.port);
         std::fs::write(self.home.join("rabbitmq.conf"), listener + configuration)?;
@@ -120,7 +120,7 @@ impl RabbitMq {
     /// node's home; the node reads `advanced.config` there.
     ///
     /// # Panics
-    /// RabbitMQ is not installed, or does not start.
+    /// If RabbitMQ is not installed, or does not start.
     pub async fn start<const N: usize>(
         root: Root,
         name: &'static str,
@@ -192,7 +192,7 @@ impl RabbitMq {
     /// Runs `rabbitmqctl` as an administrator does, and returns what it prints.
     ///
     /// # Panics
-    /// It fails.
+    /// If it fails.
     pub async fn ctl(&self, arguments: &[&str]) -> String {
         let mut ctl = self.node.ctl();
         let ctl = ctl.args(arguments).stdin(Stdio::null()).kill_on_drop(true);

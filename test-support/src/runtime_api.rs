@@ -66,7 +66,7 @@ impl Invoker {
     /// Waits for the answer however long it takes. The function is told that it has `time`.
     ///
     /// # Errors
-    /// The function fails, or goes away.
+    /// If the function fails, or goes away.
     pub async fn invoke(&self, payload: Bytes, time: Duration) -> Result<Answer, Failure> {
         let (reply, answer) = oneshot::channel();
         let deadline = SystemTime::now() + time;
@@ -111,7 +111,7 @@ impl RuntimeApi {
     /// Waits until the function asks for its next event, and says when it did.
     ///
     /// # Errors
-    /// It fails to start, or does not ask within half a minute.
+    /// If it fails to start, or does not ask within half a minute.
     pub async fn polled(&mut self) -> Result<Instant, NotReady> {
         match tokio::time::timeout(PATIENCE, self.polls.recv()).await {
             Ok(Some(polled)) => polled,

@@ -81,7 +81,7 @@ impl Caller {
 }
 
 /// # Errors
-/// Says what was expected.
+/// If the two values differ. The message says what was expected.
 pub(crate) fn expect<T: PartialEq + Debug>(what: &str, is: &T, expected: &T) -> Result<(), Error> {
     if is == expected { Ok(()) } else { Err(format!("{what}: {is:?} instead of {expected:?}").into()) }
 }

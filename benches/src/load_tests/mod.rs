@@ -163,7 +163,7 @@ impl Stand<'_> {
     /// Measures one contender on a new queue.
     ///
     /// # Errors
-    /// Also if a message that was due was not received.
+    /// If a message that was due was not received, besides other failures.
     async fn measure(&self, who: &str, rate_per_sec: Option<u32>) -> Result<Measured, Error> {
         let Options { seconds, api_key, .. } = self.options;
         let task = Task { seconds: *seconds, warm_up_seconds: warm_up(*seconds), rate_per_sec };

@@ -58,7 +58,7 @@ impl Manager {
     }
 
     /// # Errors
-    /// The queue does not have so many messages after this contender's run.
+    /// If the queue does not have so many messages after this contender's run.
     pub(super) fn expect(&self, queue: &str, messages: u32, who: &str) -> Result<(), Error> {
         let depth = self.daemon.depth(queue);
         if depth == u64::from(messages) {

@@ -55,7 +55,7 @@ impl<'a> Backlog<'a> {
     /// Takes samples until all batches are final. `accepted` counts those that were sent so far.
     ///
     /// # Errors
-    /// Names the batches that do not end.
+    /// If batches do not end in time. The message names them.
     pub(super) async fn until_all_end(&self, accepted: &AtomicI64) -> Result<Vec<Sample>, Error> {
         let begin = Instant::now();
         let (mut samples, mut cpu, mut progress) = (Vec::<Sample>::new(), Duration::ZERO, begin);

@@ -30,7 +30,7 @@ impl Soaked<'_> {
     /// Prints it.
     ///
     /// # Errors
-    /// When a goal was missed.
+    /// If a goal was missed.
     pub(super) fn conclude(&self) -> Result<(), Error> {
         let about = format!("Soak of {} s. Requests of well-behaved callers.", self.whole.as_secs());
         let times = self.tally.report(about, &COLUMNS);

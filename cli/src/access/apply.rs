@@ -65,8 +65,8 @@ impl KeyFile {
 /// Runs `integrahub apply`.
 ///
 /// # Errors
-/// A file that cannot be used or contradicts what is there, no confirmation, or a change that
-/// cannot be made. Changes before it are made, and running the command again makes the rest.
+/// If the file is invalid or contradicts the table's entries, the user does not confirm, or a
+/// change fails. Changes before it are made, and running the command again makes the rest.
 pub(crate) async fn run(args: &Apply, context: &Context, out: &mut Output) -> Result<Exit, Failure> {
     if let Some(path) = &args.keys
         && path.exists()

@@ -23,7 +23,7 @@ const WHOLE: u32 = 100;
 /// Runs `integrahub budget`.
 ///
 /// # Errors
-/// A budget that cannot be used or is not there, or no access to the table.
+/// If the budget is invalid or does not exist, or the table cannot be accessed.
 pub(crate) async fn run(args: &Budget, context: &Context, out: &mut Output) -> Result<Exit, Failure> {
     // What cannot be used is refused before anything is called.
     let item = match args {

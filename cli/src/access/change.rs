@@ -145,7 +145,7 @@ impl Change {
     /// Returns the conditional write that carries out the change.
     ///
     /// # Errors
-    /// The entry cannot be written down.
+    /// If the entry cannot be written down.
     pub(crate) fn write(&self) -> Result<Write, Failure> {
         let mut write = Write {
             pk: self.entry().pk(),
@@ -222,7 +222,7 @@ impl Write {
 /// Writes the changes, or prints them in a dry run.
 ///
 /// # Errors
-/// A change cannot be made. Those before it are made.
+/// If a change fails. The changes before it are made.
 pub(crate) async fn make(
     table: &Table,
     changes: impl IntoIterator<Item = Change>,
@@ -247,7 +247,7 @@ pub(crate) async fn make(
 /// Writes changes, and prints each.
 ///
 /// # Errors
-/// A change cannot be made. Those before it are made.
+/// If a change fails. The changes before it are made.
 pub(crate) async fn apply(table: &Table, changes: &[Change], out: &mut Output) -> Result<(), Failure> {
     for change in changes {
         table.make(change).await?;

@@ -22,7 +22,7 @@ const MAX_FILE: u64 = 16 * 1024 * 1024;
 /// Runs `integrahub cnpj`.
 ///
 /// # Errors
-/// A text that is no CNPJ, a tenant that is not there, or no access to the function.
+/// If a text is no CNPJ, the tenant does not exist, or the function cannot be invoked.
 pub(crate) async fn run(args: &Cnpj, context: &Context, out: &mut Output) -> Result<Exit, Failure> {
     match args {
         Cnpj::List { tenant, cnpj } => {

@@ -133,7 +133,7 @@ impl Entry {
     /// Parses an entry from the attributes of an item, the key included.
     ///
     /// # Errors
-    /// The functions would refuse the item, or do not read it.
+    /// If the functions would refuse the item, or do not read it.
     pub(crate) fn read(attributes: &Attributes) -> Result<Self, EntryError> {
         let pk = attributes.get(PK).and_then(|pk| pk.as_s().ok()).ok_or(EntryError::Key)?;
         let item = document(attributes).ok_or(EntryError::Key)?;
@@ -219,7 +219,7 @@ impl Entry {
     /// Returns the attributes of the entry's item, its key included.
     ///
     /// # Errors
-    /// The tenant's id cannot be part of a key, or the item cannot be written.
+    /// If the tenant's id cannot be part of a key, or the item cannot be written.
     pub(crate) fn attributes(&self) -> Result<Attributes, Failure> {
         let tenant = self.tenant();
         if !matches!(self, Self::Rates(_)) {

@@ -134,7 +134,7 @@ impl Establishments {
     /// Finds the function `establishments` in the context's deployment.
     ///
     /// # Errors
-    /// The deployment has no such function.
+    /// If the deployment has no such function.
     pub(crate) async fn of(context: &Context) -> Result<Self, Failure> {
         let aws = Aws::of(context).await?;
         let function = aws.establishments_function().await.map_err(|failure| match failure.exit {
@@ -149,7 +149,7 @@ impl Establishments {
     /// Lists establishments with owners, of one tenant or of all.
     ///
     /// # Errors
-    /// The function does not answer, or refuses the request.
+    /// If the function does not answer, or refuses the request.
     pub(crate) async fn list(&self, tenant: Option<&str>, cnpj: Option<&str>) -> Result<Vec<Owned>, Failure> {
         self.pages(&without_nulls(json!({"action": "list", "tenant": tenant, "cnpj": cnpj, "limit": MOST})))
             .await
@@ -158,7 +158,7 @@ impl Establishments {
     /// Lists establishments that have products and no owner.
     ///
     /// # Errors
-    /// The function does not answer.
+    /// If the function does not answer.
     pub(crate) async fn unowned(&self) -> Result<Vec<String>, Failure> {
         let unowned: Vec<Unowned> = self.pages(&json!({"action": "unowned", "limit": MOST})).await?;
         Ok(unowned.into_iter().map(|unowned| unowned.cnpj).collect())
@@ -167,7 +167,8 @@ impl Establishments {
     /// Changes owners, in as many requests as needed. Each request may be repeated.
     ///
     /// # Errors
-    /// The function does not answer, or refuses a request as a whole. Requests before it are done.
+    /// If the function does not answer, or refuses a request as a whole. Requests before it are
+    /// done.
     pub(crate) async fn change(
         &self,
         change: &OwnerChange,

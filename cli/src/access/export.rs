@@ -11,7 +11,7 @@ use crate::output::{Format, Output};
 /// Runs `integrahub export`.
 ///
 /// # Errors
-/// A tenant that is not there, or no access to the table.
+/// If the tenant does not exist, or the table cannot be accessed.
 pub(crate) async fn run(args: &Export, context: &Context, out: &mut Output) -> Result<Exit, Failure> {
     let known = Table::of(context).await?.read().await?;
     let tenant = args.tenant.as_deref().map(|tenant| known.tenant(tenant)).transpose()?;

@@ -154,7 +154,7 @@ impl AccessFile {
     /// Refuses an access file of another version.
     ///
     /// # Errors
-    /// The version is another.
+    /// If the file has another version.
     pub(crate) fn check_version(&self) -> Result<(), Failure> {
         if let Some(schema) = self.schema.as_ref().filter(|schema| *schema != SCHEMA) {
             return Err(Failure::usage(format!("the file has the schema `{schema}`"))

@@ -18,7 +18,8 @@ const ONE: &str = "integrahub.grant.v1";
 /// Runs `integrahub grant`.
 ///
 /// # Errors
-/// A grant that contradicts itself, that is there already or not there, or no access to the table.
+/// If the grant contradicts itself, exists already or does not exist, or the table cannot be
+/// accessed.
 pub(crate) async fn run(args: &Grant, context: &Context, out: &mut Output) -> Result<Exit, Failure> {
     let table = Table::of(context).await?;
     let known = table.read().await?;
@@ -80,7 +81,7 @@ fn create(known: &Snapshot, args: &GrantCreate) -> Result<Option<Change>, Failur
 /// Refuses a grant that could permit nothing, or that names no bucket of S3.
 ///
 /// # Errors
-/// The grant contradicts itself.
+/// If the grant contradicts itself.
 pub(crate) fn checked(
     tenant: &str,
     establishments: Option<access::Establishments>,

@@ -41,7 +41,7 @@ pub(crate) struct One<'a> {
 /// Runs `integrahub limit`.
 ///
 /// # Errors
-/// A limit that contradicts itself or is not there, or no access to the table or the API.
+/// If the limit contradicts itself or does not exist, or the table or the API cannot be accessed.
 pub(crate) async fn run(args: &Limit, context: &Context, out: &mut Output) -> Result<Exit, Failure> {
     if matches!(args, Limit::Show { mine: true, .. }) {
         return mine(context, out).await;
@@ -156,7 +156,7 @@ fn rest(mut item: LimitsItem, tenant: &str, args: &LimitRemove) -> Result<Limits
 /// Refuses limits that the access table cannot have.
 ///
 /// # Errors
-/// The limits are those of too many targets.
+/// If the item has limits for too many targets.
 pub(crate) fn check(item: &LimitsItem) -> Result<(), Failure> {
     item.check().map_err(|error| Failure::refused("the limits cannot be used").why(error.to_string()))
 }
@@ -302,7 +302,7 @@ pub(crate) fn cells(limit: &Value) -> [String; 5] {
 /// Requests from the API the limits that apply to the context's key.
 ///
 /// # Errors
-/// The API does not answer, or does not know the key or the route.
+/// If the API does not answer, or does not know the key or the route.
 pub(crate) async fn in_force(api: &Api) -> Result<Vec<Value>, Failure> {
     let mut answer = api.get(ROUTE).await?;
     let limits = answer.get_mut("limits").and_then(Value::as_array_mut).map(std::mem::take);

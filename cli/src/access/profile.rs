@@ -20,8 +20,8 @@ const ONE: &str = "integrahub.profile.v1";
 /// Runs `integrahub profile`.
 ///
 /// # Errors
-/// A profile that no request could use, that is not there or there already, or no access to the
-/// table.
+/// If no request could use the profile, it does not exist or exists already, or the table cannot be
+/// accessed.
 pub(crate) async fn run(args: &Profile, context: &Context, out: &mut Output) -> Result<Exit, Failure> {
     // A file is checked before anything is called.
     let given = match args {
@@ -68,7 +68,7 @@ fn change(known: &Snapshot, args: &ProfileCreate, value: Value) -> Result<Option
 /// Checks the name of a profile, which requests write as `targetRef`.
 ///
 /// # Errors
-/// The name is none that a request could have.
+/// If no request could have the name.
 pub(crate) fn check_name(name: &str) -> Result<(), Failure> {
     let wrong = |why: String| Failure::usage(format!("`{name}` cannot be the name of a profile")).why(why);
     Name::try_from(name.to_owned()).map_err(|error| wrong(format!("the name {error}")))?;
@@ -134,7 +134,7 @@ fn of_options(args: &ProfileCreate) -> Value {
 /// Parses a profile into the gateway's own type.
 ///
 /// # Errors
-/// A member is unknown, missing or wrong.
+/// If a member is unknown, missing or wrong.
 pub(crate) fn parse(value: &Value) -> Result<Parsed, Failure> {
     attempt::malformed::from_value(value.clone())
         .map_err(|error| Failure::usage("the profile cannot be used").why(error.to_string()))
@@ -143,7 +143,7 @@ pub(crate) fn parse(value: &Value) -> Result<Parsed, Failure> {
 /// Checks that requests can use a profile, by the code of the gateway.
 ///
 /// # Errors
-/// The gateway would refuse every request that names it.
+/// If the gateway would refuse every request that names it.
 pub(crate) fn check(value: &Value) -> Result<(), Failure> {
     let profile = parse(value)?;
     let refused = |why: String| Failure::usage("the profile cannot be used").why(why);
@@ -180,7 +180,7 @@ pub(crate) fn faulty(error: &TargetError) -> String {
 /// Writes a document as YAML.
 ///
 /// # Errors
-/// The document cannot be written.
+/// If the document cannot be written.
 pub(crate) fn yaml(value: &Value) -> Result<String, Failure> {
     serde_norway::to_string(value).or_explain(|| "write YAML".to_owned())
 }

@@ -20,7 +20,8 @@ const ONE: &str = "integrahub.rates.v1";
 /// Runs `integrahub rates`.
 ///
 /// # Errors
-/// A file that is no rate card, no card to show or remove, or no access to the table.
+/// If the file is no rate card, there is no card to show or remove, or the table cannot be
+/// accessed.
 pub(crate) async fn run(args: &Rates, context: &Context, out: &mut Output) -> Result<Exit, Failure> {
     // A file that is refused calls nothing.
     let card = match args {

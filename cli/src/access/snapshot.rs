@@ -71,7 +71,7 @@ impl Snapshot {
     /// Returns the change that creates an entry, or changes it if it may be replaced.
     ///
     /// # Errors
-    /// The entry is there and may not be replaced, or the functions refuse its item.
+    /// If the entry is there and may not be replaced, or the functions refuse its item.
     pub(crate) fn create(&self, entry: Entry, replace: bool) -> Result<Option<Change>, Failure> {
         self.check_readable(&entry.pk())?;
         match self.get(&entry.pk()) {
@@ -87,7 +87,7 @@ impl Snapshot {
     /// keys.
     ///
     /// # Errors
-    /// There is none or more than one such tenant.
+    /// If there is none or more than one such tenant.
     pub(crate) fn entries(&self, reference: Option<&str>) -> Result<impl Iterator<Item = &Entry>, Failure> {
         let tenant = reference.map(|reference| self.tenant(reference)).transpose()?;
         let of = move |entry: &&Entry| tenant.as_ref().is_none_or(|tenant| entry.tenant() == tenant);
@@ -155,7 +155,7 @@ impl Snapshot {
     /// Finds the tenant that a person means: by its id, its name, or the beginning of its id.
     ///
     /// # Errors
-    /// There is none or more than one.
+    /// If there is none, or more than one.
     pub(crate) fn tenant(&self, reference: &str) -> Result<String, Failure> {
         let ids = self.tenants();
         if ids.contains(reference) {
@@ -180,7 +180,7 @@ impl Snapshot {
     /// Finds the key that a person means: by its name or its id.
     ///
     /// # Errors
-    /// There is none or more than one.
+    /// If there is none, or more than one.
     pub(crate) fn key(&self, reference: &KeyName) -> Result<(&Held, KeyHash, &KeyItem), Failure> {
         one(&reference.key, &self.keys_meant(reference)?)
     }
@@ -189,7 +189,7 @@ impl Snapshot {
     /// one name: the newest is meant that works.
     ///
     /// # Errors
-    /// There is none or more than one.
+    /// If there is none, or more than one.
     pub(crate) fn newest_key(
         &self,
         reference: &KeyName,
@@ -231,7 +231,7 @@ impl Snapshot {
     /// Refuses to write over an item of this key that is no entry.
     ///
     /// # Errors
-    /// There is such an item.
+    /// If there is such an item.
     pub(crate) fn check_readable(&self, pk: &str) -> Result<(), Failure> {
         self.fault(pk).map_or(Ok(()), |fault| {
             Err(Failure::refused(format!("the item `{pk}` cannot be read, so it stays as it is"))

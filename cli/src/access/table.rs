@@ -27,7 +27,7 @@ impl Table {
     /// Finds the access table of the context's deployment.
     ///
     /// # Errors
-    /// The table is not known.
+    /// If the table is not known.
     pub(crate) async fn of(context: &Context) -> Result<Self, Failure> {
         let aws = Aws::of(context).await?;
         Ok(Self { dynamodb: aws.dynamodb(), name: aws.access_table().await? })
@@ -36,7 +36,7 @@ impl Table {
     /// Reads the whole table, which has an item for each key, profile and tenant.
     ///
     /// # Errors
-    /// DynamoDB does not answer, or does not permit it.
+    /// If DynamoDB does not answer, or does not permit it.
     pub(crate) async fn read(&self) -> Result<Snapshot, Failure> {
         let scan = self.dynamodb.scan().table_name(&self.name).consistent_read(true);
         let (mut items, mut snapshot) = (scan.into_paginator().items().send(), Snapshot::default());
@@ -49,7 +49,7 @@ impl Table {
     /// Writes one change to the access table.
     ///
     /// # Errors
-    /// Somebody else changed the entry meanwhile, or DynamoDB does not answer or permit it.
+    /// If another caller changed the entry meanwhile, or DynamoDB does not answer or permit it.
     pub(crate) async fn make(&self, change: &Change) -> Result<(), Failure> {
         let Write { pk, action, condition, names, values } = change.write()?;
         let names = Some(names).filter(|names| !names.is_empty());

@@ -18,7 +18,7 @@ const LIST: &str = "integrahub.targets.v1";
 /// Runs `integrahub target`.
 ///
 /// # Errors
-/// An entry that the gateway could not read or that is not there, or no access to the table.
+/// If the gateway could not read the entry, it does not exist, or the table cannot be accessed.
 pub(crate) async fn run(args: &Target, context: &Context, out: &mut Output) -> Result<Exit, Failure> {
     if let Target::Allow { entries, .. } = args {
         check(entries)?;
@@ -49,7 +49,7 @@ pub(crate) async fn run(args: &Target, context: &Context, out: &mut Output) -> R
 /// Checks entries of an allow-list with the gateway's own parser.
 ///
 /// # Errors
-/// The first entry that cannot be read.
+/// If an entry cannot be read. The error names the first such entry.
 pub(crate) fn check<T: AsRef<str>>(entries: &[T]) -> Result<(), Failure> {
     InlineTargets::of_one_tenant(entries).map(|_| ()).map_err(|error| {
         Failure::usage("the allow-list cannot be used")

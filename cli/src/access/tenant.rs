@@ -19,7 +19,8 @@ const ONE: &str = "integrahub.tenant.v1";
 /// Runs `integrahub tenant`.
 ///
 /// # Errors
-/// A tenant that is not there, a change that contradicts what is there, or no access to the table.
+/// If the tenant does not exist, the change contradicts the table's entries, or the table cannot be
+/// accessed.
 pub(crate) async fn run(args: &Tenant, context: &Context, out: &mut Output) -> Result<Exit, Failure> {
     let table = Table::of(context).await?;
     let known = table.read().await?;

@@ -18,7 +18,7 @@ pub(crate) fn now() -> Timestamp {
 /// Reads the time at which a key stops working; `None` if it never does.
 ///
 /// # Errors
-/// The text is no time, or is in the past.
+/// If the text is not a time, or the time is in the past.
 pub(crate) fn expiry(text: &str, now: Timestamp) -> Result<Option<Timestamp>, Failure> {
     if text == NEVER {
         return Ok(None);
@@ -34,7 +34,7 @@ pub(crate) fn expiry(text: &str, now: Timestamp) -> Result<Option<Timestamp>, Fa
 /// Reads a span of time, and returns the time that is so long after `now`.
 ///
 /// # Errors
-/// The text is no span of time, or one that goes back.
+/// If the text is not a span of time, or the span is negative.
 pub(crate) fn after(text: &str, now: Timestamp) -> Result<Timestamp, Failure> {
     let wrong = || {
         Failure::usage(format!("`{text}` is no time"))

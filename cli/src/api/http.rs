@@ -52,7 +52,7 @@ impl Http {
     /// Sends a request once. Redirects are not followed.
     ///
     /// # Errors
-    /// There is no response. A response of any status is none of the errors.
+    /// If there is no response. A response with any status is a success here.
     pub(crate) async fn send(&self, request: Request<SdkBody>) -> Result<Response<SdkBody>, HttpError> {
         let request = HttpRequest::try_from(request).map_err(|error| HttpError::Request(Box::new(error)))?;
         let response = self.0.call(request).await.map_err(|error| HttpError::Connection(Box::new(error)))?;
@@ -70,7 +70,7 @@ pub(crate) fn connector(settings: Option<HttpConnectorSettings>) -> Connector {
 /// Reads a body of at most `limit` bytes.
 ///
 /// # Errors
-/// The body broke off, stalled, or is larger.
+/// If the body broke off or stalled, or is larger than the limit.
 pub(crate) async fn collect(body: SdkBody, limit: usize) -> Result<Bytes, HttpError> {
     let read = tokio::time::timeout(READ, Limited::new(body, limit).collect()).await;
     let read = read.map_err(|slow| HttpError::Broken(Box::new(slow)))?;
@@ -80,7 +80,7 @@ pub(crate) async fn collect(body: SdkBody, limit: usize) -> Result<Bytes, HttpEr
 /// Reads the next part of a body, or `None` at its end.
 ///
 /// # Errors
-/// The body broke off or stalled.
+/// If the body broke off or stalled.
 pub(crate) async fn next(body: &mut SdkBody) -> Result<Option<Bytes>, HttpError> {
     loop {
         let frame = tokio::time::timeout(STALL, body.frame()).await;

@@ -22,7 +22,7 @@ impl List<'_> {
     /// Gives the items of each page to `take`, as long as it returns true.
     ///
     /// # Errors
-    /// The API does not show a page, or `take` ends it.
+    /// If the API does not show a page, or `take` ends it.
     pub(crate) async fn each_page(
         &self,
         api: &Api,
@@ -45,7 +45,7 @@ impl List<'_> {
     /// Returns the first items, `most` of them if there are as many.
     ///
     /// # Errors
-    /// The API does not show a page.
+    /// If the API does not show a page.
     pub(crate) async fn first(&self, api: &Api, most: u32) -> Result<Vec<Value>, Failure> {
         let most = usize::try_from(most).unwrap_or(usize::MAX);
         let mut all = Vec::new();

@@ -165,7 +165,7 @@ impl Answer {
     /// Parses the response's body as JSON.
     ///
     /// # Errors
-    /// The body is none.
+    /// If the body is not JSON.
     pub(crate) fn json(&self) -> Result<Value, Failure> {
         serde_json::from_slice(&self.body).or_explain(|| "read the API's answer".to_owned())
     }
@@ -187,7 +187,7 @@ impl Api {
     /// Creates a client for the API of a context.
     ///
     /// # Errors
-    /// The context has no address.
+    /// If the context has no address.
     pub(crate) fn of(context: &Context) -> Result<Self, Failure> {
         let url = context.url.as_ref().ok_or_else(|| {
             Failure::usage("the address of the API is not known")
@@ -202,7 +202,7 @@ impl Api {
     /// Creates a client for the API at this URL.
     ///
     /// # Errors
-    /// The API key cannot be sent as a header.
+    /// If the API key cannot be sent as a header.
     pub(crate) fn at(url: &Url, key: Option<&SecretString>, schedule: Schedule) -> Result<Self, Failure> {
         let key = key.map(|key| {
             let header = HeaderValue::from_str(key.expose_secret());
@@ -238,7 +238,7 @@ impl Api {
     /// Returns the client if it has an API key, before work that is useless without one.
     ///
     /// # Errors
-    /// Lack of an API key.
+    /// If there is no API key.
     pub(crate) fn with_key(self) -> Result<Self, Failure> {
         if self.key.is_some() { Ok(self) } else { Err(keyless().failure) }
     }
@@ -267,7 +267,7 @@ impl Api {
     /// Sends a request until it succeeds, or until trying again is useless or too late.
     ///
     /// # Errors
-    /// The answer is no success, or there is none.
+    /// If the answer is no success, or there is none.
     pub(crate) async fn send(&self, call: &Call) -> Result<Answer, Refusal> {
         if self.key.is_none() {
             return Err(keyless());
@@ -284,7 +284,7 @@ impl Api {
     /// status.
     ///
     /// # Errors
-    /// There is no answer.
+    /// If there is no answer.
     pub(crate) async fn exchange(&self, call: &Call) -> Result<Answer, Refusal> {
         self.attempts(call, &Uuid::new_v4().to_string()).await
     }

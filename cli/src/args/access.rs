@@ -19,7 +19,7 @@ impl DryRun {
     /// Asks before something is destroyed, as [`Output::confirm`] does. A look destroys nothing.
     ///
     /// # Errors
-    /// The person wrote something else, or nobody can be asked.
+    /// If the user enters something else, or there is no terminal to ask on.
     pub(crate) fn confirm(self, question: &str, name: &str, out: &mut Output) -> Result<(), Failure> {
         if self.dry_run { Ok(()) } else { out.confirm(question, name) }
     }

@@ -44,7 +44,7 @@ pub(crate) struct Audit {
 /// Reads a span of time.
 ///
 /// # Errors
-/// The sentence to show.
+/// Returns the sentence to show to the user.
 fn span(text: &str) -> Result<Span, String> {
     let read = text.parse::<Span>().ok().filter(|span| !span.is_negative());
     read.ok_or_else(|| "a time is a number with a unit, such as 30m, 1h or 7d".to_owned())
@@ -53,7 +53,7 @@ fn span(text: &str) -> Result<Span, String> {
 /// Checks a target as answers name it.
 ///
 /// # Errors
-/// The sentence to show.
+/// Returns the sentence to show to the user.
 fn target(text: String) -> Result<String, String> {
     let is_too_long = text.len() > LONGEST_TARGET;
     if is_too_long { Err(format!("a target has at most {LONGEST_TARGET} bytes")) } else { Ok(text) }

@@ -112,7 +112,7 @@ pub(crate) struct Send {
 /// Reads a time such as `90`, which is in seconds, `500ms`, `5m` or `1h30m`.
 ///
 /// # Errors
-/// The sentence to show.
+/// Returns the sentence to show to the user.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
     if let Ok(seconds) = text.parse() {
         return Ok(Duration::from_secs(seconds));

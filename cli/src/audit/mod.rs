@@ -25,7 +25,7 @@ const MOST_PAGES: usize = 1_000;
 /// Runs `integrahub audit`.
 ///
 /// # Errors
-/// There is no access to the log group, or no such tenant.
+/// If there is no access to the log group, or no such tenant.
 pub(crate) async fn run(args: &Audit, context: &Context, out: &mut Output) -> Result<Exit, Failure> {
     let tenant = match &args.tenant {
         Some(reference) => Some(tenant(context, reference).await?),

@@ -33,7 +33,7 @@ const SHOWN: [&str; 6] = ["createdAt", "updatedAt", "status", "attempt", "traceI
 /// Runs `integrahub requests`.
 ///
 /// # Errors
-/// There is no access to the table, or no such tenant.
+/// If there is no access to the table, or no such tenant.
 pub(crate) async fn run(args: &Requests, context: &Context, out: &mut Output) -> Result<Exit, Failure> {
     let tenant = match &args.tenant {
         Some(reference) => Some(tenant(context, reference).await?),

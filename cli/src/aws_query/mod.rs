@@ -38,7 +38,7 @@ impl AwsQuery {
     /// `service` is the first part of its host name, such as `ec2` or `monitoring`.
     ///
     /// # Errors
-    /// There was no answer, it is none that was understood, or it says that the call failed.
+    /// If there is no answer, it cannot be parsed, or it reports that the call failed.
     pub(crate) async fn query(
         &self,
         service: &str,
@@ -121,7 +121,7 @@ impl AwsQuery {
     /// `Logs_20140328.FilterLogEvents`.
     ///
     /// # Errors
-    /// There was no answer, it is none that was understood, or it says that the call failed.
+    /// If there is no answer, it cannot be parsed, or it reports that the call failed.
     pub(crate) async fn json(&self, service: &str, target: &str, body: &Value) -> Result<Value, AwsError> {
         let action = target.rsplit_once('.').map_or(target, |(_, action)| action);
         let answer = self.actions.json(service, target, body).await;

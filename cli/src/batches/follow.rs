@@ -15,7 +15,7 @@ const LONGEST: Duration = Duration::from_secs(5);
 /// `seen` is called with each state.
 ///
 /// # Errors
-/// The API does not show the batch.
+/// If the API does not show the batch.
 pub(crate) async fn follow(
     api: &Api,
     batch_id: &str,

@@ -21,7 +21,7 @@ const MAX_LINE: usize = 4 * 1024 * 1024;
 /// list has. Returns how many there were.
 ///
 /// # Errors
-/// The API or S3 does not show them, or `take` ends it.
+/// If the API or S3 does not show them, or `take` ends it.
 pub(crate) async fn each(
     api: &Api,
     batch: &Batch,

@@ -76,7 +76,7 @@ impl Batch {
     /// Parses a batch in the API's JSON.
     ///
     /// # Errors
-    /// A member has another type.
+    /// If a member has another type.
     pub(crate) fn read(json: Value) -> Result<Self, Failure> {
         let batch = Self::deserialize(&json).or_explain(|| "read the batch that the API shows".to_owned())?;
         Ok(Self { json, ..batch })
@@ -97,7 +97,7 @@ impl Batch {
     /// next step.
     ///
     /// # Errors
-    /// There is more to say than that everything is loaded.
+    /// If the batch did not load everything, or something else about it needs attention.
     pub(crate) fn outcome(&self, program: &str) -> Result<(), Failure> {
         let id = &self.batch_id;
         let end = |exit, trouble: String, next: String| Err(Failure::new(exit, trouble).next(next));

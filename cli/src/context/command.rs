@@ -24,7 +24,7 @@ const MAX_KEY: u64 = 1_000;
 /// Runs `integrahub context`.
 ///
 /// # Errors
-/// A context that does not exist or cannot be kept.
+/// If the context does not exist or cannot be stored.
 pub(crate) async fn run(args: &ContextCommand, global: &Global, out: &mut Output) -> Result<Exit, Failure> {
     let mut contexts = Contexts::read()?;
     match args {

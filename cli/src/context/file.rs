@@ -80,7 +80,7 @@ impl Contexts {
     /// Reads the configuration file; if it does not exist, there are no contexts.
     ///
     /// # Errors
-    /// The file cannot be read, or a newer version of this program wrote it.
+    /// If the file cannot be read, or a newer version of this program wrote it.
     pub(crate) fn read() -> Result<Self, Failure> {
         Self::read_from(PLACES.find(|name| std::env::var_os(name))?)
     }
@@ -95,7 +95,7 @@ impl Contexts {
     /// Parses the text of the configuration file.
     ///
     /// # Errors
-    /// The text has another form, or is of a newer version.
+    /// If the text has another form, or is of a newer version.
     pub(super) fn parse(text: &str, directory: PathBuf) -> Result<Self, Failure> {
         #[derive(Deserialize)]
         struct Versioned {
@@ -129,7 +129,7 @@ impl Contexts {
     /// Returns the settings of a context.
     ///
     /// # Errors
-    /// There is none of this name.
+    /// If there is no context of this name.
     pub(crate) fn get(&self, name: &str) -> Result<&Settings, Failure> {
         self.all.get(name).ok_or_else(|| {
             let names: Vec<&str> = self.all.keys().map(String::as_str).chain([LOCAL]).collect();
@@ -147,7 +147,7 @@ impl Contexts {
     /// Removes a context and its API key, if this program keeps it.
     ///
     /// # Errors
-    /// There is no such context, or what the file system says.
+    /// If there is no such context, or the file system fails.
     pub(super) fn remove(&mut self, name: &str) -> Result<(), Failure> {
         self.get(name)?;
         self.all.remove(name);

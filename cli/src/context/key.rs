@@ -32,7 +32,7 @@ enum Place<'a> {
 /// person something.
 ///
 /// # Errors
-/// The place exists, and the key cannot be read there.
+/// If the place exists, but the key cannot be read there.
 pub(super) async fn find(
     global: &Global,
     contexts: &Contexts,

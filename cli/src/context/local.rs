@@ -30,7 +30,7 @@ impl LocalStack {
     /// Finds the stack of this directory or of the nearest directory above it.
     ///
     /// # Errors
-    /// The file is there and cannot be read, or is too large.
+    /// If the file is there and cannot be read, or is too large.
     pub(crate) fn find() -> Result<Option<Self>, Failure> {
         let named = std::env::var_os(VARIABLE).filter(|path| !path.is_empty()).map(PathBuf::from);
         let path = match named {

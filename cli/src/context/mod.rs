@@ -111,8 +111,8 @@ pub(crate) enum Needs {
 /// Reads the settings that a command needs.
 ///
 /// # Errors
-/// A context that does not exist or whose file cannot be read, an API key that cannot be read, or
-/// an address that the stack does not tell.
+/// If the context does not exist, its file or the API key cannot be read, or the stack has no
+/// output with the address.
 pub(crate) async fn load(global: &Global, needs: Needs) -> Result<Context, Failure> {
     let contexts = Contexts::read()?;
     let mut context = choose(global, &contexts, LocalStack::find)?;

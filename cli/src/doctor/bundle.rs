@@ -75,7 +75,7 @@ pub(crate) fn stack(stack: &Known<Option<Stack>>) -> Value {
 /// Writes the bundle's file, which only its owner can read.
 ///
 /// # Errors
-/// The file cannot be written.
+/// If the file cannot be written.
 pub(crate) fn write(path: &Path, documents: &[(&str, Value)]) -> Result<(), Failure> {
     let bytes = packed(documents).or_explain(|| format!("write {}", path.display()))?;
     write_private(path, &bytes)

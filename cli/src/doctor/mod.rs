@@ -61,8 +61,8 @@ struct Subject<'a> {
 /// Runs `integrahub doctor`.
 ///
 /// # Errors
-/// The parameters of the next deployment cannot be read, the region is not known, or the tenant is
-/// not there.
+/// If the parameters of the next deployment cannot be read, the region is not known, or the tenant
+/// does not exist.
 pub(crate) async fn run(args: &Doctor, context: &Context, out: &mut Output) -> Result<Exit, Failure> {
     let (mut context, mut given) = (context.clone(), None);
     if args.before {
@@ -167,7 +167,7 @@ impl<'a> Subject<'a> {
     /// Makes all checks of the deployment and adds their results to the report.
     ///
     /// # Errors
-    /// The tenant of the command line is not there.
+    /// If the tenant of the command line does not exist.
     async fn check(&self, report: &mut Report<'_>) -> Result<(), Failure> {
         let before = self.args.before;
         let executions = account::concurrency(&self.aws.lambda(), &self.resources).await;
@@ -228,7 +228,7 @@ impl<'a> Subject<'a> {
     /// the brokers' profiles name.
     ///
     /// # Errors
-    /// The tenant of the command line is not there.
+    /// If the tenant of the command line does not exist.
     async fn check_functions(&self, report: &mut Report<'_>) -> Result<(), Failure> {
         let profiles = match self.table().await {
             Ok(known) => Ok(profiles(&known, self.args.tenant.as_deref(), self.args.target.as_deref())?),
@@ -305,7 +305,7 @@ impl<'a> Subject<'a> {
 /// any.
 ///
 /// # Errors
-/// The tenant is not there, so the command line cannot be used.
+/// If the tenant does not exist, so the command line cannot be used.
 fn profiles(known: &Snapshot, tenant: Option<&str>, target: Option<&str>) -> Result<Vec<Profile>, Failure> {
     let entries = known.entries(tenant).map_err(|failure| Failure { exit: Exit::Usage, ..failure })?;
     let profile = |entry: &Entry| match entry {

@@ -62,7 +62,7 @@ impl Settings {
     /// in SAM CLI: the parameters as a whole, and not one by one.
     ///
     /// # Errors
-    /// The text is no TOML, or has no such environment.
+    /// If the text is no TOML, or has no such environment.
     pub(crate) fn parse(text: &str, environment: &str) -> Result<Self, Failure> {
         let document: Table = text.parse().map_err(|error: toml::de::Error| {
             Failure::usage("the settings cannot be read").why(error.to_string())

@@ -32,8 +32,8 @@ const SCHEMA: &str = "integrahub.explained.v1";
 /// Runs `integrahub explain`.
 ///
 /// # Errors
-/// The API would refuse the request, the command names no key or no target, or no access to the
-/// table.
+/// If the API would refuse the request, the command names no key or no target, or the table cannot
+/// be accessed.
 pub(crate) async fn run(args: &Explain, context: &Context, out: &mut Output) -> Result<Exit, Failure> {
     let needed = args.operation.needed();
     check(args, needed.subject)?;

@@ -57,7 +57,7 @@ impl Named {
     /// Reads the options, as far as they name a target.
     ///
     /// # Errors
-    /// A target that cannot be read.
+    /// If the target cannot be read.
     pub(super) async fn of(args: &Explain) -> Result<Self, Failure> {
         let mut members = match &args.target_file {
             Some(path) => input::document::<Members>(path).await?,
@@ -181,7 +181,7 @@ impl Lists {
 /// Checks every access rule about a target.
 ///
 /// # Errors
-/// The command names no target.
+/// If the command names no target.
 pub(super) fn decide(
     known: &Snapshot,
     tenant: &str,

@@ -36,7 +36,7 @@ impl Template {
     /// Parses a format such as `%i %S\n%s\n`.
     ///
     /// # Errors
-    /// Unknown field or escape.
+    /// If a field or an escape is unknown.
     pub(crate) fn parse(format: &str) -> Result<Self, Failure> {
         let mut pieces = Vec::new();
         let mut literal = Vec::new();
@@ -75,7 +75,7 @@ impl Template {
     /// Writes a message in this template's form.
     ///
     /// # Errors
-    /// Standard output took not everything.
+    /// If standard output did not accept everything.
     pub(crate) fn show(&self, message: &Received, out: &mut Output) -> io::Result<()> {
         self.0.iter().try_for_each(|piece| match piece {
             Piece::Text(text) => out.exactly(text),

@@ -23,7 +23,7 @@ type Members = Map<String, Value>;
 /// Returns the members of a request that name its target, with the queue of the command line.
 ///
 /// # Errors
-/// Nothing names a target, or its file cannot be used.
+/// If nothing names a target, or its file is invalid.
 async fn target(args: &TargetArgs, queue: Option<&str>) -> Result<Members, Failure> {
     let mut members = Members::new();
     if let Some(profile) = &args.target {

@@ -50,7 +50,7 @@ impl Shown {
     /// Starts the output of up to `most` messages.
     ///
     /// # Errors
-    /// The format cannot be used, or one document would be too large.
+    /// If the format cannot be used, or one document would be too large.
     pub(crate) fn begin(args: &ShowArgs, most: u64, out: &Output) -> Result<Self, Failure> {
         if out.format() == Format::Json && most > MOST_AT_ONCE {
             return Err(Failure::usage(format!("one JSON document has at most {MOST_AT_ONCE} messages"))
@@ -68,7 +68,7 @@ impl Shown {
     /// Shows the messages of a response. A JSON document has them at the end.
     ///
     /// # Errors
-    /// A body cannot be had.
+    /// If a body cannot be downloaded.
     pub(crate) async fn add(
         &mut self,
         api: &Api,

@@ -60,7 +60,7 @@ impl Content {
     /// `read` is called with the number of bytes read so far.
     ///
     /// # Errors
-    /// The file cannot be read, or is no catalogue.
+    /// If the file cannot be read, or is no catalogue.
     pub(crate) fn of(
         path: &Path,
         name: &str,

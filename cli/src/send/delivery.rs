@@ -93,7 +93,7 @@ impl Sender {
     /// Reads a file and plans its load.
     ///
     /// # Errors
-    /// The file cannot be read, is no catalogue, or changed meanwhile.
+    /// If the file cannot be read, is no catalogue, or changed meanwhile.
     pub(crate) async fn prepare(self: &Arc<Self>, file: usize, source: Source) -> Result<Prepared, Failure> {
         let version = source.version().await?;
         self.tell(file, Step::Found { name: source.name.clone(), bytes: version.bytes });
@@ -140,7 +140,7 @@ impl Sender {
     /// Brings a file to the API. The journal has the load before the first request.
     ///
     /// # Errors
-    /// The API does not have the file, as far as is known.
+    /// If the API does not have the file, as far as is known.
     pub(crate) async fn accept(&self, file: usize, prepared: &Prepared) -> Result<Accepted, Failure> {
         if let Some(failure) = &prepared.unknown {
             return Err(failure.clone());

@@ -44,7 +44,7 @@ impl Folder {
     /// none means those of JSON files.
     ///
     /// # Errors
-    /// There is no such directory, it cannot be written to, or another program watches it.
+    /// If there is no such directory, it cannot be written to, or another program watches it.
     pub(crate) fn open(directory: &Path, patterns: &[String]) -> Result<Self, Failure> {
         let name = directory.display();
         let path = directory.join(LOCK);
@@ -80,7 +80,7 @@ impl Folder {
     /// reported to `tell` instead, once each, as a sentence.
     ///
     /// # Errors
-    /// The directory cannot be read.
+    /// If the directory cannot be read.
     pub(crate) fn look(
         &mut self,
         busy: &HashSet<PathBuf>,
@@ -176,7 +176,7 @@ impl Away {
     /// result of the old one is written.
     ///
     /// # Errors
-    /// The items in error cannot be had, or what the file system says.
+    /// If the items in error cannot be downloaded, or the file system fails.
     pub(crate) async fn put(&self, api: &Api, path: &Path, sent: &Sent) -> Result<Place, Failure> {
         let place = match (&sent.end, sent.exit()) {
             (End::Final(_), Exit::Done | Exit::Partial | Exit::Held) => "done",

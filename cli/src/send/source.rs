@@ -32,7 +32,7 @@ impl Source {
     /// temporary file.
     ///
     /// # Errors
-    /// Standard input is too large, or what the file system says.
+    /// If standard input is too large, or the file system fails.
     pub(crate) async fn open(path: &Path) -> Result<Self, Failure> {
         if !input::is_stdin(path) {
             return Ok(Self::file(path));
@@ -53,7 +53,7 @@ impl Source {
     /// Returns the state of the file, by which a later change is noticed.
     ///
     /// # Errors
-    /// There is no such file.
+    /// If there is no such file.
     pub(crate) async fn version(&self) -> Result<Version, Failure> {
         let metadata = tokio::fs::metadata(&self.path).await.or_explain(|| format!("read {}", self.name))?;
         if !metadata.is_file() {

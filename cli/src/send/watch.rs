@@ -61,7 +61,7 @@ impl<'a> Watch<'a> {
     /// severe outcome; otherwise the program runs until it is stopped or its API key is refused.
     ///
     /// # Errors
-    /// The directory cannot be read any more.
+    /// If the directory cannot be read any more.
     pub(crate) async fn run(
         mut self,
         stop: &watch::Sender<bool>,
@@ -201,7 +201,7 @@ fn summary(sent: &Sent) -> String {
 /// Ends when the system or a person asks the program to stop.
 ///
 /// # Errors
-/// The signals cannot be had.
+/// If the signals cannot be received.
 #[cfg(unix)]
 fn asked_to_stop() -> Result<impl Future<Output = ()>, Failure> {
     use tokio::signal::unix::{SignalKind, signal};
@@ -220,7 +220,7 @@ fn asked_to_stop() -> Result<impl Future<Output = ()>, Failure> {
 /// Ends when a person asks the program to stop, or the system shuts down.
 ///
 /// # Errors
-/// The signals cannot be had.
+/// If the signals cannot be received.
 #[cfg(windows)]
 fn asked_to_stop() -> Result<impl Future<Output = ()>, Failure> {
     use tokio::signal::windows::{ctrl_break, ctrl_c, ctrl_close, ctrl_shutdown};

@@ -29,7 +29,7 @@ impl Status {
     /// Reads the function's variables and builds its clients.
     ///
     /// # Errors
-    /// When variables are missing; the error names all of them.
+    /// If variables are missing. The error names all of them.
     pub async fn from_environment() -> Result<Self, EnvironmentError> {
         let mut environment = Environment::of_process();
         let access_table: String = environment.required("ACCESS_TABLE");

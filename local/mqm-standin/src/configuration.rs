@@ -78,7 +78,7 @@ impl Configuration {
     /// Reads a file.
     ///
     /// # Errors
-    /// The file cannot be read or is no configuration; the text says which, and why.
+    /// If the file cannot be read or is no configuration; the text says which, and why.
     pub fn read(path: &Path) -> Result<Self, String> {
         let text = std::fs::read_to_string(path);
         let text = text.map_err(|error| format!("could not read `{}`: {error}", path.display()))?;

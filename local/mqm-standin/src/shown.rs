@@ -56,7 +56,7 @@ impl Shown {
     /// The message. Its properties are texts, numbers of 64 bits and booleans.
     ///
     /// # Errors
-    /// Some text is no id, no bytes, or no value of a property; the message says which.
+    /// If a text is not an id, not bytes, or not the value of a property. The message says which.
     pub(crate) fn message(self) -> Result<Message, String> {
         let mut descriptor = Descriptor {
             message_id: id(&self.message_id)?,

@@ -19,7 +19,7 @@ const GRACE: Duration = Duration::from_secs(5);
 /// stop before, the program is asked to end too, and there is the exit code for the signal.
 ///
 /// # Errors
-/// The program cannot be run.
+/// If the program cannot be run.
 pub(super) async fn run(
     mut command: Command,
     name: &str,

@@ -51,7 +51,7 @@ impl Command {
     /// Executes the command, and returns the program's exit code.
     ///
     /// # Errors
-    /// The sentence to show.
+    /// Returns the sentence to show to the user.
     pub(crate) async fn execute(self) -> Result<ExitCode, Failure> {
         match self {
             Self::Run { port, front, demo, ibm_mq_library, targets } => {

@@ -22,7 +22,7 @@ impl Signals {
     /// Registers the signals that end the program.
     ///
     /// # Errors
-    /// The system refuses.
+    /// If the system refuses.
     pub(crate) fn new() -> Result<Self, Failure> {
         let register = |kind| signal(kind).or_explain(|| "listen for Ctrl-C".into());
         Ok(Self {

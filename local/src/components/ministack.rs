@@ -32,7 +32,7 @@ impl Ministack {
     /// Returns the component that stands in for AWS.
     ///
     /// # Errors
-    /// The component's directory cannot be made.
+    /// If the component's directory cannot be made.
     pub(crate) fn component(&self, layout: &Layout) -> Result<Component, Failure> {
         let home = layout.component_directory("ministack")?;
         let temporary = home.join("tmp");

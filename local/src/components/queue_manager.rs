@@ -28,7 +28,7 @@ impl QueueManager {
     /// Creates the queue manager and its directory.
     ///
     /// # Errors
-    /// Its directory cannot be made.
+    /// If its directory cannot be made.
     pub(crate) fn new(layout: &Layout, password: &str) -> Result<Self, Failure> {
         let directory = layout.component_directory("queue-manager")?;
         Ok(Self { directory, password: password.to_owned() })
@@ -46,7 +46,7 @@ impl QueueManager {
     /// Returns the component that runs the stand-in for IBM MQ.
     ///
     /// # Errors
-    /// The stand-in was not built, or its files cannot be written.
+    /// If the stand-in was not built, or its files cannot be written.
     pub(crate) fn component(&self) -> Result<Component, Failure> {
         let explain = || "find the stand-in for IBM MQ".to_owned();
         let program = built::find(MQ_MANAGER).or_explain(explain)?;

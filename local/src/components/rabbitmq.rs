@@ -40,7 +40,7 @@ impl RabbitMq {
     /// Erlang's port mapper. RabbitMQ would start one by itself, as a daemon that outlives it.
     ///
     /// # Errors
-    /// The component's directory cannot be made.
+    /// If the component's directory cannot be made.
     pub(crate) fn epmd(&self, layout: &Layout) -> Result<Component, Failure> {
         let mut command = rabbitmq::epmd(&Root::of_rabbitmq(), self.epmd_port);
         command.current_dir(layout.component_directory("epmd")?);
@@ -50,7 +50,7 @@ impl RabbitMq {
     /// Returns the component that runs RabbitMQ.
     ///
     /// # Errors
-    /// The node's files cannot be written.
+    /// If the node's files cannot be written.
     pub(crate) fn component(&self, layout: &Layout) -> Result<Component, Failure> {
         let home = layout.component_directory("rabbitmq")?;
         let node = Node {

@@ -61,7 +61,7 @@ impl Door {
 /// after ten seconds.
 ///
 /// # Errors
-/// The port is in use or not allowed.
+/// If the port is in use or not allowed.
 pub(crate) async fn bind(port: u16, kind: Kind) -> Result<Door, Failure> {
     let listener = match TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await {
         Ok(listener) => listener,

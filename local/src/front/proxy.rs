@@ -60,7 +60,7 @@ impl Front {
     /// Returns the HTTP API and the REST API, which share their functions.
     ///
     /// # Errors
-    /// A route that the local stack does not know.
+    /// If the local stack does not know the route.
     pub(crate) fn both(sdk: &Sdk, deployment: &Deployment, log: Log) -> Result<[Self; 2], Failure> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let http = Self {
@@ -84,7 +84,7 @@ impl Front {
     /// Serves at a door until dropped.
     ///
     /// # Errors
-    /// What the listener says.
+    /// If the listener fails.
     pub(crate) async fn serve(&self, door: Door) -> Result<(), Failure> {
         let port = door.address.port();
         let front = Arc::new(Self { port, ..self.clone() });

@@ -32,7 +32,7 @@ impl Routes {
     /// Builds the table of an API's routes.
     ///
     /// # Errors
-    /// A route that the local stack does not know, since the template has none of its kind.
+    /// If the local stack does not know the route, because the template has none of its kind.
     pub(crate) fn of(deployment: &Deployment, entries: &[RouteEntry]) -> Result<Self, Failure> {
         let routes = entries.iter().map(|entry| {
             let (method, path) = entry.key.split_once(' ').unwrap_or_default();

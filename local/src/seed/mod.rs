@@ -26,7 +26,7 @@ const TIMEOUT: Duration = Duration::from_secs(20);
 /// needs it, so it comes before everything else.
 ///
 /// # Errors
-/// It could not be written.
+/// If the secret cannot be written.
 pub(crate) async fn database_secret(sdk: &Sdk, postgres: &Postgres) -> Result<String, Failure> {
     secrets::database(aws_sdk_secretsmanager::Client::new(&sdk.single_attempt(TIMEOUT)), postgres).await
 }
@@ -34,7 +34,7 @@ pub(crate) async fn database_secret(sdk: &Sdk, postgres: &Postgres) -> Result<St
 /// Writes the stack's initial secrets, items, queues and owners of establishments.
 ///
 /// # Errors
-/// What could not be written.
+/// If something cannot be written. The failure names it.
 pub(crate) async fn seed(
     sdk: &Sdk,
     deployment: &Deployment,

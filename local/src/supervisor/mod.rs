@@ -56,7 +56,7 @@ impl Supervisor {
     /// alone), and waits until it answers. The caller watches the channel of ends at the same time.
     ///
     /// # Errors
-    /// It cannot be started, or does not answer in time.
+    /// If it cannot be started, or does not answer in time.
     pub(crate) async fn start(&self, component: Component) -> Result<(), Failure> {
         let Component { name, command, ready, usual, stop_signal } = component;
         let begin = Instant::now();

@@ -31,7 +31,7 @@ pub struct Account {
 /// Debian's package creates.
 ///
 /// # Errors
-/// There is no such account, or the file system refuses.
+/// If there is no such account, or the file system refuses.
 pub fn home(prefix: &str) -> io::Result<(TempDir, Option<Account>)> {
     let only_owner = Permissions::from_mode(0o700);
     let directory = tempfile::Builder::new().prefix(prefix).permissions(only_owner).tempdir_in(temporary())?;
@@ -78,7 +78,7 @@ impl Server<'_> {
     /// and what these statements make, one a line.
     ///
     /// # Errors
-    /// The files cannot be written.
+    /// If the files cannot be written.
     pub fn prepare(&self, password: &str, statements: &str) -> io::Result<()> {
         self.write("superuser-password", password)?;
         self.write("statements.sql", statements)
@@ -88,7 +88,7 @@ impl Server<'_> {
     /// [`Server::prepare`] was called since the last start.
     ///
     /// # Errors
-    /// PostgreSQL is not installed.
+    /// If PostgreSQL is not installed.
     pub fn command(&self) -> io::Result<Command> {
         let root = Root::of_postgresql();
         let programs = programs(&root)
@@ -110,7 +110,7 @@ impl Server<'_> {
     /// Writes a new file that the server can read, and nobody else.
     ///
     /// # Errors
-    /// There is such a file, or the file system refuses.
+    /// If there is such a file, or the file system refuses.
     pub fn write(&self, name: &str, content: &str) -> io::Result<()> {
         let path = self.directory.join(name);
         let mut file = File::options().write(true).create_new(true).mode(0o600).open(&path)?;

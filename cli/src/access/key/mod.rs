@@ -32,7 +32,7 @@ const PRODUCTS: &str = "products:";
 /// Runs `integrahub key`.
 ///
 /// # Errors
-/// A key that is not there, rights that contradict each other, or no access to the table.
+/// If the key does not exist, its rights contradict each other, or the table cannot be accessed.
 pub(crate) async fn run(args: &Key, context: &Context, out: &mut Output) -> Result<Exit, Failure> {
     let table = Table::of(context).await?;
     let known = table.read().await?;
@@ -101,7 +101,7 @@ async fn create(table: &Table, item: KeyItem, dry: DryRun, out: &mut Output) -> 
 /// Generates an API key, and stores its item.
 ///
 /// # Errors
-/// The item cannot be stored.
+/// If the item cannot be stored.
 pub(crate) async fn generate(table: &Table, item: &KeyItem, out: &mut Output) -> Result<ApiKey, Failure> {
     let key = ApiKey::generate().or_explain(|| "generate a key".to_owned())?;
     apply(table, &[Change::Create(Entry::Key(key.hash(), item.clone()))], out).await?;

@@ -44,7 +44,7 @@ struct Planner<'a> {
 /// Compares an access file with the access table, and returns the changes that the file needs.
 ///
 /// # Errors
-/// The file contradicts itself or the table; the failure has everything that is wrong.
+/// If the file contradicts itself or the table. The failure lists every fault.
 pub(crate) fn plan(
     file: &AccessFile,
     known: &Snapshot,

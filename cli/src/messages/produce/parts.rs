@@ -61,7 +61,7 @@ impl Parts {
     /// parts, so that another run with the same key repeats the same requests.
     ///
     /// # Errors
-    /// A file cannot be read, or a message is too large.
+    /// If a file cannot be read, or a message is too large.
     pub(super) async fn next(&mut self) -> Result<Option<Vec<Body>>, Failure> {
         let (mut part, mut bytes) = (Vec::new(), 0_usize);
         while part.len() < PART_COUNT {
@@ -160,7 +160,7 @@ fn of(bytes: Vec<u8>) -> Body {
 /// Uploads a body, and returns the API's response to its announcement.
 ///
 /// # Errors
-/// The API or S3 does not take it.
+/// If the API or S3 does not accept it.
 pub(super) async fn upload(api: &Api, storage: &Storage, bytes: &[u8]) -> Result<Value, Refusal> {
     let explain = || "upload the body of a message".to_owned();
     let announcement = json!({"size": bytes.len(), "sha256": hex::encode(Sha256::digest(bytes))});

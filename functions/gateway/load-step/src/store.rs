@@ -15,7 +15,7 @@ const PAUSES: (f64, f64) = (0.2, 3.0);
 /// Repeats an operation until it succeeds, cannot succeed, or no attempt fits before `deadline`.
 ///
 /// # Errors
-/// The last attempt's.
+/// Returns the error of the last attempt.
 pub(crate) async fn insist<T>(
     deadline: Deadline,
     operation: impl AsyncFn() -> Result<T, TestStoreError>,

@@ -14,7 +14,7 @@ impl LoadTests {
     /// Reads the function's variables and builds its clients.
     ///
     /// # Errors
-    /// When variables are missing or wrong; the error names all of them.
+    /// If variables are missing or wrong. The error names all of them.
     pub async fn from_environment(service: &'static str) -> Result<Self, EnvironmentError> {
         let mut environment = Environment::of_process();
         let front = FrontSettings::read(&mut environment, Records::Kept);

@@ -24,7 +24,7 @@ impl Batches {
     /// Reads the function's variables and builds its clients.
     ///
     /// # Errors
-    /// When variables are missing or wrong; the error names all of them.
+    /// If variables are missing or wrong. The error names all of them.
     pub async fn from_environment(service: &'static str) -> Result<Self, Error> {
         let mut environment = Environment::of_process();
         let access_table = environment.required("ACCESS_TABLE");

@@ -33,7 +33,7 @@ impl Establishments {
     /// member `error` alone: it is the administrator's mistake, and no failure of the function.
     ///
     /// # Errors
-    /// Database's error.
+    /// If the database fails.
     pub async fn handle(&self, event: Value) -> Result<Value, EstablishmentsError> {
         match Request::read(event) {
             Ok(request) => self.answer(request).await,

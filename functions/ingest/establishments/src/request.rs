@@ -110,7 +110,7 @@ impl Request {
     /// Reads an event.
     ///
     /// # Errors
-    /// Unknown or missing action, or other members than the action takes.
+    /// If the action is unknown or missing, or the request has other members than the action takes.
     pub(crate) fn read(mut event: Value) -> Result<Self, RequestError> {
         let action = event.as_object_mut().and_then(|members| members.remove("action"));
         Ok(match action.as_ref().and_then(Value::as_str) {

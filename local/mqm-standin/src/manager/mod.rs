@@ -37,7 +37,7 @@ impl Manager {
     /// Starts the queue manager with the configuration's queues and the journal's content.
     ///
     /// # Errors
-    /// The journal cannot be used.
+    /// If the journal cannot be used.
     pub fn start(configuration: Configuration, journal: &Path) -> io::Result<Self> {
         Ok(Self { state: Mutex::new(restart::state(configuration, journal)?) })
     }

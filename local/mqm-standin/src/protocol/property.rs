@@ -43,7 +43,7 @@ impl Property {
     /// Decodes the value from its bytes.
     ///
     /// # Errors
-    /// The type is unknown, or the bytes are no value of it.
+    /// If the type is unknown, or the bytes are no value of it.
     pub fn value(&self) -> Result<Value, Reason> {
         let bytes = self.bytes.as_slice();
         macro_rules! number {

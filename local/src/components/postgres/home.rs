@@ -17,7 +17,7 @@ const PREFIX: &str = "integrahub-postgres-";
 /// clean-up finds it. No account: ourselves.
 ///
 /// # Errors
-/// There is no user to run it as, or the file system refuses.
+/// If there is no user to run it as, or the file system refuses.
 pub(super) fn prepare(own: &Path) -> Result<(PathBuf, Option<Account>), Failure> {
     let explain = || "create a temporary directory for PostgreSQL".to_owned();
     let (directory, account) = postgres::home(PREFIX).or_explain(explain)?;

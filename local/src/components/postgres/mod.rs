@@ -58,7 +58,7 @@ impl Postgres {
     /// Returns the component that runs PostgreSQL.
     ///
     /// # Errors
-    /// There is no user to run it as, or its files cannot be written.
+    /// If there is no user to run it as, or its files cannot be written.
     pub(crate) fn component(&self, layout: &Layout) -> Result<Component, Failure> {
         let (home, account) = home::prepare(&layout.component_directory("postgres")?)?;
         let server = Server { directory: &home, port: self.port, account, settings: &[] };

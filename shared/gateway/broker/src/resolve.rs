@@ -30,7 +30,7 @@ impl Names for SystemNames {
 /// rule, as for a program that connects where its own operator says.
 ///
 /// # Errors
-/// Unknown name, or a name that resolves to refused addresses only.
+/// If the name is unknown, or resolves to refused addresses only.
 pub async fn resolve(
     names: &impl Names,
     address: &Address,

@@ -68,7 +68,7 @@ impl Front {
     /// Runs all checks of a request for `O`, and resolves its target.
     ///
     /// # Errors
-    /// The problem of the first check that the request does not pass.
+    /// Returns the problem of the first check that the request does not pass.
     pub async fn accept<O: Operation>(&self, request: &Request) -> Result<Accepted<O::Work>, Problem> {
         check_route(O::ROUTE, request)?;
         let (identity, plan) = self.check::<O>(request).await?;
@@ -98,7 +98,7 @@ impl Front {
     /// query.
     ///
     /// # Errors
-    /// The problem of the first check that the request does not pass.
+    /// Returns the problem of the first check that the request does not pass.
     pub async fn identify(
         &self,
         headers: &HeaderMap,
@@ -126,7 +126,7 @@ impl Front {
     /// work's target.
     ///
     /// # Errors
-    /// The problem of `work`, or that of the record: see [`endpoint::once`].
+    /// Returns the problem of `work`, or that of the record: see [`endpoint::once`].
     pub async fn once(
         &self,
         identity: &Identity,

@@ -117,8 +117,8 @@ impl Gateway {
 /// Sends an order to `mq-access`, within its tenant's budget.
 ///
 /// # Errors
-/// When the tenant has no room for an order, or there is no answer; [`InvokeError`] tells whether
-/// the work may have been done.
+/// If the tenant has no room for an order, or there is no answer; [`InvokeError`] tells whether the
+/// work may have been done.
 pub async fn send(
     mq_access: &MqAccess,
     budget: Option<&Budget>,

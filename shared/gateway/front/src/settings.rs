@@ -90,7 +90,7 @@ impl Gateway {
     /// Reads the function's variables and builds its clients.
     ///
     /// # Errors
-    /// When variables are missing or wrong; the error names all of them.
+    /// If variables are missing or wrong. The error names all of them.
     pub async fn from_environment(service: &'static str, kept: Records) -> Result<Self, EnvironmentError> {
         let mut environment = Environment::of_process();
         let front = FrontSettings::read(&mut environment, kept);

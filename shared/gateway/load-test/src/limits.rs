@@ -48,7 +48,7 @@ impl Limits {
     /// Checks that a test stays within the limits.
     ///
     /// # Errors
-    /// The first limit that the test exceeds, with the limit in its detail.
+    /// Returns the first limit that the test exceeds, with the limit in its detail.
     pub(crate) fn check(&self, test: &LoadTest) -> Result<(), RequestError> {
         self.check_workers(test)?;
         self.check_time(test)?;

@@ -94,7 +94,7 @@ impl Connection {
     /// Opens a channel, which takes one round trip to the broker.
     ///
     /// # Errors
-    /// The broker refuses, or does not answer in time.
+    /// If the broker refuses, or does not answer in time.
     pub async fn open_channel(&self, deadline: Deadline) -> Result<Channel, Failure> {
         call(deadline, self.amqp.create_channel()).await
     }
@@ -123,7 +123,7 @@ impl Connection {
     /// Closes a channel of the connection, with everything that was open on it.
     ///
     /// # Errors
-    /// The broker does not answer; the connection must not be used again.
+    /// If the broker does not answer. The connection must not be used again.
     pub async fn close_channel(&self, channel: &Channel, deadline: Deadline) -> Result<(), Failure> {
         call(deadline, channel.close(200, "OK".into())).await
     }

@@ -57,7 +57,7 @@ impl From<&QueueKind> for Leadership {
 /// all queues other than quorum queues.
 ///
 /// # Errors
-/// The broker did not answer, or there is no such queue. Nothing is cached then.
+/// If the broker did not answer, or there is no such queue. Nothing is cached then.
 pub(crate) async fn leadership(
     session: &Session,
     queue: &QueueName,
@@ -134,8 +134,8 @@ impl Holders {
     /// that as a failure of each.
     ///
     /// # Errors
-    /// The queue has no leader in time, the broker refuses, or the connection is lost. Nothing was
-    /// acknowledged.
+    /// If the queue has no leader in time, the broker refuses, or the connection is lost. Nothing
+    /// was acknowledged.
     pub(crate) async fn count(
         session: &Session,
         queue: &QueueName,
@@ -181,7 +181,7 @@ impl Holders {
     /// Waits until the queue's consumer count has fallen by the number of acknowledged holders.
     ///
     /// # Errors
-    /// The count does not fall in time, or the queue cannot be asked.
+    /// If the count does not fall in time, or the queue cannot be asked.
     pub(crate) async fn fewer(
         self,
         session: &Session,

@@ -75,7 +75,7 @@ impl Proof {
     /// hold the messages.
     ///
     /// # Errors
-    /// The queue has no leader in time, or cannot be asked. Nothing may be acknowledged then.
+    /// If the queue has no leader in time, or cannot be asked. Nothing may be acknowledged then.
     pub(crate) async fn prepare(
         leadership: Leadership,
         session: &Session,
@@ -100,7 +100,7 @@ impl Proof {
     /// gave them.
     ///
     /// # Errors
-    /// The proof does not come: the acknowledgement may or may not be applied.
+    /// If the proof does not come: the acknowledgement may or may not be applied.
     pub(crate) async fn obtain(
         self,
         session: &Session,

@@ -38,7 +38,7 @@ impl ApiKey {
     /// Generates an API key from random bytes.
     ///
     /// # Errors
-    /// Lack of random numbers from the operating system.
+    /// If the operating system provides no random numbers.
     pub fn generate() -> Result<Self, RandomnessError> {
         let mut random = [0; 32];
         getrandom::fill(&mut random).map_err(|_| RandomnessError)?;

@@ -66,7 +66,7 @@ impl DefaultLimits {
     /// Reads the text forms of both, as the parameters `TenantLimit` and `TargetLimit` have them.
     ///
     /// # Errors
-    /// A text is malformed, or the tenant's has another unit than requests.
+    /// If a text is malformed, or the tenant's own limit has another unit than requests.
     pub fn parse(tenant: &str, target: &str) -> Result<Self, DefaultLimitsError> {
         let TenantLimit(requests) = tenant.parse::<TenantLimit>()?;
         Ok(Self { requests, targets: target.parse()? })

@@ -46,7 +46,7 @@ impl std::error::Error for NoRequest {}
 /// Responds to each request of either kind of API by `handler`, until the function ends.
 ///
 /// # Errors
-/// Those of the runtime.
+/// If the runtime fails.
 pub async fn run<F, A>(mut handler: F) -> Result<(), Error>
 where
     F: FnMut(Request) -> A,

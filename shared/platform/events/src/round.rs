@@ -31,7 +31,7 @@ impl<'a> Round<'a> {
     /// Ends the run of calls.
     ///
     /// # Errors
-    /// The failure of the first destination that failed.
+    /// Returns the failure of the first destination that failed.
     pub fn end(self) -> Result<(), PublishError> {
         self.failure.map_or(Ok(()), Err)
     }

@@ -46,7 +46,7 @@ impl Store {
     /// again only then.
     ///
     /// # Errors
-    /// When the delivery must be retried, or can never succeed: [`OnceError`].
+    /// If the delivery must be retried, or can never succeed: [`OnceError`].
     pub async fn once<E: Display>(
         &self,
         claim: &ClaimRequest<'_>,

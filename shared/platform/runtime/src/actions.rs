@@ -101,7 +101,7 @@ impl Actions {
     /// first part of the service's host name, such as `monitoring`.
     ///
     /// # Errors
-    /// The service did not answer, or says that the action failed.
+    /// If the service did not answer, or says that the action failed.
     pub async fn query(&self, service: &str, form: String) -> Result<Bytes, ActionError> {
         self.call(service, &[("content-type", FORM)], form.into()).await
     }
@@ -110,7 +110,7 @@ impl Actions {
     /// `Logs_20140328.PutLogEvents`.
     ///
     /// # Errors
-    /// The service did not answer, or says that the action failed.
+    /// If the service did not answer, or says that the action failed.
     pub async fn json(
         &self,
         service: &str,

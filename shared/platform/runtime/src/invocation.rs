@@ -54,7 +54,7 @@ fn log_panic(panic: &PanicHookInfo<'_>) {
 /// Handles each invocation by `handle`, which gets its event and the time at which it is cut off.
 ///
 /// # Errors
-/// Those of the runtime.
+/// If the runtime fails.
 pub async fn serve<T: Serialize, E: Error + 'static>(
     handle: impl AsyncFn(Value, SystemTime) -> Result<T, E>,
 ) -> Result<(), lambda_runtime::Error> {
@@ -71,7 +71,7 @@ pub async fn serve<T: Serialize, E: Error + 'static>(
 /// the failure and its cause; deeper causes are left out, since a database's contain values.
 ///
 /// # Errors
-/// The invocation's error, as a diagnostic.
+/// Returns the invocation's error as a diagnostic.
 pub fn answered<T, E: Error + 'static>(answer: Result<T, E>) -> Result<T, Diagnostic> {
     answer.map_err(|error| {
         let cause: &dyn Error = &error;

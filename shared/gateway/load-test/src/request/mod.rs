@@ -108,7 +108,7 @@ impl LoadTestRequest {
     /// test has no limits: see [`LoadTest::within`].
     ///
     /// # Errors
-    /// The first contradiction of two members.
+    /// Returns the first contradiction of two members.
     pub fn into_parts(self) -> Result<(Option<ProfileName>, Option<TargetSpec>, LoadTest), RequestError> {
         rules::check(&self)?;
         let length = self.length()?;

@@ -58,7 +58,7 @@ impl InlineTargets {
     /// Reads the entries of one tenant's own list, of which none names tenants.
     ///
     /// # Errors
-    /// The first entry that cannot be read.
+    /// If an entry cannot be read. The error names the first such entry.
     pub fn of_one_tenant<S: AsRef<str>>(entries: &[S]) -> Result<Self, InlineTargetsError> {
         let read = |entry: &str| {
             let one =

@@ -118,7 +118,7 @@ impl ConnectionManager {
     /// else another one, as [`reconnect`](Self::reconnect) makes it.
     ///
     /// # Errors
-    /// Those of [`reconnect`](Self::reconnect).
+    /// As for [`reconnect`](Self::reconnect).
     pub async fn ensure_connected(&self, deadline: Deadline) -> Result<(), ConnectionError> {
         let _turn = self.turn(deadline).await?;
         if let Some(monitor) = self.monitor()

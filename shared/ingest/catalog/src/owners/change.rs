@@ -116,7 +116,7 @@ impl Database {
     /// them changed. Each transaction is logged once it is committed.
     ///
     /// # Errors
-    /// Database's error, or a lock that other transactions hold for too long. Earlier transactions
+    /// If the database fails, or other transactions hold a lock for too long. Earlier transactions
     /// stay committed.
     pub async fn change_owners(&self, request: OwnerRequest<'_>) -> Result<ChangedOwners, DatabaseError> {
         let mut cnpjs = request.cnpjs.to_vec();

@@ -131,7 +131,7 @@ macro_rules! attributes {
             /// Reads all attributes from `reader`.
             ///
             /// # Errors
-            /// The reader's first error.
+            /// Returns the reader's first error.
             pub fn read<R: AttributeReader<'a>>(reader: &mut R) -> Result<Self, R::Error> {
                 Ok(Self { $($name: of_kind!(read $kind, reader, &list::$name)?,)* })
             }

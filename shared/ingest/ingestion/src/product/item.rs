@@ -69,7 +69,7 @@ impl ItemRules {
     /// Parses one item of a payload as a product.
     ///
     /// # Errors
-    /// The item's first fault, with as much of its key as could be read.
+    /// Returns the item's first fault, with as much of its key as could be read.
     pub fn parse<'a>(&self, place: ItemPlace, item: &'a [u8]) -> Result<Product<'a>, ItemError> {
         let mut members = Members::default();
         self.product(&mut members, item).map_err(|fault| ItemError {

@@ -25,7 +25,7 @@ impl<'a> Scalar<'a> {
     /// Reads the value from its JSON text.
     ///
     /// # Errors
-    /// With the fault of the text.
+    /// Returns the fault of the text.
     pub(super) fn of(json: Json<'a>) -> Result<Self, &'static str> {
         let json = match json {
             Json::Plain(text) => return Ok(Self::Text(Cow::Borrowed(text))),

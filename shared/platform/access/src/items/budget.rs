@@ -93,8 +93,8 @@ impl BudgetItem {
     /// Parses a budget's item, given without its key.
     ///
     /// # Errors
-    /// Malformed item, an item of a newer version, or a budget that [`BudgetItem::check()`]
-    /// refuses.
+    /// If the item is malformed, is of a newer version, or has a budget that
+    /// [`BudgetItem::check()`] refuses.
     pub fn read(item: Value) -> Result<Self, ItemError> {
         let budget: Self = read(item)?;
         budget.check()?;
@@ -138,7 +138,7 @@ impl SpentItem {
     /// Parses the item of a spent amount, given without its key.
     ///
     /// # Errors
-    /// Malformed item, or an item of a newer version.
+    /// If the item is malformed or of a newer version.
     pub fn read(item: Value) -> Result<Self, ItemError> {
         read(item)
     }

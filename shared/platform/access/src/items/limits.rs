@@ -92,7 +92,7 @@ impl LimitsItem {
     /// Parses the item of a tenant's limits, given without its key.
     ///
     /// # Errors
-    /// Malformed item, an item of a newer version, or one with limits of too many targets.
+    /// If the item is malformed, is of a newer version, or has limits for too many targets.
     pub fn read(item: Value) -> Result<Self, ItemError> {
         let limits: Self = read(item)?;
         limits.check()?;
@@ -123,7 +123,7 @@ impl Rate {
     /// Creates a rate limit. Without a burst, the units of one second may come at once.
     ///
     /// # Errors
-    /// A value is out of range.
+    /// If a value is out of range.
     pub fn new(per_second: f64, burst: Option<u64>) -> Result<Self, RateError> {
         if !RATES.contains(&per_second) {
             return Err(RateError::PerSecond);

@@ -185,7 +185,7 @@ impl TenantItem {
     /// Parses a tenant's item, given without its key.
     ///
     /// # Errors
-    /// Malformed item, or an item of a newer version.
+    /// If the item is malformed or of a newer version.
     pub fn read(item: Value) -> Result<Self, ItemError> {
         read(item)
     }
@@ -195,7 +195,7 @@ impl TargetsItem {
     /// Parses the item of a tenant's allow-list, given without its key.
     ///
     /// # Errors
-    /// Malformed item, an item of a newer version, or one that is too long.
+    /// If the item is malformed, is of a newer version, or is too long.
     pub fn read(item: Value) -> Result<Self, ItemError> {
         let targets: Self = read(item)?;
         targets.check()?;
@@ -215,7 +215,7 @@ impl KeyItem {
     /// Parses an API key's item, given without its key.
     ///
     /// # Errors
-    /// Malformed item, an item of a newer version, or one that contradicts itself.
+    /// If the item is malformed, is of a newer version, or contradicts itself.
     pub fn read(item: Value) -> Result<Self, ItemError> {
         read::<StoredKey>(item)?.try_into()
     }
@@ -238,7 +238,7 @@ impl DropGrant {
     /// Parses a grant's item, given without its key.
     ///
     /// # Errors
-    /// Malformed item, an item of a newer version, or one that contradicts itself.
+    /// If the item is malformed, is of a newer version, or contradicts itself.
     pub fn read(item: Value) -> Result<Self, ItemError> {
         read::<StoredGrant>(item)?.try_into()
     }
@@ -357,7 +357,7 @@ pub fn check_tenant_id(tenant: &str) -> Result<(), ItemError> {
 /// Checks the version of an item of any kind, and returns the item without it.
 ///
 /// # Errors
-/// Item of a newer version, or a version that is not a number.
+/// If the item is of a newer version, or its version is not a number.
 pub fn without_version(mut item: Value) -> Result<Value, ItemError> {
     let version = item.as_object_mut().and_then(|members| members.remove("version"));
     match version.map_or(Some(VERSION), |version| version.as_u64()) {
@@ -369,7 +369,7 @@ pub fn without_version(mut item: Value) -> Result<Value, ItemError> {
 /// Parses the rate card's item, given without its key.
 ///
 /// # Errors
-/// Malformed item, an item of a newer version, or a faulty price.
+/// If the item is malformed, is of a newer version, or has a faulty price.
 pub fn read_rates(item: Value) -> Result<RateCard, ItemError> {
     Ok(RateCard::from_value(without_version(item)?)?)
 }

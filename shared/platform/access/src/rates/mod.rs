@@ -167,7 +167,7 @@ impl RateCard {
     /// Parses a rate card from JSON.
     ///
     /// # Errors
-    /// Malformed document, or the first price that says nothing or twice the same.
+    /// If the document is malformed, or a price is empty or given twice.
     pub fn parse(json: &[u8]) -> Result<Self, RateCardError> {
         attempt::malformed::from_slice::<StoredCard>(json)?.try_into()
     }

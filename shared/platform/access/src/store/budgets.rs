@@ -43,7 +43,7 @@ impl AccessStore {
     /// logged, is the error of its tenant alone.
     ///
     /// # Errors
-    /// Failure to read the table.
+    /// If the table cannot be read.
     pub async fn accounts(&self, tenants: &[&str]) -> Result<Vec<Result<Account, ReadError>>, ReadError> {
         let keys = tenants.iter().flat_map(|tenant| [pk::budget(tenant), pk::spent(tenant)]);
         let mut found = self.items(keys.collect()).await?;
@@ -87,7 +87,7 @@ impl AccessStore {
     /// has one writer, so the last write is right.
     ///
     /// # Errors
-    /// Failure to write to the table, which is logged.
+    /// If the table cannot be written. The failure is logged.
     pub async fn put_spent(&self, tenant: &str, spent: Option<&SpentItem>) -> Result<(), ReadError> {
         let pk = pk::spent(tenant);
         let key = AttributeValue::S(pk.clone());

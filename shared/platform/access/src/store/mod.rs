@@ -126,7 +126,7 @@ impl AccessStore {
     /// Reads the item of an API key. Only the key's hash is ever stored or sent.
     ///
     /// # Errors
-    /// Failure to read the table, or a malformed item, which is logged.
+    /// If the table cannot be read, or an item is malformed. A malformed item is logged.
     pub async fn key(&self, hash: &KeyHash) -> Result<Option<KeyItem>, ReadError> {
         self.read(&pk::key(hash), KeyItem::read).await
     }
@@ -134,7 +134,7 @@ impl AccessStore {
     /// Reads a tenant's item. A tenant without one is enabled: its keys say that it is there.
     ///
     /// # Errors
-    /// Failure to read the table, or a malformed item, which is logged.
+    /// If the table cannot be read, or an item is malformed. A malformed item is logged.
     pub async fn tenant(&self, tenant: &str) -> Result<TenantItem, ReadError> {
         Ok(self.known_tenant(tenant).await?.unwrap_or_default())
     }
@@ -142,7 +142,7 @@ impl AccessStore {
     /// Reads a tenant's item; `None` if there is none, as for a tenant that was removed.
     ///
     /// # Errors
-    /// Failure to read the table, or a malformed item, which is logged.
+    /// If the table cannot be read, or an item is malformed. A malformed item is logged.
     pub(crate) async fn known_tenant(&self, tenant: &str) -> Result<Option<TenantItem>, ReadError> {
         self.read(&pk::tenant(tenant), TenantItem::read).await
     }
@@ -150,7 +150,7 @@ impl AccessStore {
     /// Reads a tenant's permission to drop objects into S3; `None` if it has none, or is disabled.
     ///
     /// # Errors
-    /// Failure to read the table, or a malformed item, which is logged.
+    /// If the table cannot be read, or an item is malformed. A malformed item is logged.
     pub async fn drop_grant(&self, tenant: &str) -> Result<Option<DropGrant>, ReadError> {
         if !self.tenant(tenant).await?.enabled {
             return Ok(None);
@@ -161,7 +161,7 @@ impl AccessStore {
     /// Reads a tenant's allow-list of inline targets.
     ///
     /// # Errors
-    /// Failure to read the table, or a malformed item, which is logged.
+    /// If the table cannot be read, or an item is malformed. A malformed item is logged.
     pub async fn targets(&self, tenant: &str) -> Result<TargetsItem, ReadError> {
         let item = self.read(&pk::targets(tenant), TargetsItem::read).await?;
         Ok(item.unwrap_or_default())
@@ -170,7 +170,7 @@ impl AccessStore {
     /// Reads a tenant's rate limits.
     ///
     /// # Errors
-    /// Failure to read the table, or a malformed item, which is logged.
+    /// If the table cannot be read, or an item is malformed. A malformed item is logged.
     pub async fn limits(&self, tenant: &str) -> Result<LimitsItem, ReadError> {
         let item = self.read(&pk::limits(tenant), LimitsItem::read).await?;
         Ok(item.unwrap_or_default())
@@ -179,7 +179,7 @@ impl AccessStore {
     /// Reads the rate card; `None` if nothing has a price.
     ///
     /// # Errors
-    /// Failure to read the table, or a malformed item, which is logged.
+    /// If the table cannot be read, or an item is malformed. A malformed item is logged.
     pub async fn rates(&self) -> Result<Option<RateCard>, ReadError> {
         self.read(pk::RATES, read_rates).await
     }
@@ -187,7 +187,7 @@ impl AccessStore {
     /// Reads what a tenant with a budget has spent; `None` if it is not known.
     ///
     /// # Errors
-    /// Failure to read the table, or a malformed item, which is logged.
+    /// If the table cannot be read, or an item is malformed. A malformed item is logged.
     pub async fn spent(&self, tenant: &str) -> Result<Option<SpentItem>, ReadError> {
         self.read(&pk::spent(tenant), SpentItem::read).await
     }
@@ -219,7 +219,7 @@ impl AccessStore {
     /// A profile of which these cannot be read is left out, and logged.
     ///
     /// # Errors
-    /// Failure to read the table.
+    /// If the table cannot be read.
     pub async fn profiles<T: DeserializeOwned>(
         &self,
         tenant: &str,
@@ -285,7 +285,7 @@ impl AccessStore {
     /// Checks the access table by reading an item that need not exist, without the cache.
     ///
     /// # Errors
-    /// `STORE_UNAVAILABLE` when the table cannot be read.
+    /// `STORE_UNAVAILABLE` if the table cannot be read.
     pub async fn probe(&self) -> Result<(), Problem> {
         self.fetch("PROBE#").await.map(drop).map_err(Problem::from)
     }

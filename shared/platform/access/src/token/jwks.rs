@@ -91,7 +91,7 @@ impl Jwks {
     /// Finds the key with that id, if it is one for that algorithm.
     ///
     /// # Errors
-    /// No set is known, and none could be fetched now.
+    /// If no set is known, and none could be fetched now.
     pub(super) async fn key(&self, id: &str, algorithm: Algorithm) -> Result<Option<DecodingKey>, NoKeys> {
         let shared = &self.0;
         let Some((since, set)) = shared.usable() else {

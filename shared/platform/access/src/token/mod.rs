@@ -160,7 +160,7 @@ impl From<&ErrorKind> for TokenError {
 /// Returns the token of a request's headers, if there is one.
 ///
 /// # Errors
-/// There are several.
+/// If there are several.
 pub(crate) fn bearer(headers: &HeaderMap) -> Result<Option<&str>, TokenError> {
     let mut tokens = headers.get_all(AUTHORIZATION).iter().filter_map(|value| {
         let (scheme, token) = value.to_str().ok()?.split_once(' ')?;

@@ -20,7 +20,7 @@ impl UsageTable {
     /// correction have no target, because an hour's counters have none.
     ///
     /// # Errors
-    /// The table is unavailable, or an item malformed. Some of the lines may be added; a further
+    /// If the table is unavailable, or an item malformed. Some of the lines may be added; a further
     /// recount adds the others.
     pub async fn correct(&self, hour: Hour, recounted: &[Line]) -> Result<Vec<Line>, UsageError> {
         let counted = self.hour(hour).await?;

@@ -83,7 +83,7 @@ impl UsageTable {
     /// Returns the marks of all shards that are known.
     ///
     /// # Errors
-    /// The table is unavailable, or an item malformed.
+    /// If the table is unavailable, or an item malformed.
     pub async fn marks(&self) -> Result<Vec<Mark>, UsageError> {
         self.query(key::MARK, None, true).await?.iter().map(Mark::read).collect()
     }
@@ -91,7 +91,7 @@ impl UsageTable {
     /// Returns the targets that have totals.
     ///
     /// # Errors
-    /// The table is unavailable, or an item malformed.
+    /// If the table is unavailable, or an item malformed.
     pub async fn targets(&self) -> Result<Targets, UsageError> {
         let totals = self.totals().await?.into_iter();
         let own = totals.filter(|total| !total.target.is_empty());
@@ -103,7 +103,7 @@ impl UsageTable {
     /// again.
     ///
     /// # Errors
-    /// The table is unavailable. Those changes that are counted are before the mark that it has.
+    /// If the table is unavailable. Those changes that are counted are before the mark that it has.
     pub async fn count(
         &self,
         seen: &Mark,
@@ -129,7 +129,7 @@ impl UsageTable {
     /// Records that a shard is closed, and that all of its changes were counted at `at`.
     ///
     /// # Errors
-    /// The table is unavailable.
+    /// If the table is unavailable.
     pub async fn end_shard(&self, seen: &Mark, at: Timestamp) -> Result<Counted, UsageError> {
         let ended = Mark { at, ended: true, ..seen.clone() };
         let is_ended = self.transact(vec![ended.write(&self.table, seen)?]).await?;
@@ -139,7 +139,7 @@ impl UsageTable {
     /// Deletes the mark of a shard that the stream does not have any more.
     ///
     /// # Errors
-    /// The table is unavailable.
+    /// If the table is unavailable.
     pub async fn forget_shard(&self, mark: &Mark) -> Result<(), UsageError> {
         let key = key_of(key::MARK, &mark.shard);
         let delete = self.dynamodb.delete_item().table_name(&self.table).set_key(Some(key));

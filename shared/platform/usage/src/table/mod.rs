@@ -55,8 +55,8 @@ impl UsageTable {
     /// by day.
     ///
     /// # Errors
-    /// [`UsageError::TooMany`] for more than [`LINES_MOST`] lines. The table is unavailable, or an
-    /// item malformed.
+    /// [`UsageError::TooMany`] for more than [`LINES_MOST`] lines, or another error if the table is
+    /// unavailable or an item malformed.
     pub async fn days(&self, from: Date, to: Date, tenant: Option<&str>) -> Result<Vec<Line>, UsageError> {
         let at_once = if tenant.is_some() { DAYS_AT_ONCE } else { DAYS_OF_ALL_AT_ONCE };
         let mut lines = Vec::new();
@@ -86,7 +86,7 @@ impl UsageTable {
     /// Hands over the lines of all tenants on a day, however many there are, in portions.
     ///
     /// # Errors
-    /// The table is unavailable, or an item malformed.
+    /// If the table is unavailable, or an item malformed.
     pub async fn each_of_day(&self, day: Date, mut take: impl FnMut(Vec<Line>)) -> Result<(), UsageError> {
         let pk = key::day_pk(day);
         let mut pages = self.asked(&pk, None, false).into_paginator().send();
@@ -112,7 +112,7 @@ impl UsageTable {
     /// Returns the usage totals since the installation.
     ///
     /// # Errors
-    /// The table is unavailable, or an item malformed.
+    /// If the table is unavailable, or an item malformed.
     pub async fn totals(&self) -> Result<Vec<Total>, UsageError> {
         let items = self.query(key::TOTAL, None, false).await?;
         let total = |item: &Item| -> Result<Total, UsageError> {
@@ -127,7 +127,7 @@ impl UsageTable {
     /// Returns the times for which the counters are complete.
     ///
     /// # Errors
-    /// The table is unavailable, or an item malformed.
+    /// If the table is unavailable, or an item malformed.
     pub async fn standing(&self) -> Result<Standing, UsageError> {
         let (state, gaps) = tokio::try_join!(self.state(), self.gaps())?;
         let State { read_until, counted_from, .. } = state;
@@ -137,7 +137,7 @@ impl UsageTable {
     /// Returns the gaps, the first one first.
     ///
     /// # Errors
-    /// The table is unavailable, or an item malformed.
+    /// If the table is unavailable, or an item malformed.
     pub async fn gaps(&self) -> Result<Vec<Gap>, UsageError> {
         let gap = |item: &Item| -> Result<Gap, UsageError> {
             let sk = sort_key(item);
@@ -155,7 +155,7 @@ impl UsageTable {
     /// approximate counters alone.
     ///
     /// # Errors
-    /// The table is unavailable. Some of the lines may be added.
+    /// If the table is unavailable. Some of the lines may be added.
     pub async fn add_approximate(&self, day: Date, lines: &[Line]) -> Result<(), UsageError> {
         for line in lines.iter().filter(|line| !line.counts.is_zero()) {
             let key = Key::of_day(day, &line.tenant, &line.operation, &line.key_name);

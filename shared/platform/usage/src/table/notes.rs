@@ -15,7 +15,7 @@ impl UsageTable {
     /// Returns the reader's notes.
     ///
     /// # Errors
-    /// The table is unavailable, or the item malformed.
+    /// If the table is unavailable, or the item malformed.
     pub async fn state(&self) -> Result<State, UsageError> {
         let key = key_of(key::STATE, key::READER);
         let get = self.dynamodb.get_item().table_name(&self.table).set_key(Some(key)).consistent_read(true);
@@ -37,7 +37,7 @@ impl UsageTable {
     /// Records the time at which counting began, unless it began before.
     ///
     /// # Errors
-    /// The table is unavailable.
+    /// If the table is unavailable.
     pub async fn begin(&self, now: Timestamp) -> Result<(), UsageError> {
         self.note("countedFrom", iso(now), "attribute_not_exists(#name) OR :value < #name").await
     }
@@ -45,7 +45,7 @@ impl UsageTable {
     /// Records that every change before `at` is counted. The time never moves backwards.
     ///
     /// # Errors
-    /// The table is unavailable.
+    /// If the table is unavailable.
     pub async fn read_until(&self, at: Timestamp) -> Result<(), UsageError> {
         self.note("readUntil", iso(at), FORWARDS).await
     }
@@ -53,7 +53,7 @@ impl UsageTable {
     /// Records that the totals of the hours up to this one are published.
     ///
     /// # Errors
-    /// The table is unavailable.
+    /// If the table is unavailable.
     pub async fn published(&self, hour: Hour) -> Result<(), UsageError> {
         self.note("publishedHour", string(hour), FORWARDS).await
     }
@@ -61,7 +61,7 @@ impl UsageTable {
     /// Notes that the records were counted again on this day.
     ///
     /// # Errors
-    /// The table is unavailable.
+    /// If the table is unavailable.
     pub async fn recounted(&self, day: Date) -> Result<(), UsageError> {
         self.note("recountedDay", string(day), FORWARDS).await
     }
@@ -89,7 +89,7 @@ impl UsageTable {
     /// Records a gap. A gap that begins at the same moment is replaced.
     ///
     /// # Errors
-    /// The table is unavailable.
+    /// If the table is unavailable.
     pub async fn note_gap(&self, gap: &Gap) -> Result<(), UsageError> {
         self.transact(vec![self.put_gap(gap)?]).await.map(drop)
     }
@@ -97,7 +97,7 @@ impl UsageTable {
     /// Replaces a gap by the parts of it that are left.
     ///
     /// # Errors
-    /// The table is unavailable.
+    /// If the table is unavailable.
     pub async fn close_gap(&self, gap: &Gap, left: &[Gap]) -> Result<(), UsageError> {
         let mut writes = Vec::new();
         // One item can occur once in a transaction.

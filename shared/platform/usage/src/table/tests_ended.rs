@@ -52,7 +52,7 @@ impl UsageTable {
     /// it, because the hour of the test's start is published long before its end.
     ///
     /// # Errors
-    /// The table is unavailable. A further call counts the test if this one did not.
+    /// If the table is unavailable. A further call counts the test if this one did not.
     pub async fn count_test(&self, test: &EndedTest<'_>) -> Result<(), UsageError> {
         self.transact(test.writes(&self.table)?).await.map(drop)
     }

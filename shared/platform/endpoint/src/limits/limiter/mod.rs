@@ -119,7 +119,7 @@ impl Limiter {
     /// nothing. A cost above a burst is admitted when the bucket is full, and leaves a debt.
     ///
     /// # Errors
-    /// A limit is reached. Nothing was charged.
+    /// If a limit is reached. Nothing was charged.
     pub async fn admit<'a>(&'a self, policies: &Policies, cost: Cost) -> Result<Ticket<'a>, Refusal> {
         let Some(inner) = &self.0 else { return Ok(Ticket::free()) };
         inner.admit(policies, cost).await
@@ -219,7 +219,7 @@ impl Inner {
     /// Makes the draw that a request needs, and those that follow from its outcome.
     ///
     /// # Errors
-    /// Time until which the request is refused, in nanoseconds since 1970.
+    /// Returns the time until which the request is refused, in nanoseconds since 1970.
     async fn draw(&self, policy: &Policy, cost: u64, mut draw: Draw) -> Result<(), i64> {
         for _ in 0..MOST_DRAWS {
             self.make(policy, &draw).await;
