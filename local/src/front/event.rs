@@ -16,6 +16,9 @@ use super::routes::Match;
 
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 
+/// Values by name, in the order in which they were sent.
+pub(super) type Grouped = BTreeMap<String, Vec<String>>;
+
 /// Origin of a request: the addresses of its connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Origin {
@@ -23,22 +26,41 @@ pub(super) struct Origin {
     pub(super) port: u16,
 }
 
+impl Origin {
+    /// Returns all values of each header, by lower-case name. The gateway replaces what a client
+    /// says about the connection, the host included.
+    pub(super) fn headers(self, sent: &HeaderMap) -> Grouped {
+        let sent = sent.iter().map(|(name, value)| {
+            (name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned())
+        });
+        let mut headers = grouped(sent);
+        for (name, value) in [
+            ("host", format!("127.0.0.1:{}", self.port)),
+            ("x-forwarded-port", self.port.to_string()),
+            ("x-forwarded-proto", "http".to_owned()),
+        ] {
+            headers.insert(name.to_owned(), vec![value]);
+        }
+        headers.entry("x-forwarded-for".to_owned()).or_default().push(self.client.to_string());
+        headers
+    }
+}
+
 /// The event for one request. `id` is the gateway's own request id.
 pub(super) fn event(parts: &Parts, body: &[u8], found: &Match<'_>, id: &str, origin: Origin) -> Value {
     let headers = headers(&parts.headers, origin);
-    let query = parts.uri.query().unwrap_or_default();
     let mut event = json!({
         "version": "2.0",
         "routeKey": found.key,
         "rawPath": decoded_path(parts),
-        "rawQueryString": query,
+        "rawQueryString": parts.uri.query().unwrap_or_default(),
         "requestContext": context(parts, &headers, found.key, id, origin),
         "headers": headers,
         "isBase64Encoded": false,
     });
     if let Some(members) = event.as_object_mut() {
         insert_if_any(members, "cookies", cookies(&parts.headers));
-        insert_if_any(members, "queryStringParameters", query_parameters(query));
+        insert_if_any(members, "queryStringParameters", json!(joined(query_parameters(parts))));
         insert_if_any(members, "pathParameters", json!(found.parameters));
         if !body.is_empty() {
             insert_body(members, &parts.headers, body);
@@ -75,19 +97,11 @@ fn context(parts: &Parts, headers: &BTreeMap<String, String>, key: &str, id: &st
     })
 }
 
-/// Returns the headers by lower-case name, repeated ones joined with commas, without cookies. The
-/// gateway replaces what a client says about the connection, the host included.
-fn headers(headers: &HeaderMap, origin: Origin) -> BTreeMap<String, String> {
-    let appended = [("x-forwarded-for", origin.client.to_string())];
-    let sent = headers
-        .iter()
-        .filter(|(name, _)| **name != header::COOKIE)
-        .map(|(name, value)| (name.as_str(), String::from_utf8_lossy(value.as_bytes()).into_owned()));
-    let mut joined = joined(sent.chain(appended));
-    joined.insert("host".to_owned(), format!("127.0.0.1:{}", origin.port));
-    joined.insert("x-forwarded-port".to_owned(), origin.port.to_string());
-    joined.insert("x-forwarded-proto".to_owned(), "http".to_owned());
-    joined
+/// Returns the headers by lower-case name, repeated ones joined with commas, without cookies.
+fn headers(sent: &HeaderMap, origin: Origin) -> BTreeMap<String, String> {
+    let mut headers = origin.headers(sent);
+    headers.remove(header::COOKIE.as_str());
+    joined(headers)
 }
 
 fn cookies(headers: &HeaderMap) -> Value {
@@ -96,17 +110,22 @@ fn cookies(headers: &HeaderMap) -> Value {
     sent.split(';').map(str::trim).filter(|cookie| !cookie.is_empty()).collect()
 }
 
-/// Returns the decoded query parameters, repeated names joined with commas.
-fn query_parameters(query: &str) -> Value {
-    json!(joined(url::form_urlencoded::parse(query.as_bytes())))
+fn grouped(pairs: impl Iterator<Item = (String, String)>) -> Grouped {
+    let mut grouped = Grouped::new();
+    for (name, value) in pairs {
+        grouped.entry(name).or_default().push(value);
+    }
+    grouped
 }
 
-fn joined<N: AsRef<str>, V: Into<String>>(pairs: impl Iterator<Item = (N, V)>) -> BTreeMap<String, String> {
-    let mut joined: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for (name, value) in pairs {
-        joined.entry(name.as_ref().to_owned()).or_default().push(value.into());
-    }
-    joined.into_iter().map(|(name, values)| (name, values.join(","))).collect()
+/// Returns the decoded query parameters.
+pub(super) fn query_parameters(parts: &Parts) -> Grouped {
+    let query = url::form_urlencoded::parse(parts.uri.query().unwrap_or_default().as_bytes());
+    grouped(query.into_owned())
+}
+
+fn joined(grouped: Grouped) -> BTreeMap<String, String> {
+    grouped.into_iter().map(|(name, values)| (name, values.join(","))).collect()
 }
 
 fn insert_if_any(members: &mut Map<String, Value>, name: &str, value: Value) {
