@@ -12,21 +12,8 @@ use serde_json::{Value, json};
 use crate::environment;
 use crate::freeze::freeze;
 
-/// Errors of Kafka's protocol, for [`Broker::fail`] and [`Broker::fail_next`].
-pub mod code {
-    /// `NOT_LEADER_OR_FOLLOWER`.
-    pub const NOT_LEADER: i16 = 6;
-    /// `REQUEST_TIMED_OUT`.
-    pub const TIMED_OUT: i16 = 7;
-    /// `NOT_ENOUGH_REPLICAS`.
-    pub const TOO_FEW_REPLICAS: i16 = 19;
-}
-
-/// Kinds of requests, for [`Broker::fail_next`].
-pub mod api {
-    /// `Produce`.
-    pub const PRODUCE: i16 = 0;
-}
+/// Key of the request by which a client produces.
+const PRODUCE: i16 = 0;
 
 /// A cluster of three brokers without TLS and logins. A topic that a client asks about and allows
 /// to be made has four partitions.
@@ -65,25 +52,14 @@ impl Broker {
         &self.bootstrap_servers
     }
 
-    /// The process of the whole cluster.
-    #[must_use]
-    pub fn id(&self) -> u32 {
-        self.process.id()
-    }
-
     /// Creates a topic with three replicas.
     pub fn create_topic(&self, topic: &str, partitions: u16) {
         self.control(&json!({"topic": topic, "partitions": partitions, "replication": 3}));
     }
 
-    /// Answers requests about a topic with this error from now on; 0 ends it.
-    pub fn fail(&self, topic: &str, code: i16) {
-        self.control(&json!({"fail": topic, "code": code}));
-    }
-
-    /// Answers the next requests of a kind with these errors, one each.
-    pub fn fail_next(&self, api: i16, codes: &[i16]) {
-        self.control(&json!({"next": api, "codes": codes}));
+    /// Refuses the next produces with these errors of Kafka's protocol, one each.
+    pub fn refuse_produces(&self, codes: &[i16]) {
+        self.control(&json!({"next": PRODUCE, "codes": codes}));
     }
 
     /// Takes a broker, from 1 to 3, off the network. Its connections are closed, and its partitions
@@ -115,7 +91,7 @@ impl Broker {
     ///
     /// # Panics
     /// If the stand-in refuses the command.
-    pub fn control(&self, command: &Value) {
+    fn control(&self, command: &Value) {
         let mut console = self.console.lock().unwrap();
         let (input, output) = &mut *console;
         writeln!(input, "{command}").unwrap();
@@ -142,7 +118,7 @@ mod tests {
         let broker = Broker::start();
         assert_eq!(broker.bootstrap_servers().split(',').count(), 3);
         broker.create_topic("chunks.ready", 6);
-        broker.fail_next(api::PRODUCE, &[code::NOT_LEADER]);
+        broker.refuse_produces(&[7]);
         let address = broker.bootstrap_servers().split(',').next().unwrap().to_owned();
         drop(std::net::TcpStream::connect(&address).unwrap());
         drop(broker);

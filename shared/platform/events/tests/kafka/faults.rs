@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 use attempt::{Retry, Retryable as _};
 use krafka::error::ErrorCode;
 use krafka::testing::{ApiKey, Control, FakeBroker};
-use test_support::kafka::{Broker, api, code};
+use test_support::kafka::Broker;
 use test_support::ports;
 
 use crate::support::{PATIENCE, TOPIC, producer, read, records};
@@ -41,9 +41,10 @@ async fn a_record_whose_acknowledgement_was_lost_is_written_once() {
 
 #[tokio::test]
 async fn refusals_that_pass_are_overcome() {
+    use ErrorCode::{NotEnoughReplicas, NotLeaderForPartition, RequestTimedOut};
     let broker = broker();
     let producer = producer(broker.bootstrap_servers()).await;
-    broker.fail_next(api::PRODUCE, &[code::TOO_FEW_REPLICAS, code::NOT_LEADER, code::TIMED_OUT]);
+    broker.refuse_produces(&[NotEnoughReplicas, NotLeaderForPartition, RequestTimedOut].map(i16::from));
     producer.send(records(0..30)).await.unwrap();
     assert_eq!(numbers(&broker, 30).await, (0..30).collect());
 }
