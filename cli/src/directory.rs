@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use crate::exit::Failure;
 
-/// Variables that name a directory, the first one that is set before the others.
+/// Environment variables that may name a directory. The first one that is set decides.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Places {
     /// Purpose of the directory, as in "there is no place for contexts".
@@ -16,7 +16,7 @@ pub(crate) struct Places {
     pub(crate) xdg: &'static str,
     /// Windows environment variable with the parent directory.
     pub(crate) windows: &'static str,
-    /// Directory above, below the home.
+    /// Parent directory below the user's home.
     pub(crate) home: &'static str,
 }
 

@@ -22,7 +22,8 @@ pub(super) struct Course {
     pub(super) first: f64,
     pub(super) last: f64,
     pub(super) peak: f64,
-    /// Gain of the line through all samples from one end to the other.
+    /// Growth of memory between the first and the last sample, along the line fitted to all
+    /// samples.
     pub(super) growth: f64,
 }
 

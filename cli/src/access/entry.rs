@@ -45,7 +45,7 @@ pub(crate) enum Entry {
 /// Kind of an entry of the access table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
-    /// A tenant, which comes before the other entries of the tenant.
+    /// Tenant. It is sorted before its keys, profiles and other entries.
     Tenant,
     /// An API key.
     Key,

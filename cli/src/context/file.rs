@@ -119,7 +119,7 @@ impl Contexts {
         Ok(Self { directory, current: stored.current, all: stored.contexts })
     }
 
-    /// Writes the file anew, whole or not at all. Nobody else can read it.
+    /// Replaces the file atomically. Only the user can read it.
     pub(super) fn write(&self) -> Result<(), Failure> {
         let stored = Stored { version: VERSION, current: self.current.clone(), contexts: self.all.clone() };
         let text = toml::to_string(&stored).or_explain(|| "write down the contexts".to_owned())?;

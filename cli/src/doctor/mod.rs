@@ -284,7 +284,8 @@ impl<'a> Subject<'a> {
         local.map(str::to_owned).or_else(|| self.output(output).map(str::to_owned))
     }
 
-    /// Returns the address of the API: that of its own domain if the other one is closed.
+    /// Returns the address of the API. If the default endpoint is disabled, it is that of the API's
+    /// own domain.
     fn address(&self) -> Option<String> {
         let parameters = self.parameters.as_ref().ok();
         let closed = parameters.filter(|found| found.get("DisableExecuteApiEndpoint") == "true");

@@ -12,7 +12,7 @@ use crate::args::{LoadType, PartialItems, Send};
 /// Maximum bytes of content that one request carries; larger content is uploaded.
 pub(crate) const MAX_REQUEST: u64 = 4_500_000;
 
-/// Kind of a load, which every file of a run has in common.
+/// Kind of a load. All files of a run have the same kind.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kind {
     pub(crate) load_type: LoadType,
@@ -25,8 +25,8 @@ impl Kind {
         Self { load_type: args.load_type, partial_items: args.partial_items }
     }
 
-    /// Returns the identity of a load: equal for loads that the API would treat as equal, whatever
-    /// the file's name.
+    /// Returns the identity of a load. Loads that the API would treat as equal have the same one,
+    /// whatever their files' names.
     pub(crate) fn identity(&self, content: &Content) -> String {
         let partial = self.partial_items.map(|partial| format!(":{}", partial.as_str()));
         let (load_type, form) = (self.load_type.as_str(), content.form.as_str());
@@ -49,14 +49,14 @@ impl Version {
     }
 }
 
-/// Caller's choice about content that was sent before.
+/// User's choice of what to do with content that was sent before.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Wish<'a> {
     /// The caller's own name for the load.
     Named(&'a str),
     /// Content that was loaded before is loaded again.
     Again,
-    /// A file that was loaded before is not loaded again, unless it was written anew.
+    /// A file that was loaded before is not loaded again, unless it has changed since.
     Once,
     /// A run that follows a finished one is a new load.
     Continue,
@@ -74,7 +74,7 @@ impl<'a> Wish<'a> {
     }
 }
 
-/// Planned load of a file: its name, and whether an earlier run began it.
+/// Planned load of a file: its journal entry, and whether an earlier run began it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Plan {
     pub(crate) entry: Entry,

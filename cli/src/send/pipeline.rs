@@ -28,7 +28,7 @@ pub(crate) struct Pipeline {
     count: usize,
     /// Turn of the last file of each group, by group.
     turns: HashMap<String, oneshot::Receiver<()>>,
-    /// Groups of which a file has to arrive before the others.
+    /// Groups whose other files wait for the next attempt at a failed file.
     blocked: HashSet<String>,
 }
 

@@ -69,7 +69,8 @@ struct AnswerEntry<'a> {
 /// Numbers of load tests by state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(super) struct LoadTests {
-    /// Tests whose request did not fail. Those that are none of the others are under way.
+    /// Number of tests whose request was accepted. A test that is not completed, stopped or failed
+    /// is still running.
     pub(super) started: u64,
     pub(super) completed: u64,
     pub(super) stopped: u64,

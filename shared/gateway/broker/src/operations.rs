@@ -12,7 +12,7 @@ use tokio::sync::watch;
 
 use crate::load::{GetOptions, LoadConsumer, LoadProducer, PutOptions};
 
-/// Messages that were got and not yet settled, in one unit of work.
+/// Messages that were received but not yet settled, in one unit of work.
 #[async_trait]
 pub trait UnitOfWork: Send {
     /// Returns the messages, with facts about them for the response.

@@ -38,8 +38,8 @@ impl<'c> Poison<'c> {
         Self { connection, queue, known: None }
     }
 
-    /// Decides about a message that was got in the open unit of work. Moves it in the same unit of
-    /// work if it is past the threshold and `may_move`.
+    /// Decides about a message that the open unit of work received. If the message is past the
+    /// threshold and `may_move` is true, moves it in the same unit of work.
     pub(crate) fn judge(
         &mut self,
         md: &mqi::MQMD,

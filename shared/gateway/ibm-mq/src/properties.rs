@@ -20,7 +20,7 @@ use crate::property_names::is_own;
 pub(crate) struct Carried {
     pub(crate) descriptor: mqi::MQMD,
     pub(crate) properties: Vec<(String, HeaderValue)>,
-    /// Time at which a message that was got was put.
+    /// Time at which a received message was put.
     pub(crate) put_at: Option<Timestamp>,
 }
 

@@ -52,8 +52,8 @@ pub struct StoredBody {
     pub sha256: String,
 }
 
-/// A message that was got or browsed, with all members of the response. A property that a broker or
-/// a message does not have is `None`.
+/// Received or browsed message, with all members of the response. A property that a broker or a
+/// message does not have is `None`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ReceivedMessage {
     /// Bytes of the message id on the wire.

@@ -12,13 +12,14 @@ use mq::{
 
 use crate::header_value::short;
 
-/// Properties of a message to be put: those that AMQP has, and the headers for the others.
+/// Properties of an outgoing message: those that AMQP has itself, and headers for those that it
+/// lacks.
 pub(crate) struct PutProperties {
     pub(crate) amqp: BasicProperties,
     pub(crate) headers: FieldTable,
 }
 
-/// Properties of a message that was got.
+/// Properties of a received message.
 pub(crate) struct GotProperties {
     pub(crate) amqp: BasicProperties,
     pub(crate) headers: BTreeMap<String, HeaderValue>,

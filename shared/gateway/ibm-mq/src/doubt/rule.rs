@@ -36,7 +36,7 @@ impl Needed {
     }
 }
 
-/// Properties that distinguish a message that was got from a copy of it.
+/// Properties that distinguish a received message from a copy of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Evidence {
     pub(super) message_id: mqi::MQBYTE24,

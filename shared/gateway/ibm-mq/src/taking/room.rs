@@ -9,7 +9,7 @@ pub(super) struct Room {
     /// Exact bytes of the first `counted` messages.
     exact: usize,
     counted: usize,
-    /// Maximum bytes of the other messages.
+    /// Maximum bytes of the messages that are not counted exactly.
     pub(super) at_most: usize,
 }
 

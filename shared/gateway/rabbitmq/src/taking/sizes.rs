@@ -7,12 +7,12 @@ use mq::ReceivedMessage;
 /// that, so this counts for a message until it would decide what fits.
 #[derive(Debug, Default)]
 pub(super) struct Sizes {
-    /// Number of messages, from the first one on, whose bytes were counted.
+    /// Number of messages, counted from the first, whose exact bytes are known.
     counted: usize,
     /// Bytes of the counted messages together, and of the largest of them.
     exact: usize,
     largest: usize,
-    /// Maximum bytes of the other messages together, and of the largest of them.
+    /// Maximum bytes of the messages that are not counted, together, and of the largest of them.
     others: usize,
     largest_other: usize,
 }
