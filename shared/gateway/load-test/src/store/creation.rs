@@ -13,10 +13,11 @@ use aws_sdk_dynamodb::types::{CancellationReason, Put, TransactWriteItem, Update
 use crate::store::item::{self, number};
 use crate::store::{TestRecord, TestStore, TestStoreError, expiry_of_open};
 
-/// Maximum number of reads of a tenant's tests, each after another test was created.
-const LOOKS: u32 = 10;
+/// Maximum number of reads of a tenant's tests, each after another test was created. The pauses
+/// before them take about four seconds together, six at most.
+const LOOKS: u32 = 20;
 
-/// Pause before the second read; it grows by itself with each further one.
+/// Mean pause before the second read; it grows by itself with each further one.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// Result of creating a load test.
@@ -42,7 +43,7 @@ impl TestStore {
     /// what the test was asked to do is too large.
     pub async fn create(&self, record: &TestRecord, most_workers: u32) -> Result<Created, TestStoreError> {
         for look in 0..LOOKS {
-            tokio::time::sleep(PAUSE.saturating_mul(look)).await;
+            tokio::time::sleep(pause(look)).await;
             let before = self.created(&record.tenant).await?;
             // Boxed: the compiler cannot lay out a deep nest of futures.
             let mut others = Box::pin(self.unfinished(&record.tenant)).await?;
@@ -107,6 +108,11 @@ impl TestStore {
     }
 }
 
+/// Returns the pause before a read. It is random, so that creations that met do not meet again.
+fn pause(look: u32) -> Duration {
+    PAUSE.saturating_mul(look).mul_f64(0.5 + fastrand::f64())
+}
+
 /// Reads why a test was not written: true if it is there, false if another one was created
 /// meanwhile. `None` for other codes. The first is that of the test's own item.
 fn was_there(codes: &[Option<&str>]) -> Option<bool> {
@@ -120,7 +126,18 @@ fn was_there(codes: &[Option<&str>]) -> Option<bool> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
+
+    #[test]
+    fn creations_that_met_look_again_at_different_times() {
+        assert_eq!(pause(0), Duration::ZERO);
+        let pauses: BTreeSet<Duration> = (0..100).map(|_| pause(LOOKS)).collect();
+        assert!(pauses.len() > 10, "{pauses:?}");
+        let bounds = PAUSE * LOOKS / 2..=PAUSE * LOOKS * 3 / 2;
+        assert!(pauses.iter().all(|pause| bounds.contains(pause)), "{pauses:?}");
+    }
 
     #[test]
     fn a_test_that_is_there_is_created_and_one_that_another_overtook_is_tried_again() {
