@@ -13,12 +13,3 @@ pub(crate) fn put_date_and_time() -> (String, String) {
     let hundredths = now.subsec_nanosecond() / 10_000_000;
     (now.strftime("%Y%m%d").to_string(), format!("{}{hundredths:02}", now.strftime("%H%M%S")))
 }
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn dates_have_the_lengths_of_their_fields() {
-        let (date, time) = super::put_date_and_time();
-        assert_eq!((date.len(), time.len()), (8, 8));
-    }
-}

@@ -107,16 +107,7 @@ fn covers(pattern: &str, name: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Configuration, Right};
-    use crate::protocol::Chars;
-
-    #[test]
-    fn the_configuration_in_the_tree_is_one() {
-        let configuration: Configuration = toml::from_str(include_str!("../qm1.toml")).unwrap();
-        assert!(configuration.queues.iter().any(|queue| queue.name == Chars::from("DEV.QUEUE.1")));
-        assert!(configuration.may("app", &Chars::from("DEV.QUEUE.1"), Right::Put));
-        assert!(!configuration.may("app", &Chars::from("SYSTEM.ADMIN.COMMAND.QUEUE"), Right::Put));
-    }
+    use super::Configuration;
 
     #[test]
     fn an_unknown_attribute_is_refused() {

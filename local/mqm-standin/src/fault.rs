@@ -93,23 +93,3 @@ impl Faults {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::{Effect, Fault, Faults, When};
-
-    #[test]
-    fn a_fault_concerns_the_nth_call_of_its_verb_and_then_no_more() {
-        let faults = Faults::default();
-        let fault: Fault = serde_json::from_str(r#"{"verb":"MQPUT","nth":2,"reason":2053}"#).unwrap();
-        faults.add(fault);
-        assert_eq!(faults.of("MQGET", "app"), None);
-        assert_eq!(faults.of("MQPUT", "app"), None);
-        assert_eq!(faults.of("MQPUT", "app"), Some((Effect::Reason(2053), When::Before)));
-        assert_eq!(faults.of("MQPUT", "app"), None);
-        assert_eq!(faults.count(), 0);
-        let warning: Fault = serde_json::from_str(r#"{"verb":"MQPUT","warning":2049}"#).unwrap();
-        faults.add(warning);
-        assert_eq!(faults.of("MQPUT", "app"), Some((Effect::Warning(2049), When::Before)));
-    }
-}

@@ -112,24 +112,7 @@ pub(crate) fn name(text: &str) -> Result<String, Reason> {
 
 #[cfg(test)]
 mod tests {
-    use libmqm_sys as mq;
-    use mqm_standin::protocol::{Property, Value};
-
-    use super::{MessageHandle, name};
-
-    #[test]
-    fn an_inquiry_goes_through_all_properties_in_their_order() {
-        let mut handle = MessageHandle::default();
-        for (name, number) in [("one", 1), ("shop.two", 2), ("three", 3), ("one", 4)] {
-            handle.set(Property::new(name, Value::Integer(number)));
-        }
-        let mut next = || handle.look("%", mq::MQIMPO_INQ_NEXT).map(|property| property.name);
-        assert_eq!([next().unwrap(), next().unwrap(), next().unwrap()], ["one", "shop.two", "three"]);
-        assert!(next().is_err());
-        let found = handle.look("one", mq::MQIMPO_INQ_FIRST).unwrap();
-        assert_eq!(found.value(), Ok(Value::Integer(4)));
-        assert_eq!(handle.look("%", mq::MQIMPO_INQ_PROP_UNDER_CURSOR), Ok(found));
-    }
+    use super::name;
 
     #[test]
     fn a_name_is_one_that_a_selector_could_use() {

@@ -54,17 +54,3 @@ impl fmt::Debug for Chars {
         write!(formatter, "{:?}", String::from_utf8_lossy(&self.0))
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::Chars;
-
-    #[test]
-    fn a_field_ends_at_a_nul_or_at_its_blanks() {
-        assert_eq!(Chars::from_field(b"QM1   "), Chars::from("QM1"));
-        assert_eq!(Chars::from_field(b"QM1\0rest"), Chars::from("QM1"));
-        assert!(Chars::from_field(b"    ").is_blank());
-        assert_eq!(Chars::from("QM1").padded(5), b"QM1  ");
-        assert_eq!(Chars::from("LONGNAME").padded(4), b"LONG");
-    }
-}
