@@ -19,7 +19,7 @@ pub(crate) struct Program {
     pub(crate) path: PathBuf,
     pub(crate) arguments: Vec<OsString>,
     pub(crate) variables: Vec<(String, String)>,
-    /// Whether it has nothing in its environment but `variables`, and no input and output.
+    /// True if the program gets no environment but `variables`, and no input and output.
     pub(crate) is_function: bool,
 }
 

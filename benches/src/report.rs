@@ -113,7 +113,7 @@ impl Column {
 }
 
 impl Goal {
-    /// Whether a value meets the goal. No number at all is no success either.
+    /// True if a value meets the goal. NaN never does.
     fn is_met(self, value: f64) -> bool {
         match self {
             Self::AtLeast(least) => value >= least,

@@ -137,7 +137,7 @@ fn contenders(endpoint: &str) -> Result<Vec<(Program, PathBuf)>, Error> {
     Ok(contenders)
 }
 
-/// Whether it is `produce`, in whatever language.
+/// True if the contender is `produce`, in whatever language.
 fn parses(contender: &Program) -> bool {
     contender.name.starts_with(PRODUCE)
 }

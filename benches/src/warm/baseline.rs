@@ -28,7 +28,7 @@ pub(crate) struct Task {
     pub(crate) calls: Vec<Call>,
     /// Payload with which a function is invoked, if one is.
     pub(crate) order: Option<String>,
-    /// Whether to put a message on a channel of its own.
+    /// True if the task puts a message on a channel of its own.
     pub(crate) publish: bool,
 }
 
