@@ -15,7 +15,6 @@ use ingestion::Viewer;
 use ingestion::batch::{ChunkCounts, Deactivation, Replay, ReplayRefusal, ReplayedBatch};
 use lambda_http::Request;
 use objects::ObjectError;
-use payloads::NotifyError;
 use runtime::metrics;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
@@ -122,19 +121,23 @@ impl Batches {
     /// Sends the payload's notification, which starts the replay. If that fails, `reconcile` finds
     /// the batch stalled and restarts it.
     async fn tell(&self, payload_uri: &str, tenant_id: Uuid) {
-        let notified = payloads::notify(&self.objects, &self.payloads, payload_uri, tenant_id).await;
-        let Err(error) = notified else { return };
-        let event_type = match error {
-            NotifyError::Elsewhere(_) => "batch.elsewhere",
-            NotifyError::Queue(_) => "batch.notification_failed",
+        let key = match self.objects.key_of(payload_uri) {
+            Ok(key) => key,
+            Err(error) => return log_untold("batch.elsewhere", payload_uri, &error),
         };
-        let error: &dyn std::error::Error = &error;
-        tracing::error!(
-            event_type,
-            error,
-            "cannot send the notification of {payload_uri}; reconcile will send it again: {error}"
-        );
+        let notified = self.payloads.notify(self.objects.bucket(), key, Some(tenant_id)).await;
+        if let Err(error) = notified {
+            log_untold("batch.notification_failed", payload_uri, &error);
+        }
     }
+}
+
+fn log_untold(event_type: &str, payload_uri: &str, error: &(dyn std::error::Error + 'static)) {
+    tracing::error!(
+        event_type,
+        error,
+        "cannot send the notification of {payload_uri}; reconcile will send it again: {error}"
+    );
 }
 
 fn fingerprint(batch_id: Uuid, body: &Value) -> Result<Fingerprint, Problem> {

@@ -17,7 +17,7 @@ pub enum ChunkerError {
     Payload(#[from] PayloadError),
     #[error("the batch was never accepted")]
     NotAccepted,
-    #[error("cannot write the batch's item")]
+    #[error("cannot read or write the batch's item")]
     Accepted(#[from] BatchItemError),
     #[error("cannot tag object")]
     Object(#[from] ObjectError),

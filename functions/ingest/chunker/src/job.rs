@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use transport::{PayloadNotice, UnknownNotice, read_payload_notices};
+use ingestion::payload::PayloadNotice;
+use transport::{UnknownNotice, read_payload_notices};
 use worker::{Job, Record, Visibility};
 
 use crate::{Chunker, ChunkerError};

@@ -31,11 +31,11 @@ use std::time::SystemTime;
 use batch_items::BatchItems;
 use catalog::{Database, NewBatch};
 use events::Publisher;
-use ingestion::payload::{AcceptedBatch, PayloadMetadata};
+use ingestion::payload::{AcceptedBatch, PayloadMetadata, PayloadNotice};
 use ingestion::product::CnpjAccess;
 use objects::Objects;
 use serde_json::Value;
-use transport::{ChunkAnnouncer, PayloadNotice};
+use transport::ChunkAnnouncer;
 use worker::{SqsBatchResponse, Visibility};
 
 /// Name of the function in metrics.
@@ -73,8 +73,9 @@ impl Chunker {
     }
 
     async fn process(&self, notice: &PayloadNotice) -> Result<(), ChunkerError> {
-        let (payload, accepted) = payloads::open_accepted(&self.objects, &self.accepted, notice).await?;
+        let payload = payloads::open_noticed(&self.objects, notice).await?;
         let metadata = payload.metadata;
+        let accepted = self.accepted.of_payload(&metadata).await?;
         let payload_bytes = accepted.as_ref().and_then(|accepted| accepted.payload_bytes);
         let cnpjs = self.allowed(&metadata, accepted).await?;
         let payload_uri = self.objects.uri(&notice.key);

@@ -1,4 +1,5 @@
 use attempt::{Malformed, Retry, Retryable};
+use batch_items::BatchItemError;
 use catalog::DatabaseError;
 use events::EventError;
 use payloads::PayloadError;
@@ -15,6 +16,8 @@ pub enum DeadLetterError {
     Notice(#[from] UnknownNotice),
     #[error(transparent)]
     Payload(#[from] PayloadError),
+    #[error("cannot read the batch's item")]
+    Accepted(#[from] BatchItemError),
     #[error("the event names {0}, which is not its chunk's object")]
     OtherObject(String),
     #[error("the batch was never accepted")]
@@ -30,6 +33,7 @@ impl Retryable for DeadLetterError {
             Self::Event(error) => error.retry(),
             Self::Notice(error) => error.retry(),
             Self::Payload(error) => error.retry(),
+            Self::Accepted(error) => error.retry(),
             Self::Database(error) => error.retry(),
         }
     }

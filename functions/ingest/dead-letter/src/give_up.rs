@@ -4,12 +4,11 @@ use catalog::{GivenUp, NewBatch, PayloadFailure};
 use ingestion::Viewer;
 use ingestion::batch::{BatchStatus, ChunkStatus};
 use ingestion::chunk::ChunkReady;
-use ingestion::payload::batch_of_payload;
+use ingestion::payload::{PayloadNotice, batch_of_payload};
 use objects::ObjectError;
 use payloads::PayloadError;
 use runtime::metrics;
 use serde_json::Map;
-use transport::PayloadNotice;
 use uuid::Uuid;
 
 use crate::{DeadLetter, DeadLetterError, SERVICE};
@@ -69,14 +68,13 @@ impl DeadLetter {
     /// sealed batch is left alone: its chunks are known, and are announced again. Idempotent by the
     /// batch.
     pub(crate) async fn give_up_payload(&self, notice: &PayloadNotice) -> Result<(), DeadLetterError> {
-        let opened = payloads::open_accepted(&self.objects, &self.accepted, notice).await;
-        let (payload, accepted) = match opened {
+        let metadata = match payloads::open_noticed(&self.objects, notice).await {
             Err(PayloadError::Object(ObjectError::Missing { key })) => {
                 return self.give_up_lost_payload(key).await;
             }
-            opened => opened?,
+            opened => opened?.metadata,
         };
-        let metadata = payload.metadata;
+        let accepted = self.accepted.of_payload(&metadata).await?;
         let (tenant_id, batch_id) = (metadata.tenant_id, metadata.batch_id);
         let before = self.database.batch(&Viewer::whole(tenant_id), batch_id).await?;
         if let Some(batch) = before.filter(|batch| is_past_cutting(batch.status)) {

@@ -127,7 +127,7 @@ mod tests {
             directive(DatabaseError::TimedOut),
             directive(DatabaseError::Unreadable("a column")),
             directive(DatabaseError::SecretMalformed(SecretFault::Binary)),
-            directive(PayloadError::Accepted(BatchItemError::Unavailable("no answer".into()))),
+            directive(BatchItemError::Unavailable("no answer".into())),
             directive(PayloadError::Object(ObjectError::Storage {
                 key: "k".into(),
                 source: "no answer".into(),
@@ -139,7 +139,7 @@ mod tests {
         for retry in [
             directive(DatabaseError::UnknownBatch(Uuid::nil())),
             directive(DatabaseError::UnknownChunk { batch_id: Uuid::nil(), index: 1 }),
-            directive(PayloadError::Accepted(BatchItemError::Unreadable("no trace".into()))),
+            directive(BatchItemError::Unreadable("no trace".into())),
             directive(PayloadError::Object(ObjectError::Missing { key: "incoming/1".to_owned() })),
             directive(DeadLetterError::NotAccepted),
         ] {

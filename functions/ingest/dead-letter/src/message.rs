@@ -1,7 +1,8 @@
 //! Reading the work that a failed message asked for.
 
+use ingestion::payload::PayloadNotice;
 use serde_json::Value;
-use transport::{ChunkEvent, PayloadNotice, read_chunk_event, read_payload_notices};
+use transport::{ChunkEvent, read_chunk_event, read_payload_notices};
 
 use crate::DeadLetterError;
 

@@ -1,8 +1,9 @@
 use std::time::Duration;
 
 use attempt::{Retry, Retryable};
+use ingestion::payload::PayloadNotice;
 use objects::ObjectError;
-use transport::{AnnounceError, PayloadNotice, UnknownNotice, read_payload_notices};
+use transport::{AnnounceError, UnknownNotice, read_payload_notices};
 use worker::{Job, Record, Visibility};
 
 use crate::Dispatch;

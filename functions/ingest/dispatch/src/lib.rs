@@ -12,9 +12,9 @@ mod job;
 pub use job::DispatchError;
 
 use ingestion::drops::{PREFIX, tenant_of};
-use ingestion::payload::PayloadMetadata;
+use ingestion::payload::{PayloadMetadata, PayloadNotice};
 use objects::{ObjectError, Objects};
-use transport::{PayloadNotice, PayloadQueue};
+use transport::PayloadQueue;
 use uuid::Uuid;
 use worker::Visibility;
 

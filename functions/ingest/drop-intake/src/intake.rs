@@ -6,13 +6,12 @@ use batch_items::Stored;
 use idempotency::{ClaimRequest, Delivery, Execution, Fingerprint, IdempotencyKey, KeyForm, OperationType};
 use ingestion::Viewer;
 use ingestion::drops::{DropName, DropNameError, State, is_left_alone, received, result_key};
-use ingestion::payload::{self, AcceptedBatch, PayloadMetadata, Source};
+use ingestion::payload::{self, AcceptedBatch, PayloadMetadata, PayloadNotice, Source};
 use ingestion::product::CnpjAccess;
 use jiff::Timestamp;
 use objects::{CopyOf, ObjectError, Objects, Version};
 use runtime::metrics;
 use serde_json::{Map, Value, json};
-use transport::PayloadNotice;
 use uuid::Uuid;
 
 use crate::refusal::Refusal;

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use transport::{PayloadNotice, read_payload_notices};
+use ingestion::payload::PayloadNotice;
+use transport::read_payload_notices;
 use worker::{Job, Record, Visibility};
 
 use crate::{DropIntake, IntakeError};

@@ -1,4 +1,5 @@
 use attempt::{Malformed, Retry, Retryable};
+use batch_items::BatchItemError;
 use events::{EventError, PublishError};
 use payloads::PayloadError;
 
@@ -9,6 +10,8 @@ pub enum ReceiptError {
     Form(#[from] Malformed),
     #[error(transparent)]
     Payload(#[from] PayloadError),
+    #[error("cannot read the batch's item")]
+    Accepted(#[from] BatchItemError),
     #[error("the batch was never accepted")]
     NotAccepted,
     #[error("the receipt is no event")]
@@ -26,6 +29,7 @@ impl Retryable for ReceiptError {
             // Its batch may be final already, so this message alone leads to it.
             Self::Payload(PayloadError::Object(_)) | Self::Event(_) => Retry::Later,
             Self::Payload(error) => error.retry(),
+            Self::Accepted(error) => error.retry(),
             Self::Unpublished(error) => error.as_ref().map_or(Retry::Later, Retryable::retry),
         }
     }

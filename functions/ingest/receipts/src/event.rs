@@ -3,10 +3,9 @@
 use attempt::Malformed;
 use catalog::{Links, OutboxEvent};
 use events::{EventError, Fact};
-use ingestion::payload::PayloadMetadata;
+use ingestion::payload::{PayloadMetadata, PayloadNotice};
 use serde::Deserialize;
 use serde_json::json;
-use transport::PayloadNotice;
 
 const EVENT_TYPE: &str = "integrahub.batch.received";
 

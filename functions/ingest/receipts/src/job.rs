@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use attempt::{Retry, Retryable as _};
-use transport::PayloadNotice;
+use ingestion::payload::PayloadNotice;
 use worker::{Disposition, Failure, Job, Record, Visibility};
 
 use crate::{ReceiptError, Receipts, event};
@@ -19,11 +19,11 @@ impl Job for Receipts {
 
     async fn run(&self, notice: PayloadNotice, _: &Record) -> Result<(), ReceiptError> {
         tracing::Span::current().record("object", &notice.key);
-        let (payload, accepted) = payloads::open_accepted(&self.objects, &self.accepted, &notice).await?;
-        if accepted.is_none() {
+        let metadata = payloads::open_noticed(&self.objects, &notice).await?.metadata;
+        if self.accepted.of_payload(&metadata).await?.is_none() {
             return Err(ReceiptError::NotAccepted);
         }
-        let receipt = event::of(&payload.metadata)?;
+        let receipt = event::of(&metadata)?;
         self.publisher.publish(&[receipt]).await.map_err(|left| ReceiptError::Unpublished(left.why))
     }
 

@@ -4,7 +4,6 @@ use ingestion::drops::{PREFIX, TaggedState};
 use ingestion::payload::payload_key_of;
 use jiff::Timestamp;
 use objects::{Listed, ObjectError, Objects, Page};
-use payloads::NotifyError;
 use transport::PayloadQueue;
 use uuid::Uuid;
 
@@ -149,7 +148,7 @@ async fn notify_drop(
         return Ok(false);
     }
     let tenant = ingestion::drops::tenant_of(&object.key);
-    queue.notify(objects.bucket(), &object.key, tenant).await.map_err(NotifyError::Queue)?;
+    queue.notify(objects.bucket(), &object.key, tenant).await?;
     tracing::warn!(
         event_type = "drop.found",
         bucket = objects.bucket(),

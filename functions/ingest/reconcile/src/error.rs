@@ -2,9 +2,10 @@ use attempt::{Retry, Retryable};
 use batch_items::BatchItemError;
 use catalog::{DatabaseError, OutboxError};
 use objects::ObjectError;
+use payloads::PayloadError;
 use payloads::retention::RetentionError;
-use payloads::{NotifyError, PayloadError};
 use runtime::schedule::UnknownEvent;
+use transport::AnnounceError;
 
 ingestion::words! {
     /// Checks of a run, each independent of the others, in the order in which they are made.
@@ -57,7 +58,7 @@ pub(crate) enum CheckError {
     #[error("the objects of a final batch will not expire yet")]
     Retention(#[from] RetentionError),
     #[error("cannot send the notification of a payload")]
-    Notify(#[from] NotifyError),
+    Notify(#[from] AnnounceError),
     #[error("events were not published")]
     Outbox(#[from] OutboxError),
     #[error("the time of the run was too short for this check")]

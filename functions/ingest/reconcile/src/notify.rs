@@ -1,6 +1,5 @@
 use batch_items::Taken;
 use jiff::Timestamp;
-use payloads::NotifyError;
 use uuid::Uuid;
 
 use crate::Reconcile;
@@ -29,7 +28,7 @@ impl Reconcile {
         {
             // If the release fails too, the claim expires when the payload's age has doubled.
             let released = self.accepted.put_back(tenant_id, batch_id).await;
-            return Err(released.err().map_or(NotifyError::Queue(error).into(), CheckError::Accepted));
+            return Err(released.err().map_or(error.into(), CheckError::Accepted));
         }
         Ok(claimed)
     }

@@ -60,8 +60,7 @@ impl Reconcile {
         let mut released: Vec<Uuid> = Vec::new();
         let mut batches = stalled.iter();
         for batch in batches.by_ref() {
-            let notified =
-                payloads::notify(&self.objects, &self.queue, &batch.payload_uri, batch.tenant_id).await;
+            let notified = self.notify_again(batch).await;
             let _entered = claimed::span_of(batch).entered();
             match notified {
                 Ok(()) => {
@@ -73,18 +72,25 @@ impl Reconcile {
                     );
                 }
                 // The batch keeps its claim, and its place behind the others.
-                Err(error) if error.retry() == Retry::Never => first.note(error.into()),
+                Err(error) if error.retry() == Retry::Never => first.note(error),
                 // The next notification would fail too. The rest of the time is for releasing the
                 // claims.
                 Err(error) => {
                     released.push(batch.batch_id);
-                    first.note(error.into());
+                    first.note(error);
                     break;
                 }
             }
         }
         released.extend(batches.map(|batch| batch.batch_id));
         if released.is_empty() { Ok(()) } else { Ok(self.database.put_back(&released).await?) }
+    }
+
+    /// Sends the notification of a batch's payload again. The batch continues from where it
+    /// stopped; one notification too many does no harm.
+    async fn notify_again(&self, batch: &StalledBatch) -> Result<(), CheckError> {
+        let key = self.objects.key_of(&batch.payload_uri)?;
+        Ok(self.queue.notify(self.objects.bucket(), key, Some(batch.tenant_id)).await?)
     }
 
     async fn report_stuck(

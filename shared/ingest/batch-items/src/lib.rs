@@ -177,6 +177,18 @@ impl BatchItems {
         let batch = found.item.map(item::read).transpose()?;
         Ok(batch.filter(|batch| viewer.sees(batch)))
     }
+
+    /// Reads the batch to which a stored payload belongs, with strong consistency; `None` if its
+    /// item is gone.
+    ///
+    /// # Errors
+    /// If the table does not respond, or the item is malformed.
+    pub async fn of_payload(
+        &self,
+        metadata: &PayloadMetadata,
+    ) -> Result<Option<AcceptedBatch>, BatchItemError> {
+        self.get(&Viewer::whole(metadata.tenant_id), metadata.batch_id).await
+    }
 }
 
 /// Returns the state of the item for which an upload was not offered.

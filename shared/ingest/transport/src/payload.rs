@@ -4,6 +4,7 @@
 use attempt::{Malformed, Retry, Retryable};
 use aws_lambda_events::s3::{S3Event, S3EventRecord};
 use aws_sdk_sqs::Client;
+use ingestion::payload::PayloadNotice;
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -11,17 +12,6 @@ use url::form_urlencoded;
 use uuid::Uuid;
 
 use crate::{AnnounceError, text};
-
-/// Object that a notification names.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PayloadNotice {
-    /// Name of the bucket that sent the notification.
-    pub bucket: String,
-    /// Key of the S3 object, decoded.
-    pub key: String,
-    /// Version id of the object, if the bucket keeps versions.
-    pub version_id: Option<String>,
-}
 
 /// Error for a message that is not a notification of S3.
 #[derive(Debug, thiserror::Error)]

@@ -78,6 +78,14 @@ impl Objects {
         uri::key_in(&self.bucket, uri)
     }
 
+    /// Returns the key in a URI of this bucket.
+    ///
+    /// # Errors
+    /// [`ObjectError::Elsewhere`] if it is of another bucket.
+    pub fn key_of<'a>(&self, uri: &'a str) -> Result<&'a str, ObjectError> {
+        self.key(uri).ok_or_else(|| ObjectError::Elsewhere { uri: uri.to_owned() })
+    }
+
     /// Checks that the bucket exists.
     ///
     /// # Errors

@@ -68,10 +68,6 @@ impl Objects {
         let request = self.client.delete_object_tagging().bucket(&self.bucket).key(key);
         unless_gone(request.send().await.map(drop).map_err(|error| ObjectError::of(key, error)))
     }
-
-    fn key_of<'a>(&self, uri: &'a str) -> Result<&'a str, ObjectError> {
-        self.key(uri).ok_or_else(|| ObjectError::Elsewhere { uri: uri.to_owned() })
-    }
 }
 
 fn unless_gone(tagged: Result<(), ObjectError>) -> Result<(), ObjectError> {

@@ -8,6 +8,7 @@ mod accepted;
 mod key;
 mod media;
 mod metadata;
+mod notice;
 pub(crate) mod source;
 
 pub use accepted::AcceptedBatch;
@@ -17,6 +18,7 @@ pub use key::{
 };
 pub use media::{LoadType, MediaType};
 pub use metadata::{InvalidMetadata, PayloadMetadata};
+pub use notice::PayloadNotice;
 pub use source::{InvalidSourceKey, Source, SourceKey, encoded_key};
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
+use ingestion::payload::PayloadNotice;
 use serde_json::{Value, json};
-use transport::{AnnounceError, PayloadNotice, PayloadQueue, read_payload_notices};
+use transport::{AnnounceError, PayloadQueue, read_payload_notices};
 use uuid::Uuid;
 
 use crate::queue::Queue;
