@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use crate::answer::InHand;
 use crate::end::{ChangeDone, ChangeFailure, taken_over};
 use crate::large::LARGEST_BODY;
+use crate::ready::queue_of;
 use crate::{MqAccess, answer};
 
 /// Bytes of messages that fit into a response of Lambda (6 MB) besides its other members.
@@ -153,8 +154,8 @@ impl MqAccess {
         large: OversizedBodies,
         deadline: Deadline,
     ) -> Result<Box<dyn UnitOfWork>, Problem> {
-        let ready = self.brokers.ready(target, deadline).await?;
-        let queue = ready.queue()?;
+        let ready = self.ready(target, deadline).await?;
+        let queue = queue_of(target)?;
         let command = &ConsumeCommand { backout: target.backout, ..command.clone() };
         let fetched = ready.with_login(async |broker, access| match large {
             OversizedBodies::Refuse => broker.fetch(access, queue, command, MAX_CARRIED, deadline).await,

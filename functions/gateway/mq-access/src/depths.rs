@@ -22,7 +22,7 @@ impl MqAccess {
         queues: &[QueueName],
         deadline: Deadline,
     ) -> Result<Reply, Problem> {
-        let ready = self.brokers.ready(target, deadline).await?;
+        let ready = self.ready(target, deadline).await?;
         let connected = ready.with_login(async |broker, access| broker.connect(access, deadline).await);
         connected.await.map_err(|error| from_broker(&error))?;
         let mut measured = Vec::with_capacity(queues.len());

@@ -14,6 +14,7 @@ mod explained;
 mod large;
 mod pool_users;
 mod produce;
+mod ready;
 mod relocation;
 mod uploaded;
 
@@ -32,6 +33,7 @@ use orders::{Change, Read, Work, WorkOrder, from_broker};
 use tracing::Instrument as _;
 
 use crate::pool_users::PoolUsers;
+use crate::ready::queue_of;
 
 /// Bytes of memory that the function needs with a cap of `connections`, for any request and any
 /// messages on a queue: itself, IBM MQ's client, the secrets that it remembers, its connections'
@@ -174,8 +176,8 @@ impl MqAccess {
     }
 
     async fn depth(&self, target: &Target, deadline: Deadline) -> Result<Reply, Problem> {
-        let ready = self.brokers.ready(target, deadline).await?;
-        let queue = ready.queue()?;
+        let ready = self.ready(target, deadline).await?;
+        let queue = queue_of(target)?;
         let report = ready.with_login(async |broker, access| broker.depth(access, queue, deadline).await);
         let report = report.await.map_err(|error| from_broker(&error))?;
         Ok(answer::depth(target, queue, &report, Timestamp::now()))

@@ -16,6 +16,7 @@ use tokio::time::Instant;
 
 use crate::end::{ChangeDone, ChangeFailure};
 use crate::produce::{resumed, with_elsewhere};
+use crate::ready::queue_of;
 use crate::{MqAccess, answer};
 
 /// Reason why a move ended early.
@@ -50,8 +51,8 @@ impl MqAccess {
         deadline: Deadline,
     ) -> Result<ChangeDone, ChangeFailure> {
         let started = Instant::now();
-        let ready = self.brokers.ready(target, deadline).await.map_err(Problem::from)?;
-        let queue = ready.queue()?;
+        let ready = self.ready(target, deadline).await?;
+        let queue = queue_of(target)?;
         let reach = &target.reach;
         let connected = ready.with_login(async |broker, access| {
             broker.connect_to_move(access, queue, command, reach, deadline).await
@@ -113,8 +114,8 @@ impl MqAccess {
         deadline: Deadline,
     ) -> Result<Reply, Problem> {
         let started = Instant::now();
-        let ready = self.brokers.ready(target, deadline).await?;
-        let (queue, reach) = (ready.queue()?, &target.reach);
+        let ready = self.ready(target, deadline).await?;
+        let (queue, reach) = (queue_of(target)?, &target.reach);
         let report = ready.with_login(async |broker, access| {
             broker.preview_move(access, queue, command, reach, deadline).await
         });

@@ -3,9 +3,8 @@
 
 use std::fmt;
 
-use api::Problem;
 use broker::{Broker, Deadline};
-use mq::{Access, BrokerError, QueueName, Target, TestReport};
+use mq::{Access, BrokerError, Target, TestReport};
 
 use crate::brokers::Brokers;
 use crate::secrets::{SecretError, Secrets};
@@ -59,14 +58,6 @@ impl<'a> Ready<'a> {
     #[must_use]
     pub fn broker(&self) -> &'a dyn Broker {
         self.broker
-    }
-
-    /// Returns the target's queue.
-    ///
-    /// # Errors
-    /// If the target names none.
-    pub fn queue(&self) -> Result<&'a QueueName, Problem> {
-        self.target.queue.as_ref().ok_or_else(|| Problem::violation("/target/queue", "is required"))
     }
 
     /// Makes an attempt with the target's secrets. If it fails because of them, they are read

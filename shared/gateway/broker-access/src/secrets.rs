@@ -4,7 +4,6 @@ use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::{Problem, Reason};
 use attempt::Remembered;
 use broker::Deadline;
 use mq::{
@@ -117,22 +116,6 @@ impl SecretError {
     #[must_use]
     pub const fn step(&self) -> &'static str {
         if matches!(self, Self::OfTls(_)) { "tls" } else { "authenticate" }
-    }
-}
-
-impl From<SecretError> for Problem {
-    fn from(unusable: SecretError) -> Self {
-        let detail = unusable.to_string();
-        match unusable {
-            SecretError::Unreadable(_)
-            | SecretError::Binary(_)
-            | SecretError::NoLogin(_)
-            | SecretError::NoFile(_)
-            | SecretError::Object { .. }
-            | SecretError::NoUserInProfile(_) => Self::new(Reason::AuthenticationFailed, detail),
-            SecretError::NoUser { target, .. } => Self::violation(format!("{target}/auth/user"), detail),
-            SecretError::OfTls(unusable) => (*unusable).into(),
-        }
     }
 }
 
@@ -341,20 +324,15 @@ mod tests {
         let login = |user: Option<&str>, secret: &str| login_of(&PasswordOrigin::default(), user, secret);
         let refused = SecretError::NoUser { secret: reference.clone(), target: "/target".to_owned() };
         assert_eq!(login(None, "s3cret"), Err(refused.clone()));
-        assert_eq!(login(None, r#"{"password":"s3cret"}"#), Err(refused.clone()));
+        assert_eq!(login(None, r#"{"password":"s3cret"}"#), Err(refused));
         assert_eq!(login(Some("app"), "s3cret"), Ok(Some("app".to_owned())));
         assert_eq!(login(None, r#"{"username":"app","password":"s3cret"}"#), Ok(Some("app".to_owned())));
-        let problem = Problem::from(refused);
-        assert_eq!(problem.reason, Reason::SchemaViolation);
-        assert_eq!(problem.faults[0].pointer, "/target/auth/user");
-        assert!(problem.to_string().contains("names a user"), "{problem}");
         let bare = PasswordOrigin::Request { target: String::new() };
-        let problem = Problem::from(login_of(&bare, None, "s3cret").unwrap_err());
-        assert_eq!(problem.faults[0].pointer, "/auth/user");
+        let refused = SecretError::NoUser { secret: reference.clone(), target: String::new() };
+        assert_eq!(login_of(&bare, None, "s3cret"), Err(refused));
         let profile = PasswordOrigin::Profile("orders".to_owned().try_into().unwrap());
-        let problem = Problem::from(login_of(&profile, None, "s3cret").unwrap_err());
-        assert_eq!((problem.reason, problem.faults.len()), (Reason::AuthenticationFailed, 0));
-        assert_eq!(problem.detail, "neither the profile `orders` nor its secret names a user");
+        let refused = login_of(&profile, None, "s3cret").unwrap_err();
+        assert_eq!(refused.to_string(), "neither the profile `orders` nor its secret names a user");
     }
 
     #[test]
@@ -394,11 +372,7 @@ mod tests {
             }
         }
         let reference = SecretRef::SecretsManager("local/rabbit".to_owned());
-        let problem = Problem::from(SecretError::NoLogin(reference));
-        assert_eq!(problem.reason, Reason::AuthenticationFailed);
-        assert!(
-            problem.detail.starts_with("the secret `secret://local/rabbit` is a JSON object"),
-            "{problem}"
-        );
+        let refused = SecretError::NoLogin(reference).to_string();
+        assert!(refused.starts_with("the secret `secret://local/rabbit` is a JSON object"), "{refused}");
     }
 }

@@ -41,8 +41,7 @@ impl MqAccess {
         };
         let uploaded = self.with_uploaded_bodies(&execution.tenant, command, deadline).await;
         let mut command = uploaded.map_err(not_begun)?;
-        let ready =
-            self.brokers.ready(target, deadline).await.map_err(|unusable| not_begun(unusable.into()))?;
+        let ready = self.ready(target, deadline).await.map_err(not_begun)?;
         let warnings = std::mem::take(&mut command.warnings);
         let outgoing = Outgoing::of(command, seed(execution)).after(execution.earlier_attempts());
         let connected = ready.with_login(async |broker, access| {
