@@ -4,10 +4,10 @@
 //! it used. A channel without one is not protected, whatever the target requires, and the password
 //! would cross the network in the clear. So the table is checked before the client reads it.
 
+use std::error::Error;
 use std::fs::File;
 use std::io::{self, Read as _};
 
-use attempt::Malformed;
 use serde::Deserialize;
 
 /// Maximum size of a table, in bytes. A channel takes about 1 KiB.
@@ -26,7 +26,7 @@ pub(crate) enum ChannelTableError {
     #[error("the table of channels has more than {LONGEST} bytes")]
     TooLong,
     #[error("the table of channels is not in JSON as IBM describes it, so ssl.enabled cannot be kept")]
-    Malformed(#[source] Malformed),
+    Malformed(#[source] Box<dyn Error + Send + Sync>),
     #[error(
         "the channel `{0}` of the table has no transmissionSecurity.cipherSpecification, although the target wants TLS"
     )]
@@ -72,12 +72,20 @@ pub(crate) fn promises_tls(url: &str, queue_manager: &str) -> Result<(), Channel
     if read.map_err(ChannelTableError::Unreadable)? > usize::try_from(LONGEST).unwrap_or(usize::MAX) {
         return Err(ChannelTableError::TooLong);
     }
-    let table: Table = attempt::malformed::from_slice(&text).map_err(ChannelTableError::Malformed)?;
+    let table: Table = serde_json::from_slice(&text).map_err(|error| malformed(&error))?;
     // A queue manager group's name begins with `*`, which is not part of the name in the table.
     let wanted = queue_manager.strip_prefix('*').unwrap_or(queue_manager).trim();
     let unprotected =
         table.channel.into_iter().find(|channel| channel.serves(wanted) && !channel.is_protected());
     unprotected.map_or(Ok(()), |channel| Err(ChannelTableError::Unprotected(channel.name)))
+}
+
+/// Builds the error of a table that cannot be parsed. The parser's own text may quote the file.
+fn malformed(error: &serde_json::Error) -> ChannelTableError {
+    let (line, column) = (error.line(), error.column());
+    ChannelTableError::Malformed(
+        format!("{:?} error at line {line} column {column}", error.classify()).into(),
+    )
 }
 
 impl Channel {

@@ -7,8 +7,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use attempt::Deadline;
-use broker::{Step, StepLog, milliseconds};
+use broker::{Deadline, Step, StepLog, milliseconds};
 use libmqm_sys as mqi;
 use mq::{Access, BrokerError, BrokerKind, QueueName, TestReport, Tls};
 

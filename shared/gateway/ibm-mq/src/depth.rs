@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use attempt::Deadline;
+use broker::Deadline;
 use libmqm_sys::{self as mqi, MQLONG};
 use mq::{Access, BrokerError, DepthReport, QueueName};
 

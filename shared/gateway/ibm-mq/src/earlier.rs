@@ -9,7 +9,7 @@
 
 use std::collections::BTreeSet;
 
-use attempt::Deadline;
+use broker::Deadline;
 use libmqm_sys as mqi;
 use mq::ContentSeed;
 

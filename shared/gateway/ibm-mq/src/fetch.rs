@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use attempt::Deadline;
-use broker::{SettledMessages, UnitOfWork};
+use broker::{Deadline, SettledMessages, UnitOfWork};
 use libmqm_sys::{self as mqi, MQLONG};
 use mq::{Access, Ack, AckMode, BackoutRule, BrokerError, ConsumeCommand, Consumed, QueueName};
 

@@ -3,8 +3,7 @@
 
 use std::time::Duration;
 
-use attempt::Deadline;
-use broker::{MOST_CANDIDATES, Names, resolve};
+use broker::{Deadline, MOST_CANDIDATES, Names, resolve};
 use futures_util::future::join_all;
 use libmqm_sys::MQ_CONN_NAME_LENGTH;
 use mq::{Address, BrokerError, Endpoint};

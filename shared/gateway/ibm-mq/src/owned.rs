@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use attempt::{Deadline, Moment};
-use broker::Peer;
+use broker::{Deadline, Moment, Peer};
 use tokio::sync::oneshot;
 
 use crate::facts::QueueManager;

@@ -7,10 +7,9 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use attempt::Deadline;
 use broker::{
-    ConnectionCap, ConnectionPool, ConnectionSettings, HealthStatus, Key, OpenError, Opened, Opener, Peer,
-    Permit, Step, StepLog, SystemNames, events,
+    ConnectionCap, ConnectionPool, ConnectionSettings, Deadline, HealthStatus, Key, OpenError, Opened,
+    Opener, Peer, Permit, Step, StepLog, SystemNames, events,
 };
 use libmqm_sys::{MQLONG, MQRC_CHANNEL_NOT_AVAILABLE, MQRC_MAX_CONNS_LIMIT_REACHED};
 use mq::{Access, Address, BrokerError, BrokerKind, IdleRule, PoolReport, Tls};

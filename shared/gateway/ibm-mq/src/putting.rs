@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Instant;
 
-use attempt::Deadline;
+use broker::Deadline;
 use broker::load::{SENT_AT, SEQUENCE};
 use libmqm_sys::{self as mqi, MQLONG};
 use mq::HeaderValue;

@@ -2,8 +2,7 @@
 
 use std::ops::Deref;
 
-use attempt::Deadline;
-use broker::PooledConnection;
+use broker::{Deadline, PooledConnection};
 use libmqm_sys as mqi;
 use mq::{BrokerError, IdleRule};
 use tokio::sync::oneshot;

@@ -13,8 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread;
 
-use attempt::Deadline;
-use broker::{ClosingHandle, Peer, Permit, events};
+use broker::{ClosingHandle, Deadline, Peer, Permit, events};
 use tokio::sync::oneshot;
 
 use crate::mqi::{Connection, Occupied};

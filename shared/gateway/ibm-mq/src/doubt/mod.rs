@@ -14,7 +14,7 @@ mod rule;
 use std::sync::Arc;
 use std::time::Duration;
 
-use attempt::Deadline;
+use broker::Deadline;
 use libmqm_sys as mqi;
 use mq::{Access, MessageId, QueueName};
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use async_trait::async_trait;
-use attempt::Deadline;
+use broker::Deadline;
 use broker::load::{Arrival, GetEnd, GetError, GetOptions, LoadConsumer};
 use mq::{Access, BrokerError, QueueName};
 

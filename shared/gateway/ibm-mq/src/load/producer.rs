@@ -5,7 +5,7 @@ use std::sync::{Arc, mpsc};
 use std::time::Instant;
 
 use async_trait::async_trait;
-use attempt::Deadline;
+use broker::Deadline;
 use broker::load::{Confirmation, LoadProducer, MOST_IN_FLIGHT, Outcome, PutEnd, PutOptions};
 use mq::{Access, BrokerError, OutgoingMessage, QueueName};
 use tokio::sync::mpsc::UnboundedReceiver;

@@ -11,8 +11,7 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use attempt::Deadline;
-use broker::{PutMessages, Relocation};
+use broker::{Deadline, PutMessages, Relocation};
 use mq::{Access, BrokerError, Destination, MoveCommand, MoveFailure, MoveReport, QueueName, Reach};
 use tokio::sync::oneshot;
 

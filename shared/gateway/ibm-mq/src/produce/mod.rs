@@ -8,8 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use attempt::Deadline;
-use broker::{EarlierAttempts, Latencies, Pacer, ReadyToPut};
+use broker::{Deadline, EarlierAttempts, Latencies, Pacer, ReadyToPut};
 use libmqm_sys::MQLONG;
 use mq::{Access, BrokerError, Outgoing, ProduceFailure, ProduceReport, QueueName, Transaction};
 use tokio::sync::watch;
