@@ -137,7 +137,7 @@ async fn a_consume_whose_selector_is_empty_removes_nothing() {
     broker.delete(&queue).await;
 }
 
-/// A retry of a produce that was done under another `MaxProduceBytes`.
+/// A retry of a produce that was done by a version with a larger limit.
 #[tokio::test]
 async fn what_was_put_under_another_limit_is_replayed() {
     let (gateway, broker) = (Gateway::new(), Broker::connect().await);

@@ -78,7 +78,6 @@ EVERYTHING = {
     **ORGANISATION,
     "CreateDatabase": "with-reader",
     "DatabaseDeletionProtection": "true",
-    "DatabaseEngineVersion": "16.8",
     "DatabaseKmsKeyArn": KEY,
     **PARTNER,
     **EVENTS,

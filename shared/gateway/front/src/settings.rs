@@ -14,7 +14,7 @@ use crate::front::Gateway;
 use crate::idempotent::Idempotency;
 use crate::mq_access::MqAccess;
 
-/// Maximum number of bytes of messages that one request may make, without a setting.
+/// Maximum number of bytes of messages that one request may make.
 const MAX_PRODUCE_BYTES: u64 = 64 * 1024 * 1024;
 
 /// Rule for the records of a function's requests.
@@ -95,7 +95,6 @@ impl Gateway {
         let mut environment = Environment::of_process();
         let front = FrontSettings::read(&mut environment, kept);
         let mq_access: String = environment.required("MQ_ACCESS_FUNCTION");
-        let max_produce_bytes = environment.optional("MAX_PRODUCE_BYTES", MAX_PRODUCE_BYTES);
         let has_load_tests = environment.optional("LOAD_TESTS", false);
         let limit = Budget::limit(&mut environment);
         let budget = limit.map(|limit| (environment.required("BUDGET_TABLE"), limit));
@@ -111,7 +110,7 @@ impl Gateway {
             front: front.front(service, &sdk, &dynamodb),
             mq_access: MqAccess::new(lambda, mq_access),
             budget: budget.map(|(table, limit)| Budget::new(dynamodb, table, limit)),
-            max_produce_bytes,
+            max_produce_bytes: MAX_PRODUCE_BYTES,
             has_load_tests,
             uploads,
         })
