@@ -22,23 +22,14 @@ pub struct Answer {
     pub body: Bytes,
 }
 
-/// Reason for which there is no answer.
+/// Reason for which there is no answer, or no question for an event.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Failure {
-    /// The function reported an error.
+    /// The function reported an error, at its start or of an event.
     #[error("the function failed: {}", String::from_utf8_lossy(.0))]
     Reported(Bytes),
-    #[error("the function went away without an answer")]
+    #[error("the function went away, or neither answers nor asks for events")]
     Gone,
-}
-
-/// A function that does not get as far as asking for an event.
-#[derive(Clone, Debug, thiserror::Error)]
-pub enum NotReady {
-    #[error("the function did not start: {0}")]
-    Init(String),
-    #[error("the function does not ask for events")]
-    Silent,
 }
 
 type Reply = oneshot::Sender<Result<Answer, Failure>>;
@@ -53,7 +44,7 @@ struct Event {
 #[derive(Debug)]
 struct Environment {
     arn: String,
-    polls: mpsc::UnboundedSender<Result<Instant, NotReady>>,
+    polls: mpsc::UnboundedSender<Result<Instant, Failure>>,
     events: AsyncMutex<mpsc::Receiver<Event>>,
     pending: Mutex<HashMap<String, Reply>>,
 }
@@ -80,7 +71,7 @@ impl Invoker {
 pub struct RuntimeApi {
     pub invoker: Invoker,
     server: Server,
-    polls: mpsc::UnboundedReceiver<Result<Instant, NotReady>>,
+    polls: mpsc::UnboundedReceiver<Result<Instant, Failure>>,
 }
 
 impl RuntimeApi {
@@ -111,12 +102,10 @@ impl RuntimeApi {
     /// Waits until the function asks for its next event, and says when it did.
     ///
     /// # Errors
-    /// If it fails to start, or does not ask within half a minute.
-    pub async fn polled(&mut self) -> Result<Instant, NotReady> {
-        match tokio::time::timeout(PATIENCE, self.polls.recv()).await {
-            Ok(Some(polled)) => polled,
-            Ok(None) | Err(_) => Err(NotReady::Silent),
-        }
+    /// If it fails to start, or does not ask in time.
+    pub async fn polled(&mut self) -> Result<Instant, Failure> {
+        let polled = tokio::time::timeout(PATIENCE, self.polls.recv()).await;
+        polled.ok().flatten().unwrap_or(Err(Failure::Gone))
     }
 }
 
@@ -133,7 +122,7 @@ impl Environment {
                 self.end(id, Err(Failure::Reported(body)))
             }
             (&Method::POST, ["runtime", "init", "error"]) => {
-                self.poll(Err(NotReady::Init(String::from_utf8_lossy(&body).into_owned())));
+                self.poll(Err(Failure::Reported(body)));
                 Some(response(202, ""))
             }
             _ => Some(response(404, "")),
@@ -159,7 +148,7 @@ impl Environment {
         Some(next)
     }
 
-    fn poll(&self, polled: Result<Instant, NotReady>) {
+    fn poll(&self, polled: Result<Instant, Failure>) {
         // Nobody listens any more if the first poll was all that mattered.
         let _ = self.polls.send(polled);
     }

@@ -8,7 +8,7 @@ use std::ffi::OsStr;
 use std::fs::{File, Permissions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _, chown};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use tempfile::TempDir;
@@ -62,18 +62,18 @@ fn temporary() -> PathBuf {
 }
 
 /// A server in a directory that is its alone.
-#[derive(Clone, Copy, Debug)]
-pub struct Server<'a> {
-    pub directory: &'a Path,
+#[derive(Clone, Debug)]
+pub struct Server {
+    pub directory: PathBuf,
     /// Port on 127.0.0.1.
     pub port: u16,
     /// Account that the server runs as and that owns the directory, if it is not the caller.
     pub account: Option<Account>,
     /// Settings as `name=value`, besides the usual ones.
-    pub settings: &'a [String],
+    pub settings: Vec<String>,
 }
 
-impl Server<'_> {
+impl Server {
     /// Prepares the first start: the cluster will have a superuser `postgres` with this password,
     /// and what these statements make, one a line.
     ///
@@ -100,7 +100,7 @@ impl Server<'_> {
             .env("PORT", self.port.to_string())
             .args(["-c", include_str!("launch.sh"), "launch"])
             .args(self.settings.iter().flat_map(|setting| [OsStr::new("-c"), setting.as_ref()]))
-            .current_dir(self.directory);
+            .current_dir(&self.directory);
         if let Some(account) = self.account {
             root.run_as(&mut command, account.uid, account.gid);
         }

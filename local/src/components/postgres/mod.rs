@@ -60,9 +60,10 @@ impl Postgres {
     /// # Errors
     /// If there is no user to run it as, or its files cannot be written.
     pub(crate) fn component(&self, layout: &Layout) -> Result<Component, Failure> {
-        let (home, account) = home::prepare(&layout.component_directory("postgres")?)?;
-        let server = Server { directory: &home, port: self.port, account, settings: &[] };
-        server.prepare(&secret(), &self.roles()).or_explain(|| format!("prepare {}", home.display()))?;
+        let (directory, account) = home::prepare(&layout.component_directory("postgres")?)?;
+        let server = Server { directory, port: self.port, account, settings: Vec::new() };
+        let explain = || format!("prepare {}", server.directory.display());
+        server.prepare(&secret(), &self.roles()).or_explain(explain)?;
         let command = server.command().or_explain(|| "start PostgreSQL's server".to_owned())?;
         let ready = Ready::Connects(self.url());
         let component = Component::new("postgres", command.into(), ready, "usually 2 s");
