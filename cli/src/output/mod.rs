@@ -3,14 +3,19 @@
 //! Every JSON document has a member `schema`, such as `integrahub.keys.v1`. A change that a reader
 //! of the document would notice gets another number.
 
-use std::borrow::Cow;
-use std::ffi::OsString;
-use std::io::{self, BufRead, IsTerminal as _, Read as _, Write};
+mod confirm;
+#[cfg(test)]
+pub(crate) mod memory;
+mod terminal;
+
+use std::io::{self, BufRead, IsTerminal as _, Write};
 
 use serde_json::{Map, Value};
 
-use crate::args::{Colour, Global};
-use crate::exit::{Exit, Explain as _, Failure};
+pub(crate) use self::terminal::harmless;
+use self::terminal::{LINES, has_colour};
+use crate::args::Global;
+use crate::exit::{Explain as _, Failure};
 use crate::member::shown;
 
 /// Format of the data on standard output.
@@ -24,11 +29,6 @@ pub(crate) enum Format {
     /// A JSON document on each line: for each item of a list, or each event.
     Ndjson,
 }
-
-/// Control characters that texts of several lines have.
-const LINES: [char; 2] = ['\n', '\t'];
-/// Maximum number of bytes that are read of a person's answer to a question.
-const MAX_ANSWER: u64 = 4096;
 
 /// Standard output and standard error of the program, and the answers of the person at the
 /// terminal.
@@ -240,32 +240,6 @@ impl Output {
         let _remembered = self.remember(flushed);
     }
 
-    /// Asks for confirmation before something is destroyed: the person has to type its name.
-    /// `--yes` confirms.
-    ///
-    /// # Errors
-    /// If the user enters something else, or there is no terminal to ask on.
-    pub(crate) fn confirm(&mut self, question: &str, name: &str) -> Result<(), Failure> {
-        if self.yes {
-            return Ok(());
-        }
-        if !self.interactive {
-            return Err(Failure::usage(format!("{question}: nobody confirms it"))
-                .why("standard input is not a terminal")
-                .next("say --yes to do it without a question"));
-        }
-        let [shown, answer] = [question, name].map(|text| harmless(text, &[]));
-        let _unread = write!(self.words, "{shown}. Write {answer} to go on: ");
-        let _unflushed = self.words.flush();
-        let mut answer = String::new();
-        let read = self.answers.by_ref().take(MAX_ANSWER).read_line(&mut answer);
-        read.or_explain(|| "read the answer".to_owned())?;
-        if answer.trim_end_matches(['\r', '\n']) == name {
-            return Ok(());
-        }
-        Err(Failure::new(Exit::Error, "nothing was changed").why(format!("the answer was not {name}")))
-    }
-
     /// Ends the output.
     ///
     /// # Errors
@@ -281,40 +255,6 @@ impl Output {
     }
 }
 
-/// Returns a text without the control characters that could command a terminal, as JSON writes
-/// them. Those of `kept` stay, and a line end of Windows where line ends stay.
-pub(crate) fn harmless<'a>(text: &'a str, kept: &[char]) -> Cow<'a, str> {
-    use std::fmt::Write as _;
-
-    if !text.contains(|character: char| character.is_control() && !kept.contains(&character)) {
-        return Cow::Borrowed(text);
-    }
-    let mut shown = String::with_capacity(text.len());
-    let mut rest = text.chars().peekable();
-    while let Some(character) = rest.next() {
-        let ends_a_line = character == '\r' && kept.contains(&'\n') && rest.peek() == Some(&'\n');
-        if character.is_control() && !ends_a_line && !kept.contains(&character) {
-            // Nothing fails that is written to memory.
-            let _written = write!(shown, "\\u{:04x}", u32::from(character));
-        } else {
-            shown.push(character);
-        }
-    }
-    Cow::Owned(shown)
-}
-
-/// Decides whether a stream is coloured. `NO_COLOR` takes precedence over `CLICOLOR_FORCE`, whose
-/// `0` forces nothing.
-fn has_colour(choice: Colour, terminal: bool, variable: impl Fn(&str) -> Option<OsString>) -> bool {
-    let set = |name: &str| variable(name).filter(|value| !value.is_empty());
-    match choice {
-        Colour::On => true,
-        Colour::Off => false,
-        Colour::Auto if set("NO_COLOR").is_some() => false,
-        Colour::Auto => terminal || set("CLICOLOR_FORCE").is_some_and(|value| value != "0"),
-    }
-}
-
 /// Returns a JSON document with its schema as the first member.
 pub(crate) fn with_schema(schema: &str, value: &Value) -> Value {
     let mut document = Map::from_iter([("schema".to_owned(), Value::String(schema.to_owned()))]);
@@ -325,56 +265,6 @@ pub(crate) fn with_schema(schema: &str, value: &Value) -> Value {
         }
     }
     Value::Object(document)
-}
-
-/// In-memory output and prepared answers, for tests.
-#[cfg(test)]
-pub(crate) mod memory {
-    use std::sync::{Arc, Mutex};
-
-    use super::*;
-
-    /// Text that an [`Output`] wrote.
-    #[derive(Clone, Debug, Default)]
-    pub(crate) struct Written(Arc<Mutex<Vec<u8>>>);
-
-    impl Written {
-        pub(crate) fn text(&self) -> String {
-            String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
-        }
-    }
-
-    impl Write for Written {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.lock().unwrap().extend_from_slice(bytes);
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-
-    /// Creates an output for tests, with the texts that it writes to standard output and standard
-    /// error. With an answer, the output is interactive.
-    pub(crate) fn output(format: Format, answer: Option<&str>) -> (Output, Written, Written) {
-        let (data, words) = (Written::default(), Written::default());
-        let output = Output {
-            format,
-            data: Box::new(data.clone()),
-            words: Box::new(words.clone()),
-            answers: Box::new(io::Cursor::new(answer.unwrap_or_default().as_bytes().to_vec())),
-            terminal: false,
-            watched: false,
-            interactive: answer.is_some(),
-            data_colour: false,
-            words_colour: false,
-            yes: false,
-            quiet: false,
-            broken: None,
-        };
-        (output, data, words)
-    }
 }
 
 #[cfg(test)]
@@ -413,48 +303,6 @@ mod tests {
     }
 
     #[test]
-    fn data_and_words_of_others_cannot_command_a_terminal() {
-        const HOSTILE: &str = "a\u{1b}]0;b\u{7}\u{9b}2J\r\nc\td\re";
-        let (mut out, data, words) = output(Format::Text, None);
-        out.raw(HOSTILE.as_bytes()).unwrap();
-        assert_eq!(data.text(), HOSTILE, "a file gets what there is");
-        out.note(HOSTILE);
-        out.fail(&Failure::usage(HOSTILE));
-        let (mut shown, at_terminal, _) = output(Format::Text, None);
-        shown.terminal = true;
-        shown.raw(&[HOSTILE.as_bytes(), b"\x9b"].concat()).unwrap();
-        let lines = r"a\u001b]0;b\u0007\u009b2J".to_owned() + "\r\nc\td" + r"\u000de";
-        assert_eq!(at_terminal.text(), lines.clone() + r"\x9b", "a byte alone is one, too");
-        assert_eq!(words.text(), format!("{lines}\nerror: {lines}\n"));
-        let (mut out, data, _) = output(Format::Text, None);
-        out.table(&["name", "count"], vec![vec!["a\nb".into(), "1\u{1b}".into()]]);
-        out.thing(SCHEMA, &json!({}), &[("name", "a\nb".into())]);
-        assert_eq!(data.text(), "a\\u000ab  1\\u001b\nname  a\\u000ab\n", "a cell is one line");
-        let (mut out, data, _) = output(Format::Json, None);
-        out.terminal = true;
-        out.json(SCHEMA, &json!({"name": "\u{9b}2J"}));
-        let document: Value = serde_json::from_str(&data.text()).unwrap();
-        assert_eq!(document["name"], "\u{9b}2J", "a document stays the same");
-        assert!(!data.text().contains('\u{9b}'));
-    }
-
-    #[test]
-    fn colours_are_for_terminals_unless_a_variable_says_otherwise() {
-        let auto = |terminal, set: &[(&str, &str)]| {
-            has_colour(Colour::Auto, terminal, |name| {
-                set.iter().find(|(other, _)| *other == name).map(|(_, value)| OsString::from(value))
-            })
-        };
-        let (forced, refused) = (("CLICOLOR_FORCE", "1"), ("NO_COLOR", "1"));
-        assert!(auto(true, &[]) && !auto(false, &[]));
-        assert!(auto(false, &[forced]) && !auto(false, &[("CLICOLOR_FORCE", "0")]));
-        assert!(!auto(true, &[refused]) && !auto(true, &[refused, forced]));
-        assert!(auto(true, &[("NO_COLOR", "")]), "an empty variable says nothing");
-        assert!(has_colour(Colour::On, false, |_| Some("1".into())));
-        assert!(!has_colour(Colour::Off, true, |_| Some("1".into())));
-    }
-
-    #[test]
     fn a_failure_has_the_colour_of_standard_error() {
         let (mut out, _, words) = output(Format::Text, None);
         out.data_colour = true;
@@ -463,24 +311,6 @@ mod tests {
         out.words_colour = true;
         out.fail(&Failure::usage("wrong"));
         assert!(words.text().contains("\u{1b}[31merror"));
-    }
-
-    #[test]
-    fn what_destroys_needs_the_name_or_yes() {
-        let ask = |answer, yes| {
-            let (mut out, data, _) = output(Format::Text, answer);
-            out.yes = yes;
-            assert_eq!(data.text(), "", "a question is no data");
-            out.confirm("this removes the tenant acme", "acme").map_err(|failure| failure.exit)
-        };
-        assert_eq!(ask(Some("acme\n"), false), Ok(()));
-        assert_eq!(ask(Some("acme\r\n"), false), Ok(()));
-        assert_eq!(ask(Some("yes\n"), false), Err(Exit::Error));
-        assert_eq!(ask(None, false), Err(Exit::Usage));
-        assert_eq!(ask(None, true), Ok(()));
-        let (mut out, ..) = output(Format::Text, Some(""));
-        out.answers = Box::new(io::BufReader::new(io::repeat(b'x')));
-        assert!(out.confirm("this removes the tenant acme", "acme").is_err(), "no answer is endless");
     }
 
     #[test]

@@ -1,0 +1,48 @@
+//! In-memory output and prepared answers, for tests.
+
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex};
+
+use super::{Format, Output};
+
+/// Text that an [`Output`] wrote.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Written(Arc<Mutex<Vec<u8>>>);
+
+impl Written {
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+}
+
+impl Write for Written {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Creates an output for tests, with the texts that it writes to standard output and standard
+/// error. With an answer, the output is interactive.
+pub(crate) fn output(format: Format, answer: Option<&str>) -> (Output, Written, Written) {
+    let (data, words) = (Written::default(), Written::default());
+    let output = Output {
+        format,
+        data: Box::new(data.clone()),
+        words: Box::new(words.clone()),
+        answers: Box::new(io::Cursor::new(answer.unwrap_or_default().as_bytes().to_vec())),
+        terminal: false,
+        watched: false,
+        interactive: answer.is_some(),
+        data_colour: false,
+        words_colour: false,
+        yes: false,
+        quiet: false,
+        broken: None,
+    };
+    (output, data, words)
+}
