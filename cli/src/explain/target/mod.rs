@@ -1,32 +1,20 @@
 //! The rules about a target, by the code of the gateway: the profile, the allow-lists, the secrets.
 
-use std::net::IpAddr;
+mod hosts;
+mod named;
 
 use access::pk;
 use mq::{
     AllowedTargets, InlineTargets, Judgement, Profile, SecretRef, StoreRef, Target, TargetError, TargetRule,
-    TargetSpec, Tls,
+    Tls,
 };
-use serde_json::{Map, Value, json};
 
+pub(super) use self::hosts::resolve;
+pub(super) use self::named::Named;
 use super::operation::Subject;
 use super::rule::{Entry, Rule, Verdict};
 use crate::access::{Entry as Item, Snapshot, profile};
-use crate::args::Explain;
 use crate::exit::Failure;
-use crate::input;
-
-/// JSON members of a target.
-type Members = Map<String, Value>;
-
-/// Target as the command line names it: by a profile, by members, or both.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Named {
-    /// Name of the target profile.
-    pub(super) profile: Option<String>,
-    /// Members that the request gives.
-    pub(super) inline: Option<TargetSpec>,
-}
 
 /// Settings of the deployment that decide about targets; `None` if they are not known here.
 #[derive(Clone, Debug, Default)]
@@ -51,82 +39,6 @@ struct Lists {
     texts: Vec<(&'static str, String)>,
     /// True if the list of the deployment is known.
     is_known: bool,
-}
-
-impl Named {
-    /// Reads the options, as far as they name a target.
-    ///
-    /// # Errors
-    /// If the target cannot be read.
-    pub(super) async fn of(args: &Explain) -> Result<Self, Failure> {
-        let mut members = match &args.target_file {
-            Some(path) => input::document::<Members>(path).await?,
-            None => Members::new(),
-        };
-        let mut profile = args.target_ref.clone();
-        match args.target.as_deref() {
-            Some(text) if text.contains("://") => members.extend(members_of(text)?),
-            Some(_) if profile.is_some() => {
-                return Err(Failure::usage("--target-ref and --target both name a profile"));
-            }
-            Some(name) => profile = Some(name.to_owned()),
-            None => {}
-        }
-        if let Some(queue) = &args.queue {
-            members.insert("queue".to_owned(), json!(queue));
-        }
-        let inline = (!members.is_empty()).then(|| {
-            attempt::malformed::from_value(Value::Object(members))
-                .map_err(|error| Failure::usage("the target cannot be used").why(error.to_string()))
-        });
-        Ok(Self { profile, inline: inline.transpose()? })
-    }
-}
-
-/// Parses a target written as `broker://host:port/queue?option=value&…`.
-fn members_of(text: &str) -> Result<Members, Failure> {
-    let wrong = |why: &str| {
-        Failure::usage(format!("`{text}` is no target")).why(why).next(
-            "write broker://host:port/queue?option=value&…; the options are vhost, queueManager, channel, tls, user, \
-             password, keyStore, trustStore, exchange and routingKey",
-        )
-    };
-    let (broker, rest) = text.split_once("://").ok_or_else(|| wrong("the broker is missing"))?;
-    let (place, options) = rest.split_once('?').unwrap_or((rest, ""));
-    let (hosts, queue) = place.split_once('/').unwrap_or((place, ""));
-    let mut target = Members::new();
-    let (mut ssl, mut auth) = (Members::new(), Members::new());
-    target.insert("broker".to_owned(), json!(broker));
-    target.insert("connName".to_owned(), json!(hosts));
-    if !queue.is_empty() {
-        target.insert("queue".to_owned(), json!(queue));
-    }
-    for option in options.split('&').filter(|option| !option.is_empty()) {
-        let (name, value) = option.split_once('=').ok_or_else(|| wrong("an option is name=value"))?;
-        let (object, member) = match name {
-            "vhost" | "queueManager" => (&mut target, "queueManager"),
-            "channel" | "exchange" | "routingKey" => (&mut target, name),
-            "user" => (&mut auth, "user"),
-            "password" => (&mut auth, "passwordRef"),
-            "keyStore" => (&mut ssl, "keyStoreRef"),
-            "trustStore" => (&mut ssl, "trustStoreRef"),
-            "tls" => (&mut ssl, "enabled"),
-            _ => return Err(wrong("it has an option that is not known")),
-        };
-        let value = match (name, value) {
-            ("tls", "on") => json!(true),
-            ("tls", "off") => json!(false),
-            ("tls", _) => return Err(wrong("tls is on or off")),
-            _ => json!(value),
-        };
-        object.insert(member.to_owned(), value);
-    }
-    for (name, object) in [("ssl", ssl), ("auth", auth)] {
-        if !object.is_empty() {
-            target.insert(name.to_owned(), Value::Object(object));
-        }
-    }
-    Ok(target)
 }
 
 impl Lists {
@@ -231,7 +143,7 @@ pub(super) fn decide(
         rules.push(explained);
     }
     rules.extend(secret_names(&target, settings.secret_prefix.as_deref()));
-    rules.push(names(&target));
+    rules.push(hosts::names(&target));
     // An allowed one also knows which special addresses its names may lead to.
     let allowed = Target::resolve(profile.as_ref(), named.inline.as_ref(), lists.allowed(tenant));
     Ok(Decided { rules, target: Some(allowed.unwrap_or(target)) })
@@ -328,47 +240,12 @@ fn secret_names(target: &Target, prefix: Option<&str>) -> Option<Rule> {
     }
 }
 
-/// Returns the rule about the names of the target's hosts.
-fn names(target: &Target) -> Rule {
-    let names = target.endpoint.addresses.iter().filter(|address| address.host.parse::<IpAddr>().is_err());
-    match names.count() {
-        0 => Rule::holds("addresses", "the target names addresses and no host names"),
-        count => Rule::holds(
-            "addresses",
-            format!(
-                "{count} host names are resolved at each connection; one that leads to a special address is refused \
-                 (docs/access-table.md). --resolve asks this machine's name server"
-            ),
-        ),
-    }
-}
-
-/// Resolves the names of an allowed target here, and asks the gateway's rule about the addresses.
-pub(super) async fn resolve(target: &Target) -> Vec<Rule> {
-    const NAME: &str = "resolved";
-    let mut rules = Vec::new();
-    for address in &target.endpoint.addresses {
-        let host = (address.host.as_str(), address.port);
-        let found: Vec<IpAddr> = match tokio::net::lookup_host(host).await {
-            Ok(found) => found.map(|found| found.ip()).collect(),
-            Err(error) => {
-                rules.push(Rule::unknown(NAME, format!("{address} is not known here: {error}")));
-                continue;
-            }
-        };
-        let refused = found.iter().find(|found| !target.endpoint.special.admit(address, **found));
-        rules.push(match refused {
-            Some(_) => Rule::broken(NAME, format!("{address} leads to a special address from here")),
-            None => Rule::holds(NAME, format!("{address} leads to {} addresses, none special", found.len())),
-        });
-    }
-    rules
-}
-
 #[cfg(test)]
 mod tests {
     use access::TargetsItem;
+    use serde_json::{Value, json};
 
+    use super::named::members_of;
     use super::*;
     use crate::access::examples::{ACME, profile as orders, snapshot};
 
@@ -459,26 +336,5 @@ mod tests {
         assert_eq!(broken(&decided(None, "rabbitmq://h:1/", Some("rabbitmq://**:*/*"))), ["target"]);
         let none = decide(&known(), ACME, &Named::default(), &Settings::default(), Subject::Queue);
         assert!(none.unwrap_err().what.contains("names no target"));
-        for wrong in [
-            "mq.example.com",
-            "rabbitmq://h:1/Q?chanel=x",
-            "rabbitmq://h:1/Q?tls=maybe",
-            "rabbitmq://h:1/Q?x",
-        ] {
-            assert!(members_of(wrong).is_err(), "{wrong}");
-        }
-    }
-
-    #[tokio::test]
-    async fn a_name_that_leads_to_this_machine_needs_an_entry() {
-        let named = |list: &str| {
-            let list: InlineTargets = list.parse().unwrap();
-            let spec = json!({"broker": "rabbitmq", "connName": "localhost:5671", "queue": "Q"});
-            let spec: TargetSpec = serde_json::from_value(spec).unwrap();
-            Target::resolve(None, Some(&spec), list.of(ACME)).unwrap()
-        };
-        let verdict = async |list: &str| resolve(&named(list)).await[0].verdict;
-        assert_eq!(verdict("rabbitmq://**:*/*").await, Verdict::Broken);
-        assert_eq!(verdict("rabbitmq://localhost:*/*").await, Verdict::Holds);
     }
 }
