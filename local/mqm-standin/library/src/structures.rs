@@ -143,40 +143,27 @@ impl<T: Versioned> Borrowed<T> {
     }
 }
 
-/// Reads an MQCD, which has no identifier and its version after the name. `None` if the version is
-/// unknown.
+/// Reads the members of an MQCD that its version 7 has. It has no identifier, and its version after
+/// the name. `None` if the version is older or unknown.
 ///
 /// # Safety
 ///
 /// `pointer` points to a channel definition of as many bytes as its version has.
-pub(crate) unsafe fn channel(pointer: *const mq::MQCD) -> Option<(mq::MQCD, i32)> {
-    const LENGTHS: [usize; 13] = [
-        mq::MQCD_LENGTH_1,
-        mq::MQCD_LENGTH_2,
-        mq::MQCD_LENGTH_3,
-        mq::MQCD_LENGTH_4,
-        mq::MQCD_LENGTH_5,
-        mq::MQCD_LENGTH_6,
-        mq::MQCD_LENGTH_7,
-        mq::MQCD_LENGTH_8,
-        mq::MQCD_LENGTH_9,
-        mq::MQCD_LENGTH_10,
-        mq::MQCD_LENGTH_11,
-        mq::MQCD_LENGTH_12,
-        mq::MQCD_LENGTH_13,
-    ];
+pub(crate) unsafe fn channel(pointer: *const mq::MQCD) -> Option<mq::MQCD> {
     // SAFETY: the version lies within the shortest one.
     let version = unsafe {
         let at = pointer.cast::<u8>().add(offset_of!(mq::MQCD, Version));
         ptr::read_unaligned(at.cast::<mq::MQLONG>())
     };
-    let length = *LENGTHS.get(usize::try_from(version).ok()?.checked_sub(1)?)?;
+    if !(mq::MQCD_VERSION_7..=mq::MQCD_CURRENT_VERSION).contains(&version) {
+        return None;
+    }
     let mut value = MaybeUninit::<mq::MQCD>::zeroed();
     // SAFETY: the caller has that many bytes for this version, MQCD has them, and it consists of
     // numbers, characters and pointers, which may be zero.
     unsafe {
-        ptr::copy_nonoverlapping(pointer.cast::<u8>(), value.as_mut_ptr().cast::<u8>(), length);
-        Some((value.assume_init(), version))
+        ptr::copy_nonoverlapping(pointer.cast::<u8>(), value.as_mut_ptr().cast::<u8>(), mq::MQCD_LENGTH_7);
+        Some(value.assume_init())
     }
 }
 

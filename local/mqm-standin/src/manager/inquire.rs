@@ -8,19 +8,6 @@ use crate::definition::Kind;
 use crate::protocol::{Answer, Attribute, Chars, Reason, Reply, done};
 use crate::text::UTF_8;
 
-/// Attributes of queues that not every kind of queue has.
-const OF_QUEUES: [i32; 9] = [
-    mq::MQIA_CURRENT_Q_DEPTH,
-    mq::MQIA_MAX_Q_DEPTH,
-    mq::MQIA_OPEN_INPUT_COUNT,
-    mq::MQIA_OPEN_OUTPUT_COUNT,
-    mq::MQIA_BACKOUT_THRESHOLD,
-    mq::MQIA_Q_TYPE,
-    mq::MQCA_Q_NAME,
-    mq::MQCA_BACKOUT_REQ_Q_NAME,
-    mq::MQCA_BASE_Q_NAME,
-];
-
 impl State {
     pub(super) fn inquire(&mut self, session: u64, handle: i32, selectors: &[i32]) -> Reply {
         let opened = self.handle(session, handle)?;
@@ -32,21 +19,13 @@ impl State {
         if let Some(queue) = queue {
             self.queue(&queue)?;
         }
-        let mut values = Vec::with_capacity(selectors.len());
-        for &selector in selectors {
-            let value = match self.queues.get(&name) {
-                _ if is_manager => self.of_manager(selector),
-                queue => queue.and_then(|queue| queue.attribute(selector)),
-            };
-            if value.is_none() && (is_manager || !OF_QUEUES.contains(&selector)) {
-                return Err(Reason(mq::MQRC_SELECTOR_ERROR));
-            }
-            values.push(value);
-        }
-        match values.contains(&None) {
-            true => Ok((Answer::Inquired(values), mq::MQRC_SELECTOR_NOT_FOR_TYPE)),
-            false => done(Answer::Inquired(values)),
-        }
+        let queue = self.queues.get(&name);
+        let value = |selector: &i32| match queue {
+            _ if is_manager => self.of_manager(*selector),
+            queue => queue.and_then(|queue| queue.attribute(*selector)),
+        };
+        let values: Option<Vec<_>> = selectors.iter().map(value).collect();
+        done(Answer::Inquired(values.ok_or(Reason(mq::MQRC_SELECTOR_ERROR))?))
     }
 
     fn of_manager(&self, selector: i32) -> Option<Attribute> {

@@ -146,8 +146,8 @@ pub enum Answer {
     /// Descriptor of the put message, as the queue manager completed it.
     Put(Box<Descriptor>),
     Got(Box<Got>),
-    /// Values in the order of the selectors; `None` if the object's type lacks the attribute.
-    Inquired(Vec<Option<Attribute>>),
+    /// Values in the order of the selectors.
+    Inquired(Vec<Attribute>),
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

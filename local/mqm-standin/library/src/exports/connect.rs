@@ -70,11 +70,11 @@ unsafe fn route(cno: &Borrowed<mq::MQCNO>, queue_manager: &Chars) -> Result<Rout
                 None => Err(Reason(mq::MQRC_Q_MGR_NAME_ERROR)),
             };
         };
-        let (cd, version) = channel(at.cast()).ok_or(Reason(mq::MQRC_CD_ERROR))?;
+        let cd = channel(at.cast()).ok_or(Reason(mq::MQRC_CD_ERROR))?;
         if cd.ChannelType != mq::MQCHT_CLNTCONN || cd.TransportType != mq::MQXPT_TCP {
             return Err(Reason(mq::MQRC_CD_ERROR));
         }
-        if version >= mq::MQCD_VERSION_7 && !chars(&cd.SSLCipherSpec).is_blank() {
+        if !chars(&cd.SSLCipherSpec).is_blank() {
             // There is no TLS here, and a connection without must not look like one with it.
             return Err(refused_tls(cno));
         }

@@ -53,10 +53,15 @@ verbs! {
         let selectors = numbers(selector_count, selector_array)?;
         let number_room = usize::try_from(number_count).map_err(|_| Reason(mq::MQRC_INT_ATTR_COUNT_ERROR))? * 4;
         let text_room = usize::try_from(text_length).map_err(|_| Reason(mq::MQRC_CHAR_ATTR_LENGTH_ERROR))?;
-        let request = Request::Inquire { handle: object, selectors: selectors.clone() };
-        let (answer, warning) = connection.call(&request)?;
+        let (answer, warning) = connection.call(&Request::Inquire { handle: object, selectors })?;
         let Answer::Inquired(values) = answer else { return Ok(warning) };
-        let (numbers, texts) = arrange(&selectors, values);
+        let (mut numbers, mut texts) = (Vec::new(), Vec::new());
+        for value in values {
+            match value {
+                Attribute::Number(number) => numbers.extend(number.to_ne_bytes()),
+                Attribute::Text(text) => texts.extend(text),
+            }
+        }
         fill(number_array.cast(), number_room, &numbers);
         fill(text_array.cast(), text_room, &texts);
         Ok(if numbers.len() > number_room {
@@ -112,37 +117,4 @@ unsafe fn numbers(count: mq::MQLONG, from: mq::PMQLONG) -> Result<Vec<i32>, Reas
     let bytes = unsafe { data(from.cast(), count * 4) }.map_err(|_| Reason(mq::MQRC_SELECTOR_ERROR))?;
     let (numbers, _) = bytes.as_chunks::<4>();
     Ok(numbers.iter().map(|number| i32::from_ne_bytes(*number)).collect())
-}
-
-/// The bytes of the two arrays. An attribute that the object's type lacks is MQIAV_NOT_APPLICABLE,
-/// or asterisks.
-fn arrange(selectors: &[i32], values: Vec<Option<Attribute>>) -> (Vec<u8>, Vec<u8>) {
-    let (mut numbers, mut texts) = (Vec::new(), Vec::new());
-    for (selector, value) in selectors.iter().zip(values) {
-        match value {
-            Some(Attribute::Number(number)) => numbers.extend(number.to_ne_bytes()),
-            Some(Attribute::Text(text)) => texts.extend(text),
-            None if (mq::MQIA_FIRST..=mq::MQIA_LAST).contains(selector) => {
-                numbers.extend(mq::MQIAV_NOT_APPLICABLE.to_ne_bytes());
-            }
-            None => texts.extend([b'*'; mq::MQ_Q_NAME_LENGTH]),
-        }
-    }
-    (numbers, texts)
-}
-
-#[cfg(test)]
-mod tests {
-    use libmqm_sys as mq;
-    use mqm_standin::protocol::Attribute;
-
-    use super::arrange;
-
-    #[test]
-    fn an_attribute_that_the_type_lacks_takes_its_place_all_the_same() {
-        let selectors = [mq::MQIA_CURRENT_Q_DEPTH, mq::MQIA_Q_TYPE];
-        let (numbers, texts) = arrange(&selectors, vec![None, Some(Attribute::Number(3))]);
-        assert_eq!(numbers, [mq::MQIAV_NOT_APPLICABLE.to_ne_bytes(), 3_i32.to_ne_bytes()].concat());
-        assert!(texts.is_empty());
-    }
 }
