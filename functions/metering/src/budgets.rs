@@ -1,6 +1,7 @@
 //! Spending of the month, for tenants that have a budget.
 
 use std::error::Error;
+use std::time::Duration;
 
 use access::rates::{Amount, RateCard};
 use access::{AccessStore, Account, Month, Reached, ReadError, Settled, SpentItem};
@@ -33,11 +34,15 @@ pub enum BudgetError {
 /// Factor that spreads the minutes of looks over all tenants: the golden ratio of 64 bits.
 const STRIDE: u64 = 0x9E37_79B9_7F4A_7C15;
 
+/// Time for which the looks of a month are at the month before. Its last look saw less than all,
+/// and a look at a whole month may need the time of two.
+const OF_MONTH_BEFORE: Duration = Duration::from_mins(10);
+
 /// A percentage that a tenant has reached, with the item that lacks it yet.
 type Untold<'a> = (&'a str, Reached, SpentItem);
 
-/// Computes the amount that each tenant with usage has spent in this month, and records it if the
-/// tenant has a budget. Adds the number of published budget percentages to `told`, even if it
+/// Computes the amount that each tenant with usage has spent in this month, in its first minutes in
+/// the month before, and records it if the tenant has a budget. Adds the number of published budget percentages to `told`, even if it
 /// fails. A tenant whose items cannot be read does not stop the others; the first error is
 /// returned.
 ///
@@ -58,8 +63,9 @@ pub(crate) async fn settle(
     if card.is_none() && now.as_second().div_euclid(60).rem_euclid(60) != 0 {
         return Ok(());
     }
-    let month = Month::of(now);
-    let Some(spending) = Box::pin(Spending::of_month(sources, card.as_ref(), now, deadline)).await? else {
+    let until = counted_until(now);
+    let reading = Spending::of_month(sources, card.as_ref(), (now, until), deadline);
+    let Some(spending) = Box::pin(reading).await? else {
         tracing::info!(
             event_type = "usage.budgets_continue",
             "the usage of the month was not read in time; the next look at the budgets continues"
@@ -70,7 +76,7 @@ pub(crate) async fn settle(
     let beginning = first(now, amounts.len());
     amounts.rotate_left(beginning);
     let currency = card.as_ref().map_or("", RateCard::currency);
-    let (untold, mut settled) = note(access, &amounts, month, deadline).await;
+    let (untold, mut settled) = note(access, &amounts, Month::of(until), deadline).await;
     for untold in untold {
         if deadline.has_passed() {
             return settled.and(Err(BudgetError::OutOfTime));
@@ -78,6 +84,12 @@ pub(crate) async fn settle(
         settled = settled.and(tell(access, publisher, currency, untold, now, told).await);
     }
     settled
+}
+
+/// Returns a time on the last day of the month that a look is at.
+fn counted_until(now: Timestamp) -> Timestamp {
+    let before = now.checked_sub(OF_MONTH_BEFORE).unwrap_or(now);
+    if Month::of(before) == Month::of(now) { now } else { before }
 }
 
 /// Returns the index of the tenant with which a check of the budgets begins. It changes from check
@@ -150,6 +162,9 @@ async fn tell(
     now: Timestamp,
     told: &mut u64,
 ) -> Result<(), BudgetError> {
+    // What is over refuses nothing.
+    let refuses = reached.refuses && reached.month == Month::of(now);
+    let reached = Reached { refuses, ..reached };
     let fact = event::of_budget(tenant, currency, &reached, now).map_err(BudgetError::Event)?;
     publisher.publish(&[fact]).await.map_err(|failed| BudgetError::Unpublished(failed.why))?;
     let (percent, amount) = (reached.percent, reached.amount.to_string());
@@ -167,8 +182,6 @@ async fn tell(
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use aws_sdk_dynamodb::Client;
     use runtime::Sdk;
     use serde_json::json;
@@ -196,11 +209,31 @@ mod tests {
         "2026-11-27T02:30:00Z".parse().unwrap()
     }
 
+    /// A publisher to the bus alone.
+    async fn publisher(bus: &FakeEventBus) -> Publisher {
+        let settings = events::Settings { bus: Some("bus".to_owned()), ..events::Settings::default() };
+        Publisher::of(&sdk(&bus.endpoint()).await, settings)
+    }
+
     async fn note<'a>(
         access: &AccessStore,
         amounts: &'a [(String, Option<Amount>)],
     ) -> (Vec<Untold<'a>>, Result<(), BudgetError>) {
         super::note(access, amounts, Month::of(now()), Deadline::after(Duration::from_hours(1))).await
+    }
+
+    #[test]
+    fn the_first_looks_of_a_month_are_at_the_end_of_the_month_before() {
+        for (now, day) in [
+            ("2026-11-30T23:55:00Z", "2026-11-30"),
+            ("2026-12-01T00:00:20Z", "2026-11-30"),
+            ("2026-12-01T00:05:20Z", "2026-11-30"),
+            ("2026-12-01T00:10:00Z", "2026-12-01"),
+            ("2027-01-01T00:00:00Z", "2026-12-31"),
+        ] {
+            let until = counted_until(now.parse().unwrap());
+            assert_eq!(until.strftime("%Y-%m-%d").to_string(), day, "{now}");
+        }
     }
 
     #[test]
@@ -213,8 +246,7 @@ mod tests {
     #[tokio::test]
     async fn an_event_that_waits_delays_no_refusal_and_is_published_by_a_later_look() {
         let ((table, access), bus) = (budgets(&["acme"]).await, FakeEventBus::start().await);
-        let settings = events::Settings { bus: Some("bus".to_owned()), ..events::Settings::default() };
-        let publisher = Publisher::of(&sdk(&bus.endpoint()).await, settings);
+        let publisher = publisher(&bus).await;
         let amounts = [("acme".to_owned(), Some("100".parse().unwrap()))];
         let look = async || {
             let (untold, noted) = note(&access, &amounts).await;
@@ -235,6 +267,25 @@ mod tests {
         assert_eq!(table.calls(), ["BatchGetItem", "PutItem"], "only that it is told");
         assert_eq!(look().await, (0, true));
         assert_eq!((table.calls(), bus.on_the_bus().len()), (vec!["BatchGetItem".to_owned()], 1));
+    }
+
+    #[tokio::test]
+    async fn an_event_of_a_month_that_is_over_says_that_nothing_is_refused() {
+        let ((_table, access), bus) = (budgets(&["acme"]).await, FakeEventBus::start().await);
+        let publisher = publisher(&bus).await;
+        let amounts = [("acme".to_owned(), Some("100".parse().unwrap()))];
+        let (untold, noted) = note(&access, &amounts).await;
+        noted.unwrap();
+        let later = "2026-12-01T00:00:20Z".parse().unwrap();
+        for (now, refuses) in [(now(), true), (later, false)] {
+            let mut told = 0;
+            tell(&access, &publisher, "USD", untold[0].clone(), now, &mut told).await.unwrap();
+            let event = bus.on_the_bus().pop().unwrap();
+            assert_eq!(
+                (&event["data"]["month"], &event["data"]["refuses"]),
+                (&json!("2026-11"), &json!(refuses))
+            );
+        }
     }
 
     #[tokio::test]

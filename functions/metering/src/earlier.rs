@@ -20,6 +20,8 @@ pub struct EarlierDays(Mutex<Option<Sum>>);
 #[derive(Debug)]
 pub(crate) struct Sum {
     began: Hour,
+    /// Day before which the days are summed.
+    today: Date,
     with_batches: bool,
     /// Parts of the sum that are not read yet.
     pub(crate) missing: VecDeque<Part>,
@@ -46,17 +48,19 @@ fn parts(today: Date, with_batches: bool) -> VecDeque<Part> {
 }
 
 impl EarlierDays {
-    /// Takes the sum of the hour, an unfinished one of the day, or a new one.
-    pub(crate) fn take(&self, hour: Hour, with_batches: bool) -> Sum {
+    /// Takes the sum of the hour, an unfinished one of the day, or a new one. `today` is the last
+    /// day that counts.
+    pub(crate) fn take(&self, hour: Hour, today: Date, with_batches: bool) -> Sum {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         let is_good = |sum: &Sum| {
-            let is_unfinished = sum.began.day() == hour.day() && !sum.missing.is_empty();
-            sum.with_batches == with_batches && (sum.began == hour || is_unfinished)
+            let is_asked = (sum.today, sum.with_batches) == (today, with_batches);
+            is_asked && (sum.began == hour || !sum.missing.is_empty())
         };
         known.filter(is_good).unwrap_or_else(|| Sum {
             began: hour,
+            today,
             with_batches,
-            missing: parts(hour.day(), with_batches),
+            missing: parts(today, with_batches),
             spending: Spending::default(),
         })
     }
@@ -108,7 +112,7 @@ mod tests {
     async fn a_look_continues_where_the_one_before_had_no_time_left() {
         let (earlier, read) = (EarlierDays::default(), RefCell::new(Vec::new()));
         let look = async |hour: Hour, most: usize| {
-            let mut sum = earlier.take(hour, false);
+            let mut sum = earlier.take(hour, hour.day(), false);
             let last = read.borrow().len() + most;
             let reading = async |part: Part| {
                 if read.borrow().len() == last {
@@ -131,16 +135,18 @@ mod tests {
     #[test]
     fn a_sum_is_for_its_day_and_for_what_has_a_price() {
         let earlier = EarlierDays::default();
-        let begun = |hour: Hour, with_batches: bool| {
-            let mut sum = earlier.take(hour, with_batches);
-            let is_new = sum.missing == parts(hour.day(), with_batches);
+        let begun_of = |hour: Hour, today: Date, with_batches: bool| {
+            let mut sum = earlier.take(hour, today, with_batches);
+            let is_new = sum.missing == parts(today, with_batches);
             sum.missing.pop_front();
             earlier.put(sum);
             is_new
         };
+        let begun = |hour: Hour, with_batches: bool| begun_of(hour, hour.day(), with_batches);
         assert!(begun(hour("04T22"), false));
         assert!(!begun(hour("04T23"), false));
         assert!(begun(hour("04T23"), true), "batches have a price now");
         assert!(begun(hour("05T00"), true), "the day has changed");
+        assert!(begun_of(hour("05T00"), date(2026, 11, 4), true), "a look at a day that is over");
     }
 }

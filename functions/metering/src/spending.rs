@@ -54,16 +54,16 @@ pub(crate) struct Sources<'a> {
 }
 
 impl Spending {
-    /// Reads the usage of a month until now, that of the ingest only if the rate card has a price
-    /// for it. `None` if the time ended first; the next check continues.
+    /// Reads the usage of a month until the day of `until`, that of the ingest only if the rate card
+    /// has a price for it. `None` if the time ended first; the next check continues.
     pub(crate) async fn of_month(
         sources: &Sources<'_>,
         card: Option<&RateCard>,
-        now: Timestamp,
+        (now, until): (Timestamp, Timestamp),
         deadline: Deadline,
     ) -> Result<Option<Self>, BudgetError> {
         let Sources { usage, ingest, earlier } = *sources;
-        let hour = Hour::of(now);
+        let last_day = Hour::of(until).day();
         let ingest = ingest.filter(|_| card.is_some_and(prices_ingest));
         let read = async |part: Part| {
             let reading = async {
@@ -77,10 +77,10 @@ impl Spending {
             };
             deadline.run(reading).await.unwrap_or(Err(BudgetError::OutOfTime))
         };
-        let mut sum = earlier.take(hour, ingest.is_some());
+        let mut sum = earlier.take(Hour::of(now), last_day, ingest.is_some());
         let missing = sum.missing.len();
         let today = match sum.complete(&read).await {
-            Ok(()) => read(Part::Requests(hour.day())).await,
+            Ok(()) => read(Part::Requests(last_day)).await,
             Err(error) => Err(error),
         };
         let spending = match today {
