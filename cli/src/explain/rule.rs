@@ -83,3 +83,10 @@ impl Rule {
         json!({"rule": self.name, "holds": holds, "reason": self.reason, "entries": entries})
     }
 }
+
+/// Names of the rules that refuse a request.
+#[cfg(test)]
+pub(super) fn broken(rules: &[Rule]) -> Vec<&'static str> {
+    let broken = rules.iter().filter(|rule| rule.verdict == Verdict::Broken);
+    broken.map(|rule| rule.name).collect()
+}

@@ -248,6 +248,7 @@ mod tests {
     use super::named::members_of;
     use super::*;
     use crate::access::examples::{ACME, profile as orders, snapshot};
+    use crate::explain::rule::broken;
 
     const OWN: &str = "rabbitmq://mq2.example.com:5671/STOCK.*?vhost=eu";
 
@@ -268,11 +269,6 @@ mod tests {
         let settings =
             Settings { inline_targets: list.map(str::to_owned), secret_prefix: Some("mq/".to_owned()) };
         decide(&known(), ACME, &named, &settings, Subject::Queue).unwrap().rules
-    }
-
-    fn broken(rules: &[Rule]) -> Vec<&'static str> {
-        let broken = rules.iter().filter(|rule| rule.verdict == Verdict::Broken);
-        broken.map(|rule| rule.name).collect()
     }
 
     #[test]
