@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use broker::{Broker, Deadline};
 use mq::{
-    Access, Ack, AckMode, BackoutRule, ConsumeCommand, ContentSeed, Credentials, Endpoint, Headers, IdleRule,
+    Access, Ack, AckMode, Address, BackoutRule, ConsumeCommand, ContentSeed, Credentials, Endpoint, Headers,
     MqProps, Outgoing, Payload, ProduceCommand, ProduceSource, QueueName, Selector, Transaction,
 };
 use tokio::sync::watch;
@@ -105,17 +105,14 @@ pub(crate) fn bounded<T: TryFrom<i64>>(number: u32) -> Result<T, Error> {
     T::try_from(i64::from(number)).map_err(|_| format!("{number} is out of bounds").into())
 }
 
-/// An endpoint, with the credentials of its user.
-pub(crate) fn access(endpoint: Endpoint, password: String) -> Access {
-    let user = endpoint.user.clone().unwrap_or_default();
+/// Access to an endpoint at one address, as a user.
+pub(crate) fn access(endpoint: Endpoint, address: Address, user: String, password: String) -> Access {
+    let addresses = vec![address];
+    let special = addresses.clone().into();
     Access {
-        endpoint,
+        endpoint: Endpoint { addresses, special, user: Some(user.clone()), ..endpoint },
         credentials: Some(Credentials { user, password: password.into() }),
-        trust_store: None,
-        key_store: None,
-        key_files: None,
-        idle: IdleRule::default(),
-        limits: mq::ConnectionLimits::default(),
         secret_version: "1".to_owned(),
+        ..Access::default()
     }
 }

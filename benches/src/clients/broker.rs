@@ -1,14 +1,19 @@
-//! The broker that all contenders share: their queues, and the messages on them.
+//! The broker that all contenders share: their queues, the messages on them, and the calls of a bare
+//! client.
 
-use lapin::options::{BasicPublishOptions, ConfirmSelectOptions, QueueDeclareOptions, QueueDeleteOptions};
+use lapin::options::{
+    BasicAckOptions, BasicConsumeOptions, BasicPublishOptions, BasicQosOptions, ConfirmSelectOptions,
+    QueueDeclareOptions, QueueDeleteOptions,
+};
 use lapin::types::{AMQPValue, FieldTable, ShortString};
-use lapin::{BasicProperties, Channel, Connection, ConnectionProperties};
+use lapin::{BasicProperties, Channel, Connection, ConnectionProperties, Consumer, PublisherConfirm};
 
 use crate::error::Error;
 
-pub(crate) const PERSISTENT: u8 = 2;
+const PERSISTENT: u8 = 2;
 pub(crate) const BODY: [u8; 1024] = [0xA5; 1024];
 const KEY: &str = "0190b5a8-0000-7000-8000-000000000001";
+pub(crate) const PREFETCH: u16 = 1000;
 
 /// Number of messages that are published before their confirms are awaited.
 const WINDOW: u32 = 1000;
@@ -20,8 +25,7 @@ pub(crate) struct Queues {
 
 impl Queues {
     pub(crate) async fn open(url: &str) -> Result<Self, Error> {
-        let connection = Connection::connect(url, ConnectionProperties::default()).await?;
-        let channel = connection.create_channel().await?;
+        let (connection, channel) = open(url).await?;
         channel.confirm_select(ConfirmSelectOptions::default()).await?;
         Ok(Self { _connection: connection, channel })
     }
@@ -52,13 +56,8 @@ impl Queues {
         self.create(queue).await?;
         let queue = ShortString::from(queue);
         for sequence in 0..messages {
-            let (exchange, options) = (ShortString::default(), BasicPublishOptions::default());
             // Dropped confirms are those that `wait_for_confirms` waits for.
-            drop(
-                self.channel
-                    .basic_publish(exchange, queue.clone(), options, &BODY, properties(KEY, sequence))
-                    .await?,
-            );
+            drop(publish(&self.channel, &queue, &BODY, properties(KEY, sequence)).await?);
             if (sequence + 1) % WINDOW == 0 {
                 self.channel.wait_for_confirms().await?;
             }
@@ -68,10 +67,53 @@ impl Queues {
     }
 }
 
+/// Opens a connection, which closes when it is dropped, and its only channel.
+pub(crate) async fn open(url: &str) -> Result<(Connection, Channel), Error> {
+    let connection = Connection::connect(url, ConnectionProperties::default()).await?;
+    let channel = connection.create_channel().await?;
+    Ok((connection, channel))
+}
+
+/// Publishes a message, which comes back if there is no such queue.
+pub(crate) async fn publish(
+    channel: &Channel,
+    queue: &ShortString,
+    body: &[u8],
+    properties: BasicProperties,
+) -> Result<PublisherConfirm, Error> {
+    let options = BasicPublishOptions { mandatory: true, ..BasicPublishOptions::default() };
+    Ok(channel.basic_publish(ShortString::default(), queue.clone(), options, body, properties).await?)
+}
+
+/// Waits for the broker's answer, which has to be that it has the message.
+pub(crate) async fn confirm(confirm: PublisherConfirm) -> Result<(), Error> {
+    let confirmation = confirm.await?;
+    if confirmation.is_ack() && confirmation.take_message().is_none() {
+        return Ok(());
+    }
+    Err("a message was refused or returned".into())
+}
+
+pub(crate) async fn consumer(channel: &Channel, queue: &ShortString) -> Result<Consumer, Error> {
+    channel.basic_qos(PREFETCH, BasicQosOptions::default()).await?;
+    let (options, arguments) = (BasicConsumeOptions::default(), FieldTable::default());
+    Ok(channel.basic_consume(queue.clone(), "bench".into(), options, arguments).await?)
+}
+
+/// Acknowledges a delivery and all before it.
+pub(crate) async fn acknowledge(channel: &Channel, delivery_tag: u64) -> Result<(), Error> {
+    Ok(channel.basic_ack(delivery_tag, BasicAckOptions { multiple: true }).await?)
+}
+
 /// Counts the ready messages.
 pub(crate) async fn inspect(channel: &Channel, queue: &ShortString) -> Result<u32, Error> {
     let options = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::default() };
     Ok(channel.queue_declare(queue.clone(), options, FieldTable::default()).await?.message_count())
+}
+
+/// The properties without which a message does not outlive the broker.
+pub(crate) fn persistent() -> BasicProperties {
+    BasicProperties::default().with_delivery_mode(PERSISTENT)
 }
 
 /// A message's properties as the gateway makes them.
@@ -79,8 +121,7 @@ pub(crate) fn properties(key: &str, sequence: u32) -> BasicProperties {
     let mut headers = FieldTable::default();
     headers.insert("idempotencyKey".into(), AMQPValue::LongString(key.into()));
     headers.insert("sequence".into(), AMQPValue::LongLongInt(sequence.into()));
-    BasicProperties::default()
-        .with_delivery_mode(PERSISTENT)
+    persistent()
         .with_message_id(format!("{sequence:048x}").into())
         .with_content_type("application/octet-stream".into())
         .with_timestamp(1_790_000_000)

@@ -4,8 +4,8 @@ pub(crate) mod bare_lapin;
 pub(crate) mod broker;
 
 use clap::Args;
-use lapin::uri::AMQPUri;
-use mq::{Address, BrokerKind, Endpoint, MqProps, Payload, Tls, Transaction};
+use lapin::uri::{AMQPUri, AMQPUserInfo};
+use mq::{Address, BrokerKind, Endpoint, MqProps, Payload, Transaction};
 use rabbitmq::RabbitMq;
 
 use crate::child::Program;
@@ -105,21 +105,12 @@ const CONNECTIONS: usize = 5;
 /// every message and measures every message, in units of work of the size that a request may have.
 pub(crate) async fn contend_as_crate(contest: &Contest) -> Result<(), Error> {
     let AMQPUri { authority, vhost, .. } = contest.url.parse().map_err(|_| "AMQP_URL is not an AMQP URL")?;
-    let addresses = vec![Address { host: authority.host, port: authority.port }];
-    let endpoint = Endpoint {
-        broker: BrokerKind::RabbitMq,
-        queue_manager: vhost,
-        channel: None,
-        special: addresses.clone().into(),
-        addresses,
-        ccdt_url: None,
-        tls: Tls::Off,
-        user: Some(authority.userinfo.username),
-        password_ref: None,
-    };
+    let address = Address { host: authority.host, port: authority.port };
+    let endpoint = Endpoint { broker: BrokerKind::RabbitMq, queue_manager: vhost, ..Endpoint::default() };
+    let AMQPUserInfo { username, password } = authority.userinfo;
     let client = Client {
         broker: RabbitMq::new(CONNECTIONS),
-        access: access(endpoint, authority.userinfo.password),
+        access: access(endpoint, address, username, password),
         payload: Payload::Random { size: bounded(1024)? },
         props: MqProps::default(),
     };

@@ -6,17 +6,14 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use futures_util::future::try_join3;
 use hdrhistogram::Histogram;
-use lapin::options::{
-    BasicAckOptions, BasicConsumeOptions, BasicPublishOptions, BasicQosOptions, ConfirmSelectOptions,
-};
-use lapin::types::{FieldTable, ShortString};
-use lapin::{BasicProperties, Channel, Connection, ConnectionProperties, Consumer, PublisherConfirm};
+use lapin::options::ConfirmSelectOptions;
+use lapin::{Channel, Consumer, PublisherConfirm};
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::time::{Instant, sleep_until};
 
 use super::{Accounting, Latency, Measured, QUEUE, Rates, Task};
-use crate::clients::bare_lapin::{ACK_EVERY, IN_FLIGHT, PREFETCH, confirm};
-use crate::clients::broker::{BODY, PERSISTENT, inspect};
+use crate::clients::bare_lapin::{ACK_EVERY, IN_FLIGHT};
+use crate::clients::broker::{BODY, acknowledge, confirm, consumer, inspect, open, persistent, publish};
 use crate::contender::serve;
 use crate::error::Error;
 
@@ -39,24 +36,21 @@ pub(crate) async fn contend(url: &str) -> Result<(), Error> {
 }
 
 async fn load(url: &str, task: &Task) -> Result<Measured, Error> {
-    let (_putting, producer) = open(url).await?;
-    let (_getting, consumer) = open(url).await?;
-    producer.confirm_select(ConfirmSelectOptions::default()).await?;
-    consumer.basic_qos(PREFETCH, BasicQosOptions::default()).await?;
-    let options = BasicConsumeOptions::default();
-    let deliveries =
-        consumer.basic_consume(QUEUE.into(), "bench".into(), options, FieldTable::default()).await?;
+    let (_putting, puts) = open(url).await?;
+    let (_getting, gets) = open(url).await?;
+    puts.confirm_select(ConfirmSelectOptions::default()).await?;
+    let deliveries = consumer(&gets, &QUEUE.into()).await?;
     let clock = Clock::start(task);
     // The message whose confirm is awaited is in flight too.
     let (sent, answers) = mpsc::channel(IN_FLIGHT - 1);
     let ((due, lateness), put, (received, in_time, end_to_end)) = try_join3(
-        apart(publish(producer.clone(), clock, sent)),
+        apart(produce(puts.clone(), clock, sent)),
         apart(confirm_all(answers, clock)),
-        apart(consume(consumer.clone(), deliveries, clock)),
+        apart(consume(gets.clone(), deliveries, clock)),
     )
     .await?;
     // The acknowledgement has arrived when the broker answers what came after it.
-    inspect(&consumer, &QUEUE.into()).await?;
+    inspect(&gets, &QUEUE.into()).await?;
     let seconds = f64::from(task.seconds.saturating_sub(task.warm_up_seconds));
     Ok(Measured {
         rates: Rates { received_per_sec: f64::from(in_time) / seconds },
@@ -72,13 +66,6 @@ async fn apart<T: Send + 'static>(
     part: impl Future<Output = Result<T, Error>> + Send + 'static,
 ) -> Result<T, Error> {
     tokio::spawn(part).await?
-}
-
-/// Opens a connection, which closes when it is dropped, and its only channel.
-async fn open(url: &str) -> Result<(Connection, Channel), Error> {
-    let connection = Connection::connect(url, ConnectionProperties::default()).await?;
-    let channel = connection.create_channel().await?;
-    Ok((connection, channel))
 }
 
 /// Schedule of a run, in microseconds from its start.
@@ -142,7 +129,7 @@ impl Latencies {
 }
 
 /// Returns how many messages were due, and how late they were sent.
-async fn publish(channel: Channel, clock: Clock, sent: Sender<Sent>) -> Result<(u64, Latencies), Error> {
+async fn produce(channel: Channel, clock: Clock, sent: Sender<Sent>) -> Result<(u64, Latencies), Error> {
     let (mut count, mut lateness) = (0, Latencies::new(clock)?);
     loop {
         let room = sent.reserve().await?;
@@ -155,7 +142,7 @@ async fn publish(channel: Channel, clock: Clock, sent: Sender<Sent>) -> Result<(
         room.send((due, put(&channel, due).await?));
         count += 1;
     }
-    confirm(Some(put(&channel, END).await?)).await?;
+    confirm(put(&channel, END).await?).await?;
     Ok((count, lateness))
 }
 
@@ -165,16 +152,13 @@ async fn put(channel: &Channel, due: u64) -> Result<PublisherConfirm, Error> {
     if let Some(stamp) = body.first_chunk_mut() {
         *stamp = due.to_le_bytes();
     }
-    let options = BasicPublishOptions { mandatory: true, ..BasicPublishOptions::default() };
-    let properties = BasicProperties::default().with_delivery_mode(PERSISTENT);
-    let exchange = ShortString::default();
-    Ok(channel.basic_publish(exchange, QUEUE.into(), options, &body, properties).await?)
+    publish(channel, &QUEUE.into(), &body, persistent()).await
 }
 
 async fn confirm_all(mut answers: Receiver<Sent>, clock: Clock) -> Result<Latencies, Error> {
     let mut latencies = Latencies::new(clock)?;
     while let Some((due, answer)) = answers.recv().await {
-        confirm(Some(answer)).await?;
+        confirm(answer).await?;
         latencies.record(due, clock.now());
     }
     Ok(latencies)
@@ -199,7 +183,7 @@ async fn consume(
             end_to_end.record(due, at);
         }
         if due == END || delivery.delivery_tag.is_multiple_of(ACK_EVERY.into()) {
-            channel.basic_ack(delivery.delivery_tag, BasicAckOptions { multiple: true }).await?;
+            acknowledge(&channel, delivery.delivery_tag).await?;
         }
         if due == END {
             return Ok((received, in_time, end_to_end));

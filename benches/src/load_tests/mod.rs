@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 use tokio::time::timeout;
 
 use crate::child::Program;
-use crate::clients::bare_lapin::{ACK_EVERY, IN_FLIGHT, PREFETCH};
-use crate::clients::broker::Queues;
+use crate::clients::bare_lapin::{ACK_EVERY, IN_FLIGHT};
+use crate::clients::broker::{PREFETCH, Queues};
 use crate::contender::{Answering, once, turns};
 use crate::error::Error;
 use crate::http_client::Http;

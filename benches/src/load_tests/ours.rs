@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use super::{Measured, QUEUE, Task};
-use crate::clients::bare_lapin::{ACK_EVERY, IN_FLIGHT, PREFETCH};
-use crate::clients::broker::BODY;
+use crate::clients::bare_lapin::{ACK_EVERY, IN_FLIGHT};
+use crate::clients::broker::{BODY, PREFETCH};
 use crate::error::Error;
 use crate::http_client::{Call, Http};
 

@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use broker::ConnectionCap;
 use clap::Args;
 use ibm_mq::{IbmMq, Settings};
-use mq::{Address, Base64Bytes, BrokerKind, Endpoint, MqProps, Payload, Persistence, Tls, Transaction};
+use mq::{Address, Base64Bytes, BrokerKind, Endpoint, MqProps, Payload, Persistence, Transaction};
 
 use crate::child::Program;
 use crate::contender::{Answering, once, serve, turns};
@@ -122,22 +122,17 @@ pub(crate) struct Contest {
 
 /// The contender of the project: the crate `ibm-mq`.
 pub(crate) async fn contend(contest: &Contest) -> Result<(), Error> {
-    let addresses = vec![Address { host: "127.0.0.1".to_owned(), port: 1414 }];
+    let address = Address { host: "127.0.0.1".to_owned(), port: 1414 };
     let endpoint = Endpoint {
         broker: BrokerKind::IbmMq,
         queue_manager: NAME.to_owned(),
         channel: Some(CHANNEL.to_owned()),
-        special: addresses.clone().into(),
-        addresses,
-        ccdt_url: None,
-        tls: Tls::Off,
-        user: Some(USER.to_owned()),
-        password_ref: None,
+        ..Endpoint::default()
     };
     let settings = Settings { library: contest.library.clone(), ..Settings::default() };
     let client = Client {
         broker: IbmMq::new(settings, ConnectionCap::new(1)),
-        access: access(endpoint, PASSWORD.to_owned()),
+        access: access(endpoint, address, USER.to_owned(), PASSWORD.to_owned()),
         payload: Payload::Fixed { body: Base64Bytes(vec![0xa5; 1024]) },
         props: MqProps { persistence: Persistence::Nonpersistent, ..MqProps::default() },
     };

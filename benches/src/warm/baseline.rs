@@ -2,16 +2,14 @@
 
 use aws_sdk_lambda::primitives::Blob;
 use front::MqAccess;
-use lapin::options::{BasicPublishOptions, ConfirmSelectOptions};
-use lapin::types::ShortString;
+use lapin::options::ConfirmSelectOptions;
 use lapin::{Connection, ConnectionProperties};
 use runtime::Sdk;
 use serde::{Deserialize, Serialize};
 
 use super::calls::Replay;
 use super::pair::ECHO;
-use crate::clients::bare_lapin::confirm;
-use crate::clients::broker::{BODY, properties};
+use crate::clients::broker::{self, BODY, confirm, properties};
 use crate::contender::serve;
 use crate::cpu::Stopwatch;
 use crate::error::Error;
@@ -65,10 +63,7 @@ pub(crate) async fn contend(task: &str, amqp_url: &str) -> Result<(), Error> {
 async fn publish(connection: &Connection, key: &str) -> Result<(), Error> {
     let channel = connection.create_channel().await?;
     channel.confirm_select(ConfirmSelectOptions::default()).await?;
-    let options = BasicPublishOptions { mandatory: true, ..BasicPublishOptions::default() };
-    let (exchange, properties) = (ShortString::default(), properties(key, 0));
-    let sent = channel.basic_publish(exchange, QUEUE.into(), options, &BODY, properties).await?;
-    confirm(Some(sent)).await?;
+    confirm(broker::publish(&channel, &QUEUE.into(), &BODY, properties(key, 0)).await?).await?;
     channel.close(200, "done".into()).await?;
     Ok(())
 }
