@@ -1,6 +1,9 @@
 //! Entries of the access table: the items of `access`, with their keys, as one type.
 
-use std::collections::{BTreeMap, HashMap};
+mod facts;
+mod kind;
+
+use std::collections::HashMap;
 
 use access::pk::{self, Pk};
 use access::rates::RateCard;
@@ -11,9 +14,9 @@ use access::{
 use aws_sdk_dynamodb::types::AttributeValue;
 use serde_json::{Value, json};
 
-use super::{limit, profile, rates};
+pub(crate) use self::kind::Kind;
+use super::profile;
 use crate::exit::{Explain as _, Failure};
-use crate::member::plain;
 
 /// Attributes of an item of the access table, its key included.
 pub(crate) type Attributes = HashMap<String, AttributeValue>;
@@ -42,27 +45,6 @@ pub(crate) enum Entry {
     Rates(RateCard),
 }
 
-/// Kind of an entry of the access table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Kind {
-    /// Tenant. It is sorted before its keys, profiles and other entries.
-    Tenant,
-    /// An API key.
-    Key,
-    /// A target profile.
-    Profile,
-    /// An allow-list.
-    Targets,
-    /// A grant to drop files.
-    Grant,
-    /// Limits of a tenant's requests.
-    Limits,
-    /// A budget of a tenant.
-    Budget,
-    /// The rate card.
-    Rates,
-}
-
 /// Reason why an item of the access table is not a valid entry.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum EntryError {
@@ -75,58 +57,6 @@ pub(crate) enum EntryError {
     /// The target profile is invalid: the functions would refuse it too.
     #[error("{0}")]
     Profile(String),
-}
-
-impl Kind {
-    /// Returns the name of the kind, for people and documents.
-    pub(crate) const fn as_str(self) -> &'static str {
-        match self {
-            Self::Tenant => "tenant",
-            Self::Key => "key",
-            Self::Profile => "profile",
-            Self::Targets => "targets",
-            Self::Grant => "grant",
-            Self::Limits => "limits",
-            Self::Budget => "budget",
-            Self::Rates => "rates",
-        }
-    }
-
-    /// Returns the attributes that an item of the kind may have, besides its key.
-    pub(crate) const fn members(self) -> &'static [&'static str] {
-        match self {
-            Self::Tenant => &["version", "name", "enabled", "limits"],
-            Self::Key => &[
-                "version",
-                "tenantId",
-                "name",
-                "scopes",
-                "cnpjs",
-                "allCnpjs",
-                "createdAt",
-                "expiresAt",
-                "disabled",
-                "limits",
-            ],
-            Self::Profile => &[
-                "version",
-                "target",
-                "queues",
-                "exchanges",
-                "routingKeys",
-                "backout",
-                "idleConnections",
-                "connection",
-                "overrides",
-                "limits",
-            ],
-            Self::Targets => &["version", "entries"],
-            Self::Grant => &["version", "cnpjs", "allCnpjs", "buckets"],
-            Self::Limits => &["version", "requests", "targets", "queueManagers"],
-            Self::Budget => &["version", "amount", "refuse", "warnAt"],
-            Self::Rates => &["version", "currency", "rates"],
-        }
-    }
 }
 
 impl Entry {
@@ -289,29 +219,6 @@ impl Entry {
             Self::Rates(card) => json!(card),
         }
     }
-
-    /// Returns the entry's facts by name, for a comparison of two versions by a person. Entries of
-    /// an allow-list are names without a value.
-    pub(crate) fn facts(&self) -> BTreeMap<String, String> {
-        match self {
-            Self::Targets(_, targets) => {
-                return targets.entries.iter().map(|entry| (entry.clone(), String::new())).collect();
-            }
-            Self::Limits(_, limits) => return limit::facts(limits),
-            Self::Rates(card) => return rates::facts(card),
-            _ => {}
-        }
-        let document = match self {
-            Self::Profile(.., profile) => profile.clone(),
-            other => other.document(),
-        };
-        let mut facts = BTreeMap::new();
-        flatten("", &document, &mut facts);
-        for known in ["id", "tenant", "createdAt"] {
-            facts.remove(known);
-        }
-        facts
-    }
 }
 
 /// Returns an item's attributes as JSON, without the key; `None` if one has no JSON form.
@@ -327,26 +234,6 @@ pub(crate) fn cnpjs(establishments: &Establishments) -> Value {
         Establishments::All => json!("all"),
         Establishments::Only(cnpjs) => json!(cnpjs),
     }
-}
-
-/// Collects the values of a JSON document by their paths, such as `target.connName`.
-fn flatten(place: &str, value: &Value, facts: &mut BTreeMap<String, String>) {
-    let text = match value {
-        Value::Object(members) => {
-            for (name, value) in members {
-                let below = if place.is_empty() { name.clone() } else { format!("{place}.{name}") };
-                flatten(&below, value, facts);
-            }
-            return;
-        }
-        Value::Null => return,
-        Value::Array(items) if items.is_empty() => return,
-        // An item with a comma must not look like two.
-        Value::Array(items) if items.iter().any(|item| plain(item).contains(',')) => value.to_string(),
-        Value::Array(items) => items.iter().map(plain).collect::<Vec<_>>().join(", "),
-        other => plain(other),
-    };
-    facts.insert(place.to_owned(), text);
 }
 
 #[cfg(test)]
@@ -395,7 +282,7 @@ pub(crate) mod tests {
         RateCard::from_value(json!({"currency": "USD", "rates": [rate]})).unwrap()
     }
 
-    fn each() -> [Entry; 8] {
+    pub(super) fn each() -> [Entry; 8] {
         let only = Establishments::Only(["11222333000181".to_owned()].into());
         [
             Entry::Tenant(ACME.to_owned(), TenantItem { name: "Acme".to_owned(), enabled: false }),
@@ -447,30 +334,5 @@ pub(crate) mod tests {
         let mut misspelt = each()[0].attributes().unwrap();
         misspelt.insert("enabeld".to_owned(), AttributeValue::Bool(true));
         assert!(matches!(Entry::read(&misspelt), Err(EntryError::Item(_))));
-    }
-
-    #[test]
-    fn an_item_with_a_comma_is_another_fact_than_two_items() {
-        let [one, two] = [json!(["A, B"]), json!(["A", "B"])].map(|queues| {
-            let profile = json!({"target": {"broker": "rabbitmq"}, "queues": queues});
-            Entry::Profile(ACME.to_owned(), "orders".to_owned(), profile).facts()
-        });
-        assert_eq!((one["queues"].as_str(), two["queues"].as_str()), (r#"["A, B"]"#, "A, B"));
-    }
-
-    #[test]
-    fn facts_name_each_value_by_its_place() {
-        let [tenant, key, profile, grant, targets, limits, budget, card] = each().map(|entry| entry.facts());
-        assert_eq!(tenant["enabled"], "false");
-        assert_eq!((key["scopes"].as_str(), key["cnpjs"].as_str()), ("mq:read", "all"));
-        assert!(!key.contains_key("createdAt"), "nobody changes it");
-        assert_eq!(profile["target.connName"], "mq.example.com:5671");
-        assert_eq!(grant["cnpjs"], "11222333000181");
-        assert_eq!(targets["rabbitmq://mq.example.com:5671/ORDERS.*"], "");
-        assert_eq!(limits["requests"], "100/200");
-        assert_eq!((budget["amount"].as_str(), budget["warnAt"].as_str()), ("100.000000", "80, 100"));
-        assert_eq!(card["produce messages"], "4.500000 for 1000000");
-        assert_eq!(limits["target `orders` messages"], "500/1000");
-        assert_eq!(limits["queue manager `QM1` bytes"], "0.5/1");
     }
 }
