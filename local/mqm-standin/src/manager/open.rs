@@ -16,6 +16,9 @@ const OF_QUEUES: i32 = INPUT | mq::MQOO_BROWSE | mq::MQOO_OUTPUT | CONTEXT;
 /// Largest number of handles that may be open at a time (MAXHANDS).
 const MAX_HANDLES: usize = 256;
 
+/// Maximum length of a dynamic queue's name before its asterisk, in bytes.
+const MAX_PREFIX: usize = 32;
+
 /// Open options, with the right that each needs.
 const RIGHTS: &[(i32, Right)] = &[
     (INPUT, Right::Get),
@@ -86,25 +89,13 @@ impl State {
         done(Answer::Opened { handle, name: opened })
     }
 
-    /// Makes a queue of a model. An asterisk at the end of the name stands for something unique.
+    /// Makes a queue of a model. The asterisk at the end of the name stands for something unique.
     fn create_dynamic(&mut self, model: &Definition, wanted: &Chars) -> Result<Chars, Reason> {
         let text = wanted.to_string();
-        let name = match text.strip_suffix('*') {
-            Some(prefix) => format!("{prefix}{:016X}", crate::clock::now() << 20 ^ self.number()),
-            None => text,
-        };
-        if !is_name(&name) {
-            return Err(Reason(mq::MQRC_DYNAMIC_Q_NAME_ERROR));
-        }
+        let prefix = text.strip_suffix('*').filter(|prefix| prefix.len() <= MAX_PREFIX);
+        let prefix = prefix.ok_or(Reason(mq::MQRC_DYNAMIC_Q_NAME_ERROR))?;
+        let name = format!("{prefix}{:016X}", crate::clock::now() << 20 ^ self.number());
         let name = Chars::from(name.as_str());
-        if self.queues.contains_key(&name) {
-            return Err(Reason(mq::MQRC_OBJECT_ALREADY_EXISTS));
-        }
-        // A handle of a queue that was deleted must not become one of another queue.
-        let mut handles = self.sessions.values().flat_map(|session| session.handles.values());
-        if handles.any(|handle| handle.queue.as_ref() == Some(&name)) {
-            return Err(Reason(mq::MQRC_NAME_IN_USE));
-        }
         self.define(Definition { name: name.clone(), kind: Kind::Local, ..model.clone() });
         Ok(name)
     }
@@ -178,12 +169,6 @@ impl State {
         }
         done(Answer::None)
     }
-}
-
-/// True if MQ accepts a name for an object.
-fn is_name(name: &str) -> bool {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._/%".contains(&byte);
-    !name.is_empty() && name.len() <= mq::MQ_Q_NAME_LENGTH && name.bytes().all(plain)
 }
 
 fn check_options(open: &Open) -> Result<(), Reason> {
