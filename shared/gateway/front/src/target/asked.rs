@@ -1,134 +1,28 @@
-//! Resolving the target that a request names to the one that its work goes to.
+//! Checks of the target and the queues that a request names, by the rules of `mq`.
 
-use std::error::Error;
-
-use access::{AccessStore, ReadError};
 use api::{Fault, Problem, Reason, cut};
-use mq::{
-    AllowedTargets, BrokerKind, InlineTargets, PasswordOrigin, Profile, QueueName, RoutingKey, Target,
-    TargetError, TargetSpec,
-};
-
-use crate::operation::{OtherQueues, QueueRule, Reports};
-use crate::target_request::NamedTarget;
+use mq::{AllowedTargets, PasswordOrigin, Profile, QueueName, RoutingKey, Target, TargetError, TargetSpec};
 use orders::from_target;
 
-/// Queues of an operation: the rule for the target's own queue, and the further queues.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Queues<'a> {
-    pub(crate) own: QueueRule,
-    pub(crate) further: &'a OtherQueues,
-    pub(crate) reports: &'a [Reports],
-}
-
-impl Queues<'_> {
-    /// True if an allow-list may decide about a request: it names more than a profile.
-    fn need_a_list(&self, named: &NamedTarget) -> bool {
-        named.target.is_some()
-            || !named.routing_keys.is_empty()
-            || !self.reports.is_empty()
-            || *self.further != OtherQueues::None
-    }
-}
-
-/// Finds the tenant's profile and its own allow-list, merges and checks the target. The pointers of
-/// faults lead to the target's place in the request's body.
-///
-/// # Errors
-/// 400 for an incomplete target, 404 for an unknown profile, 403 for one that is not allowed, 422
-/// for a broker that is not built yet, 503 for a profile that has a fault of its own.
-pub(crate) async fn resolve(
-    access: &AccessStore,
-    inline_targets: &InlineTargets,
-    tenant: &str,
-    named: &NamedTarget,
-    queues: Queues<'_>,
-) -> Result<Target, Problem> {
-    let own = async {
-        if queues.need_a_list(named) {
-            own_targets(access, tenant).await
-        } else {
-            Ok(InlineTargets::default())
-        }
-    };
-    let (profile, own) = tokio::join!(profile(access, tenant, named), own);
-    let (profile, own) = (profile?, own?);
-    let allowed = inline_targets.of(tenant).and(&own);
-    let asked = Asked { profile: profile.as_ref(), named, allowed };
-    let resolved = match queues.further {
-        OtherQueues::InPlace(names) => asked.in_place(names, |_| "/queues".to_owned()),
-        OtherQueues::Listed(names) => asked.in_place(names, |index| format!("/queues/{index}")),
-        OtherQueues::None | OtherQueues::Queue(_) | OtherQueues::Any => asked.complete(queues.own),
-    };
-    let target = resolved.map_err(|problem| named.place.point(problem))?;
-    if target.endpoint.broker == BrokerKind::IbmMq {
-        for reports in queues.reports {
-            asked.check_reports(&target, reports)?;
-        }
-    }
-    match queues.further {
-        OtherQueues::None | OtherQueues::InPlace(_) | OtherQueues::Listed(_) => Ok(target),
-        OtherQueues::Queue(queue) => {
-            asked.check_further(queue)?;
-            if target.queue.as_ref() == Some(queue) {
-                return Err(Problem::violation("/to/queue", "is the queue that the messages come from"));
-            }
-            Ok(target)
-        }
-        OtherQueues::Any => Ok(target.with_reach(profile.as_ref(), named.target.as_ref(), allowed)),
-    }
-}
-
-/// Reads the profile that the request names.
-async fn profile(
-    access: &AccessStore,
-    tenant: &str,
-    named: &NamedTarget,
-) -> Result<Option<Profile>, Problem> {
-    let Some(name) = &named.target_ref else { return Ok(None) };
-    let profile = access.profile(tenant, name).await?;
-    profile.map(Some).ok_or_else(|| {
-        let detail = format!(
-            "the tenant has no target profile `{}`; GET /targets lists those that it has",
-            cut(name.as_str(), 100)
-        );
-        Problem::new(Reason::TargetRefNotFound, detail)
-    })
-}
-
-/// Reads the tenant's own allow-list. A list that cannot be understood allows nothing; profiles are
-/// no less usable for that.
-async fn own_targets(access: &AccessStore, tenant: &str) -> Result<InlineTargets, Problem> {
-    let item = match access.targets(tenant).await {
-        Ok(item) => item,
-        Err(ReadError::Malformed) => return Ok(InlineTargets::default()),
-        Err(error @ ReadError::Unavailable) => return Err(error.into()),
-    };
-    Ok(InlineTargets::of_one_tenant(&item.entries).unwrap_or_else(|error| {
-        let pk = access::pk::targets(tenant);
-        let error: &dyn Error = &error;
-        tracing::error!(
-            event_type = "access.item_malformed",
-            pk,
-            error,
-            "item `{pk}` of the access table is refused: {error}"
-        );
-        InlineTargets::default()
-    }))
-}
+use crate::operation::{QueueRule, Reports};
+use crate::target_request::NamedTarget;
 
 /// Named target of a request, with the facts that decide whether it is allowed.
 #[derive(Clone, Copy)]
-struct Asked<'a> {
-    profile: Option<&'a Profile>,
-    named: &'a NamedTarget,
-    allowed: AllowedTargets<'a>,
+pub(super) struct Asked<'a> {
+    pub(super) profile: Option<&'a Profile>,
+    pub(super) named: &'a NamedTarget,
+    pub(super) allowed: AllowedTargets<'a>,
 }
 
 impl Asked<'_> {
     /// Checks the reply queue of reports as if the request had named it in its target: the queue
     /// manager puts the reports there.
-    fn check_reports(self, target: &Target, Reports { pointer, place }: &Reports) -> Result<(), Problem> {
+    pub(super) fn check_reports(
+        self,
+        target: &Target,
+        Reports { pointer, place }: &Reports,
+    ) -> Result<(), Problem> {
         let pointer = format!("{pointer}/replyTo");
         let queue = QueueName::try_from(String::from(place.queue.clone()));
         let queue = queue.map_err(|rule| Problem::violation(pointer.clone(), rule))?;
@@ -147,14 +41,18 @@ impl Asked<'_> {
     }
 
     /// Checks a further queue as if the request had named it in its target.
-    fn check_further(self, queue: &QueueName) -> Result<(), Problem> {
+    pub(super) fn check_further(self, queue: &QueueName) -> Result<(), Problem> {
         self.with_queue(queue).map(drop).map_err(|problem| relocate(problem, "/target", "/to"))
     }
 
     /// Resolves a target whose work uses other queues in place of its own. Each of them is checked
     /// as if the request had named it in its target. `pointer` leads to the member that names the
     /// queue of an index.
-    fn in_place(self, names: &[QueueName], pointer: impl Fn(usize) -> String) -> Result<Target, Problem> {
+    pub(super) fn in_place(
+        self,
+        names: &[QueueName],
+        pointer: impl Fn(usize) -> String,
+    ) -> Result<Target, Problem> {
         self.check_named()?;
         let mut first = None;
         for (index, name) in names.iter().enumerate() {
@@ -174,7 +72,8 @@ impl Asked<'_> {
         Asked { named: &named, ..self }.complete(QueueRule::Required)
     }
 
-    fn complete(self, queue: QueueRule) -> Result<Target, Problem> {
+    /// Resolves the target. It has to have the queue that the operation needs.
+    pub(super) fn complete(self, queue: QueueRule) -> Result<Target, Problem> {
         self.check_named()?;
         let Self { profile, named, allowed } = self;
         let inline = named.target.as_ref();
@@ -285,7 +184,7 @@ fn password_origin(named: &NamedTarget) -> PasswordOrigin {
 
 #[cfg(test)]
 mod tests {
-    use mq::ReportPlace;
+    use mq::{InlineTargets, ReportPlace};
     use serde_json::{Value, json};
 
     use super::*;
@@ -314,22 +213,6 @@ mod tests {
                              "auth": {"passwordRef": "secret://b"}});
         assert_eq!(origin(None, json!({"target": members})), PasswordOrigin::default());
         assert_eq!(origin(None, members), PasswordOrigin::Request { target: String::new() });
-    }
-
-    #[test]
-    fn a_profile_by_itself_needs_no_list() {
-        let queues = |further| Queues { own: QueueRule::Required, further, reports: &[] };
-        let by_name = |target| NamedTarget::in_members(Some("orders".to_owned().try_into().unwrap()), target);
-        let (nothing, any) = (OtherQueues::None, OtherQueues::Any);
-        let none = queues(&nothing);
-        assert!(!none.need_a_list(&by_name(None)));
-        assert!(none.need_a_list(&by_name(Some(TargetSpec::default()))));
-        assert!(queues(&any).need_a_list(&by_name(None)));
-        let keys = vec![(0, RoutingKey::default())];
-        assert!(none.need_a_list(&NamedTarget { routing_keys: keys, all_have_one: true, ..by_name(None) }));
-        let place = ReportPlace { queue: "R".to_owned().try_into().unwrap(), queue_manager: None };
-        let reports = [Reports { pointer: "/messages/0".to_owned(), place }];
-        assert!(Queues { reports: &reports, ..none }.need_a_list(&by_name(None)));
     }
 
     #[test]
