@@ -9,24 +9,25 @@ use crate::service_times::ServiceTimes;
 use crate::simulation::Simulation;
 use crate::worker::{Usage, Worker};
 
-/// Course of a peak, and its cost. Times are in seconds, money in USD.
+/// Result of the simulation of one peak load, with its cost. Times are in seconds, money in USD.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Answer {
     pub(crate) payloads: f64,
     pub(crate) chunks: f64,
     pub(crate) items: f64,
-    /// Time from a stored payload to the end of its batch, without those of a flood.
+    /// Time from a stored payload to the end of its batch, for all tenants except the flooding one.
     pub(crate) to_final: Spread,
     /// Time from a stored payload to the end of its batch, for the tenant that floods the others.
     pub(crate) flood_to_final: Spread,
     /// Time from the first request to the end of the last batch.
     pub(crate) all_within: f64,
-    /// Batches that never ended: none, or the model is wrong.
+    /// Number of batches that had not ended when the simulation ran out of events. Anything but 0
+    /// is a fault of the model.
     pub(crate) open: usize,
     pub(crate) queues: Vec<Queue>,
     pub(crate) functions: Vec<Function>,
-    /// Share of the time of `upsert` in which it waits for locks, the same while messages wait for
-    /// executions, and waits that were too long.
+    /// Seconds that `upsert` waits for locks, as a share of its busy time (`locked`); the part of
+    /// them while messages wait for executions (`lost`); and the number of waits of more than 15 s.
     pub(crate) locked: f64,
     pub(crate) lost: f64,
     pub(crate) long_lock_waits: u32,
@@ -36,17 +37,18 @@ pub(crate) struct Answer {
     pub(crate) pages_read: f64,
     pub(crate) products_gb: f64,
     pub(crate) history_gb: f64,
-    /// Limited resources, the busiest first: it saturates first.
+    /// Use of each limited resource, the busiest first: it saturates first.
     pub(crate) resources: Vec<Resource>,
     pub(crate) cost: Vec<Line>,
-    /// A million requests of the gateway.
+    /// Cost of a million requests to the gateway.
     pub(crate) gateway_million: f64,
-    /// Machines of two vCPUs with a queue that do the functions' work as fast, and a month of them.
+    /// Number of machines with two vCPUs that could do the functions' work in the same time, and
+    /// their monthly cost.
     pub(crate) machines: f64,
     pub(crate) machines_month: f64,
-    /// Day of the prices.
+    /// Day on which the price list was valid.
     pub(crate) prices_as_of: String,
-    /// Prices that no source confirmed.
+    /// Names of the prices in the list that no source confirmed.
     pub(crate) unverified: Vec<String>,
 }
 
@@ -61,7 +63,7 @@ pub(crate) struct Spread {
 #[derive(Debug, Serialize)]
 pub(crate) struct Queue {
     pub(crate) name: &'static str,
-    /// Seconds that messages waited.
+    /// Seconds that messages waited in the queue.
     pub(crate) age: Spread,
     pub(crate) most_waiting: u32,
 }
@@ -77,10 +79,11 @@ pub(crate) struct Function {
 #[derive(Debug, Serialize)]
 pub(crate) struct Resource {
     pub(crate) name: &'static str,
-    /// Demand as a share of what there is within the window.
+    /// Demand for the resource, as a share of its capacity within the window in which catalogues
+    /// arrive.
     pub(crate) offered: f64,
-    /// Demand as a share of what there is until the end of the last batch. Executions that wait for
-    /// locks are in demand while messages wait for executions.
+    /// Demand for the resource, as a share of its capacity until the end of the last batch.
+    /// Executions that wait for locks count as demand while messages wait for executions.
     pub(crate) busy: f64,
     pub(crate) moved_by: &'static str,
 }
@@ -135,7 +138,7 @@ impl Answer {
     }
 }
 
-/// Limited resources, the busiest first.
+/// Returns the use of each limited resource, the busiest first.
 fn resources(question: &Question, times: &ServiceTimes, ran: &Simulation<'_>, within: f64) -> Vec<Resource> {
     // Nobody sends everything at once: the shortest window is a minute.
     let window = question.window.max(1.0) * 60.0;
@@ -193,7 +196,7 @@ impl Spread {
     }
 }
 
-/// A count as a number to reckon with.
+/// Converts a count to `f64`.
 pub(crate) fn count(number: usize) -> f64 {
     u32::try_from(number).map_or(f64::INFINITY, f64::from)
 }

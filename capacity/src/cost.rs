@@ -11,15 +11,15 @@ use crate::limits::{
 use crate::question::Question;
 use crate::service_times::ServiceTimes;
 
-/// Price lists by region: `prices.toml`, which says where they come from.
+/// Prices of AWS by region. `prices.toml` has the same form, and names the source of each price.
 #[derive(Debug, Deserialize)]
 pub(crate) struct PriceLists(BTreeMap<String, Prices>);
 
-/// Prices of a region in USD, in the units that their names say.
+/// Prices of AWS in one region, in USD. The name of each field has its unit.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) struct Prices {
-    /// Day of the prices.
+    /// Day on which the prices were valid.
     as_of: Datetime,
     unverified: Vec<String>,
     lambda_arm64_gb_second: f64,
@@ -42,7 +42,7 @@ pub(crate) struct Prices {
     ebs_gb_month: f64,
 }
 
-/// A line of the bill, in USD: for this peak, and for a month with 30 of them and nothing else.
+/// Line of the bill, in USD: for one peak, and for a month with 30 such peaks and no other load.
 #[derive(Debug, Serialize)]
 pub(crate) struct Line {
     pub(crate) name: &'static str,
@@ -125,7 +125,8 @@ impl Prices {
         ]
     }
 
-    /// A million produces of 1 KB: a request, two functions at a time, two writes, a log.
+    /// Returns the cost of a million produces of 1 KB. Each has one API request, two invocations at
+    /// the same time, two table writes and a log line.
     fn gateway_million(&self, times: &ServiceTimes) -> f64 {
         let second = GATEWAY_MB * self.lambda_arm64_gb_second + MQ_ACCESS_MB * self.lambda_x86_gb_second;
         self.http_api_million_requests

@@ -2,29 +2,31 @@ use std::str::FromStr;
 
 use crate::limits::MOST_ACUS;
 
-/// vCPUs of an ACU, which has 2 GiB (Amazon Aurora User Guide): as those of an r class, which has 8
-/// GiB a vCPU.
+/// Number of vCPUs of an ACU. An ACU has 2 GiB (Amazon Aurora User Guide), and is assumed to have
+/// the ratio of the r instance classes: 8 GiB for each vCPU.
 const VCPUS_OF_ACU: f64 = 0.25;
 const GIB_OF_VCPU: f64 = 8.0;
 const BYTES_OF_GIB: f64 = 1_073_741_824.0;
 
-/// Size of a database. More than the largest one stands for several, over which the pharmacies are
-/// spread.
+/// Size of the database. A size above the largest Aurora database stands for several databases,
+/// over which the pharmacies are spread.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct DatabaseSize {
     pub(crate) vcpus: f64,
-    /// True of Aurora Serverless v2, false of an instance of RDS for PostgreSQL.
+    /// True for Aurora Serverless v2, false for an instance of RDS for PostgreSQL.
     pub(crate) is_serverless: bool,
 }
 
 impl DatabaseSize {
-    /// Memory between peaks. Aurora Serverless v2 gives it back as it scales down.
+    /// Returns the bytes of memory that the database has between peaks. Aurora Serverless v2 gives
+    /// up memory when it scales down; an RDS instance keeps it.
     pub(crate) fn kept_memory_bytes(&self) -> f64 {
         let vcpus = if self.is_serverless { self.idle_acus() * VCPUS_OF_ACU } else { self.vcpus };
         vcpus * GIB_OF_VCPU * BYTES_OF_GIB
     }
 
-    /// ACUs between peaks (`DatabaseMinCapacity`).
+    /// Returns the ACUs that the database has between peaks: 0.5 for each database, as with the
+    /// template's `DatabaseMinCapacity`.
     pub(crate) fn idle_acus(&self) -> f64 {
         0.5 * self.count()
     }
@@ -33,7 +35,7 @@ impl DatabaseSize {
         self.vcpus / VCPUS_OF_ACU
     }
 
-    /// Number of databases that it takes.
+    /// Returns the number of Aurora databases that this size stands for, each of at most 256 ACUs.
     pub(crate) fn count(&self) -> f64 {
         (self.acus() / MOST_ACUS).ceil()
     }
@@ -42,7 +44,8 @@ impl DatabaseSize {
 impl FromStr for DatabaseSize {
     type Err = &'static str;
 
-    /// Reads `8acu`, `2` for vCPUs of Aurora, or an instance of an r class as `db.r7g.xlarge`.
+    /// Parses `8acu` or a number of vCPUs such as `2` (both Aurora Serverless v2), or the name of
+    /// an RDS instance of an r class, such as `db.r7g.xlarge`.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let instance = text.strip_prefix("db.r").and_then(|name| name.split_once('.'));
         let vcpus = match (instance, text.strip_suffix("acu")) {

@@ -8,11 +8,14 @@ use fastrand::Rng;
 use crate::service_times::Queues;
 use crate::timeline::Timeline;
 
-/// A group is noisy with more than this share of what is in flight, or of the processing time.
+/// Share of all messages in flight, or of the processing time, above which a message group is
+/// noisy.
 const NOISY_SHARE: f64 = 0.1;
-/// A group is not noisy by what is in flight with fewer messages than these.
+/// Minimum number of its messages in flight for a group to be noisy by that number. Below it, only
+/// the processing time can make the group noisy.
 const NOISY_IN_FLIGHT: u32 = 30;
-/// Stands for no group: each message without one counts as a group of its own, which is quiet.
+/// Number in place of a group for messages without one. They are never noisy, as if each of them
+/// were a group of its own.
 const NONE: u32 = u32::MAX;
 
 #[derive(Debug)]
@@ -21,13 +24,14 @@ pub(crate) struct FairQueue<T> {
     queues: Queues,
     sent: f64,
     groups: HashMap<u32, Group<T>>,
-    /// Groups that have messages, by the bits of the rank of their first one.
+    /// Groups with waiting messages, ordered by the rank (position in the queue, as float bits) of
+    /// each group's first message.
     first: BTreeSet<(u64, u32)>,
     in_flight: u32,
     busy: Recent,
     pub(crate) waiting: u32,
     pub(crate) most_waiting: u32,
-    /// Seconds that each message waited.
+    /// Seconds that each received message had waited.
     pub(crate) ages: Vec<f64>,
 }
 
@@ -36,11 +40,11 @@ struct Group<T> {
     waiting: Timeline<(f64, T)>,
     in_flight: u32,
     busy: Recent,
-    /// Time of the last message that was sent in the group.
+    /// Time at which the last message was sent in the group.
     sent_at: f64,
 }
 
-/// Seconds of processing, of which older ones count less and less.
+/// Sum of processing seconds that decays exponentially, so that old ones count less.
 #[derive(Clone, Copy, Debug, Default)]
 struct Recent {
     seconds: f64,
@@ -91,8 +95,8 @@ impl<T> FairQueue<T> {
         }
     }
 
-    /// Receives the message whose turn it is: the first one of all quiet groups, or else one of the
-    /// noisy group that has the fewest in flight.
+    /// Receives the next message: the first one of all quiet groups, or, if only noisy groups have
+    /// messages, the first one of the noisy group with the fewest in flight.
     pub(crate) fn receive(&mut self, now: f64) -> Option<T> {
         let in_flight = |(_, number): &&(u64, u32)| self.groups.get(number).map(|group| group.in_flight);
         // Few groups are noisy, since each has a tenth of something.
@@ -109,7 +113,7 @@ impl<T> FairQueue<T> {
         Some(message)
     }
 
-    /// Ends a message of this group that was processed for these seconds.
+    /// Deletes a message of this group from the queue, after `seconds` of processing.
     pub(crate) fn done(&mut self, now: f64, group: Option<u32>, seconds: f64) {
         let horizon = self.queues.share_seconds;
         self.in_flight -= 1;
@@ -138,7 +142,7 @@ mod tests {
     use crate::SERVICE_TIMES;
     use crate::service_times::ServiceTimes;
 
-    /// Makes a queue that delivers in order.
+    /// Creates a queue that delivers in order.
     fn queue() -> FairQueue<u32> {
         let times: ServiceTimes = toml::from_str(SERVICE_TIMES).unwrap();
         FairQueue::new(Queues { order_window: 0.0, ..times.queues }, 1)

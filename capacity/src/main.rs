@@ -52,7 +52,7 @@ struct Cli {
     output: Output,
 }
 
-/// Form of an answer.
+/// Format in which the answer is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Output {
     /// Tables for people.
@@ -61,7 +61,7 @@ enum Output {
     Json,
 }
 
-/// Reason why there is no answer.
+/// Reason why the command prints no answer.
 #[derive(Debug, thiserror::Error)]
 enum PlanError {
     #[error("{0}")]
@@ -96,10 +96,11 @@ fn main() -> ExitCode {
     }
 }
 
-/// Answers a question, in the form that is asked for.
+/// Simulates the peak that the flags describe, and returns the answer in the format that they name.
 ///
 /// # Errors
-/// If the flags contradict each other, or a file cannot be used.
+///
+/// If the flags contradict each other, or if a file cannot be read or parsed.
 fn run(cli: &Cli) -> Result<String, PlanError> {
     let prices = read(cli.prices.as_deref(), PRICES)?;
     let times = read(cli.service_times.as_deref(), SERVICE_TIMES)?;

@@ -4,10 +4,10 @@ use crate::database::DatabaseSize;
 use crate::limits::MOST_BODY;
 use crate::service_times::{ByChange, Sizes};
 
-/// Most chunks of a peak, which bounds time and memory.
+/// Maximum number of chunks of a simulated peak, which bounds the simulation's time and memory.
 const MOST_CHUNKS: u64 = 4_000_000;
 
-/// A peak: what is sent, and the deployment that receives it. Defaults are those of the template.
+/// Peak load to simulate, and the deployment that receives it. Defaults are those of the template.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Question {
     /// Pharmacies, each of which sends its catalogue once
@@ -74,7 +74,7 @@ pub(crate) struct Question {
 }
 
 impl Question {
-    /// Says what is wrong with the flags together.
+    /// Checks the flags against each other, and returns a sentence about the first contradiction.
     pub(crate) fn check(&self, sizes: Sizes) -> Result<(), String> {
         let decoded = f64::from(self.products) * sizes.decoded;
         if self.changed + self.new > 1.0 {
@@ -98,22 +98,22 @@ impl Question {
         Ok(())
     }
 
-    /// True if no request can carry a catalogue, so that it is uploaded.
+    /// Returns whether a catalogue is too large for a request, so that it is uploaded to S3.
     pub(crate) fn is_uploaded(&self, sizes: Sizes) -> bool {
         f64::from(self.products) * sizes.gzip > MOST_BODY
     }
 
-    /// Chunks of a catalogue.
+    /// Returns the number of chunks of one catalogue.
     pub(crate) const fn chunks(&self) -> u32 {
         self.products.div_ceil(self.chunk_items)
     }
 
-    /// Rows of the chunk with this index.
+    /// Returns the number of rows in the chunk with this index.
     pub(crate) fn rows(&self, chunk: u32) -> u32 {
         self.chunk_items.min(self.products.saturating_sub(chunk.saturating_mul(self.chunk_items)))
     }
 
-    /// Catalogues of the tenant that floods the others.
+    /// Returns the number of catalogues from the tenant that floods the others.
     pub(crate) const fn flood_payloads(&self) -> u32 {
         self.pharmacies.saturating_mul(self.flood)
     }
@@ -126,7 +126,8 @@ impl Question {
         self.chunker_concurrency.unwrap_or(self.upsert_concurrency)
     }
 
-    /// The mean of a figure of a row, by what becomes of the row.
+    /// Returns the mean of a figure per row, weighted by the shares of new, changed and unchanged
+    /// rows.
     pub(crate) fn mean(&self, [new, changed, unchanged]: ByChange) -> f64 {
         self.new * new + self.changed * changed + (1.0 - self.new - self.changed) * unchanged
     }

@@ -3,16 +3,17 @@
 use crate::answer::count;
 use crate::timeline::Timeline;
 
-/// Cores that all running jobs share equally. A job uses one core at most.
+/// Processor with cores that all running jobs share equally. A job uses at most one core.
 #[derive(Debug)]
 pub(crate) struct Processor<T> {
     pub(crate) cores: f64,
-    /// CPU time that each job has had that ran from the beginning.
+    /// CPU seconds that a job has received so far if it has run since the beginning of the
+    /// simulation.
     served: f64,
     at: f64,
-    /// Jobs by the value of `served` at which they are done.
+    /// Running jobs, ordered by the value of `served` at which each is done.
     running: Timeline<T>,
-    /// CPU time that all jobs have had.
+    /// CPU seconds that all jobs together have received so far.
     pub(crate) used: f64,
 }
 
@@ -21,19 +22,19 @@ impl<T> Processor<T> {
         Self { cores, served: 0.0, at: 0.0, running: Timeline::default(), used: 0.0 }
     }
 
-    /// Begins a job that needs `cpu` seconds.
+    /// Starts a job that needs `cpu` seconds of a core.
     pub(crate) fn submit(&mut self, now: f64, cpu: f64, job: T) {
         self.advance(now);
         self.running.push(self.served + cpu, job);
     }
 
-    /// The time at which the next job is done, if none begins before.
+    /// Returns the time at which the next job is done, if no other job starts before.
     pub(crate) fn next(&self) -> Option<f64> {
         let left = self.running.first()? - self.served;
         Some(self.at + left.max(0.0) / self.pace())
     }
 
-    /// Ends the job that is done now.
+    /// Removes the job that is done at `now`, and returns it.
     pub(crate) fn finish(&mut self, now: f64) -> Option<T> {
         self.advance(now);
         let (served, job) = self.running.pop()?;
@@ -41,7 +42,7 @@ impl<T> Processor<T> {
         Some(job)
     }
 
-    /// Share of a core that each job has.
+    /// Returns the share of a core that each running job receives.
     fn pace(&self) -> f64 {
         (self.cores / count(self.running.len())).min(1.0)
     }
@@ -56,7 +57,7 @@ impl<T> Processor<T> {
     }
 }
 
-/// Supply of a fixed amount a second, after a burst: first come, first served.
+/// Resource with a fixed rate per second after an initial burst, served first come, first served.
 #[derive(Debug)]
 pub(crate) struct Rate {
     per_second: f64,
@@ -70,7 +71,7 @@ impl Rate {
         Self { per_second, burst, free_at: f64::NEG_INFINITY, used: 0.0 }
     }
 
-    /// Takes an amount, and returns the seconds from now until all of it is there.
+    /// Takes an amount of the resource, and returns the seconds until all of it is available.
     pub(crate) fn take(&mut self, now: f64, amount: f64) -> f64 {
         self.used += amount;
         self.free_at = self.free_at.max(now - self.burst / self.per_second) + amount / self.per_second;
@@ -82,8 +83,9 @@ impl Rate {
 mod tests {
     use super::*;
 
-    /// Processor sharing takes `work / (1 - load)` on average, whatever the distribution of the
-    /// work (M/G/1-PS). With many cores for the same load, it takes the work alone.
+    /// Checks processor sharing against its closed form (M/G/1-PS): a job takes `work / (1 - load)`
+    /// on average, for any distribution of the work. With many cores for the same load, it takes
+    /// `work`.
     #[test]
     fn a_shared_processor_takes_as_long_as_the_closed_form_says() {
         for (cores, load, expected) in [(1.0, 0.5, 2.0), (1.0, 0.8, 5.0), (8.0, 0.5, 1.0)] {

@@ -7,16 +7,16 @@ use crate::question::Question;
 use crate::service_times::{ByChange, ServiceTimes};
 use crate::worker::Work;
 
-/// A part of a piece of work.
+/// Step of an invocation, which uses one resource.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Step {
-    /// Seconds that depend on nothing else.
+    /// Wait of this many seconds, whatever other jobs run.
     Wait(f64),
-    /// CPU seconds of the database.
+    /// Query that takes this many CPU seconds of the database.
     Query(f64),
-    /// Amount of a limited resource, and the least seconds that it takes.
+    /// Use of this amount of a limited resource, which takes at least this many seconds.
     Take(Limited, f64, f64),
-    /// The establishment's lock, until it is unlocked.
+    /// Acquisition of the establishment's lock, which is held until `Unlock`.
     Lock,
     Unlock,
 }
@@ -25,13 +25,13 @@ pub(crate) enum Step {
 pub(crate) enum Limited {
     /// Pages that the database reads from its storage.
     Pages,
-    /// Bytes of write-ahead log.
+    /// Bytes of write-ahead log that the database writes.
     Log,
-    /// Puts and tags of objects.
+    /// Puts and tags of S3 objects.
     Puts,
 }
 
-/// The steps of all work, for one question.
+/// Model of the functions: the steps of each kind of work, for one question.
 #[derive(Debug)]
 pub(crate) struct Service<'a> {
     question: &'a Question,
@@ -54,7 +54,7 @@ impl<'a> Service<'a> {
         }
     }
 
-    /// Takes a catalogue in, from the request to the stored payload.
+    /// Returns the steps that accept a catalogue, from the request to the stored payload.
     fn accept(&self) -> Vec<Step> {
         let (functions, waits) = (self.times.functions, self.times.waits);
         // An upload is announced, and its sender puts the object.
@@ -68,7 +68,7 @@ impl<'a> Service<'a> {
         vec![self.wait(wait), self.compute(cpu, ACCEPT_MB, 1.0), self.take(Limited::Puts, 1.0, 0.0)]
     }
 
-    /// Cuts a payload, seals its batch and announces its chunks.
+    /// Returns the steps that cut a payload into chunks, seal its batch and announce the chunks.
     fn cut(&self) -> Vec<Step> {
         let (functions, waits) = (self.times.functions, self.times.waits);
         let chunks = f64::from(self.question.chunks());
@@ -84,7 +84,7 @@ impl<'a> Service<'a> {
         ]
     }
 
-    /// Writes a chunk of this number of rows.
+    /// Returns the steps that write a chunk of `rows` rows to the database.
     fn write(&self, rows: f64) -> Vec<Step> {
         let (functions, database, waits) = (self.times.functions, self.times.database, self.times.waits);
         let mean = |figure: ByChange| self.question.mean(figure) * rows;
@@ -108,7 +108,8 @@ impl<'a> Service<'a> {
         steps
     }
 
-    /// Ends a batch: deactivates what a full load lacks, and tags its objects.
+    /// Returns the steps that end a batch: they deactivate the products that a full load lacks, and
+    /// tag the batch's objects.
     fn finalize(&self) -> Vec<Step> {
         let (functions, waits) = (self.times.functions, self.times.waits);
         let tags = f64::from(self.question.chunks()) + 1.0;
@@ -127,7 +128,8 @@ impl<'a> Service<'a> {
         ]
     }
 
-    /// Begins an invocation: returns the seconds that are not billed, and the step that is.
+    /// Returns the beginning of an invocation: the seconds that are not billed, and the first
+    /// billed step.
     pub(crate) fn begin(&self, is_new: bool) -> (f64, Step) {
         if self.is_local() {
             let local = &self.times.local;
@@ -139,20 +141,21 @@ impl<'a> Service<'a> {
         )
     }
 
-    /// Seconds from the stored payload to its message.
+    /// Returns the seconds from a stored payload to its notification in the queue.
     pub(crate) fn notification(&self) -> f64 {
         if self.is_local() { 0.0 } else { self.times.waits.notification * 1e-3 }
     }
 
-    /// Bytes of all products, and of the history of all loads.
+    /// Returns the bytes of all products in the database, and the bytes of the history of all
+    /// loads.
     pub(crate) fn stored_bytes(&self) -> (f64, f64) {
         let products = f64::from(self.question.payloads()) * self.items();
         let history = self.times.sizes.history * f64::from(self.question.history_days);
         (products * self.times.sizes.row, products * history)
     }
 
-    /// True if all products fit into the memory that the database keeps between peaks. If they do
-    /// not, a daily pass over all of them evicts each page before it is read again.
+    /// Returns whether all products fit into the memory that the database keeps between peaks. If
+    /// not, a daily pass over all products evicts each page before it is read again.
     pub(crate) fn is_cached(&self) -> bool {
         let cache = self.question.database.kept_memory_bytes() * self.times.storage.cache_share;
         self.is_local() || self.stored_bytes().0 <= cache
@@ -170,13 +173,14 @@ impl<'a> Service<'a> {
         Step::Wait(if self.is_local() { 0.0 } else { milliseconds * 1e-3 })
     }
 
-    /// CPU milliseconds of the database.
+    /// Returns the step that takes this many milliseconds of the database's CPU.
     fn query(&self, milliseconds: f64) -> Step {
         Step::Query(milliseconds * 1e-3 / self.times.database.speed)
     }
 
-    /// CPU milliseconds of a function with this memory that uses this number of processors at most.
-    /// On one machine it shares the processors with the database.
+    /// Returns the step that takes this many CPU milliseconds of a function with `megabytes` of
+    /// memory, on at most `parallel` processors. On a single machine, the database shares the
+    /// processors.
     fn compute(&self, milliseconds: f64, megabytes: f64, parallel: f64) -> Step {
         if self.is_local() {
             return Step::Query(milliseconds * 1e-3);

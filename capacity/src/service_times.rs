@@ -1,6 +1,7 @@
 use serde::Deserialize;
 
-/// Time of each step: `service-times.toml`, which names the source of each figure.
+/// Measured or documented times of all steps. `service-times.toml` has the same form, and names the
+/// source of each figure.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ServiceTimes {
@@ -13,10 +14,11 @@ pub(crate) struct ServiceTimes {
     pub(crate) local: Local,
 }
 
-/// A figure of a row that is new, one that changed, and one that did not.
+/// Figures per row: of a new row, of a changed row, and of an unchanged row.
 pub(crate) type ByChange = [f64; 3];
 
-/// Declares a table of the file, whose values are numbers, or three by what becomes of a row.
+/// Declares a table of `service-times.toml`. The fields before the `;` are single numbers, those
+/// after it are [`ByChange`].
 macro_rules! table {
     ($name:ident: $($field:ident)* $(; $($by_change:ident)*)?) => {
         #[derive(Clone, Copy, Debug, Deserialize)]
@@ -43,8 +45,8 @@ table! { Queues: order_window share_seconds quiet_after }
 table! { Local: invocation_ms poll_ms }
 
 impl Storage {
-    /// Pages that a database reads a second, and bytes of log that it writes. Aurora documents no
-    /// limit.
+    /// Returns the pages per second that a database reads, and the bytes per second of write-ahead
+    /// log that it writes. Both are infinite for Aurora, which documents no limit.
     pub(crate) fn limits(self, is_serverless: bool) -> (f64, f64) {
         if is_serverless {
             (f64::INFINITY, f64::INFINITY)

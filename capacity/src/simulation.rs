@@ -13,7 +13,7 @@ use crate::service_times::ServiceTimes;
 use crate::timeline::Timeline;
 use crate::worker::{Job, Usage, Work, Worker};
 
-/// A peak while it is simulated, and afterwards what happened.
+/// Simulation of a peak: the state while it runs, and its results afterwards.
 #[derive(Debug)]
 pub(crate) struct Simulation<'a> {
     question: &'a Question,
@@ -27,19 +27,21 @@ pub(crate) struct Simulation<'a> {
     pub(crate) chunker: Worker,
     pub(crate) upsert: Worker,
     pub(crate) processor: Processor<Box<Job>>,
-    /// Number of changes of what the processor runs.
+    /// Number of times that a job started or ended on the processor. A `Computed` event of an
+    /// earlier number is out of date.
     changes: u64,
-    /// Pages that the database reads, and bytes of log that it writes.
+    /// Database storage: pages that are read, and bytes of write-ahead log that are written.
     pub(crate) pages: Rate,
     pub(crate) log: Rate,
-    /// Puts and tags of objects.
+    /// Object storage: puts and tags of S3 objects.
     pub(crate) puts: Rate,
-    /// Establishments that are locked, with those that wait for them.
+    /// Jobs that wait for the lock of an establishment, by the payload's number. An entry without
+    /// jobs is a lock that nothing waits for.
     locks: HashMap<u32, VecDeque<Box<Job>>>,
     pub(crate) lock_seconds: f64,
-    /// Seconds of these in which messages waited for an execution.
+    /// Part of `lock_seconds` during which messages waited for an execution of `upsert`.
     pub(crate) lost_seconds: f64,
-    /// Waits that the function would have ended by sending the chunk again.
+    /// Number of lock waits above the limit after which `upsert` sends the chunk again.
     pub(crate) long_lock_waits: u32,
     pub(crate) payloads: Vec<Payload>,
 }
@@ -49,22 +51,24 @@ enum Event {
     Request(u32),
     Notified(u32),
     Step(Box<Job>),
-    /// The processor's first job is done, if nothing changed since this many changes.
+    /// End of the processor's first job, unless `changes` of the simulation differs from this
+    /// number.
     Computed(u64),
-    /// Triggers may have another poller.
+    /// Time at which triggers may have one more poller.
     Poll,
 }
 
-/// A catalogue.
+/// Catalogue of one pharmacy, with the progress of its batch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Payload {
-    /// Number of its tenant, by which messages are grouped. The one that floods the others is last.
+    /// Number of the payload's tenant, which is its message group. The flooding tenant has the last
+    /// number.
     pub(crate) tenant: u32,
     pub(crate) requested: f64,
     pub(crate) stored: f64,
-    /// Chunks that are not written yet.
+    /// Number of the batch's chunks that are not written yet.
     left: u32,
-    /// Time of the batch's end, `NaN` until then.
+    /// Time at which the batch ended; `NaN` until then.
     pub(crate) ended: f64,
 }
 
@@ -103,7 +107,8 @@ impl<'a> Simulation<'a> {
         simulation
     }
 
-    /// Lets all catalogues arrive at random within the window, and a flood at its beginning.
+    /// Schedules the arrival of all catalogues at random times within the window, and of the flood
+    /// at its beginning.
     fn arrive(&mut self) {
         let mut random = Rng::with_seed(self.question.seed);
         let (pharmacies, window) = (self.question.pharmacies, self.question.window * 60.0);
@@ -148,7 +153,7 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    /// Starts as many invocations as pollers and the account allow.
+    /// Starts as many invocations as the pollers and the account's concurrency allow.
     fn receive(&mut self) {
         loop {
             let dispatches = self.dispatch.usage.running.div_ceil(DISPATCHED_TOGETHER);
@@ -179,7 +184,7 @@ impl<'a> Simulation<'a> {
         self.events.push(self.now, Event::Step(Box::new(job)));
     }
 
-    /// Runs a job until something takes time.
+    /// Runs a job's steps until one of them takes time, and schedules the end of that step.
     fn step(&mut self, mut job: Box<Job>) {
         let now = self.now;
         while let Some(step) = job.steps.pop() {
@@ -239,7 +244,7 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    /// Waits for the job that the processor ends next.
+    /// Schedules the end of the job that the processor finishes next.
     fn compute_next(&mut self) {
         self.changes += 1;
         if let Some(at) = self.processor.next() {

@@ -73,7 +73,7 @@ fn more_catalogues_and_more_changes_are_never_earlier() {
     assert!(is_sorted(times), "{times:?}");
 }
 
-/// A database that is always busy takes its work divided by its processors.
+/// A database that is always busy takes its total work divided by the number of its processors.
 #[test]
 fn a_full_database_takes_as_long_as_its_work() {
     let answer =
@@ -120,7 +120,7 @@ fn each_line_of_cost_is_positive_or_nothing() {
     }
 }
 
-/// Prices of a dollar, so that the amount of a line is what it counts.
+/// Price list in which every price is one dollar, so that a line's amount is the number it counts.
 const A_DOLLAR: &str = "
 [us-east-1]
 as-of = 2026-01-31
@@ -211,7 +211,7 @@ fn a_line_of_cost_follows_what_is_asked() {
     assert!(line(instance, "database, reads and writes").month.abs() < 1e-9);
 }
 
-/// Rows of the table in docs/capacity.md, with the lines that each of them adds up.
+/// Rows of the cost table in docs/capacity.md, each with the lines of the bill that it adds up.
 const ROWS: [(&str, &[&str]); 11] = [
     ("API Gateway, charged for each 512 KB of a payload", &["API Gateway"]),
     ("Lambda", &["Lambda, GB-s", "Lambda, requests"]),

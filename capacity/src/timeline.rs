@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
-/// Things in the order of their times, and those of one time in the order in which they came. Times
-/// are finite and not negative, so their bits are in the same order.
+/// Priority queue by time; entries of the same time keep their order of insertion. Times must be
+/// finite and not negative, because they are compared by their bits.
 #[derive(Debug)]
 pub(crate) struct Timeline<T> {
     entries: BTreeMap<(u64, u64), T>,
@@ -18,7 +18,7 @@ impl<T> Timeline<T> {
         self.entries.pop_first().map(|((at, _), what)| (f64::from_bits(at), what))
     }
 
-    /// The time of the first one.
+    /// Returns the time of the earliest entry.
     pub(crate) fn first(&self) -> Option<f64> {
         self.entries.first_key_value().map(|((at, _), _)| f64::from_bits(*at))
     }

@@ -12,50 +12,50 @@ pub(crate) enum Work {
     Finalize,
 }
 
-/// An invocation.
+/// Invocation of a function.
 #[derive(Debug)]
 pub(crate) struct Job {
     pub(crate) payload: u32,
     pub(crate) work: Work,
-    /// The steps that are left, the next one last.
+    /// Steps that are left, in reverse order: the next one is the last element.
     pub(crate) steps: Vec<Step>,
     pub(crate) received: f64,
-    /// The beginning of what is billed.
+    /// Time from which on the invocation is billed.
     pub(crate) started: f64,
-    /// The beginning of its wait for a lock.
+    /// Time at which the invocation began to wait for a lock.
     pub(crate) locked_out: f64,
-    /// Seconds that it would have taken with nothing else at work.
+    /// Seconds that the invocation would take if it shared no resource with others.
     pub(crate) alone: f64,
 }
 
-/// Work of the environments of a function.
+/// Use of a function's execution environments.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Usage {
     pub(crate) running: u32,
     pub(crate) most: u32,
     pub(crate) invocations: f64,
-    /// Seconds in which an environment was not free.
+    /// Sum of the seconds in which environments ran invocations.
     pub(crate) busy: f64,
-    /// Seconds that they would have taken with nothing else at work.
+    /// Seconds that all invocations would take if they shared no resource.
     pub(crate) alone: f64,
     pub(crate) billed: f64,
 }
 
-/// A function behind a queue.
+/// Function with its SQS queue.
 #[derive(Debug)]
 pub(crate) struct Worker {
     pub(crate) queue: FairQueue<(u32, Work)>,
-    /// Messages that all executions have at the same time, at most.
+    /// Maximum number of messages that all executions process at the same time.
     pub(crate) limit: f64,
-    /// Messages of an invocation.
+    /// Number of messages that one invocation receives.
     together: f64,
-    /// The time of the first message.
+    /// Time at which the first message was sent, from which on the trigger scales.
     since: Option<f64>,
     pub(crate) usage: Usage,
 }
 
 impl Usage {
-    /// Begins an invocation, and returns whether it needs a new environment.
+    /// Sets the number of messages that each invocation receives.
     pub(crate) fn begin(&mut self) -> bool {
         let is_new = self.running >= self.most;
         self.running += 1;
@@ -90,8 +90,8 @@ impl Worker {
         self.queue.send(now, group, message);
     }
 
-    /// Receives a message if there is one and a poller for it, and says whether it needs a new
-    /// environment.
+    /// Receives a message if one waits and a poller is free. Also returns whether the invocation
+    /// needs a new environment.
     pub(crate) fn receive(&mut self, now: f64) -> Option<((u32, Work), bool)> {
         if f64::from(self.usage.running) + 1.0 > self.pollers(now) {
             return None;
@@ -104,7 +104,7 @@ impl Worker {
         self.usage.end(now, job);
     }
 
-    /// True if messages wait for pollers that are still to come.
+    /// Returns whether messages wait, and the trigger has not reached its maximum of pollers.
     pub(crate) fn wants_pollers(&self, now: f64) -> bool {
         self.queue.waiting > 0 && self.pollers(now) < self.limit
     }
