@@ -13,14 +13,9 @@ use crate::failure::{Explain as _, Failure};
 /// Outcome of asking for a directory.
 #[derive(Debug)]
 pub(crate) enum Claim {
-    Ours(Lock),
+    /// The locked file. The claim ends when it is dropped, or the process in whatever way.
+    Ours(File),
     Taken(Holder),
-}
-
-/// Lock of a directory, held until this is dropped or the process ends in whatever way.
-#[derive(Debug)]
-pub(crate) struct Lock {
-    _file: File,
 }
 
 /// The supervisor that has a directory.
@@ -53,7 +48,7 @@ pub(crate) fn claim(path: &Path, purpose: &str) -> Result<Claim, Failure> {
             let holder = Holder { pid: getpid().as_raw(), purpose: purpose.to_owned() };
             // In one write, so that nobody reads a part of it.
             file.write_all(&serde_json::to_vec(&holder).or_explain(explain)?).or_explain(explain)?;
-            Ok(Claim::Ours(Lock { _file: file }))
+            Ok(Claim::Ours(file))
         }
         // Read between its taking and its writing, the file is empty: there is a holder that cannot
         // be named yet.

@@ -26,28 +26,16 @@ use crate::{seed, setup};
 /// Running local stack that answers requests.
 #[derive(Debug)]
 pub(crate) struct Stack {
-    base_url: String,
-    given: Given,
-    variables: Variables,
+    pub(crate) base_url: String,
+    /// Options that the user gave to the stack.
+    pub(crate) given: Given,
+    /// Variables of the env file.
+    pub(crate) variables: Variables,
     front: JoinHandle<Result<(), Failure>>,
     env_file: EnvFile,
 }
 
 impl Stack {
-    pub(crate) fn base_url(&self) -> &str {
-        &self.base_url
-    }
-
-    /// Returns the options that the user gave to the stack.
-    pub(crate) fn given(&self) -> &Given {
-        &self.given
-    }
-
-    /// Returns the variables of the env file.
-    pub(crate) fn variables(&self) -> &Variables {
-        &self.variables
-    }
-
     /// Stops accepting requests.
     fn close(self) {
         drop(self.env_file);

@@ -28,7 +28,7 @@ pub(super) async fn run(
 ) -> Result<ControlFlow<ExitCode, ExitStatus>, Failure> {
     let explain = || format!("run `{name}`");
     let mut child = command
-        .envs(stack.variables().iter().map(|(name, value)| (name, value)))
+        .envs(stack.variables.iter().map(|(name, value)| (name, value)))
         .spawn()
         .or_explain(explain)?;
     let guard = Terminated(child.id().and_then(|pid| i32::try_from(pid).ok()));

@@ -41,7 +41,7 @@ pub(super) async fn run(port: u16, kind: Kind, demonstrate: bool, given: Given) 
             return Ok(ExitCode::SUCCESS);
         }
         introduce(stack, &layout, &catalogue)?;
-        let targets = stack.given().targets.profiles.keys().map(String::as_str);
+        let targets = stack.given.targets.profiles.keys().map(String::as_str);
         let arguments: Vec<&str> = std::iter::once("targets").chain(targets).collect();
         if arguments.len() > 1 && !show(&arguments, stack, &layout, signals).await? {
             return Ok(ExitCode::SUCCESS);
@@ -65,7 +65,7 @@ async fn show(
     isolate(&mut command, layout);
     let program = program()?;
     command.args(arguments).env("PROGRAMS", program.parent().unwrap_or(layout.root()));
-    if let Some(library) = &stack.given().ibm_mq_library {
+    if let Some(library) = &stack.given.ibm_mq_library {
         command.env("IBM_MQ_LIBRARY", library);
     }
     // Ctrl-C reaches this program alone. It ends the script, and what the script has started.
@@ -80,13 +80,13 @@ async fn show(
 }
 
 fn introduce(stack: &Stack, layout: &Layout, catalogue: &Path) -> Result<(), Failure> {
-    let base_url = stack.base_url();
+    let base_url = &stack.base_url;
     say(format_args!(
         "\nServing at {base_url}, Ctrl-C stops.\n  Console: {base_url}/console (enter one of these keys)\n  \
          Contract to read and try: {base_url}/docs\n  X-Api-Key:"
     ));
     for key in &KEYS {
-        say(format_args!("    {:<20} {}", stack.given().api_key(key.name), key.purpose));
+        say(format_args!("    {:<20} {}", stack.given.api_key(key.name), key.purpose));
     }
     say(
         "  In another terminal: `. .local/env` (addresses and credentials). Logs: .local/logs/functions.log and others",

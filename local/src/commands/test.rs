@@ -1,5 +1,6 @@
 //! `local test`.
 
+use std::fs::File;
 use std::ops::ControlFlow;
 use std::process::{ExitCode, ExitStatus};
 use std::time::Duration;
@@ -11,7 +12,7 @@ use crate::console;
 use crate::failure::Failure;
 use crate::front::{self, Kind};
 use crate::layout::Layout;
-use crate::lock::{Claim, Lock, claim};
+use crate::lock::{Claim, claim};
 use crate::stack::{self, Stack};
 use crate::targets::Given;
 
@@ -32,7 +33,7 @@ pub(super) async fn test(command: Vec<String>) -> Result<ExitCode, Failure> {
     .await
 }
 
-async fn wait_for_turn(layout: &Layout) -> Result<Lock, Failure> {
+async fn wait_for_turn(layout: &Layout) -> Result<File, Failure> {
     let mut told = false;
     loop {
         match claim(&layout.lock_file(), "tests")? {

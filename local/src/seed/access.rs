@@ -21,7 +21,7 @@ pub(super) const TENANT_PHARMACY: &str = "33333333-3333-4333-8333-333333333333";
 /// CNPJs of the establishments of the tenant `TENANT_PHARMACY`.
 pub(super) const OF_PHARMACY: [&str; 2] = ["05927228000145", "11222333000181"];
 
-const PHARMACY: Cnpjs = Cnpjs::Only(&OF_PHARMACY);
+const PHARMACY: Cnpjs = Some(&OF_PHARMACY);
 
 const ALL: &[&str] = &["mq:read", "mq:write", "mq:admin", "products:read", "products:write", "ops:read"];
 
@@ -38,20 +38,13 @@ pub(crate) struct Key {
     pub(crate) purpose: &'static str,
 }
 
-/// Establishments that an API key covers.
-#[derive(Debug)]
-enum Cnpjs {
-    All,
-    Only(&'static [&'static str]),
-}
+/// Establishments that an API key covers; `None` for all.
+type Cnpjs = Option<&'static [&'static str]>;
 
-impl Cnpjs {
-    fn establishments(&self) -> Establishments {
-        match self {
-            Self::All => Establishments::All,
-            Self::Only(cnpjs) => Establishments::Only(cnpjs.iter().map(|&cnpj| cnpj.to_owned()).collect()),
-        }
-    }
+fn establishments(cnpjs: Cnpjs) -> Establishments {
+    cnpjs.map_or(Establishments::All, |cnpjs| {
+        Establishments::Only(cnpjs.iter().map(|&cnpj| cnpj.to_owned()).collect())
+    })
 }
 
 const fn key(
@@ -69,9 +62,9 @@ const PRODUCTS: &[&str] = &["products:write", "products:read"];
 
 /// API keys of the local stack. The demonstration uses the first.
 pub(crate) const KEYS: [Key; 4] = [
-    key("local-dev-key-a", TENANT_A, ALL, Cnpjs::All, "tenant 1111…, all scopes"),
-    key("local-dev-key-b", TENANT_B, ALL, Cnpjs::All, "tenant 2222…, all scopes"),
-    key("local-readonly-key", TENANT_A, READS, Cnpjs::All, "tenant 1111…, reads only"),
+    key("local-dev-key-a", TENANT_A, ALL, None, "tenant 1111…, all scopes"),
+    key("local-dev-key-b", TENANT_B, ALL, None, "tenant 2222…, all scopes"),
+    key("local-readonly-key", TENANT_A, READS, None, "tenant 1111…, reads only"),
     key("local-pharmacy-key", TENANT_PHARMACY, PRODUCTS, PHARMACY, "tenant 3333…, products of two CNPJs"),
 ];
 
@@ -82,8 +75,8 @@ pub(super) async fn seed(
     given: &Given,
 ) -> Result<(), Failure> {
     let mut items: Vec<Item> = KEYS.iter().map(|key| key_item(key, given)).collect::<Result<_, _>>()?;
-    items.push(grant_item(TENANT_A, &Cnpjs::All, &[DROP_BUCKET])?);
-    items.push(grant_item(TENANT_PHARMACY, &PHARMACY, &[])?);
+    items.push(grant_item(TENANT_A, None, &[DROP_BUCKET])?);
+    items.push(grant_item(TENANT_PHARMACY, PHARMACY, &[])?);
     for tenant in [TENANT_A, TENANT_B] {
         items.extend(profile_items(tenant, rabbitmq, given)?);
     }
@@ -113,7 +106,7 @@ fn key_item(key: &Key, given: &Given) -> Result<Item, Failure> {
         tenant_id: key.tenant.to_owned(),
         name: key.name.to_owned(),
         scopes: key.scopes.iter().map(|&scope| scope.to_owned()).collect(),
-        establishments: key.cnpjs.establishments(),
+        establishments: establishments(key.cnpjs),
         created_at: None,
         expires_at: None,
         disabled: false,
@@ -122,9 +115,9 @@ fn key_item(key: &Key, given: &Given) -> Result<Item, Failure> {
 }
 
 /// Returns a grant for the payload bucket and for `buckets`.
-fn grant_item(tenant: &str, about: &Cnpjs, buckets: &[&str]) -> Result<Item, Failure> {
+fn grant_item(tenant: &str, cnpjs: Cnpjs, buckets: &[&str]) -> Result<Item, Failure> {
     let buckets = buckets.iter().map(|&bucket| bucket.to_owned()).collect();
-    item(pk::drops(tenant), &DropGrant { establishments: about.establishments(), buckets })
+    item(pk::drops(tenant), &DropGrant { establishments: establishments(cnpjs), buckets })
 }
 
 /// Returns target profiles of the stack's own brokers, and the user's.
@@ -166,25 +159,4 @@ fn local_qm1() -> Value {
         },
         "queues": ["*"],
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use mq::{InlineTargets, Profile, Target};
-
-    use super::*;
-
-    #[test]
-    fn the_items_are_those_that_the_functions_read() {
-        for key in &KEYS {
-            let mut item = key_item(key, &Given::default()).unwrap();
-            let pk = pk::key(&ApiKey::from(key.name).hash());
-            assert_eq!(item.remove("pk"), Some(AttributeValue::S(pk)));
-            let read = KeyItem::read(serde_dynamo::from_item(item).unwrap()).unwrap();
-            assert_eq!((read.tenant_id.as_str(), read.name.as_str()), (key.tenant, key.name));
-        }
-        let profile: Profile = serde_json::from_value(local_qm1()).unwrap();
-        let allowed = InlineTargets::default();
-        assert!(Target::resolve(Some(&profile), None, allowed.of(TENANT_A)).is_ok());
-    }
 }

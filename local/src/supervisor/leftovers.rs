@@ -69,7 +69,7 @@ mod tests {
         };
         let mut marked = sleep().env(process::MARKER, layout.state()).spawn().unwrap();
         let mut stranger = sleep().spawn().unwrap();
-        assert_eq!(end(&layout).await.len(), 1);
+        assert_eq!(end(&layout).await, [format!("sleep ({})", marked.id())]);
         assert!(marked.wait().is_ok());
         assert!(stranger.try_wait().unwrap().is_none());
         stranger.kill().unwrap();

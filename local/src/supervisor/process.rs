@@ -38,23 +38,3 @@ pub(crate) fn signal(pid: i32, signal: Signal) {
 pub(crate) fn signal_group(leader: i32, signal: Signal) {
     let _gone = killpg(Pid::from_raw(leader), signal);
 }
-
-#[cfg(test)]
-mod tests {
-    use std::process::{Command, Stdio};
-
-    use super::*;
-
-    #[test]
-    fn a_marked_process_is_found_by_its_environment() {
-        let state = tempfile::tempdir().unwrap();
-        let mut child =
-            Command::new("sleep").arg("60").env(MARKER, state.path()).stdout(Stdio::null()).spawn().unwrap();
-        let pid = i32::try_from(child.id()).unwrap();
-        assert_eq!(marked(state.path()), [pid]);
-        assert_eq!(name(pid), "sleep");
-        signal(pid, Signal::SIGKILL);
-        child.wait().unwrap();
-        assert_eq!(marked(state.path()), [] as [i32; 0]);
-    }
-}
