@@ -35,7 +35,8 @@ In alarms:
     Metric: Errors of DepthFunction
                                 a metric of a resource by its namespace (`Namespaces`), or of a function's log lines:
                                 `UsageLag of metering`
-    Sum: [A and B of XTable]    the sum of metrics; `Emitted` is one of several functions, `Functions` one of a product's
+    Sum: [A and B of XTable]    the sum of metrics; `Emitted` is one of all functions
+                                that emit it, `Functions` one of a product's
     Math: {id: expression, other: {Maximum: A of XQueue}}
                                 metric math, whose first term is what the alarm is about
     Waiting: {Queue, Seconds, AtMost}
@@ -55,6 +56,8 @@ from pathlib import Path
 import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
+# The functions that emit a metric in their log lines.
+EMITTING = {emf["name"]: emf["services"] for metric in json.loads((ROOT / "deploy/metrics.json").read_text()) if (emf := metric["emf"])}
 # In the order in which the console shows their parameters.
 PARTS = "stack patterns gateway brokers api idempotency usage load-tests ingest drops events kafka database organisation dashboard".split()
 SECTIONS = "AWSTemplateFormatVersion Transform Description Metadata Parameters Rules Conditions Mappings Globals Resources Outputs".split()
@@ -394,8 +397,8 @@ def summed(entry, functions):
         names, _, source = text.partition(" of ")
         for name in names.split(" and "):
             metrics[f"metric{len(metrics)}"] = f"{name} of {source}"
-    for metric, services in entry.get("Emitted", {}).items():
-        metrics |= {re.sub("-(.)", lambda match: match[1].upper(), service): f"{metric} of {service}" for service in services}
+    for metric in entry.get("Emitted", []):
+        metrics |= {re.sub("-(.)", lambda match: match[1].upper(), service): f"{metric} of {service}" for service in EMITTING[metric]}
     for product, metric in entry.get("Functions", {}).items():
         metrics |= {name[0].lower() + name[1:]: f"{metric} of {name}Function" for name, values in functions.items() if values["Product"] == product}
     return metrics

@@ -176,6 +176,16 @@ def test_what_an_alarm_reads_of_ours_is_emitted_by_that_function_under_that_name
         assert service["Value"] in emitted[metric["MetricName"]]["services"], metric
 
 
+def test_an_alarm_on_a_metric_of_ours_watches_every_function_that_emits_it():
+    emitting = {metric["emf"]["name"]: set(metric["emf"]["services"]) for metric in json.loads(CATALOGUE.read_text()) if metric["emf"]}
+    for name, alarm in alarms({**EVERYTHING, **ORGANISATION}).items():
+        found = {}
+        for metric in watched(alarm):
+            if metric["Namespace"] == "IntegraHub":
+                found.setdefault(metric["MetricName"], set()).add(metric["Dimensions"][1]["Value"])
+        assert found == {metric: emitting[metric] for metric in found}, name
+
+
 def test_what_the_dashboard_shows_of_ours_is_emitted_by_that_function():
     emitted = {metric["emf"]["name"]: metric["emf"] for metric in json.loads(CATALOGUE.read_text()) if metric["emf"]}
     body = json.loads(deploy(EVERYTHING).properties("OperationsDashboard")["DashboardBody"])
