@@ -1,0 +1,66 @@
+//! Parts of responses that are stored beside them, because no function can send them.
+
+use std::time::Duration;
+
+use super::{Store, now};
+use crate::attachment::AttachmentId;
+use crate::dynamodb::read;
+use crate::error::StoreError;
+use crate::execution::Execution;
+use crate::operation::OperationType;
+use crate::protocol::Record;
+use crate::results;
+
+impl Store {
+    /// Stores a part of the execution's response that no function can send, within `time`. It is
+    /// available once the response that names it is stored, and as long as that is replayed. An
+    /// execution has one. If it ends in another way, the object is deleted with those of its age.
+    ///
+    /// # Errors
+    /// If the bucket cannot be reached, or there is none. The side effect must not be made final
+    /// then.
+    pub async fn attach(
+        &self,
+        execution: &Execution,
+        bytes: Vec<u8>,
+        sha256: [u8; 32],
+        time: Duration,
+    ) -> Result<AttachmentId, StoreError> {
+        let bucket = self.bucket.as_ref().ok_or(StoreError::TooLarge { bytes: bytes.len() })?;
+        let id = AttachmentId::of(execution)?;
+        let key = id.object_key(&execution.operation, &execution.tenant);
+        bucket.put_attachment(&key, bytes, sha256, time).await?;
+        Ok(id)
+    }
+
+    /// Returns a URL at which the attachment `id` can be read for the time of `valid`; `None` if
+    /// `tenant` has no such attachment, or not any more.
+    ///
+    /// # Errors
+    /// If the store cannot be reached, and [`StoreError::Unreadable`] if the record's response
+    /// names an object that is missing.
+    pub async fn attachment_url(
+        &self,
+        operation: OperationType,
+        tenant: &str,
+        id: &AttachmentId,
+        valid: Duration,
+    ) -> Result<Option<String>, StoreError> {
+        let Some(bucket) = &self.bucket else { return Ok(None) };
+        let record = read(&self.dynamodb, &self.table, &id.pk(operation, tenant)).await?;
+        let Some(record) = record.filter(|record| id.is_of(record, now())) else { return Ok(None) };
+        let signed = bucket.sign_attachment(&id.object_key(operation.as_str(), tenant), valid).await?;
+        if signed.is_none() && self.names(&record, id).await? {
+            return Err(StoreError::unreadable("what was stored beside the response is missing"));
+        }
+        Ok(signed)
+    }
+
+    /// True if the response of a record names an attachment, at the end of a path. An id that was
+    /// altered can have the key of a record and still belong to no attachment.
+    async fn names(&self, record: &Record, id: &AttachmentId) -> Result<bool, StoreError> {
+        let Some(stored) = &record.response else { return Ok(false) };
+        let response = results::load(self.bucket.as_ref(), stored).await?;
+        Ok(response.body.contains(&format!("/{id}\"")))
+    }
+}
