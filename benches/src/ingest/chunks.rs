@@ -1,13 +1,16 @@
 //! The chunker's pipeline as the function runs it, with its chunks' files in memory.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::BTreeMap;
+use std::future::ready;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use catalog::Seal;
+use catalog::{Database, Seal, WriteOutcome};
 use chunker::pipeline::{self, Outcome, Output, ReportFile, RunError, Source};
 use chunker::{Bounds, CutSpec};
 use futures_util::future::BoxFuture;
-use ingestion::chunk::{Generation, Plan};
+use ingestion::batch::Changes;
+use ingestion::chunk::{Chunk, Generation, Plan};
 use ingestion::product::{BatchStamp, ItemError};
 use ingestion::split::Format;
 
@@ -27,37 +30,22 @@ impl Source for Stored {
     }
 }
 
-/// Files of chunks by their index.
-type Files = Vec<(u32, Vec<u8>)>;
+/// Files of chunks by their index, in the memory of this process.
+#[derive(Clone, Default)]
+pub(crate) struct Files(Arc<Mutex<BTreeMap<u32, Vec<u8>>>>);
 
-/// Place of chunks' files.
-#[derive(Clone)]
-pub(crate) enum Place {
-    Nowhere,
-    /// The memory of this process.
-    Memory(Arc<Mutex<Files>>),
-}
-
-impl Place {
-    pub(crate) fn memory() -> Self {
-        Self::Memory(Arc::default())
+impl Files {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<u32, Vec<u8>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes a file away.
     pub(crate) fn take(&self, index: u32) -> Result<Vec<u8>, Error> {
-        let file = match self {
-            Self::Nowhere => None,
-            Self::Memory(files) => {
-                let mut files = files.lock().unwrap_or_else(PoisonError::into_inner);
-                let place = files.iter().position(|(number, _)| *number == index);
-                place.map(|place| files.swap_remove(place).1)
-            }
-        };
-        file.ok_or_else(|| format!("the chunk {index} is missing").into())
+        self.lock().remove(&index).ok_or_else(|| format!("the chunk {index} is missing").into())
     }
 }
 
-impl Output for Place {
+impl Output for Files {
     type Report = NoReport;
 
     fn report(&self) -> NoReport {
@@ -69,13 +57,8 @@ impl Output for Place {
     }
 
     fn store(&self, index: u32, file: Vec<u8>) -> BoxFuture<'static, Result<(), RunError>> {
-        let place = self.clone();
-        Box::pin(async move {
-            if let Self::Memory(files) = place {
-                files.lock().unwrap_or_else(PoisonError::into_inner).push((index, file));
-            }
-            Ok(())
-        })
+        self.lock().insert(index, file);
+        Box::pin(ready(Ok(())))
     }
 
     async fn record(&self, _: &[ItemError]) -> Result<(), RunError> {
@@ -99,7 +82,7 @@ impl ReportFile for NoReport {
 }
 
 /// Cuts a payload that is an array without faults.
-pub(crate) async fn cut(batch: BatchStamp, source: &mut impl Source, place: &Place) -> Result<Seal, Error> {
+pub(crate) async fn cut(batch: BatchStamp, source: &mut impl Source, files: &Files) -> Result<Seal, Error> {
     let spec = CutSpec {
         format: Format::Array,
         rules: rules()?,
@@ -110,8 +93,16 @@ pub(crate) async fn cut(batch: BatchStamp, source: &mut impl Source, place: &Pla
         bounds: Bounds::default(),
         checksum: None,
     };
-    match pipeline::run(spec, source, place).await {
+    match pipeline::run(spec, source, files).await {
         Ok(Outcome::Cut(cut)) if cut.items_in_error == 0 => Ok(cut),
         other => Err(format!("the catalogue was not cut: {other:?}").into()),
+    }
+}
+
+/// Writes a chunk that was not written before.
+pub(crate) async fn write(database: &Database, chunk: &Chunk) -> Result<Changes, Error> {
+    match database.write_chunk(chunk).await? {
+        WriteOutcome::Done { result, .. } => Ok(result.changes()),
+        other => Err(format!("a chunk was not written: {other:?}").into()),
     }
 }

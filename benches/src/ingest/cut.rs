@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::catalogue::rules;
-use super::chunks::{FRAME, Place, Stored, cut};
+use super::chunks::{FRAME, Files, Stored, cut};
 use crate::contender::serve;
 use crate::cpu::{Stopwatch, Took};
 use crate::error::Error;
@@ -58,12 +58,12 @@ pub(crate) async fn contend(part: Part) -> Result<(), Error> {
 
 async fn go_over(part: Part, payload: &Bytes, content: &[u8]) -> Result<Pass, Error> {
     let stamp = BatchStamp::new(Timestamp::UNIX_EPOCH, Uuid::nil());
-    let cut = async |place: &Place| cut(stamp, &mut Stored(payload.clone()), place).await;
+    let cut = async |files: &Files| cut(stamp, &mut Stored(payload.clone()), files).await;
     let (items, took) = match part {
         Part::Pipeline => {
-            cut(&Place::Nowhere).await?;
+            cut(&Files::default()).await?;
             let stopwatch = Stopwatch::start()?;
-            let cut = cut(&Place::Nowhere).await?;
+            let cut = cut(&Files::default()).await?;
             (Some(cut.items_parsed), stopwatch.stop()?)
         }
         Part::Inflate => (None, twice(|| inflate(payload, drop_window))?.1),
@@ -72,10 +72,10 @@ async fn go_over(part: Part, payload: &Bytes, content: &[u8]) -> Result<Pass, Er
             (Some(items), took)
         }
         Part::Compress => {
-            let place = Place::memory();
+            let files = Files::default();
             let mut contents = Vec::new();
-            for chunk in cut(&place).await?.chunks {
-                contents.push(frame::content(&place.take(chunk.index)?)?);
+            for chunk in cut(&files).await?.chunks {
+                contents.push(frame::content(&files.take(chunk.index)?)?);
             }
             (None, twice(|| contents.iter().try_for_each(|content| compress(content)))?.1)
         }

@@ -2,7 +2,7 @@
 //! into a table of the same form. Each round has a database of its own.
 
 use bytes::Bytes;
-use catalog::{Database, DatabaseConfig, OwnerRule, WriteOutcome};
+use catalog::{Database, DatabaseConfig, OwnerRule};
 use futures_util::{SinkExt as _, TryStreamExt as _};
 use ingestion::batch::Changes;
 use ingestion::chunk::{Generation, Plan, decode};
@@ -12,9 +12,8 @@ use jiff::Timestamp;
 use tokio_postgres::Client;
 
 use super::catalogue::{edition, new_batch};
-use super::chunks::{Place, Stored, cut};
-use crate::cpu::Cpu;
-use crate::database::{Server, connect};
+use super::chunks::{Files, Stored, cut, write};
+use crate::database::{Server, connect, of_others};
 use crate::error::Error;
 use crate::report::Goal::AtMost;
 use crate::report::{Column, Report};
@@ -68,23 +67,22 @@ pub(super) async fn measure(url: &str, items: u32, rounds: u32) -> Result<Report
 
 async fn round(url: &str, items: u32) -> Result<[(&'static str, Cost); 5], Error> {
     let database = Database::new(DatabaseConfig::from_url(url)?).with_owner_rule(OwnerRule::First);
-    let bench = Bench { database, observer: connect(url).await?, items };
+    let bench = Bench { database, observer: connect(url).await?, copier: connect(url).await?, items };
     bench.database.migrate().await?;
     // Autovacuum comes when it likes, and what it writes would be counted.
     let tables = "ALTER TABLE products SET (autovacuum_enabled = false); \
          CREATE TABLE reference (LIKE products INCLUDING ALL) WITH (autovacuum_enabled = false)";
     bench.observer.batch_execute(tables).await?;
-    let all = u64::from(items);
-    let (of_keys, none) = (|index, _| index, Changes { unchanged: all, ..Changes::default() });
-    let first = Load { second: 0, edition: 0, order: of_keys };
-    let fresh = bench.load(first, Changes { inserted: all, ..Changes::default() }).await?;
+    let first = Load { second: 0, edition: 0, order: |index, _| index };
+    let fresh = bench.load(first, |changes| changes.inserted).await?;
     bench.observer.batch_execute("ANALYZE products").await?;
     let copy = bench.copy().await?;
-    let unchanged = bench.load(Load { second: 60, ..first }, none).await?;
+    let unchanged = bench.load(Load { second: 60, ..first }, |changes| changes.unchanged).await?;
     // Its items come in another order than that of their keys.
-    let in_disorder = bench.load(Load { second: 120, order: scattered, ..first }, none).await?;
+    let in_disorder = Load { second: 120, order: scattered, ..first };
+    let in_disorder = bench.load(in_disorder, |changes| changes.unchanged).await?;
     let next = Load { second: 180, edition: 1, ..first };
-    let newer = bench.load(next, Changes { updated: all, ..Changes::default() }).await?;
+    let newer = bench.load(next, |changes| changes.updated).await?;
     Ok([
         (COPY, copy),
         ("fresh", fresh),
@@ -96,58 +94,51 @@ async fn round(url: &str, items: u32) -> Result<[(&'static str, Cost); 5], Error
 
 struct Bench {
     database: Database,
+    /// Connection that measures, and another one that copies.
     observer: Client,
+    copier: Client,
     items: u32,
 }
 
 impl Bench {
-    /// Loads the catalogue, chunk by chunk, which must change what is `expected`.
-    async fn load(&self, load: Load, expected: Changes) -> Result<Cost, Error> {
+    /// Loads the catalogue, chunk by chunk, in which all items must have the outcome that is
+    /// counted.
+    async fn load(&self, load: Load, counted: fn(Changes) -> u64) -> Result<Cost, Error> {
         let received_at = Timestamp::from_second(1_800_000_000 + load.second)?;
         let batch = new_batch(received_at);
         let batch_id = batch.metadata.batch_id;
-        let place = Place::memory();
+        let files = Files::default();
         let mut payload = Stored(self.payload(load).into());
-        let cut = cut(BatchStamp::new(received_at, batch_id), &mut payload, &place).await?;
+        let cut = cut(BatchStamp::new(received_at, batch_id), &mut payload, &files).await?;
         let mut chunks = Vec::new();
         for chunk in &cut.chunks {
-            chunks.push(decode(&place.take(chunk.index)?)?);
+            chunks.push(decode(&files.take(chunk.index)?)?);
         }
         self.database.begin_chunking(&batch, Plan::default()).await?;
         self.database.seal(batch_id, Generation::FIRST, &cut).await?;
         let write = async {
-            let mut changes = Changes::default();
+            let mut rows = 0;
             for chunk in &chunks {
-                let WriteOutcome::Done { result, .. } = self.database.write_chunk(chunk).await? else {
-                    return Err("a chunk was written before".into());
-                };
-                let of_chunk = result.changes();
-                changes.inserted += of_chunk.inserted;
-                changes.updated += of_chunk.updated;
-                changes.unchanged += of_chunk.unchanged;
-                changes.stale += of_chunk.stale;
+                rows += counted(write(&self.database, chunk).await?);
             }
-            Ok::<_, Error>(changes)
+            Ok::<_, Error>(rows)
         };
-        let (changes, cost) = self.cost(self.writer().await?, write).await?;
-        if changes != expected {
-            return Err(format!("{load:?} changed {changes:?}").into());
-        }
-        Ok(cost)
+        self.cost(&format!("{load:?}"), write).await
     }
 
-    /// Does work, and returns its cost to the process of PostgreSQL that does it.
-    async fn cost<T>(
-        &self,
-        pid: i32,
-        work: impl Future<Output = Result<T, Error>>,
-    ) -> Result<(T, Cost), Error> {
-        let cpu = Cpu::of(pid)?;
-        let (wal_before, cpu_before) = (self.wal().await?, cpu.so_far()?);
-        let done = work.await?;
-        let (cpu_after, wal_after) = (cpu.so_far()?, self.wal().await?);
+    /// Does work on all rows, and returns its cost to PostgreSQL's processes.
+    ///
+    /// # Errors
+    /// If it was done on another number of rows.
+    async fn cost(&self, what: &str, work: impl Future<Output = Result<u64, Error>>) -> Result<Cost, Error> {
+        let (wal_before, cpu_before) = (self.wal().await?, of_others(&self.observer).await?);
+        let rows = work.await?;
+        let (cpu_after, wal_after) = (of_others(&self.observer).await?, self.wal().await?);
+        if rows != u64::from(self.items) {
+            return Err(format!("{what}: {rows} rows instead of {}", self.items).into());
+        }
         let micros = cpu_after.saturating_sub(cpu_before).as_secs_f64() * 1e6;
-        Ok((done, Cost { micros, wal: u32::try_from(wal_after - wal_before)?.into() }))
+        Ok(Cost { micros, wal: u32::try_from(wal_after - wal_before)?.into() })
     }
 
     fn payload(&self, load: Load) -> Vec<u8> {
@@ -163,22 +154,17 @@ impl Bench {
         for first in (0..self.items).step_by(CHUNK.try_into().unwrap_or(usize::MAX)) {
             files.push(self.rows(first).await?);
         }
-        let statement = self.observer.prepare("COPY reference FROM STDIN (FORMAT binary)").await?;
-        let pid: i32 = self.observer.query_one("SELECT pg_backend_pid()", &[]).await?.try_get(0)?;
+        let statement = self.copier.prepare("COPY reference FROM STDIN (FORMAT binary)").await?;
         let copy = async {
             let mut copied = 0;
             for file in files {
-                let mut sink = Box::pin(self.observer.copy_in::<_, Bytes>(&statement).await?);
+                let mut sink = Box::pin(self.copier.copy_in::<_, Bytes>(&statement).await?);
                 sink.send(file).await?;
                 copied += sink.as_mut().finish().await?;
             }
             Ok::<_, Error>(copied)
         };
-        let (copied, cost) = self.cost(pid, copy).await?;
-        if copied != u64::from(self.items) {
-            return Err(format!("{copied} rows were copied").into());
-        }
-        Ok(cost)
+        self.cost("COPY", copy).await
     }
 
     /// Returns one chunk's rows as COPY writes them.
@@ -190,13 +176,6 @@ impl Bench {
         );
         let parts: Vec<Bytes> = self.observer.copy_out(query.as_str()).await?.try_collect().await?;
         Ok(parts.concat().into())
-    }
-
-    /// Returns the pid of the process that serves the connection that chunks are written on.
-    async fn writer(&self) -> Result<i32, Error> {
-        let query = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() \
-             AND backend_type = 'client backend' AND pid <> pg_backend_pid()";
-        Ok(self.observer.query_one(query, &[]).await?.try_get(0)?)
     }
 
     /// Returns the position where the log of writes ends.

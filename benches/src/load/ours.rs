@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use catalog::{Database, DatabaseConfig, OwnerRule, WriteOutcome};
+use catalog::{Database, DatabaseConfig, OwnerRule};
 use ingestion::chunk::{Generation, Plan, decode};
 use ingestion::product::BatchStamp;
 use jiff::Timestamp;
@@ -18,7 +18,7 @@ use crate::contender::serve;
 use crate::cpu::Stopwatch;
 use crate::error::Error;
 use crate::ingest::catalogue::new_batch;
-use crate::ingest::chunks::{Place, cut};
+use crate::ingest::chunks::{self, Files, cut};
 
 /// Chunks that are written at once: two instances of `upsert`, with a connection each. They take
 /// turns for the establishment's lock, so while PostgreSQL writes one chunk the next is read.
@@ -55,19 +55,19 @@ impl Loader {
         let stopwatch = Stopwatch::start()?;
         let batch = new_batch(Timestamp::now());
         let batch_id = batch.metadata.batch_id;
-        let place = Place::memory();
+        let files = Files::default();
         self.database.begin_chunking(&batch, Plan::default()).await?;
         let head = self.objects.head(key).await?;
         let mut payload = self.objects.body(key, &head);
         let stamp = BatchStamp::new(batch.metadata.received_at, batch_id);
-        let cut = cut(stamp, &mut payload, &place).await?;
+        let cut = cut(stamp, &mut payload, &files).await?;
         let items = cut.items_parsed;
         let count = u32::try_from(cut.chunks.len())?;
         self.database.seal(batch_id, Generation::FIRST, &cut).await?;
         let next = Arc::new(AtomicU32::new(0));
         let writing = self.writers.iter().map(|database| {
-            let (database, place, next) = (Arc::clone(database), place.clone(), Arc::clone(&next));
-            instances.spawn(async move { write(&database, &place, &next, count).await })
+            let (database, files, next) = (Arc::clone(database), files.clone(), Arc::clone(&next));
+            instances.spawn(async move { write(&database, &files, &next, count).await })
         });
         let mut written = 0;
         for instance in writing.collect::<Vec<_>>() {
@@ -80,17 +80,14 @@ impl Loader {
 }
 
 /// Writes chunks as long as there is another one, and returns the number of rows that changed.
-async fn write(database: &Database, place: &Place, next: &AtomicU32, count: u32) -> Result<u64, Error> {
+async fn write(database: &Database, files: &Files, next: &AtomicU32, count: u32) -> Result<u64, Error> {
     let mut rows = 0;
     loop {
         let index = next.fetch_add(1, Ordering::Relaxed);
         if index >= count {
             return Ok(rows);
         }
-        let chunk = decode(&place.take(index)?)?;
-        let WriteOutcome::Done { result, .. } = database.write_chunk(&chunk).await? else {
-            return Err("a chunk was written before".into());
-        };
-        rows += result.changes().inserted + result.changes().updated;
+        let changes = chunks::write(database, &decode(&files.take(index)?)?).await?;
+        rows += changes.inserted + changes.updated;
     }
 }
