@@ -7,7 +7,6 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::process::{ChildStdin, ChildStdout};
-use tokio::sync::mpsc;
 
 use crate::child::{Child, Program};
 use crate::error::Error;
@@ -85,8 +84,8 @@ impl<T: DeserializeOwned> Contender for Answering<T> {
 pub(crate) async fn serve<T: Serialize>(
     mut answer: impl AsyncFnMut(&str) -> Result<T, Error>,
 ) -> Result<(), Error> {
-    let mut lines = lines();
-    while let Some(line) = lines.recv().await {
+    let mut lines = BufReader::new(tokio::io::stdin()).lines();
+    while let Some(line) = lines.next_line().await? {
         let line = serde_json::to_string(&answer(&line).await?)?;
         #[expect(clippy::print_stdout, reason = "what the measuring side reads")]
         {
@@ -94,19 +93,6 @@ pub(crate) async fn serve<T: Serialize>(
         }
     }
     Ok(())
-}
-
-/// Reads standard input apart from everything else, which goes on between the lines.
-fn lines() -> mpsc::UnboundedReceiver<String> {
-    let (sender, receiver) = mpsc::unbounded_channel();
-    std::thread::spawn(move || {
-        for line in std::io::stdin().lines().map_while(Result::ok) {
-            if sender.send(line).is_err() {
-                break;
-            }
-        }
-    });
-    receiver
 }
 
 #[cfg(test)]

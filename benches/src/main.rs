@@ -30,10 +30,11 @@ mod warm;
 
 use std::process::ExitCode;
 
+use broker::chain;
 use clap::{Parser, Subcommand};
 use tokio::runtime::Builder;
 
-use crate::error::{Error, describe};
+use crate::error::Error;
 use crate::ingest::cut::Part;
 use crate::warm::runtime_alone::Kind;
 
@@ -122,7 +123,7 @@ fn main() -> ExitCode {
         Err(error) => {
             #[expect(clippy::print_stderr, reason = "a command's error")]
             {
-                eprintln!("{}", describe(&error));
+                eprintln!("{}", chain(&*error));
             }
             ExitCode::FAILURE
         }

@@ -31,12 +31,6 @@ pub(crate) struct Options {
     /// The table of buckets, with the key `pk`
     #[arg(long, env = "LIMITS_TABLE")]
     table: String,
-    /// Environments
-    #[arg(long, default_value_t = 50)]
-    environments: u32,
-    /// Requests a second, and at once, that each tenant may send
-    #[arg(long, default_value_t = 500)]
-    per_second: u32,
     /// Seconds for which tenants send
     #[arg(long, env = "LIMIT_SECONDS", default_value_t = 40)]
     seconds: u32,
@@ -48,6 +42,9 @@ pub(crate) struct Options {
     requests: usize,
 }
 
+const ENVIRONMENTS: u32 = 50;
+/// Requests a second, and at once, that each tenant may send.
+const PER_SECOND: u32 = 500;
 /// Tenants, and how much each sends, as a part of its limit.
 const TENANTS: [(&str, f64); 3] = [("over", 3.0), ("near", 0.9), ("below", 0.2)];
 /// Window in which what was admitted is counted.
@@ -94,21 +91,21 @@ pub(crate) async fn run(options: &Options) -> Result<(), Error> {
 
 /// Lets all tenants send at once.
 async fn flood(options: &Options, dynamodb: &Client, recorder: &Recorder) -> Result<Report, Error> {
-    let Options { environments, per_second, seconds, .. } = *options;
+    let seconds = options.seconds;
     let item = LimitsItem {
-        requests: Some(Rate::new(f64::from(per_second), Some(u64::from(per_second)))?),
+        requests: Some(Rate::new(f64::from(PER_SECOND), Some(u64::from(PER_SECOND)))?),
         ..LimitsItem::default()
     };
-    let limiters: Vec<_> = (0..environments).map(|_| limiter(options, dynamodb)).collect();
+    let limiters: Vec<_> = (0..ENVIRONMENTS).map(|_| limiter(options, dynamodb)).collect();
     let run = Uuid::new_v4();
     let duration = Duration::from_secs(u64::from(seconds));
     let start = Instant::now();
     let mut tasks = Vec::new();
     for (name, part) in TENANTS {
-        let each = f64::from(environments) / (f64::from(per_second) * part);
+        let each = f64::from(ENVIRONMENTS) / (f64::from(PER_SECOND) * part);
         let interval = Duration::from_secs_f64(each);
         for (limiter, environment) in limiters.iter().zip(0_u32..) {
-            let first = start + interval.mul_f64(f64::from(environment) / f64::from(environments));
+            let first = start + interval.mul_f64(f64::from(environment) / f64::from(ENVIRONMENTS));
             let ticks = tokio::time::interval_at(first, interval);
             let tenant = format!("{run}-{name}");
             tasks.push(tokio::spawn(send(limiter.clone(), tenant, item.clone(), ticks, start, duration)));
@@ -118,11 +115,11 @@ async fn flood(options: &Options, dynamodb: &Client, recorder: &Recorder) -> Res
     let calls = recorder.calls()?;
     let mut report = Report::new(
         format!(
-            "{environments} environments, three tenants for {seconds} s, each with a limit of {per_second} requests a second and {per_second} at once."
+            "{ENVIRONMENTS} environments, three tenants for {seconds} s, each with a limit of {PER_SECOND} requests a second and {PER_SECOND} at once."
         ),
         &COLUMNS,
     );
-    let admits = f64::from(per_second) * 11.0;
+    let admits = f64::from(PER_SECOND) * 11.0;
     for (name, _) in TENANTS {
         let mut all = Sent::default();
         for sent in sent.by_ref().take(limiters.len()) {

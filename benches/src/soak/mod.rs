@@ -13,6 +13,7 @@ mod shapes;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
+use broker::chain;
 use clap::Args;
 use tokio::sync::{RwLock, watch};
 use tokio::task::JoinSet;
@@ -20,7 +21,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
 use crate::callers::{Caller, Phase};
 use crate::clients::broker::Queues;
-use crate::error::{Error, describe};
+use crate::error::Error;
 use crate::http_client::Http;
 use crate::soak::memory::Memory;
 use crate::soak::report::Soaked;
@@ -72,7 +73,7 @@ impl Shared {
     /// Keeps what is wrong with an answer.
     fn check<T>(&self, checked: Result<T, Error>) -> Option<T> {
         let keep = |wrong: Error| {
-            self.wrong.lock().unwrap_or_else(PoisonError::into_inner).push(describe(&wrong));
+            self.wrong.lock().unwrap_or_else(PoisonError::into_inner).push(chain(&*wrong));
         };
         checked.map_err(keep).ok()
     }
