@@ -1,21 +1,12 @@
-//! A directory that a till writes to: which of its files are complete, and where they go when they
-//! are sent.
+//! A directory that a till writes to, and which of its files are complete.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::path::{Path, PathBuf};
 
-use jiff::Timestamp;
-use jiff::tz::TimeZone;
-use serde_json::{Value, json};
 use wildmatch::WildMatch;
 
-use super::delivery::End;
 use super::load::Version;
-use super::report::Sent;
-use crate::access::now;
-use crate::api::Api;
-use crate::batches::{ItemsFile, each_item_in_error};
 use crate::exit::{Exit, Explain as _, Failure};
 
 /// File name patterns of catalogues, in lower case.
@@ -25,8 +16,6 @@ const UNFINISHED: [&str; 9] =
     [".tmp", ".temp", ".part", ".partial", ".filepart", ".crdownload", ".inprogress", ".swp", "~"];
 /// Lock file that keeps a second program from the directory.
 const LOCK: &str = ".integrahub.lock";
-
-const RESULT: &str = "integrahub.send-result.v1";
 
 /// Watched directory, with the files seen in it so far.
 #[derive(Debug)]
@@ -148,101 +137,9 @@ fn leads_out(directory: &Path, path: &Path) -> bool {
     is_link && !is_below().unwrap_or(false)
 }
 
-/// Place of a file at the end of its delivery.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
-    /// The file stays where it is, because it may succeed later.
-    Stays,
-    /// The file was moved to this path.
-    Moved(PathBuf),
-    /// The file was overwritten: another file has its path by now.
-    Overwritten,
-}
-
-/// Places in a directory for files that are sent.
-#[derive(Clone, Debug)]
-pub(crate) struct Away {
-    directory: PathBuf,
-}
-
-impl Away {
-    /// Builds the places of a directory.
-    pub(crate) fn of(directory: &Path) -> Self {
-        Self { directory: directory.to_owned() }
-    }
-
-    /// Moves a finished file away, together with its result and its items in error. A file that may
-    /// succeed later stays. If something wrote the file anew meanwhile, the new file stays, and the
-    /// result of the old one is written.
-    ///
-    /// # Errors
-    /// If the items in error cannot be downloaded, or the file system fails.
-    pub(crate) async fn put(&self, api: &Api, path: &Path, sent: &Sent) -> Result<Place, Failure> {
-        let place = match (&sent.end, sent.exit()) {
-            (End::Final(_), Exit::Done | Exit::Partial | Exit::Held) => "done",
-            (End::Final(_), Exit::Refused | Exit::Error) | (End::Failed(_), Exit::Refused) => "failed",
-            _ => return Ok(Place::Stays),
-        };
-        let target = self.target(place, path)?;
-        if let End::Final(batch) = &sent.end
-            && batch.items_failed > 0
-        {
-            let mut file = ItemsFile::create(&beside(&target, ".errors.ndjson"))?;
-            each_item_in_error(api, batch, |item| file.write(&item)).await?;
-            file.close()?;
-        }
-        let found = fs::metadata(path).ok().map(|metadata| Version::of(&metadata));
-        let is_overwritten = matches!((&found, &sent.version), (Some(found), Some(sent)) if found != sent);
-        let mut result = json!({"schema": RESULT, "at": now()});
-        if let (Some(result), Value::Object(members)) = (result.as_object_mut(), sent.json()) {
-            result.extend(members);
-            result.insert("movedTo".to_owned(), json!((!is_overwritten).then_some(&target)));
-        }
-        let text = format!("{result:#}\n");
-        let result = beside(&target, ".result.json");
-        let written = fs::write(&result, text).or_explain(|| format!("write the result of {}", sent.name));
-        let moved = written.and_then(|()| {
-            if is_overwritten {
-                return Ok(Place::Overwritten);
-            }
-            let moved = fs::rename(path, &target);
-            moved.or_explain(|| format!("move {} to {}", sent.name, target.display()))?;
-            Ok(Place::Moved(target))
-        });
-        if moved.is_err() {
-            // The next attempt writes it again, and a full disk may have cut it.
-            let _left = fs::remove_file(result);
-        }
-        moved
-    }
-
-    /// Returns a path that no file and no result has, in the directory of the day.
-    fn target(&self, place: &str, path: &Path) -> Result<PathBuf, Failure> {
-        let day = Timestamp::now().to_zoned(TimeZone::UTC).date();
-        let directory = self.directory.join(place).join(day.to_string());
-        fs::create_dir_all(&directory).or_explain(|| format!("create {}", directory.display()))?;
-        let name = path.file_name().unwrap_or(path.as_os_str());
-        let first = directory.join(name);
-        let others = (2_u32..).map(|number| beside(&first, &format!(".{number}")));
-        let free = std::iter::once(first.clone())
-            .chain(others)
-            .find(|path| !path.exists() && !beside(path, ".result.json").exists());
-        free.ok_or_else(|| Failure::new(Exit::Error, format!("{} is full", directory.display())))
-    }
-}
-
-/// Returns a path with `end` appended to its name.
-fn beside(path: &Path, end: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(end);
-    name.into()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::Schedule;
-    use crate::batches::Batch;
 
     fn names(paths: &[PathBuf]) -> Vec<&str> {
         paths.iter().map(|path| path.file_name().unwrap().to_str().unwrap()).collect()
@@ -256,11 +153,6 @@ mod tests {
         let path = directory.join(name);
         fs::write(&path, text).unwrap();
         path
-    }
-
-    fn api() -> Api {
-        let schedule = Schedule::within(std::time::Duration::ZERO);
-        Api::at(&"http://127.0.0.1:1".parse().unwrap(), None, schedule).unwrap()
     }
 
     #[test]
@@ -369,60 +261,5 @@ mod tests {
         assert_eq!(names(&found), ["inside.json"]);
         let [told] = told.as_slice() else { panic!("{told:?}") };
         assert!(told.contains("outside.json stays where it is: it is a link"), "{told}");
-    }
-
-    #[tokio::test]
-    async fn a_file_goes_where_its_end_belongs_and_takes_no_name_from_another() {
-        let directory = tempfile::tempdir().unwrap();
-        let away = Away::of(directory.path());
-        let loaded = || End::Final(Batch { status: "COMPLETED".to_owned(), ..Batch::default() });
-        let failed = || End::Final(Batch { status: "FAILED".to_owned(), ..Batch::default() });
-        let put = async |end: End| {
-            let path = write(directory.path(), "a.json", "[]");
-            let sent = Sent { end, ..Sent::failed(0, "a.json".to_owned(), Failure::usage("")) };
-            (away.put(&api(), &path, &sent).await.unwrap(), path)
-        };
-        let moved = |place: Place| match place {
-            Place::Moved(path) => path,
-            other => panic!("{other:?}"),
-        };
-        let (first, path) = put(loaded()).await;
-        let first = moved(first);
-        assert!(!path.exists() && first.starts_with(directory.path().join("done")));
-        let result: Value =
-            serde_json::from_slice(&fs::read(beside(&first, ".result.json")).unwrap()).unwrap();
-        assert_eq!((&result["schema"], &result["exit"]), (&json!(RESULT), &json!(0)));
-        assert_eq!(result["movedTo"], json!(first));
-        let second = moved(put(loaded()).await.0);
-        assert_eq!(names(&[second]), ["a.json.2"]);
-        assert!(moved(put(failed()).await.0).starts_with(directory.path().join("failed")));
-        let refused = End::Failed(Failure::refused("no"));
-        assert!(moved(put(refused).await.0).starts_with(directory.path().join("failed")));
-        for end in
-            [End::Stopped, End::Accepted("b".to_owned()), End::Failed(Failure::new(Exit::Temporary, "later"))]
-        {
-            let (place, path) = put(end).await;
-            assert!(place == Place::Stays && path.exists());
-        }
-    }
-
-    #[tokio::test]
-    async fn a_file_that_was_written_anew_meanwhile_is_not_moved_away() {
-        let directory = tempfile::tempdir().unwrap();
-        let away = Away::of(directory.path());
-        let path = write(directory.path(), "a.json", "[]");
-        let version = Some(Version::of(&fs::metadata(&path).unwrap()));
-        write(directory.path(), "a.json", "[{}]");
-        let end = End::Final(Batch { status: "COMPLETED".to_owned(), ..Batch::default() });
-        let sent = Sent { end, version, ..Sent::failed(0, "a.json".to_owned(), Failure::usage("")) };
-        for number in 1..3 {
-            assert_eq!(away.put(&api(), &path, &sent).await.unwrap(), Place::Overwritten);
-            assert_eq!(fs::read(&path).unwrap(), b"[{}]");
-            let day = fs::read_dir(directory.path().join("done")).unwrap().next().unwrap().unwrap().path();
-            assert_eq!(fs::read_dir(&day).unwrap().count(), number, "each load has its own result");
-            let result = fs::read(day.join("a.json.result.json")).unwrap();
-            let result: Value = serde_json::from_slice(&result).unwrap();
-            assert_eq!(result["movedTo"], Value::Null);
-        }
     }
 }

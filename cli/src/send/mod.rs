@@ -1,5 +1,6 @@
 //! `integrahub send`: the sender that a pharmacy would otherwise write itself.
 
+mod away;
 mod content;
 mod delivery;
 mod folder;
@@ -20,9 +21,10 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc::{self, UnboundedReceiver};
 
+use self::away::Away;
 use self::content::Content;
 use self::delivery::{End, Sender};
-use self::folder::{Away, Folder};
+use self::folder::Folder;
 use self::journal::Journal;
 use self::load::{Kind, Wish, identity, plan};
 use self::pipeline::Pipeline;

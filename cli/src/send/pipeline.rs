@@ -7,8 +7,8 @@ use std::sync::Arc;
 use tokio::sync::oneshot::{self, error::TryRecvError};
 use tokio::task::JoinSet;
 
+use super::away::{Away, Place};
 use super::delivery::{End, Prepared, Sender, stopped};
-use super::folder::{Away, Place};
 use super::progress::{News, Step};
 use super::report::Sent;
 use super::source::Source;

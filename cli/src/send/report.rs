@@ -4,9 +4,9 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
+use super::away::Place;
 use super::content::Content;
 use super::delivery::End;
-use super::folder::Place;
 use super::journal::Entry;
 use super::load::Version;
 use crate::batches::{Batch, resume_line};

@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::watch;
 
+use super::away::Place;
 use super::content::Content;
 use super::delivery::End;
-use super::folder::{Folder, Place};
+use super::folder::Folder;
 use super::pipeline::Pipeline;
 use super::progress::{News, Progress};
 use super::report::{Sent, worst};
