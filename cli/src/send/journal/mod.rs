@@ -1,15 +1,16 @@
 //! Files that are on their way, remembered so that a run that was killed is continued by the next
 //! one: each state is on the disk before the request that follows it.
 
+mod entry;
+
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
-
+use self::entry::VERSION;
+pub(crate) use self::entry::{Entry, State, Way};
 use crate::directory::Places;
 use crate::exit::{Explain as _, Failure};
 
@@ -23,70 +24,11 @@ const PLACES: Places = Places {
 };
 /// Name of the journal's file.
 const FILE: &str = "sends.ndjson";
-/// Version of the format of the journal's lines.
-const VERSION: u32 = 1;
 /// Size in bytes above which the journal is compacted to the last line of each load. No load is
 /// ever removed, because the API keeps the idempotency keys of loads for a hundred years.
 const COMPACT_FROM: u64 = 1024 * 1024;
 /// Maximum size in bytes of a journal that is read.
 const MAX_BYTES: u64 = 256 * 1024 * 1024;
-
-/// State of a load in the journal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) enum State {
-    /// The request may have been sent.
-    Sending,
-    /// The API has the content. The batch is not known to be final.
-    Accepted,
-    /// The batch is final.
-    Final,
-    /// The API refused the request and stored nothing of it.
-    Refused,
-}
-
-/// Way in which content is sent to the API. A retry has to use the same one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) enum Way {
-    /// The content goes in the request.
-    Request,
-    /// The content is uploaded to S3.
-    Upload,
-}
-
-impl Way {
-    /// Returns the name of the way.
-    pub(crate) const fn as_str(self) -> &'static str {
-        match self {
-            Self::Request => "request",
-            Self::Upload => "upload",
-        }
-    }
-}
-
-/// Line of the journal: a load and its state.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Entry {
-    pub(crate) version: u32,
-    pub(crate) at: Timestamp,
-    pub(crate) state: State,
-    /// Base URL of the API that the load was sent to.
-    pub(crate) api: String,
-    /// Kind of the load and SHA-256 of its content, or the name that the user gave the load. The
-    /// idempotency key is derived from it.
-    pub(crate) identity: String,
-    pub(crate) key: String,
-    pub(crate) way: Way,
-    /// Number of loads of this content so far, this one included.
-    pub(crate) occurrence: u32,
-    pub(crate) file: PathBuf,
-    pub(crate) bytes: u64,
-    /// Time of the file's last change.
-    pub(crate) modified: Option<Timestamp>,
-    pub(crate) batch_id: Option<String>,
-}
 
 /// Last entry of each load, by the API's base URL and the load's identity.
 type Loads = HashMap<(String, String), Entry>;
@@ -219,39 +161,6 @@ impl Journal {
             known.compact(&self.path)?;
         }
         Ok(())
-    }
-}
-
-impl Entry {
-    /// Creates a first entry.
-    pub(crate) fn new(state: State, api: &str, identity: &str, key: String, way: Way) -> Self {
-        Self {
-            version: VERSION,
-            at: Timestamp::now(),
-            state,
-            api: api.to_owned(),
-            identity: identity.to_owned(),
-            key,
-            way,
-            occurrence: 1,
-            file: PathBuf::new(),
-            bytes: 0,
-            modified: None,
-            batch_id: None,
-        }
-    }
-
-    /// Returns the entry with a later state.
-    #[must_use]
-    pub(crate) fn now(&self, state: State) -> Self {
-        Self { state, at: Timestamp::now(), ..self.clone() }
-    }
-
-    /// Returns the entry with the state [`State::Final`] and the file's new place. An empty `path`
-    /// makes a watching run send the file again, because no file has that path.
-    #[must_use]
-    pub(crate) fn elsewhere(&self, path: &Path) -> Self {
-        Self { file: path.to_owned(), ..self.now(State::Final) }
     }
 }
 

@@ -1,0 +1,99 @@
+//! Lines of the journal.
+
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+/// Version of the format of the journal's lines.
+pub(super) const VERSION: u32 = 1;
+
+/// State of a load in the journal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum State {
+    /// The request may have been sent.
+    Sending,
+    /// The API has the content. The batch is not known to be final.
+    Accepted,
+    /// The batch is final.
+    Final,
+    /// The API refused the request and stored nothing of it.
+    Refused,
+}
+
+/// Way in which content is sent to the API. A retry has to use the same one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum Way {
+    /// The content goes in the request.
+    Request,
+    /// The content is uploaded to S3.
+    Upload,
+}
+
+impl Way {
+    /// Returns the name of the way.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Request => "request",
+            Self::Upload => "upload",
+        }
+    }
+}
+
+/// Line of the journal: a load and its state.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Entry {
+    pub(crate) version: u32,
+    pub(crate) at: Timestamp,
+    pub(crate) state: State,
+    /// Base URL of the API that the load was sent to.
+    pub(crate) api: String,
+    /// Kind of the load and SHA-256 of its content, or the name that the user gave the load. The
+    /// idempotency key is derived from it.
+    pub(crate) identity: String,
+    pub(crate) key: String,
+    pub(crate) way: Way,
+    /// Number of loads of this content so far, this one included.
+    pub(crate) occurrence: u32,
+    pub(crate) file: PathBuf,
+    pub(crate) bytes: u64,
+    /// Time of the file's last change.
+    pub(crate) modified: Option<Timestamp>,
+    pub(crate) batch_id: Option<String>,
+}
+
+impl Entry {
+    /// Creates a first entry.
+    pub(crate) fn new(state: State, api: &str, identity: &str, key: String, way: Way) -> Self {
+        Self {
+            version: VERSION,
+            at: Timestamp::now(),
+            state,
+            api: api.to_owned(),
+            identity: identity.to_owned(),
+            key,
+            way,
+            occurrence: 1,
+            file: PathBuf::new(),
+            bytes: 0,
+            modified: None,
+            batch_id: None,
+        }
+    }
+
+    /// Returns the entry with a later state.
+    #[must_use]
+    pub(crate) fn now(&self, state: State) -> Self {
+        Self { state, at: Timestamp::now(), ..self.clone() }
+    }
+
+    /// Returns the entry with the state [`State::Final`] and the file's new place. An empty `path`
+    /// makes a watching run send the file again, because no file has that path.
+    #[must_use]
+    pub(crate) fn elsewhere(&self, path: &Path) -> Self {
+        Self { file: path.to_owned(), ..self.now(State::Final) }
+    }
+}
