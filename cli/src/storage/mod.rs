@@ -1,14 +1,15 @@
 //! Objects behind signed URLs: catalogues and bodies that are put, and files that are got. No API
 //! key is sent there.
 
+mod pace;
+
 use std::convert::Infallible;
 use std::future::pending;
 use std::io;
 use std::num::NonZeroU64;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use aws_smithy_types::body::SdkBody;
 use bytes::BytesMut;
@@ -18,6 +19,7 @@ use serde::Deserialize;
 use tokio::fs::File;
 use tokio::io::AsyncReadExt as _;
 
+use self::pace::Pace;
 use crate::api::http::{self as client, Http, HttpError};
 use crate::api::{Api, Call, Refusal};
 use crate::exit::{Exit, Failure, chain};
@@ -43,35 +45,6 @@ const WITHOUT_CODE: &str = "without a code";
 pub(crate) struct Storage {
     http: Http,
     pace: Option<Pace>,
-}
-
-/// Rate limit that all uploads share: each part waits until the parts before it had their time.
-#[derive(Debug)]
-struct Pace {
-    per_second: NonZeroU64,
-    free_at: Mutex<Instant>,
-}
-
-impl Pace {
-    /// Returns the most bytes that go at once: those of a second, so that an upload stalls at no
-    /// pace.
-    fn block(&self) -> usize {
-        usize::try_from(self.per_second.get()).unwrap_or(BLOCK).min(BLOCK)
-    }
-
-    /// Waits until the pace permits sending these bytes.
-    async fn wait(&self, bytes: u64) {
-        tokio::time::sleep_until(self.turn(bytes, Instant::now()).into()).await;
-    }
-
-    /// Returns the time at which these bytes may be sent, and delays the next ones accordingly.
-    fn turn(&self, bytes: u64, now: Instant) -> Instant {
-        let cost = Duration::from_micros(bytes.saturating_mul(1_000_000) / self.per_second);
-        let mut free_at = self.free_at.lock().unwrap_or_else(PoisonError::into_inner);
-        let turn = (*free_at).max(now);
-        *free_at = turn.checked_add(cost).unwrap_or(turn);
-        turn
-    }
 }
 
 /// A signed URL, as the API's responses have it, and the headers that belong to it.
@@ -138,7 +111,7 @@ impl Storage {
     /// Returns the client with a pace for its uploads together, in bytes a second.
     #[must_use]
     pub(crate) fn at_most(self, per_second: Option<NonZeroU64>) -> Self {
-        let pace = per_second.map(|per_second| Pace { per_second, free_at: Mutex::new(Instant::now()) });
+        let pace = per_second.map(Pace::new);
         Self { pace, ..self }
     }
 
@@ -377,19 +350,6 @@ mod tests {
         result.unwrap();
         assert!(body == content);
         assert_eq!(sent, 3_000_000);
-    }
-
-    #[test]
-    fn uploads_share_a_pace() {
-        let now = Instant::now();
-        let pace = Pace { per_second: NonZeroU64::new(1000).unwrap(), free_at: Mutex::new(now) };
-        let turns = [500, 500, 1000, 10].map(|bytes| pace.turn(bytes, now).duration_since(now));
-        assert_eq!(turns, [0, 500, 1000, 2000].map(Duration::from_millis));
-        let later = now + Duration::from_secs(60);
-        assert_eq!(pace.turn(10, later), later, "nothing is saved up");
-        assert_eq!(pace.block(), 1000);
-        let fast = Pace { per_second: NonZeroU64::MAX, free_at: Mutex::new(now) };
-        assert_eq!((fast.block(), fast.turn(u64::MAX, now)), (BLOCK, now));
     }
 
     #[tokio::test]

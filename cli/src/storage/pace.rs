@@ -1,0 +1,58 @@
+//! The pace of uploads.
+
+use std::num::NonZeroU64;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::BLOCK;
+
+/// Rate limit that all uploads share: each part waits until the parts before it had their time.
+#[derive(Debug)]
+pub(super) struct Pace {
+    pub(super) per_second: NonZeroU64,
+    free_at: Mutex<Instant>,
+}
+
+impl Pace {
+    pub(super) fn new(per_second: NonZeroU64) -> Self {
+        Self { per_second, free_at: Mutex::new(Instant::now()) }
+    }
+
+    /// Returns the most bytes that go at once: those of a second, so that an upload stalls at no
+    /// pace.
+    pub(super) fn block(&self) -> usize {
+        usize::try_from(self.per_second.get()).unwrap_or(BLOCK).min(BLOCK)
+    }
+
+    /// Waits until the pace permits sending these bytes.
+    pub(super) async fn wait(&self, bytes: u64) {
+        tokio::time::sleep_until(self.turn(bytes, Instant::now()).into()).await;
+    }
+
+    /// Returns the time at which these bytes may be sent, and delays the next ones accordingly.
+    fn turn(&self, bytes: u64, now: Instant) -> Instant {
+        let cost = Duration::from_micros(bytes.saturating_mul(1_000_000) / self.per_second);
+        let mut free_at = self.free_at.lock().unwrap_or_else(PoisonError::into_inner);
+        let turn = (*free_at).max(now);
+        *free_at = turn.checked_add(cost).unwrap_or(turn);
+        turn
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn uploads_share_a_pace() {
+        let now = Instant::now();
+        let pace = Pace { per_second: NonZeroU64::new(1000).unwrap(), free_at: Mutex::new(now) };
+        let turns = [500, 500, 1000, 10].map(|bytes| pace.turn(bytes, now).duration_since(now));
+        assert_eq!(turns, [0, 500, 1000, 2000].map(Duration::from_millis));
+        let later = now + Duration::from_secs(60);
+        assert_eq!(pace.turn(10, later), later, "nothing is saved up");
+        assert_eq!(pace.block(), 1000);
+        let fast = Pace { per_second: NonZeroU64::MAX, free_at: Mutex::new(now) };
+        assert_eq!((fast.block(), fast.turn(u64::MAX, now)), (BLOCK, now));
+    }
+}
