@@ -57,8 +57,8 @@ impl FromStr for Address {
     }
 }
 
-/// Addresses that are tried in order: 1 to 16, none of them twice. Each address that does not
-/// answer costs a request time and the broker's network a connection.
+/// Addresses of a broker, tried in this order: 1 to 16, without duplicates. The bound limits the
+/// time and the connections that a request spends on addresses that do not answer.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct ConnName(Vec<Address>);

@@ -13,7 +13,8 @@ use crate::special_address::{SpecialAddresses, is_special_literal};
 use crate::store_ref::StoreRef;
 use crate::target::{AuthSpec, BrokerKind, SslSpec, Target, TargetError, TargetSpec};
 
-/// The question if a caller may use `target`, which was made of `inline` over `profile`.
+/// Check whether a caller may use `target`, which is `inline` (the target in the request) merged
+/// over `profile`.
 pub(crate) struct Authorization<'a> {
     pub(crate) profile: Option<&'a Profile>,
     pub(crate) inline: &'a TargetSpec,
@@ -27,7 +28,8 @@ impl Authorization<'_> {
         self.rules().iter().try_for_each(|rule| self.check_rule(*rule, covered))
     }
 
-    /// Returns the result of each rule about the target; [`Self::check`] returns the first refusal.
+    /// Returns the result of each rule about the target. [`Self::check`] returns only the first
+    /// refusal.
     pub(crate) fn judge(&self) -> Vec<(TargetRule, Result<(), TargetError>)> {
         let covered = self.is_covered();
         self.rules().iter().map(|&rule| (rule, self.check_rule(rule, covered))).collect()
@@ -49,8 +51,8 @@ impl Authorization<'_> {
         }
     }
 
-    /// Returns the queues with which [`Self::check`] would also allow the target, which it allows
-    /// as it is.
+    /// Returns the queues that the caller could name instead of the target's own queue, with
+    /// everything else of the target unchanged. The target itself must be allowed.
     pub(crate) fn reach(&self) -> Reach {
         let own = self.profile.filter(|profile| !self.redirects(&profile.target));
         let granted = self.named_secrets().map(|secret| self.allowed.granted_queues(secret, self.target));
@@ -63,8 +65,9 @@ impl Authorization<'_> {
         }
     }
 
-    /// Returns those of the target's addresses that may be of a special kind: the profile's own,
-    /// and those that an entry of the allow-list is about in particular.
+    /// Returns the addresses of the target that may be loopback, link-local, multicast or
+    /// unspecified: those that the profile names, and those that an allow-list entry names or
+    /// covers by a range of addresses.
     pub(crate) fn special_addresses(&self) -> SpecialAddresses {
         let is_own = |address: &Address| {
             self.profile.is_some_and(|profile| profile.covers_addresses(slice::from_ref(address)))
@@ -78,17 +81,18 @@ impl Authorization<'_> {
         addresses.into()
     }
 
-    /// True if the allow-list covers the target, and the profile lets it decide.
+    /// True if an allow-list entry covers the target, and the profile, if there is one, has
+    /// `overrides: true`.
     fn is_covered(&self) -> bool {
         !self.is_fixed() && self.allowed.cover(self.target)
     }
 
-    /// True if the profile takes nothing from the allow-list.
+    /// True if the profile has `overrides: false`, so that the allow-list cannot extend it.
     fn is_fixed(&self) -> bool {
         self.profile.is_some_and(|profile| !profile.overrides)
     }
 
-    /// Builds the error of a target that no entry covers.
+    /// Builds the error for a target that no allow-list entry covers.
     fn uncovered(&self) -> TargetError {
         let is_at_fault = |address: &&Address| {
             is_special_literal(&address.host) && !self.allowed.list(self.target, address)
@@ -137,7 +141,8 @@ impl Authorization<'_> {
         if holds { Ok(()) } else { Err(TargetError::NotAllowed(refusal.to_owned())) }
     }
 
-    /// True if the request changes the TLS of a profile that demands it.
+    /// True if the profile enables TLS, and the request sets `enabled`, a store or the cipher
+    /// specification to another value.
     fn changes_tls(&self, base: &TargetSpec) -> bool {
         let strict = base.ssl.as_ref().filter(|ssl| ssl.enabled == Some(true));
         let (Some(strict), Some(ssl)) = (strict, &self.inline.ssl) else { return false };
@@ -147,7 +152,8 @@ impl Authorization<'_> {
             || differs(ssl.cipher_spec.as_ref(), strict.cipher_spec.as_ref())
     }
 
-    /// True if the request names another place than the profile's, apart from queue and exchange.
+    /// True if the request sets the broker, queue manager, channel, addresses or login to a value
+    /// that differs from the profile's. Queue and exchange do not count.
     fn redirects(&self, base: &TargetSpec) -> bool {
         differs(self.inline.broker.as_ref(), Some(&base.broker.unwrap_or_default()))
             || differs(self.inline.queue_manager.as_ref(), base.queue_manager.as_ref())
@@ -156,7 +162,7 @@ impl Authorization<'_> {
             || differs(self.inline.auth.as_ref(), base.auth.as_ref())
     }
 
-    /// True if the request names another member than a queue, an exchange or a routing key.
+    /// True if the request sets any member of the target besides queue, exchange and routing key.
     fn names_more_than_a_place(&self) -> bool {
         let none = TargetSpec::default();
         let TargetSpec { queue, exchange, routing_key, .. } = self.inline.clone();
@@ -175,8 +181,8 @@ impl Authorization<'_> {
             || base.ssl.as_ref().is_some_and(|ssl| names_key(ssl) && !names_key(&inline_ssl))
     }
 
-    /// Checks that every secret that the request itself names is granted for every host that it
-    /// goes to.
+    /// Checks that the allow-list grants every secret that the request names for every address of
+    /// the target.
     fn check_secrets(&self) -> Result<(), TargetError> {
         for secret in self.named_secrets() {
             if !self.allowed.grant(secret, self.target) {
@@ -188,7 +194,8 @@ impl Authorization<'_> {
         Ok(())
     }
 
-    /// Lists the secrets that the request itself names. It can name no objects.
+    /// Lists the secrets that the request itself names: the password, the key store and the trust
+    /// store.
     fn named_secrets(&self) -> impl Iterator<Item = &SecretRef> {
         let auth = self.inline.auth.as_ref();
         let ssl = self.inline.ssl.as_ref();
@@ -201,7 +208,7 @@ impl Authorization<'_> {
     }
 }
 
-/// True if a request's member is there and differs from the profile's.
+/// True if the request sets the member to a value that differs from the profile's.
 fn differs<T: PartialEq>(inline: Option<&T>, base: Option<&T>) -> bool {
     inline.is_some() && inline != base
 }

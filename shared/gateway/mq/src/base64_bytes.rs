@@ -4,13 +4,13 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-/// Bytes whose JSON form is standard base64 with padding (RFC 4648, section 4), at most `MAX` of
-/// them where they are read. Without another bound it is the largest body that a request can carry.
+/// Bytes whose JSON form is standard base64 with padding (RFC 4648, section 4). Deserializing
+/// refuses more than `MAX` bytes, by default the largest body that a request of 4 MiB can carry.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Base64Bytes<const MAX: usize = 3_145_728>(pub Vec<u8>);
 
-/// The id of a message, or the one that it correlates with: AMQP carries at most 255 bytes, IBM MQ
-/// 24.
+/// Message id or correlation id, at most 255 bytes (AMQP). IBM MQ's limit of 24 bytes is checked
+/// where the broker is known.
 pub type IdBytes = Base64Bytes<255>;
 
 impl Base64Bytes {

@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 use crate::bounded::bounded;
 
 bounded!(
-    /// Bytes of an uploaded body, and of all uploaded bodies of a request together.
+    /// Size in bytes of an uploaded body, at most 32 MiB. The uploaded bodies of a request together
+    /// have the same limit.
     UploadSize: u32, 1..=33_554_432, default 1
 );
 
@@ -18,7 +19,8 @@ bounded!(
 pub struct BodyRef([u8; 32]);
 
 impl BodyRef {
-    /// Maximum number of references in the messages of a request, each counted every time.
+    /// Maximum number of `bodyRef` members in the messages of a request. Repeated references to the
+    /// same body count again.
     pub const MOST: usize = 100;
 
     /// Creates the reference to the body with this digest.

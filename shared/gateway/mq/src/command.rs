@@ -43,8 +43,8 @@ pub struct Batch {
     pub transaction: Transaction,
 }
 
-/// Transactions of a produce. `atomic` asks to refuse the request if the broker cannot make each of
-/// them all or nothing.
+/// Grouping of a produce's messages into transactions. With `atomic`, the request is refused if the
+/// broker cannot commit each transaction atomically.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[expect(missing_docs, reason = "`ProduceTransaction` in openapi.yaml describes each member")]
@@ -127,7 +127,8 @@ pub struct MqProps {
 }
 
 impl MqProps {
-    /// Returns the properties of a message that sets `own` itself.
+    /// Returns these properties, with those that a message sets for itself (`own`) in place of the
+    /// properties of all messages.
     pub(crate) fn overlaid_with(&self, own: &OwnProps) -> Self {
         Self {
             persistence: own.persistence.unwrap_or(self.persistence),
@@ -152,7 +153,7 @@ pub enum Payload {
 }
 
 impl Payload {
-    /// Returns the length of the longest body, in bytes.
+    /// Returns the length in bytes of the longest body that this payload can generate.
     #[must_use]
     pub fn longest(&self) -> usize {
         match self {
@@ -184,8 +185,8 @@ impl ProduceSource {
         }
     }
 
-    /// Counts the bytes of the bodies of the first `count` messages. Each body of a template counts
-    /// as its longest one.
+    /// Counts the bytes of the bodies of the first `count` messages. A template counts as the
+    /// longest body that it can render to.
     #[must_use]
     pub fn bytes_of_first(&self, count: u64) -> u64 {
         match self {
@@ -217,8 +218,8 @@ pub struct ProduceCommand {
 }
 
 impl ProduceCommand {
-    /// Returns the most bytes of all bodies, headers and properties together. Uploaded bodies do
-    /// not count: they have a bound of their own.
+    /// Returns the maximum number of bytes of all bodies, headers and properties together. Uploaded
+    /// bodies do not count: [`UploadSize`](crate::UploadSize) limits them.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         let own = |message: &ExplicitMessage| message.body.0.len().saturating_add(message.headers.bytes());
@@ -262,7 +263,8 @@ pub enum AckMode {
     Browse,
 }
 
-/// Treatment of a first message that no response can carry.
+/// Treatment of a message that is too large for the response, if it is the first one that a consume
+/// takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OversizedBodies {
@@ -319,7 +321,8 @@ pub struct ConsumeCommand {
     /// True if the queue manager is asked to convert bodies to UTF-8 (IBM MQ).
     #[serde(default)]
     pub convert: bool,
-    /// Rule of the target's profile, which is known where the work is done.
+    /// Backout rule of the target's profile. It is not part of the request's JSON; the executor
+    /// sets it.
     #[serde(skip)]
     pub backout: BackoutRule,
     /// Warnings about members of the request that have no effect, for the answer's `warnings`.

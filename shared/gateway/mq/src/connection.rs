@@ -9,41 +9,41 @@ use serde::{Deserialize, Serialize};
 use crate::bounded::bounded;
 use crate::target::Endpoint;
 
-/// A user and a password that were read from the places in the target's references.
+/// User and password for a broker, read from the secrets that the target refers to.
 #[derive(Clone, Debug)]
 pub struct Credentials {
-    /// User of the target, or the one in the password's secret.
+    /// User that logs in: the target's `user`, or the user in the password's secret.
     pub user: String,
     /// Password, which no `Debug` or log line shows.
     pub password: SecretString,
 }
 
-/// Treatment of a connection when its request ends.
+/// Rule for an open broker connection when the request that used it ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum IdleRule {
     /// Keeps the connection for the next request with the same target.
     #[default]
     Keep,
-    /// Ends the connection before the response is sent, so that no function that is frozen holds it
-    /// (IBM MQ).
+    /// Closes the connection before the response is sent, so that a frozen Lambda execution
+    /// environment holds no connection (IBM MQ).
     Close,
 }
 
 bounded! {
     /// Seconds for one address to connect and log in.
     ConnectSeconds: u16, 1..=300, default 30;
-    /// Seconds between heartbeats. 0, which would switch them off, is refused: a cut network would
-    /// then hang the function.
+    /// Seconds between heartbeats. 0, which would switch heartbeats off, is refused: without them,
+    /// a broken network connection would block the function.
     HeartbeatSeconds: u16, 1..=3_600, default 60;
     /// Seconds for which a request waits for a connection while all are in use.
     PoolSeconds: u16, 1..=60, default 10;
-    /// Seconds for which a broker that cannot be reached is tried again.
+    /// Seconds for which connecting to an unreachable broker is retried.
     RetrySeconds: u16, 0..=60, default 8;
 }
 
-/// Time limits of a target's connections, set by its profile. For absent members, the function's
-/// defaults apply.
+/// Time limits of a target's connections, set by its profile. For absent members, the defaults of
+/// the function apply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ConnectionLimits {
@@ -56,27 +56,27 @@ pub struct ConnectionLimits {
     /// Time to wait for a connection while all are in use.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pool_timeout_seconds: Option<PoolSeconds>,
-    /// Time for which a broker that cannot be reached is tried again, at most half of the time that
-    /// a request has left.
+    /// Time for which connecting to an unreachable broker is retried, at most half of the time that
+    /// the request has left.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_seconds: Option<RetrySeconds>,
 }
 
-/// Files of a key repository of IBM MQ, with the stash or password that opens it. No `Debug` or log
-/// line shows them.
+/// Files of an IBM MQ key repository, with the stash file or the password that opens it. `Debug`
+/// and log lines do not show them.
 #[derive(Clone, Debug)]
 pub struct KeyFiles {
     /// Bytes of the key store: a CMS or PKCS#12 file.
     pub store: Arc<SecretSlice<u8>>,
-    /// Stash file with the key store's password.
+    /// Stash file that holds the key store's password.
     pub stash: Option<Arc<SecretSlice<u8>>>,
-    /// Password of the file, in place of a stash file.
+    /// Password of the key store, in place of a stash file.
     pub password: Option<SecretString>,
     /// Label of the client's certificate in the key store.
     pub certificate_label: Option<String>,
 }
 
-/// [`Endpoint`] of a target, with the values of its secrets.
+/// [`Endpoint`] of a target, with the values of the secrets that the target refers to.
 #[derive(Clone, Default)]
 pub struct Access {
     /// Address and user of the connection.
@@ -89,11 +89,12 @@ pub struct Access {
     pub key_store: Option<SecretString>,
     /// Key repository of IBM MQ, if its secret or its object is the file itself.
     pub key_files: Option<KeyFiles>,
-    /// Rule of the target's profile for the connection when the request ends.
+    /// Rule of the target's profile for the connection when its request ends.
     pub idle: IdleRule,
     /// Time limits of the target's profile for the connection.
     pub limits: ConnectionLimits,
-    /// Names of the versions of all secrets above; a rotated secret is a different connection.
+    /// Versions of all secrets in this struct, as part of the connection's identity: after a secret
+    /// is rotated, no old connection is reused.
     pub secret_version: String,
 }
 

@@ -19,7 +19,8 @@ use crate::headers::Headers;
 use crate::message::MessageId;
 use crate::properties::{Member, OwnProps};
 
-/// Seed from which every derived byte of the messages comes.
+/// Seed from which message ids and generated bodies are derived, so that a repeated attempt at a
+/// request creates the same messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContentSeed {
     digest: [u8; 32],
@@ -28,8 +29,8 @@ pub struct ContentSeed {
 }
 
 impl ContentSeed {
-    /// Creates a seed. `fingerprint` is the request's, and `created_at` the time of the first
-    /// claim, which a takeover keeps.
+    /// Creates the seed of a request. `created_at` is the time at which an executor first claimed
+    /// the request; an executor that takes the request over keeps it.
     #[must_use]
     pub fn new(tenant: &str, idempotency_key: &str, fingerprint: &str, created_at: Timestamp) -> Self {
         let mut hash = Sha256::new();
@@ -48,7 +49,7 @@ impl ContentSeed {
         hash.finalize().into()
     }
 
-    /// Returns the id of the message at `index`, the same in every attempt.
+    /// Returns the id of the message at `index`, the same in every attempt at the request.
     #[must_use]
     pub fn message_id(&self, index: u64) -> MessageId {
         let mut id = [0; 24];
@@ -61,28 +62,29 @@ impl ContentSeed {
     }
 }
 
-/// Message that is ready to be put.
+/// Message that is ready to be put on a queue.
 #[derive(Clone, PartialEq, Eq)]
 pub struct OutgoingMessage {
-    /// Id of the message. It is derived, and therefore the same in every attempt.
+    /// Id of the message, derived from the request's [`ContentSeed`]: the same in every attempt.
     pub id: MessageId,
-    /// Index within the request, from 0: the value of the property `sequence`.
+    /// Index of the message within the request, from 0: the value of the message property
+    /// `sequence`.
     pub sequence: u64,
     /// Body of at most 4 MiB, or 32 MiB if it was uploaded.
     pub body: Vec<u8>,
-    /// Source of the message's correlation id.
+    /// Correlation id to write into the message.
     pub correl_id: CorrelId,
-    /// Media type: that of text, or that of bytes of an unknown kind.
+    /// Media type of the body: `text/plain; charset=utf-8` or `application/octet-stream`.
     pub content_type: &'static str,
 }
 
-/// Correlation id of a message. The message's own id has a form for each broker, so the broker
-/// writes it.
+/// Correlation id of an outgoing message. The broker's crate writes an echoed message id, since its
+/// form depends on the broker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CorrelId {
     /// The message has no correlation id.
     None,
-    /// The message's own id, in the broker's form.
+    /// Correlation id that equals the message's own id, in the broker's form.
     EchoMsgId,
     /// Bytes that the caller chose, at most 255.
     Bytes(Vec<u8>),
@@ -98,7 +100,7 @@ impl fmt::Debug for OutgoingMessage {
     }
 }
 
-/// Messages of a produce, made one at a time. Clones share the bodies that the caller wrote out.
+/// Messages of a produce, built one at a time by their index. Clones share the caller's bodies.
 #[derive(Clone, Debug)]
 pub struct Outgoing {
     seed: ContentSeed,
@@ -111,13 +113,14 @@ pub struct Outgoing {
 }
 
 impl Outgoing {
-    /// Copies the parts from which messages are made, and makes none yet.
+    /// Creates the messages of `command` from a copy of its parts.
     #[must_use]
     pub fn new(command: &ProduceCommand, seed: ContentSeed) -> Self {
         Self::of(command.clone(), seed)
     }
 
-    /// Takes the command's parts without a copy, which saves memory for large bodies.
+    /// Creates the messages of `command` without a copy of its parts, which saves memory for large
+    /// bodies.
     #[must_use]
     pub fn of(command: ProduceCommand, seed: ContentSeed) -> Self {
         let ProduceCommand { source, props, headers, rate_limit_per_sec, transaction, warnings: _ } = command;
@@ -125,45 +128,46 @@ impl Outgoing {
         Self { seed, source, props, headers, rate_limit_per_sec, transaction, earlier_attempts: 0 }
     }
 
-    /// Sets the number of attempts that may have put some of the messages, with the same ids.
+    /// Sets the number of earlier attempts at the request, which may have put some of the messages
+    /// with the same ids.
     #[must_use]
     pub fn after(self, earlier_attempts: u32) -> Self {
         Self { earlier_attempts, ..self }
     }
 
-    /// Returns the seed that the messages' ids are made from.
+    /// Returns the seed from which the messages' ids and bodies are derived.
     #[must_use]
     pub fn seed(&self) -> &ContentSeed {
         &self.seed
     }
 
-    /// True if no earlier attempt can have put any of the messages.
+    /// True if there was no earlier attempt at the request that may have put messages.
     #[must_use]
     pub fn is_first_attempt(&self) -> bool {
         self.earlier_attempts == 0
     }
 
-    /// Returns the number of messages, those of earlier attempts included.
+    /// Returns the number of messages of the produce, including those that earlier attempts put.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.source.count()
     }
 
-    /// Counts the bytes of the bodies of the first messages, as
+    /// Counts the bytes of the bodies of the first `count` messages, as
     /// [`ProduceSource::bytes_of_first`] does.
     #[must_use]
     pub fn bytes_of_first(&self, count: u64) -> u64 {
         self.source.bytes_of_first(count)
     }
 
-    /// Returns the properties of every message that does not set its own.
+    /// Returns the request's `mqProps`, which apply where a message sets no property of its own.
     #[must_use]
     pub fn props(&self) -> &MqProps {
         &self.props
     }
 
-    /// Returns the properties of the message at `index`. Nothing is copied if the message sets none
-    /// of its own.
+    /// Returns the properties of the message at `index`: the request's, unless the message sets its
+    /// own. Copies only in that second case.
     #[must_use]
     pub fn props_of(&self, index: u64) -> Cow<'_, MqProps> {
         match self.own(index) {
@@ -172,7 +176,7 @@ impl Outgoing {
         }
     }
 
-    /// True if any message has a priority.
+    /// True if any message has a priority above 0.
     #[must_use]
     pub fn has_priorities(&self) -> bool {
         let own = match &*self.source {
@@ -183,16 +187,15 @@ impl Outgoing {
         self.props.priority.get() > 0 || own.any(|priority| priority.get() > 0)
     }
 
-    /// Returns the routing key of the message at `index`: its own, or else the one of all messages.
+    /// Renders the routing key of the message at `index`: its own, or `of_all` if it has none.
     #[must_use]
     pub fn routing_key(&self, index: u64, of_all: &RoutingKey) -> String {
         let own = self.own(index).and_then(|own| own.routing_key.as_ref());
         own.unwrap_or(of_all).render(&self.seed, index)
     }
 
-    /// Returns a JSON Pointer to the `member` that holds for the message at `index`: in the message
-    /// if it sets this member or the one that requires it, otherwise in the request's properties of
-    /// all messages.
+    /// Returns the JSON Pointer to the value of `member` that applies to the message at `index`: in
+    /// `messages` if the message itself sets `member` or `required_by`, otherwise in `mqProps`.
     #[must_use]
     pub fn pointer(&self, index: u64, member: Member, required_by: Option<Member>) -> String {
         let name = member.name();
@@ -202,7 +205,7 @@ impl Outgoing {
         }
     }
 
-    /// True if the message at `index` sets the member itself.
+    /// True if the message at `index` itself sets the member.
     #[must_use]
     pub fn has_own(&self, index: u64, member: Member) -> bool {
         self.own(index).is_some_and(|own| member.is_in(own))
@@ -217,7 +220,8 @@ impl Outgoing {
         }
     }
 
-    /// Returns a JSON Pointer to the header of this name of the message at `index`.
+    /// Returns the JSON Pointer to the header `name` of the message at `index`: in the message if
+    /// it has such a header, otherwise in the request's `headers`.
     #[must_use]
     pub fn header_pointer(&self, index: u64, name: &str) -> String {
         // RFC 6901, section 3.
@@ -238,32 +242,34 @@ impl Outgoing {
         self.rate_limit_per_sec
     }
 
-    /// Returns how the messages' confirms are grouped.
+    /// Returns the request's settings for transactions.
     #[must_use]
     pub fn transaction(&self) -> Transaction {
         self.transaction
     }
 
-    /// Returns the value of the property `idempotencyKey`.
+    /// Returns the request's idempotency key, which each message carries as the property
+    /// `idempotencyKey`.
     #[must_use]
     pub fn idempotency_key(&self) -> &str {
         &self.seed.idempotency_key
     }
 
-    /// Returns the creation time of the messages: the claim's, which is the same when they are sent
-    /// again.
+    /// Returns the creation time of the messages: the time of the request's first claim, the same
+    /// in every attempt.
     #[must_use]
     pub fn created_at(&self) -> Timestamp {
         self.seed.created_at
     }
 
-    /// Returns the id of the message at `index`, without making the message.
+    /// Returns the id of the message at `index` without building the message.
     #[must_use]
     pub fn message_id(&self, index: u64) -> MessageId {
         self.seed.message_id(index)
     }
 
-    /// Returns the caller's headers for the message at `index`.
+    /// Returns the caller's headers for the message at `index`: the request's, with the message's
+    /// own in place of those of the same name.
     #[must_use]
     pub fn headers(&self, index: u64) -> Cow<'_, Headers> {
         match self.explicit(index) {
@@ -286,14 +292,14 @@ impl Outgoing {
         }
     }
 
-    /// True if messages differ in more than their id, their sequence and their body.
+    /// True if the caller wrote each message out. Generated messages differ only in id, sequence
+    /// and body.
     #[must_use]
     pub fn differs_by_message(&self) -> bool {
         matches!(*self.source, ProduceSource::Explicit { .. })
     }
 
-    /// True if the message at `index` has properties or headers of its own. All others differ only
-    /// in their ids, their sequence and their body with its media type.
+    /// True if the message at `index` has properties or headers of its own.
     #[must_use]
     pub fn has_own_members(&self, index: u64) -> bool {
         self.explicit(index).is_some_and(|message| message.own.is_some() || !message.headers.is_empty())
@@ -315,7 +321,7 @@ impl Outgoing {
         }
     }
 
-    /// Builds the message at `index`; `None` past the end.
+    /// Builds the message at `index`; `None` if the index is past the last message.
     #[must_use]
     pub fn message(&self, index: u64) -> Option<OutgoingMessage> {
         if index >= self.count() {
@@ -330,8 +336,8 @@ impl Outgoing {
         }
     }
 
-    /// Builds the message at `index` by the rule of all messages; `None` if the caller wrote them
-    /// out. The index may lie past the end: a load test has as many messages as fall due.
+    /// Builds the generated message at `index`; `None` if the caller wrote the messages out. The
+    /// index may be past the end, because a load test has no fixed number of messages.
     #[must_use]
     pub fn generated(&self, index: u64) -> Option<OutgoingMessage> {
         let ProduceSource::Generated { payload, .. } = &*self.source else { return None };
@@ -347,8 +353,7 @@ impl Outgoing {
         Some(OutgoingMessage { body, ..self.without_body(index) })
     }
 
-    /// Builds the message at `index` with an empty body, for work that needs everything else of it.
-    /// The index may lie past the end.
+    /// Builds the message at `index` with an empty body. The index may be past the end.
     #[must_use]
     pub fn without_body(&self, index: u64) -> OutgoingMessage {
         let is_text = match &*self.source {
@@ -359,8 +364,8 @@ impl Outgoing {
         OutgoingMessage { content_type, ..self.with_body(index, Vec::new()) }
     }
 
-    /// Builds a message with a body of the caller's, as of the bytes of an unknown kind. The index
-    /// may lie past the end.
+    /// Builds the message at `index` with `body` and the media type `application/octet-stream`. The
+    /// index may be past the end.
     #[must_use]
     pub fn with_body(&self, index: u64, body: Vec<u8>) -> OutgoingMessage {
         OutgoingMessage {

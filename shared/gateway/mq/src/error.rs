@@ -18,12 +18,13 @@ use crate::exchange::ExchangeName;
 use crate::message::MessageId;
 use crate::names::QueueName;
 
-/// Error of a library below. It is shared, so that errors of brokers can be cloned.
+/// Underlying error of a library, which the operator sees in the log. It is in an `Arc`, so that
+/// [`BrokerError`] can be cloned.
 pub type Cause = Arc<dyn Error + Send + Sync>;
 
-/// Reply of the broker itself, for example `{"IBM MQ", 2053, "MQRC_Q_FULL"}` or `{"RabbitMQ", 403,
-/// "ACCESS_REFUSED"}`. The names are those of the specification; the broker's own texts are left
-/// out.
+/// Code with which the broker itself refused a call, for example `{"IBM MQ", 2053, "MQRC_Q_FULL"}`
+/// or `{"RabbitMQ", 403, "ACCESS_REFUSED"}`. Names come from the specification; the broker's own
+/// text is left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[expect(missing_docs, reason = "`broker` of `Problem` in openapi.yaml describes each member")]
 pub struct BrokerReply {
@@ -32,7 +33,7 @@ pub struct BrokerReply {
     pub name: &'static str,
 }
 
-/// Failure of an operation on a broker. `detail` is written for the caller.
+/// Failure of an operation on a broker. `detail` is a text for the caller.
 #[derive(Clone, Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's name or message says what failed")]
 pub enum BrokerError {
@@ -49,31 +50,31 @@ pub enum BrokerError {
     Rejected { detail: String, reply: Option<BrokerReply>, source: Option<Cause> },
     #[error("{detail}")]
     QueueFull { detail: String, reply: Option<BrokerReply>, source: Option<Cause> },
-    /// Nothing was sent: no address of the target answered.
+    /// No address of the target answered, so nothing was sent.
     #[error("{detail}")]
     Unreachable { detail: String, reply: Option<BrokerReply>, source: Option<Cause> },
-    /// The deadline passed, and work that was not committed was not done.
+    /// The deadline passed. Work that was not committed was not done.
     #[error("{detail}")]
     Timeout { detail: String, reply: Option<BrokerReply>, source: Option<Cause> },
-    /// The broker was asked to commit, and no answer arrived.
+    /// The broker was asked to commit, and its answer did not arrive: the work may have been done.
     #[error("{detail}")]
     InDoubt { detail: String, reply: Option<BrokerReply>, source: Option<Cause> },
-    /// The broker cannot do the work. `pointer` is the JSON Pointer of the request's member at
-    /// fault, if it is one.
+    /// The broker cannot do the requested work. `pointer` is the JSON Pointer to the member of the
+    /// request that asks for it, if one member does.
     #[error("{detail}")]
     Unsupported { detail: String, pointer: Option<String>, reply: Option<BrokerReply>, source: Option<Cause> },
     #[error("{detail}")]
     MessageTooLarge { detail: String, reply: Option<BrokerReply>, source: Option<Cause> },
-    /// The host of the target is, or its name resolves to, an address of a special kind that the
-    /// operator has not listed. No connection was opened.
+    /// The target's host is, or resolves to, a loopback, link-local, multicast or unspecified
+    /// address that the operator has not listed. No connection was opened.
     #[error("{detail}")]
     AddressRefused { detail: String, reply: Option<BrokerReply>, source: Option<Cause> },
-    /// Every connection that the cap allows was in use.
+    /// All connections that the pool may open were in use until the wait for one timed out.
     #[error("no connection to the broker became free in time")]
     PoolTimeout { reply: Option<BrokerReply>, source: Option<Cause> },
 }
 
-/// Declares constructors of variants that have a text for the caller.
+/// Declares constructors of the [`BrokerError`] variants that have a `detail`.
 macro_rules! with_detail {
     ($($name:ident => $variant:ident,)+) => {
         $(
@@ -84,7 +85,7 @@ macro_rules! with_detail {
     };
 }
 
-/// Borrows the reply and the cause of an error, which every variant has.
+/// Borrows the `reply` and `source` of a [`BrokerError`]; every variant has both.
 macro_rules! below {
     ($error:expr) => {
         match $error {
@@ -107,7 +108,8 @@ macro_rules! below {
 
 #[expect(missing_docs, reason = "a constructor makes the variant of its name, without reply and cause")]
 impl BrokerError {
-    /// True if the broker may have ended, as far as the error shows.
+    /// True if the broker may have stopped: it was unreachable, timed out, or left a commit
+    /// unanswered.
     #[must_use]
     pub const fn may_mean_a_lost_broker(&self) -> bool {
         matches!(self, Self::Unreachable { .. } | Self::Timeout { .. } | Self::InDoubt { .. })
@@ -153,8 +155,7 @@ impl BrokerError {
         Self::Unsupported { detail: detail.into(), pointer, reply: None, source: None }
     }
 
-    /// Adds a JSON Pointer to the member at fault, if the error is about work that a broker cannot
-    /// do.
+    /// Sets the JSON Pointer to the member at fault, if the error is [`Self::Unsupported`].
     #[must_use]
     pub fn at(mut self, member: impl Into<String>) -> Self {
         if let Self::Unsupported { pointer, .. } = &mut self {
@@ -177,7 +178,7 @@ impl BrokerError {
         self
     }
 
-    /// Puts this error in the place of another one, with the other's broker reply and cause.
+    /// Copies the broker reply and the cause of `other` to this error, which replaces it.
     #[must_use]
     pub fn standing_for(mut self, other: &Self) -> Self {
         let (reply, source) = self.below_mut();
@@ -185,8 +186,8 @@ impl BrokerError {
         self
     }
 
-    /// Adds the number of attempts and their duration to the detail, if there was more than one
-    /// attempt.
+    /// Appends the number of attempts and their duration to the detail of [`Self::Unreachable`] and
+    /// [`Self::Timeout`], if there was more than one attempt.
     #[must_use]
     pub fn after(mut self, attempts: u64, took: Duration) -> Self {
         if attempts > 1
@@ -197,7 +198,7 @@ impl BrokerError {
         self
     }
 
-    /// Turns the failure into one that leaves open whether the work was done.
+    /// Converts the failure to [`Self::InDoubt`], for work that the broker may have done.
     #[must_use]
     pub fn left_in_doubt(self, detail: impl Into<String>) -> Self {
         Self::InDoubt { detail: detail.into(), reply: self.reply(), source: self.cause().cloned() }
@@ -223,7 +224,7 @@ impl BrokerError {
         below!(self)
     }
 
-    /// True if another attempt to connect may succeed. It is safe only as long as nothing was sent.
+    /// True if another attempt to connect may succeed. Retrying is safe only if nothing was sent.
     #[must_use]
     pub fn is_transient(&self) -> bool {
         match self {
@@ -236,27 +237,27 @@ impl BrokerError {
     }
 }
 
-/// Failure of a produce. The first `committed` messages of the command are on the queue; of those
-/// after it, the ones in `in_doubt` may be.
+/// Failure of a produce. The first `committed` messages of the request are on the queue. Later
+/// messages whose ids are in `in_doubt` may be on it, too.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{error}")]
 pub struct ProduceFailure {
     /// Error that stopped the produce.
     pub error: BrokerError,
-    /// Messages that are on the queue, those of earlier attempts included.
+    /// Number of messages that are on the queue, including those that earlier attempts put.
     pub committed: u64,
-    /// Ids of messages that were sent and never confirmed.
+    /// Ids of the messages that were sent and whose confirmation did not arrive.
     pub in_doubt: Vec<MessageId>,
 }
 
-/// Failure of a move. Of the held messages, `in_doubt` may be at their destination, or at both
-/// places.
+/// Failure of a move. It counts the messages that may be on both queues.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{error}")]
 pub struct MoveFailure {
     /// Error that ended the move.
     pub error: BrokerError,
-    /// Number of messages that may be at both places.
+    /// Number of messages that may be both at the destination and on the queue that they were moved
+    /// from.
     pub in_doubt: u64,
 }
 

@@ -13,14 +13,14 @@ text!(
     ExchangeName, 1..=255, not_control, "must not contain control characters"
 );
 
-/// A routing key, or a template of one: `{{seq}}`, `{{uuid}}`, `{{now}}`, `{{key}}` and
-/// `{{random(n)}}` as in bodies.
+/// Routing key, or template of one with `{{seq}}`, `{{uuid}}`, `{{now}}`, `{{key}}` and
+/// `{{random(n)}}`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct RoutingKey(Template);
 
 impl RoutingKey {
-    /// Longest rendered key that AMQP carries, in bytes (a short string).
+    /// Maximum length in bytes of a rendered routing key (a short string of AMQP 0-9-1).
     pub const MAX_BYTES: usize = 255;
 
     /// Returns the routing key or its template, as it was sent.
@@ -33,9 +33,9 @@ impl RoutingKey {
         self.0.render(seed, index)
     }
 
-    /// True if every key that this may render to matches. The stand-in for a placeholder is not a
-    /// character of any pattern, once as short and once longer than the longest rendered text: so
-    /// only a `*` covers it.
+    /// True if `pattern` matches every key that the template can render to. Each placeholder is
+    /// tested with a private-use character, once alone and once repeated 256 times, which only `*`
+    /// matches.
     pub(crate) fn is_covered_by(&self, pattern: &WildMatch) -> bool {
         const STAND_IN: &str = "\u{f8ff}";
         let matches = |stand_in: &str| pattern.matches(&self.0.with_stand_ins(stand_in));
@@ -75,7 +75,7 @@ impl From<RoutingKey> for String {
     }
 }
 
-/// An exchange, and the routing key of messages that have none of their own.
+/// Exchange, with the routing key for messages that have no routing key of their own.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Exchange {

@@ -20,11 +20,11 @@ use crate::properties::{OwnProps, Properties};
 pub struct ExplicitMessage {
     /// Bytes of the body, whether they came as text or as base64.
     pub body: Base64Bytes,
-    /// True if the body came as text, which then decides its media type.
+    /// Bytes of the body, from the message's `bodyText` or `bodyBase64`.
     pub is_text: bool,
-    /// Reference to an uploaded body that is read in the place of `body`, which is empty then.
+    /// True if the body was sent as `bodyText`; its media type is then `text/plain`.
     pub body_ref: Option<Box<BodyRef>>,
-    /// Headers of this message, which take precedence over those of the request.
+    /// Reference to an uploaded body that replaces `body`, which is then empty.
     pub headers: Headers,
     /// Correlation id of this message, which takes precedence over the request's `correlIdMode`.
     pub correl_id: Option<IdBytes>,
@@ -33,7 +33,7 @@ pub struct ExplicitMessage {
 }
 
 impl ExplicitMessage {
-    /// Builds a message that has only a body.
+    /// Builds a message that has only a text body.
     #[must_use]
     pub fn of_text(body: &str) -> Self {
         let body = Base64Bytes(body.as_bytes().to_vec());

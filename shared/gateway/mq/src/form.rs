@@ -16,7 +16,7 @@ use crate::optional::or_default;
 use crate::properties::{OwnProps, Properties};
 use crate::template::Template;
 
-/// Fault of a form whose members do not go together.
+/// Error of a form in the request whose members contradict each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Misfit {
     /// JSON Pointer (RFC 6901) from the form to the member at fault; empty for the form itself.
@@ -25,7 +25,7 @@ pub struct Misfit {
     pub detail: &'static str,
 }
 
-/// Declares a form with members of its own, and one for each property.
+/// Declares a deserializable form with the given members and one member for each message property.
 macro_rules! form {
     (
         {$(#[$doc:meta])* $form:ident { $($(#[$own_meta:meta])* $own:ident: $own_type:ty,)* }}
@@ -48,7 +48,7 @@ macro_rules! form {
 }
 
 crate::properties!(form! {
-    /// Member `mqProps`: properties of every message that does not set its own.
+    /// Member `mqProps` of a request: properties of every message that does not set its own.
     PropsForm {
         #[serde(default, deserialize_with = "or_default")]
         persistence: Persistence,
@@ -63,7 +63,7 @@ crate::properties!(form! {
 });
 
 crate::properties!(form! {
-    /// Explicit message in the form of the request.
+    /// Element of the member `messages` of a request, as it is written in JSON.
     MessageForm {
         body_base64: Option<Base64Bytes>,
         body_text: Option<BodyText>,
@@ -78,7 +78,7 @@ crate::properties!(form! {
     }
 });
 
-/// Member `payload`: the body of generated messages.
+/// Member `payload` of a request: the rule for the bodies of generated messages.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PayloadForm {
@@ -137,7 +137,7 @@ impl PropsForm {
 }
 
 impl PayloadForm {
-    /// True if the bodies are random, so that they have a size.
+    /// True if the bodies are random bytes, so that the request has to give their size.
     #[must_use]
     pub fn is_random(&self) -> bool {
         self.mode == PayloadMode::Random
@@ -167,7 +167,7 @@ impl PayloadForm {
 }
 
 impl MessageForm {
-    /// Converts the form to an explicit message.
+    /// Converts the JSON form to the message to put.
     ///
     /// # Errors
     /// If the message has no body, or several.

@@ -10,7 +10,8 @@ use crate::header_value::{HeaderValue, Weight};
 /// Headers that every message carries and a caller may not set.
 const RESERVED: [&str; 2] = ["idempotencyKey", "sequence"];
 
-/// Name of a header: 1 to 255 bytes, and not one that the gateway sets itself.
+/// Name of a header: 1 to 255 bytes, and neither `idempotencyKey` nor `sequence`, which the gateway
+/// sets.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String")]
 pub struct HeaderName(String);
@@ -43,7 +44,7 @@ impl TryFrom<String> for HeaderName {
     }
 }
 
-/// Headers that a caller gives a message. Names and values together stay under
+/// Headers that a caller gives a message. Names and values together have at most
 /// [`Headers::MAX_BYTES`], because a broker sends them in one frame.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "BTreeMap<HeaderName, HeaderValue>")]
@@ -66,13 +67,15 @@ impl Headers {
         weigh(&self.0).bytes
     }
 
-    /// True if so many more values, of so many bytes with their names, are within the bounds.
+    /// True if `values` more values, with `bytes` bytes of names and values, stay within the
+    /// bounds.
     pub(crate) fn has_room(&self, values: usize, bytes: usize) -> bool {
         let weight = weigh(&self.0).plus(Weight { values, bytes });
         weight.values <= Self::MAX_COUNT && weight.bytes <= Self::MAX_BYTES
     }
 
-    /// Sets a header to a text. The caller has seen to it that there is room.
+    /// Sets the header `name` to `text`. The caller must have checked with [`Self::has_room`] that
+    /// there is room.
     pub(crate) fn set(&mut self, name: &str, text: &str) {
         self.0.insert(HeaderName(name.to_owned()), HeaderValue::from(text));
     }
@@ -88,7 +91,7 @@ impl Headers {
         self.0.contains_key(name)
     }
 
-    /// Returns these headers, with `more` in place of those of the same name.
+    /// Returns these headers with those of `more` added; on equal names, `more` wins.
     #[must_use]
     pub fn overlaid_with(&self, more: &Self) -> Cow<'_, Self> {
         if more.is_empty() {

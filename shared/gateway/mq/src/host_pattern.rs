@@ -7,12 +7,12 @@ use std::{iter, mem};
 /// Name that is the local host's everywhere (RFC 6761, section 6.3).
 const LOCAL_HOST: &str = "localhost";
 
-/// A pattern for the host of a broker. `?` stands for one character of a label and `*` for any
-/// number of them; only `**` goes across dots (or the colons of an IPv6 address).
+/// Pattern for the host of a broker. `?` stands for one character and `*` for any number of
+/// characters, both without dots (or the colons of an IPv6 address); `**` also matches those.
 ///
-/// A pattern of digits, dots and wildcards is one for addresses: it matches literal addresses, and
-/// no name such as `10.0.attacker.example`. So does a range in CIDR notation, such as
-/// `10.0.0.0/8`. Every other pattern matches names only. `**` alone is any host.
+/// A pattern of digits, dots and wildcards matches only literal addresses, so no name such as
+/// `10.0.attacker.example`. So does a range in CIDR notation, such as `10.0.0.0/8`. Every other
+/// pattern matches names only. `**` alone matches every host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HostPattern {
     kind: Kind,
@@ -27,7 +27,7 @@ enum Kind {
     Range(IpRange),
 }
 
-/// Addresses that begin with the first `length` bits of `first`.
+/// Range of IP addresses: those whose first `length` bits equal the bits of `first`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct IpRange {
     first: IpAddr,
@@ -42,7 +42,8 @@ enum Part {
     Across,
 }
 
-/// Kind of a host. Numbers that only old resolvers take for an address, as in `10.1`, are neither.
+/// Kind of a host. Numbers that only old resolvers read as an address, as in `10.1`, are neither an
+/// address nor a name.
 enum Host {
     Address(IpAddr),
     Name,
@@ -61,7 +62,7 @@ impl Host {
 }
 
 impl HostPattern {
-    /// True if the pattern stands for `host`, which is in lower case.
+    /// True if the pattern matches `host`, which is in lower case.
     pub(crate) fn matches(&self, host: &str) -> bool {
         match (self.kind, Host::of(host)) {
             (Kind::Any, _) => true,
@@ -72,8 +73,8 @@ impl HostPattern {
         }
     }
 
-    /// True if the pattern is about `host` in particular: it is the address, a range with the
-    /// address, or the name of the local host.
+    /// True if the pattern names `host` specifically: as this literal address, as a range that
+    /// contains it, or as `localhost`.
     pub(crate) fn lists(&self, host: &str) -> bool {
         let is_exact = self.parts.iter().all(|part| matches!(part, Part::Exactly(_)));
         self.matches(host)
@@ -85,8 +86,8 @@ impl HostPattern {
             }
     }
 
-    /// True if the pattern matches all of `text`. It follows, part by part, the places in the text
-    /// that the pattern may have come to.
+    /// True if the pattern matches the whole of `text`. Tracks, for each part of the pattern, the
+    /// positions in the text that a match can have reached.
     fn covers(&self, text: &str) -> bool {
         let places = || iter::once(None).chain(text.chars().map(Some));
         let mut reached: Vec<_> = places().map(|before| before.is_none()).collect();
@@ -274,7 +275,7 @@ mod tests {
         "[a-z][a-z0-9-]{0,5}"
     }
 
-    /// True if the pattern covers the text, by trying all ways to match.
+    /// True if the pattern matches the text; a reference implementation that tries all ways.
     fn by_trying(pattern: &[char], text: &[char]) -> bool {
         match (pattern, text) {
             ([], _) => text.is_empty(),

@@ -10,8 +10,8 @@ use crate::secret_ref::SecretRef;
 use crate::store_ref::StoreRef;
 use crate::target::{BrokerKind, SslSpec, TargetError, TargetSpec};
 
-/// Stash file or password, with the label of the certificate, for a key repository whose store is
-/// the file itself.
+/// Stash file or password, and certificate label, with which IBM MQ opens a key repository that the
+/// target gives as a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Opening {
@@ -31,7 +31,7 @@ impl Opening {
     }
 }
 
-/// Refuses the members of `ssl` that only a profile may set.
+/// Refuses the members of the request's `ssl` that only a profile may set.
 pub(crate) fn check_request(ssl: Option<&SslSpec>) -> Result<(), TargetError> {
     let Some(ssl) = ssl else { return Ok(()) };
     let is_object = |store: &Option<StoreRef>| store.as_ref().is_some_and(StoreRef::is_object);
@@ -48,8 +48,8 @@ pub(crate) fn check_request(ssl: Option<&SslSpec>) -> Result<(), TargetError> {
     }
 }
 
-/// Merges the members of a request over those of its profile. The stash or password of the
-/// profile's store does not open a store of the request's.
+/// Merges the request's `ssl` over the profile's. If the request names a store of its own, the
+/// profile's stash file, password and label are dropped, since they belong to another store.
 pub(crate) fn merge(base: SslSpec, over: SslSpec) -> SslSpec {
     let names_store = over.key_store_ref.is_some() || over.trust_store_ref.is_some();
     let opening = if names_store { SslSpec::default() } else { base.clone() };
@@ -64,7 +64,7 @@ pub(crate) fn merge(base: SslSpec, over: SslSpec) -> SslSpec {
     }
 }
 
-/// Checks the members that only a profile can name.
+/// Checks the `ssl` members for key repositories in a profile's target.
 pub(crate) fn check_profile(base: &TargetSpec) -> Result<(), TargetError> {
     let Some(ssl) = &base.ssl else { return Ok(()) };
     let fault = |pointer: &str, detail: &str| {
@@ -101,7 +101,7 @@ pub(crate) fn check_profile(base: &TargetSpec) -> Result<(), TargetError> {
     }
 }
 
-/// Lists the members that open a store, each with true if it is there.
+/// Lists the `ssl` members that open a key store, as JSON Pointers, each with true if it is set.
 fn opening_members(ssl: &SslSpec) -> [(&'static str, bool); 3] {
     [
         ("/target/ssl/stashRef", ssl.stash_ref.is_some()),

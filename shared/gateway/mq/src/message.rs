@@ -23,28 +23,27 @@ impl MessageId {
     }
 }
 
-/// Text of a body that `bodyText` shows.
+/// Source of the text that a response shows as `bodyText`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum BodyAsText {
     /// The body is also shown as text, if it is UTF-8.
     #[default]
     IfUtf8,
-    /// The text was converted from the body's other character set.
+    /// The body, converted from another character set.
     Is(String),
-    /// No text is known: the body is in a character set that is not known here, whatever its bytes
-    /// look like.
+    /// The response has no `bodyText`, because the body's character set is unknown.
     Unknown,
 }
 
-/// Body as it arrived. Its JSON form always has `bodyBase64`; [`BodyAsText`] decides about
-/// `bodyText`.
+/// Body of a message as it was received. Its JSON form always has `bodyBase64`; [`BodyAsText`]
+/// decides about `bodyText`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MessageBody(pub Vec<u8>);
 
-/// Location, size and digest of a body that no response can carry.
+/// Location, size and digest of a body that is too large for a response.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StoredBody {
-    /// Path at which the caller gets the stored body.
+    /// Path from which the caller can download the stored body.
     pub url: String,
     /// Length of the body in bytes.
     pub size: u64,
@@ -64,7 +63,7 @@ pub struct ReceivedMessage {
     pub body: MessageBody,
     /// Text that the response shows of the body.
     pub text: BodyAsText,
-    /// Headers with their types, as far as the broker preserves them.
+    /// Headers with their types, if the broker preserves types.
     pub headers: BTreeMap<String, HeaderValue>,
     /// Persistence that the publisher set, or the broker's default.
     pub persistence: Persistence,
@@ -72,7 +71,7 @@ pub struct ReceivedMessage {
     pub priority: u8,
     /// Lifetime in milliseconds with which the message was put. `None` if it never expires.
     pub expiry_ms: Option<u64>,
-    /// Number of times that the message was delivered before and came back.
+    /// Number of times that the message was delivered before and returned to the queue.
     pub backout_count: u64,
     /// Time that the publisher or the broker stamped; RabbitMQ stamps none by itself.
     pub put_at: Option<Timestamp>,
@@ -86,7 +85,7 @@ pub struct ReceivedMessage {
     pub redelivered: bool,
     /// Number of earlier deliveries that the queue has counted, if queues count them.
     pub delivery_count: Option<u64>,
-    /// User that put the message, as the broker has verified.
+    /// User that put the message, as verified by the broker.
     pub user_id: Option<String>,
     /// AMQP's property `cluster-id`, which has no meaning there but may be set.
     pub cluster_id: Option<String>,
@@ -117,7 +116,8 @@ pub struct Death {
     pub first: bool,
 }
 
-/// Properties that could not be read, as their bytes, by their names in responses.
+/// Properties of a received message that could not be decoded: their raw bytes, by their names in
+/// responses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Unreadable(pub BTreeMap<&'static str, Vec<u8>>);
 

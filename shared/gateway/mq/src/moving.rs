@@ -11,7 +11,7 @@ use crate::names::QueueName;
 use crate::warnings::Warnings;
 
 bounded!(
-    /// Maximum number of messages that a move takes.
+    /// Maximum number of messages that a move takes from the queue.
     MaxMoves: u32, 1..=1_000, default 100
 );
 
@@ -43,11 +43,11 @@ pub struct MoveCommand {
 pub enum KeptReason {
     /// The message has no dead-letter history that names a queue.
     NoOrigin,
-    /// The message came from the very queue that it is on.
+    /// The destination of the message is the queue that it is already on.
     SameQueue,
-    /// The caller may not use the queue that the message came from.
+    /// The caller may not use the queue from which the message was first dead-lettered.
     NotAllowed,
-    /// The queue of the destination does not exist.
+    /// The destination queue does not exist.
     Unroutable,
     /// The broker refused the message: the queue is full, or one of its properties is not accepted.
     Refused,
@@ -59,18 +59,19 @@ pub enum KeptReason {
     WouldBeCopied,
 }
 
-/// A message that was moved, or that was selected for a move and stays.
+/// Result for one message that a move selected: moved, or left on its queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MoveOutcome {
     /// Bytes of the message id on the wire.
     pub msg_id: Option<Vec<u8>>,
-    /// Destination of the message, if it has one, even if the message stays.
+    /// Destination of the message; also set if the message stays, `None` if no destination is
+    /// known.
     pub to: Option<QueueName>,
     /// Reason why the message stays; `None` if it was moved.
     pub stays: Option<KeptReason>,
     /// Number of times that the message was dead-lettered, in all.
     pub deaths: u64,
-    /// Number of times that the message was delivered before and came back.
+    /// Number of times that the message was delivered before and returned to the queue.
     pub backout_count: u64,
 }
 
@@ -88,35 +89,35 @@ impl Serialize for MoveOutcome {
     }
 }
 
-/// Outcome of a move, or of its preview.
+/// Result of a move, or of its preview.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MoveReport {
-    /// Messages that were moved, and the first [`Self::MOST_STAYING`] of those that stay, in the
-    /// order of the queue.
+    /// Moved messages, and the first [`Self::MOST_STAYING`] messages that stay on their queue, in
+    /// the order of the queue.
     pub messages: Vec<MoveOutcome>,
-    /// Number of messages that were selected for the move and stay.
+    /// Number of messages that were selected for the move and stay on their queue.
     pub stayed: u64,
-    /// Number of messages that were examined, those included that were not selected.
+    /// Number of examined messages, whether or not they were selected for the move.
     pub examined: u64,
-    /// Number of messages that are still ready on the queue from which they are moved, if the
-    /// broker reported it.
+    /// Number of messages that are still ready on the source queue, if the broker reported it.
     pub remaining: Option<u64>,
-    /// True if there may be more messages to move: the time or another bound ended the move.
+    /// True if the move ended before the end of the queue, because of its time or another limit.
     pub truncated: bool,
-    /// Selected ids that none of the examined messages has.
+    /// Ids of `msgIds` that none of the examined messages has.
     pub not_found: Vec<Vec<u8>>,
-    /// Facts that the caller should know, for the answer's `warnings`.
+    /// Warnings for the caller, as the member `warnings` of the response.
     pub warnings: Warnings,
 }
 
 impl MoveReport {
-    /// Maximum number of staying messages that are listed, since a response has a limited size.
+    /// Maximum number of staying messages that the report lists, since a response has a limited
+    /// size.
     pub const MOST_STAYING: u64 = 1_000;
     /// Maximum number of ids that the warning of [`Self::not_found`] names.
     const MOST_NAMED: usize = 5;
 
-    /// Builds a warning of the selected ids that were not found. Earlier attempts, which moved
-    /// `moved_before` messages, may have moved theirs.
+    /// Builds a warning that lists selected ids without a message; `None` if all were found. It
+    /// says that earlier attempts may have moved their messages if `moved_before` is not 0.
     #[must_use]
     pub fn warning_of_ids(&self, moved_before: u64) -> Option<String> {
         if self.not_found.is_empty() {
@@ -137,7 +138,7 @@ impl MoveReport {
         Some(format!("no message was found for {count} of the ids in msgIdsBase64: {named}{more}{why}"))
     }
 
-    /// Counts the moved messages of each destination.
+    /// Counts the moved messages by destination.
     #[must_use]
     pub fn by_destination(&self) -> BTreeMap<&QueueName, u64> {
         let mut counts = BTreeMap::new();

@@ -4,14 +4,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::names::ProfileName;
 
-/// Origin of a target's password: the request or the profile that named it.
+/// Origin of a target's password: the request, or the profile that names it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum PasswordOrigin {
-    /// The request, whose target's members are at this JSON Pointer (RFC 6901) of its body.
+    /// The request. `target` is the JSON Pointer (RFC 6901) to the target in its body.
     #[expect(missing_docs, reason = "the variant's description names its field")]
     Request { target: String },
-    /// The tenant's profile of this name. No request can correct it.
+    /// The tenant's profile of this name. Only a change of the profile corrects its password.
     Profile(ProfileName),
 }
 

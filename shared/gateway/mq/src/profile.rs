@@ -10,12 +10,12 @@ use crate::exchange::Exchange;
 use crate::names::QueueName;
 use crate::target::TargetSpec;
 
-/// Target that the server keeps under a name. Patterns (`*`, `?`) cover the other queues, the
-/// exchanges and the routing keys that a request may use on it.
+/// Target that the server stores under a name. Its patterns (`*`, `?`) cover further queues,
+/// exchanges and routing keys that a request may use.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Profile {
-    /// Members that a request may leave out. A request's own members take precedence.
+    /// Members of the target, which apply where a request leaves them out.
     pub target: TargetSpec,
     /// Patterns that match the names of the queues that a request may use besides the target's own
     /// queue.
@@ -25,16 +25,16 @@ pub struct Profile {
     /// own exchange.
     #[serde(default)]
     pub exchanges: Vec<String>,
-    /// Patterns that match the routing keys that a request may use on these exchanges. The target's
-    /// own exchange also takes the target's own key. Without a pattern, no other key is allowed.
+    /// Patterns that match the routing keys that a request may use on the exchanges of this
+    /// profile. The target's own exchange also accepts the target's own routing key.
     #[serde(default)]
     pub routing_keys: Vec<String>,
-    /// True if a request may also override other members of the target, where the allow-list covers
-    /// them. False if it may only name a queue, an exchange and a routing key that the profile
+    /// True if a request may override other members of the target, if the allow-list covers the
+    /// result. False if it may only name a queue, an exchange and a routing key that the profile
     /// covers.
     #[serde(default = "overrides")]
     pub overrides: bool,
-    /// Treatment of messages past a backout threshold.
+    /// Treatment of messages whose backout count has reached their queue's threshold.
     #[serde(default)]
     pub backout: BackoutRule,
     /// Treatment of open connections when a request ends.
@@ -70,7 +70,7 @@ impl Profile {
             || self.queues.iter().any(|pattern| WildMatch::new(pattern).matches(queue.as_str()))
     }
 
-    /// True if both the exchange and the routing key are the profile's own, or match a pattern.
+    /// True if both the exchange and the routing key are the profile's own, or match its patterns.
     pub(crate) fn covers_exchange(&self, exchange: &Exchange) -> bool {
         let name = exchange.name.as_str();
         let is_own = self.target.exchange.as_ref() == Some(&exchange.name);

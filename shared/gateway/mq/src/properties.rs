@@ -16,9 +16,9 @@ use crate::exchange::RoutingKey;
 use crate::property_values::{Group, MessageType, MqLong, PropertyText, ReplyQueueManager, Value};
 use crate::time::Time;
 
-/// Hands the table to the macro `$make`, behind `$with`. A line has the property's [`Member`], its
-/// field in [`Properties`], its type, its name in requests and responses, and its name in orders,
-/// which is short and never given to another property.
+/// Passes the table of message properties to the macro `$make`, after the tokens `$with`. A line
+/// has the property's [`Member`], its field in [`Properties`], its type, its name in requests and
+/// responses, and its short name in stored orders, which is never reused for another property.
 #[macro_export]
 macro_rules! properties {
     ($make:ident! {$($with:tt)*}) => {
@@ -39,10 +39,11 @@ macro_rules! properties {
     };
 }
 
-/// Makes [`Member`] of names and of fields in [`OwnProps`].
+/// Declares [`Member`] from lines of variant, name in requests, and field in [`OwnProps`].
 macro_rules! members {
     ($($variant:ident $name:literal $($field:ident).+;)*) => {
-        /// Member by which a request describes one message, and most of them all messages.
+        /// Request member that sets a property of one message; most are also allowed in `mqProps`,
+        /// for all messages.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[expect(missing_docs, reason = "docs/messages.md describes each member")]
         pub enum Member {
@@ -56,7 +57,7 @@ macro_rules! members {
                 match self { $(Self::$variant => $name,)* }
             }
 
-            /// True if a message sets the member itself.
+            /// True if `own`, the properties that a message sets for itself, has this member.
             pub(crate) const fn is_in(self, own: &OwnProps) -> bool {
                 match self { $(Self::$variant => own.$($field).+.is_some(),)* }
             }
@@ -64,13 +65,12 @@ macro_rules! members {
     };
 }
 
-/// Makes [`Properties`], [`Member`] and [`Carriers`] of the table.
+/// Declares [`Properties`], [`Member`] and [`Carriers`] from the table of properties.
 macro_rules! declare {
     ({} $($variant:ident $property:ident: $type:ident, $name:literal $short:literal;)*) => {
-        /// Properties that describe a message. A property that is not set is `None`.
+        /// Properties of a message, such as `replyTo`. A property that is not set is `None`.
         ///
-        /// Serialized, they take no more bytes than they took in a request: see
-        /// [`crate::ExplicitMessage`].
+        /// Serialized, they take no more bytes than in the request: see [`crate::ExplicitMessage`].
         #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
         #[serde(default, deny_unknown_fields)]
         pub struct Properties {
@@ -82,7 +82,7 @@ macro_rules! declare {
         }
 
         impl Properties {
-            /// Returns these properties, overridden by those that `more` sets.
+            /// Returns these properties, with those that are set in `more` taking precedence.
             #[must_use]
             pub fn overlaid_with(&self, more: &Self) -> Self {
                 Self { $($property: more.$property.as_ref().or(self.$property.as_ref()).cloned(),)* }
@@ -94,7 +94,7 @@ macro_rules! declare {
                 Ok(())
             }
 
-            /// Returns the length of all texts together.
+            /// Returns the length in bytes of all text values together.
             pub(crate) fn text_len(&self) -> usize {
                 [$(self.$property.as_ref().map_or(0, Value::text_len)),*].into_iter().sum()
             }
@@ -114,7 +114,7 @@ macro_rules! declare {
             $($variant $name properties.$property;)*
         }
 
-        /// Carriers of one broker, one for each property.
+        /// Functions of one broker that write and read each message property.
         #[derive(Debug)]
         pub struct Carriers<Put, Got> {
             $(
@@ -158,10 +158,10 @@ pub struct Carrier<T, Put, Got> {
     pub read: fn(&mut Got) -> Option<T>,
 }
 
-/// Message property that a broker cannot carry.
+/// Error about a message property that a broker cannot carry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Uncarried {
-    /// Member of requests that sets the property.
+    /// Request member that sets the property.
     pub member: Member,
     /// Reason why the broker cannot carry the property, for the caller.
     pub detail: String,
@@ -174,14 +174,14 @@ impl Properties {
         *self == Self::default()
     }
 
-    /// Returns the number of bytes of all properties in a request's JSON.
+    /// Returns the number of bytes that all properties take in a request's JSON.
     pub(crate) fn bytes(&self) -> usize {
         serde_json::to_vec(self).map_or(0, |text| text.len().saturating_sub("{}".len()))
     }
 }
 
-/// Properties that an explicit message sets for itself. They take precedence over those that the
-/// request sets for all.
+/// Properties that an explicit message sets for itself. They take precedence over the request's
+/// `mqProps`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "docs/messages.md describes each property")]
 pub struct OwnProps {

@@ -12,8 +12,8 @@ use crate::names::is_of_an_ibm_name;
 use crate::time::Time;
 
 text! {
-    /// Text of a property, within AMQP's limit for a short string (AMQP 0-9-1, section 4.2.5.3).
-    /// Narrower limits of IBM MQ are checked where the broker is known.
+    /// Text of a message property, at most 255 bytes (AMQP 0-9-1, section 4.2.5.3). Lower limits of
+    /// IBM MQ are checked where the broker is known.
     PropertyText, 0..=255, |_| true, "any text";
     /// Name of the queue manager that a reply goes to (MQ_Q_MGR_NAME_LENGTH).
     ReplyQueueManager, 0..=48, is_of_an_ibm_name, "must consist of letters, digits and ./_%";
@@ -21,7 +21,7 @@ text! {
 bounded! {
     /// Sequence number of a message in its group (MQMD, MsgSeqNumber).
     GroupSequence: u32, 1..=999_999_999, default 1;
-    /// Number of IBM MQ's own, of 32 bits.
+    /// Signed 32-bit integer (MQLONG of IBM MQ).
     MqLong: i32, -2_147_483_648..=2_147_483_647, default 0;
 }
 
@@ -37,13 +37,13 @@ pub enum MessageType {
 }
 
 impl MessageType {
-    /// Returns the type's number at IBM MQ, from `MQMT_REQUEST` on.
+    /// Returns the type's number in IBM MQ, such as `MQMT_REQUEST`, which is 1.
     #[must_use]
     pub const fn as_number(self) -> i32 {
         self as i32
     }
 
-    /// Returns the type of a number of IBM MQ.
+    /// Converts a number of IBM MQ, such as `MQMT_REQUEST`, to the type; `None` for other numbers.
     #[must_use]
     pub fn from_number(number: i32) -> Option<Self> {
         let all = [Self::Datagram, Self::Request, Self::Reply, Self::Report];
@@ -51,7 +51,7 @@ impl MessageType {
     }
 }
 
-/// Group of messages that belong together, and a message's place in it.
+/// Group that a message belongs to, with the message's position in it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "docs/messages.md describes each property")]
@@ -111,14 +111,15 @@ impl<'de> Visitor<'de> for GroupIds {
     }
 }
 
-/// Value of a property, as responses show it.
+/// Value of a message property, with its form in responses.
 pub(crate) trait Value: Serialize {
     /// Returns the form that the value has in responses.
     fn shown(&self) -> impl Serialize {
         self
     }
 
-    /// Returns the length of the value's text, if it has one of any length.
+    /// Returns the length in bytes of the value's text; 0 for values that are not text of variable
+    /// length.
     fn text_len(&self) -> usize {
         0
     }
@@ -162,7 +163,7 @@ impl Value for Group {
     }
 }
 
-/// Returns the value of a type that takes most bytes in a response.
+/// Returns the value of type `T` that takes the most bytes in a response.
 #[cfg(test)]
 pub(crate) fn longest<T: serde::de::DeserializeOwned>() -> T {
     let id = serde_json::json!({"base64": crate::Base64Bytes::encode(&[0xff; 24])});

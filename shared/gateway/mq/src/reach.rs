@@ -6,32 +6,33 @@ use wildmatch::WildMatch;
 
 use crate::names::QueueName;
 
-/// Patterns of the queues that an allow-list allows, for each address of a target.
+/// Queue patterns of an allow-list: for each address of a target, the patterns that apply there.
 pub(crate) type ByAddress = Vec<Vec<String>>;
 
-/// Queues at a target's place that its caller may name instead of the target's. The default is
-/// none.
+/// Queues that a caller may name instead of the target's own, with the rest of the target
+/// unchanged. The default is no queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Reach {
-    /// Queue of the profile itself, if the request changes nothing else in the profile; `own` has
-    /// the patterns of its others.
+    /// Queue of the profile, if the request redirects nothing in the profile. `own` then has the
+    /// profile's queue patterns.
     pub(crate) own_queue: Option<QueueName>,
     pub(crate) own: Vec<String>,
-    /// Queues that the allow-list covers, by address.
+    /// Queue patterns of the allow-list entries that cover the target, for each of its addresses.
     pub(crate) covered: ByAddress,
-    /// Queues for which every secret of the request is granted.
+    /// Queue patterns of the entries that grant a secret to the target, for each secret that the
+    /// request names.
     pub(crate) granted: Vec<ByAddress>,
 }
 
 impl Reach {
-    /// True if the caller is allowed no queue but the target's.
+    /// True if the caller may use no queue besides the target's own.
     #[must_use]
     pub fn is_none(&self) -> bool {
         self.own_queue.is_none() && self.own.is_empty() && self.covered.iter().all(Vec::is_empty)
     }
 
-    /// True if the caller's target would be allowed with this queue.
+    /// True if the target would also be allowed with this queue.
     #[must_use]
     pub fn contains(&self, queue: &QueueName) -> bool {
         let is_own = self.own_queue.as_ref() == Some(queue) || any(&self.own, queue);

@@ -8,7 +8,7 @@ use crate::message::ReceivedMessage;
 use crate::target::BrokerKind;
 use crate::warnings::Warnings;
 
-/// Latency of puts in milliseconds, from handing a message to the broker to its confirmation.
+/// Latency of puts in milliseconds, from sending a message to the broker to its confirmation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the mean and three percentiles, as their names say")]
 pub struct Latency {
@@ -21,32 +21,34 @@ pub struct Latency {
 /// Result of a completed produce.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProduceReport {
-    /// Number of messages that this execution put.
+    /// Number of messages that this execution of the request put.
     pub enqueued: u64,
-    /// Bytes of the bodies of the messages that this execution put.
+    /// Bytes of the bodies of the messages that this execution of the request put.
     pub bytes: u64,
     /// Number of transactions that were committed; 0 if none were asked for.
     pub transactions: u64,
-    /// True if each transaction was all or nothing.
+    /// True if each transaction was committed atomically.
     pub atomic: bool,
-    /// Latency of the messages that this execution put; all 0 if there were none.
+    /// Latency of the messages that this execution of the request put; all 0 if it put none.
     pub latency: Latency,
-    /// Id of the first message that this execution put, as the broker carries it.
+    /// Id of the first message that this execution of the request put, in the broker's form.
     pub first_id: Option<Vec<u8>>,
-    /// Id of the last message that this execution put.
+    /// Id of the last message that this execution of the request put, in the broker's form.
     pub last_id: Option<Vec<u8>>,
-    /// Warnings about behaviour of the broker that the caller may not expect.
+    /// Warnings about behaviour of the broker that the caller may not expect, for example an
+    /// unsupported property.
     pub warnings: Warnings,
 }
 
-/// Consumed messages, with facts about the messages left on the queue.
+/// Messages that a consume took, with facts about the messages left on the queue.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Consumed {
     /// Messages in the order in which the queue gave them.
     pub messages: Vec<ReceivedMessage>,
-    /// True if there were more messages than fit in a response; they stay on the queue.
+    /// True if the queue had more messages than fit in the response; they stay on it.
     pub truncated: bool,
-    /// Wait that was applied, in seconds: the requested one, or the rest of the time budget.
+    /// Seconds that the consume was allowed to wait: `waitSeconds` of the request, or less if its
+    /// time budget was shorter.
     pub wait_seconds_applied: u32,
     /// Warnings about behaviour of the broker that the caller may not expect.
     pub warnings: Warnings,
@@ -55,13 +57,14 @@ pub struct Consumed {
 /// State of a queue; a number that the broker does not report is `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DepthReport {
-    /// Number of messages that can be consumed now. RabbitMQ does not count unacknowledged ones.
+    /// Number of messages that can be consumed now. RabbitMQ's unacknowledged messages do not
+    /// count.
     pub current_depth: u64,
     /// Number of messages that the queue can hold.
     pub max_depth: Option<u64>,
-    /// Number of clients that have the queue open to get messages: RabbitMQ's consumers.
+    /// Number of clients that have the queue open for input; for RabbitMQ, the number of consumers.
     pub open_input_count: Option<u64>,
-    /// Number of clients that have the queue open to put messages.
+    /// Number of clients that have the queue open for output.
     pub open_output_count: Option<u64>,
 }
 
@@ -92,7 +95,7 @@ pub struct TestReport {
     pub ok: bool,
     /// Product name that the broker reports of itself.
     pub product: String,
-    /// Version of the broker, which is known after its greeting.
+    /// Version that the broker reports; `None` if no connection was opened.
     pub version: Option<String>,
     /// Round-trip time in milliseconds; `None` if no connection was opened.
     pub latency_ms: Option<f64>,
@@ -103,7 +106,8 @@ pub struct TestReport {
 }
 
 impl TestReport {
-    /// True if the broker refused the user, the password or the certificate, or TLS failed.
+    /// True if the TLS or the login step failed: the broker refused the user, password or
+    /// certificate, or TLS could not be set up.
     #[must_use]
     pub fn is_login_refused(&self) -> bool {
         let is_of_secrets = |step: &TestStep| ["tls", "authenticate"].contains(&step.name);
@@ -115,7 +119,8 @@ impl TestReport {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PoolReport {
-    /// Broker, address and virtual host or queue manager; without user and secrets.
+    /// Address of the pool, as `<broker>://<addresses>/<virtual host or queue manager>`, without
+    /// user and secrets.
     pub target: String,
     /// Number of connections that are open, in use or idle.
     pub open: usize,
@@ -127,8 +132,8 @@ pub struct PoolReport {
 }
 
 impl PoolReport {
-    /// Groups connections into pools. Each connection is given by its target and true if a request
-    /// uses it.
+    /// Groups connections into pools by target. Each connection is given as its target, and true if
+    /// a request uses it.
     #[must_use]
     pub fn by_target(connections: impl Iterator<Item = (String, bool)>, max_size: usize) -> Vec<Self> {
         let mut reports = BTreeMap::new();
@@ -145,7 +150,7 @@ impl PoolReport {
         reports.into_values().collect()
     }
 
-    /// Returns the `target` of the pool of these addresses, tried in this order.
+    /// Builds [`Self::target`] from these addresses, in the order in which they are tried.
     pub fn target_of(broker: BrokerKind, addresses: &[Address], queue_manager: &str) -> String {
         let addresses: Vec<_> = addresses.iter().map(ToString::to_string).collect();
         format!("{}://{}/{queue_manager}", broker.as_str(), addresses.join(","))

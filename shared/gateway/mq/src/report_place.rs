@@ -5,24 +5,23 @@
 use crate::properties::{OwnProps, Properties};
 use crate::property_values::{PropertyText, ReplyQueueManager};
 
-/// Options of a report that ask for no message (MQRO_PASS_MSG_ID, MQRO_PASS_CORREL_ID,
-/// MQRO_DISCARD_MSG, MQRO_PASS_DISCARD_AND_EXPIRY): they are about ids, and about a message that
-/// cannot be delivered.
+/// MQRO report options that request no report message: MQRO_PASS_MSG_ID, MQRO_PASS_CORREL_ID,
+/// MQRO_DISCARD_MSG and MQRO_PASS_DISCARD_AND_EXPIRY.
 const WITHOUT_A_MESSAGE: i32 = 128 | 64 | 0x0800_0000 | 16_384;
 
-/// Reply queue of a message that asks for reports.
+/// Reply queue to which IBM MQ sends the reports that a message requests.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ReportPlace {
-    /// Name of the queue, as in the message.
+    /// Name of the reply queue, as the message gives it.
     pub queue: PropertyText,
-    /// Queue manager of the queue; `None` if it is the message's own.
+    /// Queue manager of the reply queue; `None` if the message names none.
     pub queue_manager: Option<ReplyQueueManager>,
 }
 
 impl ReportPlace {
-    /// Returns the place to which reports about a message go: `all` are the properties of every
-    /// message, and `own` those that the message sets itself. `None` if the message asks for no
-    /// report, or names no reply queue: a queue manager refuses it then.
+    /// Returns the reply queue for reports about a message. `all` are the properties of every
+    /// message, and `own` those that the message sets itself. `None` if the message requests no
+    /// report or names no reply queue; a queue manager refuses reports without one.
     #[must_use]
     pub fn of(all: &Properties, own: Option<&OwnProps>) -> Option<Self> {
         let own = own.map(|own| &own.properties);
@@ -46,7 +45,8 @@ mod tests {
 
     use super::*;
 
-    /// Properties in the form of orders: report `o`, reply queue `r`, its queue manager `rm`.
+    /// Parses properties from their short names in orders: report `o`, reply queue `r`, its queue
+    /// manager `rm`.
     fn properties(members: Value) -> Properties {
         serde_json::from_value(members).unwrap()
     }

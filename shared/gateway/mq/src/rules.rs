@@ -2,40 +2,44 @@
 
 use crate::target::{Target, TargetError};
 
-/// Rule by which a caller may use a target. The rules are checked in their order, and the first one
-/// that does not hold refuses the target.
+/// Rule for whether a caller may use a target. Rules are checked in order; the first that fails
+/// refuses the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TargetRule {
-    /// An entry of an allow-list covers a target that no profile names.
+    /// For a target without a profile: an allow-list entry has to cover it.
     AllowList,
-    /// A profile with `overrides: false` takes a queue, an exchange and a routing key of a request,
-    /// and nothing else.
+    /// For a profile with `overrides: false`: the request may set only a queue, an exchange and a
+    /// routing key.
     Overrides,
-    /// The queue is the profile's own or matches a pattern of it, or an entry covers the target.
+    /// The queue has to be the profile's own or match one of its patterns, or an allow-list entry
+    /// has to cover the target.
     Queue,
-    /// The exchange with its routing key is the profile's own or matches patterns of it, or an
-    /// entry covers the target.
+    /// The exchange and its routing key have to be the profile's own or match its patterns, or an
+    /// allow-list entry has to cover the target.
     Exchange,
-    /// The request changes nothing in the profile's place and login, or an entry covers the target.
+    /// The request keeps the profile's broker, queue manager, channel, addresses and login, or an
+    /// allow-list entry has to cover the target.
     Place,
-    /// The credentials of the profile go to the hosts of the profile.
+    /// The profile's credentials may go only to the profile's hosts.
     Credentials,
-    /// The request does not weaken the TLS of the profile.
+    /// The request must not change the TLS settings that the profile enforces.
     Tls,
-    /// Each secret that the request itself names is granted for the target.
+    /// Each secret that the request itself names has to be granted by the allow-list for the
+    /// target.
     Secrets,
 }
 
-/// Part of an entry of an allow-list in which a target may differ from it.
+/// Part of an allow-list entry that a target has to match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EntryPart {
     /// Tenants that the allow-list entry applies to.
     Tenant,
     /// Product of the broker: RabbitMQ or IBM MQ.
     Broker,
-    /// Host and port, for each address of the target.
+    /// Host and port, which have to match each address of the target.
     Address,
-    /// An address of a special kind, which only an entry with this very address covers.
+    /// Loopback, link-local, multicast or unspecified address, which only an entry with this very
+    /// address or a range of addresses covers.
     SpecialAddress,
     /// Virtual host of RabbitMQ, or queue manager of IBM MQ.
     QueueManager,
@@ -45,13 +49,13 @@ pub enum EntryPart {
     Queue,
     /// Exchange and routing keys that the allow-list entry permits.
     Exchange,
-    /// TLS, which the entry requires.
+    /// TLS, if the entry requires it.
     Tls,
-    /// Login, which IBM MQ needs unless the entry says `login=none`.
+    /// Login, which an IBM MQ target needs unless the entry has `login=none`.
     Login,
 }
 
-/// Target of a request with its profile, and the result of each rule about it.
+/// Resolved target of a request, and the result of each rule about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Judgement {
     /// Target that was checked, allowed or not.
@@ -61,9 +65,9 @@ pub struct Judgement {
 }
 
 impl TargetRule {
-    /// Rules about a target that a request names by itself.
+    /// Rules for a target that a request gives without a profile, in the order of checking.
     pub(crate) const OF_A_LIST: &'static [Self] = &[Self::AllowList, Self::Secrets];
-    /// Rules about a target of a profile.
+    /// Rules for a target with a profile, in the order of checking.
     pub(crate) const OF_A_PROFILE: &'static [Self] = &[
         Self::Overrides,
         Self::Queue,
@@ -74,7 +78,7 @@ impl TargetRule {
         Self::Secrets,
     ];
 
-    /// Returns the name of the rule for people.
+    /// Returns the description of the rule for people.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -91,7 +95,7 @@ impl TargetRule {
 }
 
 impl EntryPart {
-    /// Returns the sentence about a target that differs from the entry in this part.
+    /// Returns the sentence that says in which way a target does not match this part of an entry.
     #[must_use]
     pub const fn difference(self) -> &'static str {
         match self {

@@ -9,35 +9,36 @@ use crate::base64_bytes::{self, Base64Bytes};
 use crate::header_value::{HeaderValue, Weight};
 use crate::message::{BodyAsText, ReceivedMessage, StoredBody};
 
-/// Form in which a response shows a body.
+/// Form in which a response shows a message body: base64, or a reference to a stored object.
 #[derive(Clone, Copy, Debug)]
 enum ShownBody<'a> {
     Base64(&'a str),
     Stored(&'a StoredBody),
 }
 
-/// Maximum number of bytes that a byte of text takes: a control character becomes six, whose
-/// backslash is escaped again. Base64 takes less.
+/// Maximum number of response bytes for one byte of text: a control character becomes `\u00XX` (six
+/// bytes), whose backslash is escaped again. Base64 takes less.
 const LONGEST_CHARACTER: usize = 7;
 
-/// Maximum number of bytes that a header's value takes beside those that it weighs: the digits of
-/// the largest decimal or number of 64 bits with a fraction, its type's name, and punctuation.
+/// Maximum number of response bytes for one header value besides its text: the digits of the
+/// largest number, the name of its type, and punctuation.
 const LONGEST_VALUE: usize = 512;
 
-/// Maximum number of bytes that all other members take, with the names of all.
+/// Maximum number of response bytes for all members of a message that are not text of variable
+/// length, with all member names.
 const LONGEST_MEMBERS: usize = 2048;
 
 impl ReceivedMessage {
-    /// Counts the bytes that the message takes in a response: its JSON, escaped once more because
-    /// Lambda carries a response's body as a JSON string.
+    /// Counts the bytes that the message takes in a response: its JSON, escaped a second time
+    /// because Lambda carries the response body as a JSON string.
     #[must_use]
     pub fn carried_size(&self) -> usize {
         // The longest part's length is known without writing it: nothing in base64 is escaped.
         carried(base64_bytes::encoded_len(self.body.0.len()), &self.shown(ShownBody::Base64("")))
     }
 
-    /// Returns an upper bound of [`carried_size`](Self::carried_size), for which nothing is written
-    /// as JSON.
+    /// Returns an upper bound of [`carried_size`](Self::carried_size), computed from lengths
+    /// without writing JSON.
     #[must_use]
     pub fn carried_at_most(&self) -> usize {
         if !self.deaths.is_empty() || !self.unreadable.0.is_empty() {
@@ -72,15 +73,15 @@ impl ReceivedMessage {
         }
     }
 
-    /// Returns the largest [`carried_size`](Self::carried_size) of a message whose body has `body`
-    /// bytes: in base64, and as text of control characters, each of which is escaped twice.
-    /// Properties and headers have a megabyte.
+    /// Returns the largest possible [`carried_size`](Self::carried_size) of a message with a body
+    /// of `body` bytes: its base64, its text in which each character is escaped twice, and 1 MB for
+    /// properties and headers.
     #[must_use]
     pub const fn most_carried(body: usize) -> usize {
         body.saturating_mul(9).saturating_add(1_000_000)
     }
 
-    /// Returns the message as a response shows it that does not carry its body.
+    /// Returns the response form of the message with a reference to its stored body.
     #[must_use]
     pub const fn with_stored_body<'a>(&'a self, body: &'a StoredBody) -> ShownMessage<'a> {
         self.shown(ShownBody::Stored(body))
@@ -97,7 +98,7 @@ impl Serialize for ReceivedMessage {
     }
 }
 
-/// A message as a response shows it, with its body or with the place of its body.
+/// Response form of a message, with its body or with a reference to the stored body.
 #[derive(Clone, Copy, Debug)]
 pub struct ShownMessage<'a> {
     message: &'a ReceivedMessage,
@@ -105,8 +106,8 @@ pub struct ShownMessage<'a> {
 }
 
 impl ShownMessage<'_> {
-    /// Counts the bytes that the message takes in a response: see
-    /// [`ReceivedMessage::carried_size`].
+    /// Counts the bytes that the message takes in a response, as [`ReceivedMessage::carried_size`]
+    /// does.
     #[must_use]
     pub fn carried_size(&self) -> usize {
         carried(0, self)
@@ -159,7 +160,7 @@ impl Serialize for ShownMessage<'_> {
     }
 }
 
-/// Counts the bytes that `shown` takes in a response, and adds `more`.
+/// Returns `more` plus the number of bytes that `shown` takes in a response.
 fn carried(more: usize, shown: &impl Serialize) -> usize {
     let mut carried = Carried(more);
     // Counting does not fail.
@@ -167,7 +168,7 @@ fn carried(more: usize, shown: &impl Serialize) -> usize {
     carried.0
 }
 
-/// Counter of the bytes that a JSON text takes as a JSON string.
+/// Counter of the bytes that JSON text takes when it is escaped into a JSON string.
 struct Carried(usize);
 
 impl Write for Carried {

@@ -7,27 +7,29 @@ use serde::{Deserialize, Serialize};
 
 use crate::address::Address;
 
-/// First 32 bits of the addresses of AWS's services for an instance, such as its metadata
-/// (`fd00:ec2::254`).
+/// First 32 bits of the IPv6 addresses of AWS's services for an EC2 instance, such as the metadata
+/// service (`fd00:ec2::254`).
 const AWS_INSTANCE_SERVICES: [u16; 2] = [0xfd00, 0xec2];
-/// First 96 bits of IPv6 addresses for IPv4 addresses behind a translator (RFC 6052, section 2.1).
+/// Prefix (96 bits) of the IPv6 addresses that stand for IPv4 addresses behind a NAT64 translator
+/// (RFC 6052, section 2.1).
 const NAT64: [u16; 6] = [0x64, 0xff9b, 0, 0, 0, 0];
 
-/// Addresses of a target that may be of a special kind: the operator listed them.
+/// Addresses of a target that are allowed to be loopback, link-local, multicast or unspecified,
+/// because the operator listed them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct SpecialAddresses(Vec<Address>);
 
 impl SpecialAddresses {
-    /// True if no address may be of a special kind.
+    /// True if the list has no address.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// True if a connection to `address` may go to `found`, which its host is or leads to. A name
-    /// that the operator listed may lead to a loopback address; of the other special kinds are only
-    /// addresses that were listed as such.
+    /// True if a connection to `address` may use the IP address `found`, which is its host or
+    /// resolved from it. Special IP addresses need `address` in this list; a listed name may
+    /// resolve to loopback only.
     #[must_use]
     pub fn admit(&self, address: &Address, found: IpAddr) -> bool {
         if !is_special(found) {
@@ -44,13 +46,13 @@ impl From<Vec<Address>> for SpecialAddresses {
     }
 }
 
-/// True if `host` is an address of a special kind, and not a name.
+/// True if `host` is a literal IP address that is loopback, link-local, multicast or unspecified.
 pub(crate) fn is_special_literal(host: &str) -> bool {
     host.parse().is_ok_and(is_special)
 }
 
-/// True for addresses of loopback, of the link alone (as the metadata of an instance), of a group,
-/// and of no host; also in the forms in which IPv6 carries those of IPv4.
+/// True for loopback, link-local, multicast, broadcast and unspecified addresses and AWS's instance
+/// services, also as IPv4 addresses inside IPv6 ones.
 fn is_special(address: IpAddr) -> bool {
     match address.to_canonical() {
         IpAddr::V4(address) => is_special_v4(address),
@@ -75,7 +77,8 @@ fn is_special_v6(address: Ipv6Addr) -> bool {
         || address.segments().starts_with(&AWS_INSTANCE_SERVICES)
 }
 
-/// Returns the IPv4 address that a translator, or a host of old, sends to.
+/// Returns the IPv4 address inside an IPv6 address: the NAT64 form, or the deprecated
+/// IPv4-compatible form.
 fn carried(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let segments = address.segments();
     let is_carrier = segments.starts_with(&NAT64) || segments.starts_with(&[0; 6]);

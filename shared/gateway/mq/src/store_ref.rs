@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::secret_ref::SecretRef;
 
-/// Location of a key store or a trust store: in a secret, or in an object of S3.
+/// Location of a key store or a trust store: a secret, or an object in S3.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum StoreRef {
@@ -25,8 +25,8 @@ pub struct ObjectRef {
 const FORM: &str = "must be secret://name, ssm://name, or s3://bucket/key and perhaps ?versionId=…";
 
 impl ObjectRef {
-    /// Longest key and longest name of a version, in bytes (Amazon S3, "Naming objects" and "Using
-    /// versioning").
+    /// Maximum length in bytes of an object key and of a version id (Amazon S3, "Naming objects"
+    /// and "Using versioning").
     const MAX: usize = 1024;
 
     /// Name of the S3 bucket.
@@ -41,13 +41,13 @@ impl ObjectRef {
         &self.key
     }
 
-    /// Returns the version to read; `None` for the latest one.
+    /// Returns the version id to read; `None` for the latest version.
     #[must_use]
     pub fn version(&self) -> Option<&str> {
         self.version.as_deref()
     }
 
-    /// Parses the part after `s3://` of a reference.
+    /// Parses the text after `s3://` of a reference; `None` if it is malformed.
     fn parse(text: &str) -> Option<Self> {
         let (bucket, rest) = text.split_once('/')?;
         let (key, version) = match rest.split_once("?versionId=") {
@@ -72,7 +72,7 @@ impl ObjectRef {
 }
 
 impl StoreRef {
-    /// Returns the secret, if the location is one.
+    /// Returns the secret; `None` if the location is an object in S3.
     #[must_use]
     pub const fn secret(&self) -> Option<&SecretRef> {
         match self {
@@ -81,7 +81,7 @@ impl StoreRef {
         }
     }
 
-    /// True if the location is an object of S3.
+    /// True if the location is an object in S3.
     #[must_use]
     pub const fn is_object(&self) -> bool {
         matches!(self, Self::Object(_))

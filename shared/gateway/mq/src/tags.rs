@@ -6,7 +6,8 @@ use crate::bounded::{List, text};
 use crate::headers::Headers;
 
 text!(
-    /// A tag. It has no comma, because tags stand in one text, separated by commas.
+    /// Tag that a caller gives a request: 1 to 64 bytes without commas, which separate tags in a
+    /// header.
     Tag, 1..=64, is_of_a_tag, "must not contain commas or control characters"
 );
 
@@ -14,33 +15,35 @@ fn is_of_a_tag(character: char) -> bool {
     !character.is_control() && character != ','
 }
 
-/// Tags of a request, at most [`Tags::MOST`], or none: then its messages carry nothing more.
+/// Tags of a request, at most [`Tags::MOST`]. Without tags, its messages get no additional headers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tags(Vec<Tag>);
 
-/// Request that a message comes from, for the message's tags.
+/// Facts about the request that [`Tags::mark`] writes into the headers of its messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TagOrigin<'a> {
     /// Trace id of the first request that executed.
     pub trace_id: &'a str,
-    /// Trace context that the trace id is (W3C Trace Context); `None` if it is none.
+    /// `traceparent` of the request (W3C Trace Context); `None` if the trace id did not come from
+    /// one.
     pub traceparent: Option<&'a str>,
     /// Id of the tenant that sent the request.
     pub tenant: &'a str,
-    /// Target of the request, as responses and records name it.
+    /// Target of the request, in the form of responses and records.
     pub target: &'a str,
 }
 
 impl Tags {
     /// Maximum number of tags of a request.
     pub const MOST: usize = 10;
-    /// Headers of messages that a request with tags puts.
+    /// Names of the headers that the gateway adds to the messages of a request with tags.
     pub const HEADERS: [&'static str; 4] = ["tags", "traceId", "tenant", "target"];
-    /// Header of the messages of a request with a trace context, with tags or without.
+    /// Name of the header that carries the request's trace context, whether or not it has tags.
     pub const TRACEPARENT: &'static str = "traceparent";
     /// The empty list of tags.
     pub const NONE: Self = Self(Vec::new());
-    /// Maximum number of bytes of the names and values of [`Self::HEADERS`].
+    /// Room in bytes that the caller's headers must leave for the names and values of
+    /// [`Self::HEADERS`].
     const ROOM: usize = 2_560;
 
     /// True if there are no tags.
@@ -55,11 +58,11 @@ impl Tags {
         self.0.iter().map(Tag::as_str).collect::<Vec<_>>().join(",")
     }
 
-    /// Checks that headers which a caller gives leave room for those that tags add, and have none
-    /// of their names. `pointer` leads to the headers.
+    /// Checks that the caller's headers leave room for the headers that tags add, and use none of
+    /// their names. `pointer` is the JSON Pointer to the caller's headers.
     ///
     /// # Errors
-    /// The place of the fault, and its description.
+    /// Returns the JSON Pointer to the fault and its description, if a check fails.
     pub fn check(&self, headers: &Headers, pointer: &str) -> Result<(), (String, &'static str)> {
         if self.is_empty() {
             return Ok(());
@@ -73,8 +76,8 @@ impl Tags {
         Ok(())
     }
 
-    /// Adds [`Self::HEADERS`] to the headers of all messages of a request, if it has tags, and its
-    /// trace context, unless the caller gave the messages one or left no room for it.
+    /// Adds [`Self::HEADERS`] to the headers of a request's messages if it has tags. Also adds its
+    /// trace context, unless the caller set that header or left no room for it.
     pub fn mark(&self, headers: &mut Headers, origin: TagOrigin<'_>) {
         let TagOrigin { trace_id, traceparent, tenant, target } = origin;
         if !self.is_empty() {

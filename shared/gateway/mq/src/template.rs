@@ -32,7 +32,7 @@ pub enum TemplateError {
     TooLong(usize),
 }
 
-/// A body with placeholders: `{{seq}}`, `{{uuid}}`, `{{now}}`, `{{key}}` and `{{random(n)}}`.
+/// Text with placeholders: `{{seq}}`, `{{uuid}}`, `{{now}}`, `{{key}}` and `{{random(n)}}`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Template {
@@ -82,7 +82,7 @@ impl Template {
         &self.source
     }
 
-    /// Returns the text with `stand_in` for each placeholder.
+    /// Returns the text of the template, with each placeholder replaced by `stand_in`.
     pub(crate) fn with_stand_ins(&self, stand_in: &str) -> String {
         let text = |piece: &Piece| match piece {
             Piece::Literal(text) => text.clone(),
@@ -154,7 +154,7 @@ impl From<Template> for String {
     }
 }
 
-/// Builds a version 8 UUID (RFC 9562, section 5.8) of derived bytes.
+/// Builds a version 8 UUID (RFC 9562, section 5.8) from the first 16 of the derived bytes.
 fn derived_uuid(bytes: &[u8; 32]) -> Uuid {
     let mut first = [0; 16];
     first.copy_from_slice(&bytes[..16]);

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 /// Time since 1970. Its text is RFC 3339 in UTC, or the number of seconds if it is after
-/// [`Self::LATEST_TEXT`], which AMQP's times can be.
+/// [`Self::LATEST_TEXT`], which is possible in AMQP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Time {
@@ -16,10 +16,10 @@ pub struct Time {
 }
 
 impl Time {
-    /// Last time that is written as RFC 3339.
+    /// Latest time that is written as RFC 3339.
     pub const LATEST_TEXT: &str = "9999-12-30T22:00:00Z";
 
-    /// Longest text: a fraction of nine digits, and an offset.
+    /// Maximum length in bytes of the text: nine digits of a fraction, and an offset.
     pub const MAX_BYTES: usize = "2026-09-21T14:13:20.123456789+00:00".len();
 
     /// Builds a time of whole seconds since 1970.
@@ -96,18 +96,19 @@ fn beyond_the_latest() -> String {
     format!("must not be after {}", Time::LATEST_TEXT)
 }
 
-/// True if a text in the form of RFC 3339 names one of the last days that have four digits for
-/// their year. With an offset such a time may be beyond the range of [`Timestamp`].
+/// True if an RFC 3339 text names 30 or 31 December 9999, which with an offset may be outside the
+/// range of [`Timestamp`].
 fn is_in_the_last_days(text: &str) -> bool {
     let local = text.split_at_checked(FORM.len()).map(|(local, _)| local);
     let local = local.and_then(|local| local.parse::<jiff::civil::DateTime>().ok());
     local.is_some_and(|local| (local.year(), local.month()) == (9999, 12) && local.day() >= 30)
 }
 
-/// Form `YYYY-MM-DDTHH:MM:SS`, with a zero for each digit.
+/// Date and time of RFC 3339 as `YYYY-MM-DDTHH:MM:SS`, with `0` in place of each digit.
 const FORM: &[u8] = b"0000-00-00T00:00:00";
 
-/// True if `text` has the form of RFC 3339, section 5.6. The library reads other forms, too.
+/// True if `text` has the form of RFC 3339, section 5.6. The parser of `jiff` accepts other forms,
+/// too.
 fn is_rfc_3339(text: &str) -> bool {
     let Some((date_time, rest)) = text.as_bytes().split_at_checked(FORM.len()) else { return false };
     let has_form = |(byte, form): (&u8, &u8)| match form {

@@ -4,9 +4,8 @@ use std::ops::Deref;
 
 use serde::Serialize;
 
-/// Member `warnings` of a response: each text once, in their order, and at most
-/// [`MOST`](Self::MOST) of them. Further ones are counted in one more text, so that warnings about
-/// single messages do not grow with their number.
+/// Member `warnings` of a response: each text once, in order of arrival, and at most [`Self::MOST`]
+/// different texts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct Warnings {

@@ -4,7 +4,8 @@ use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
-/// JSON whose only numbers are integers. Objects keep all members, whatever their names are.
+/// JSON value of a header before its type tags are interpreted. Numbers are integers only; objects
+/// keep all members, duplicates included, in their order.
 #[derive(Debug)]
 pub(super) enum Form {
     Null,

@@ -19,8 +19,8 @@ pub use self::number::{Decimal, Float32, Float64};
 use crate::base64_bytes::Base64Bytes;
 use crate::time::Time;
 
-/// A header's value. AMQP 0-9-1 has all of these types; IBM MQ has no unsigned integers, decimals,
-/// times, arrays and tables.
+/// Typed value of a message header. AMQP 0-9-1 has all of these types; IBM MQ has no unsigned
+/// integers, decimals, times, arrays and tables.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "each variant is the type of its name")]
 pub enum HeaderValue {
@@ -45,7 +45,7 @@ pub enum HeaderValue {
     Table(BTreeMap<String, Self>),
 }
 
-/// Names of the types that plain JSON has no form for.
+/// Tags of the types that plain JSON has no form for, as in `{"int32": "7"}`.
 const TAGS: &str =
     "int8 uint8 int16 uint16 int32 uint32 int64 float32 float64 decimal textBase64 base64 time table";
 
@@ -54,16 +54,16 @@ fn is_tag(name: &str) -> bool {
 }
 
 impl HeaderValue {
-    /// Deepest nesting of tables and arrays. Twice as many levels of JSON fit into a body, since a
-    /// table may have to be written inside another.
+    /// Maximum nesting of tables and arrays. JSON may need twice as many levels, since a table may
+    /// be written as `{"table": {…}}`.
     pub const MAX_DEPTH: usize = 24;
-    /// Longest name in a table, in bytes (AMQP 0-9-1, section 4.2.5.3).
+    /// Maximum length in bytes of a name in a table (AMQP 0-9-1, section 4.2.5.3).
     pub const MAX_NAME: usize = 255;
-    /// Largest integer that is a plain number in JSON (RFC 7493, section 2.2).
+    /// Largest integer that JSON carries exactly as a plain number (RFC 7493, section 2.2).
     const MAX_PLAIN: u64 = 9_007_199_254_740_991;
 
-    /// Counts the values, nested ones included, and their bytes as a broker carries them, names
-    /// included and lengths and types aside.
+    /// Counts the values, including nested ones, and the bytes of names and values. Type and length
+    /// fields of the broker's encoding do not count.
     pub(crate) fn weigh(&self) -> Weight {
         let of_one = |bytes| Weight { values: 1, bytes };
         match self {
@@ -83,7 +83,7 @@ impl HeaderValue {
     }
 }
 
-/// Number of values and bytes of a header: see [`HeaderValue::weigh`].
+/// Size of a header: its number of values and bytes, counted by [`HeaderValue::weigh`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Weight {
     pub(crate) values: usize,
@@ -159,7 +159,7 @@ impl<'de> Deserialize<'de> for HeaderValue {
 }
 
 impl Form {
-    /// Reads the header's value from its JSON form, with at most `depth` levels.
+    /// Converts the JSON form to a header value that is nested at most `depth` levels deep.
     fn into_value(self, depth: usize) -> Result<HeaderValue, String> {
         Ok(match self {
             Self::Null => HeaderValue::Null,
@@ -200,7 +200,7 @@ fn table(members: Vec<(String, Form)>, depth: usize) -> Result<HeaderValue, Stri
     Ok(HeaderValue::Table(table))
 }
 
-/// Reads the value of an object whose only member is a tag.
+/// Reads a tagged value, such as `{"int32": "7"}`; `form` is the JSON value beside the tag.
 fn of_tag(tag: &str, form: Form, depth: usize) -> Result<HeaderValue, String> {
     let text = match (tag, form) {
         ("table", Form::Object(members)) => return table(members, depth),

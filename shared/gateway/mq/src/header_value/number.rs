@@ -4,8 +4,8 @@ use std::fmt;
 use std::num::ParseFloatError;
 use std::str::FromStr;
 
-/// Declares a floating-point number of some width, whose equality is that of its bits: `-0` is not
-/// `0`, and there is one NaN.
+/// Declares a floating-point type that compares by its bits: `-0` differs from `0`, and all NaN are
+/// the same.
 macro_rules! float {
     ($(#[$doc:meta])* $name:ident: $float:ty, $bits:ty) => {
         $(#[$doc])*
@@ -35,7 +35,7 @@ macro_rules! float {
         }
 
         impl fmt::Display for $name {
-            /// Writes the fewest digits that are read back as the same number.
+            /// Writes the fewest digits that are parsed as the same number.
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 let (digits, power) = (self.get().to_string(), format!("{:e}", self.get()));
                 f.write_str(if power.len() + 2 < digits.len() { &power } else { &digits })
@@ -59,8 +59,8 @@ float!(
     Float64: f64, u64
 );
 
-/// AMQP's decimal: digits of 32 bits without a sign, of which up to 255 are behind the point (AMQP
-/// 0-9-1, section 4.2.5.5). Its text keeps all of them: `1.50` is not `1.5`.
+/// Decimal of AMQP: an unsigned 32-bit integer, of whose digits up to 255 are decimal places (AMQP
+/// 0-9-1, section 4.2.5.5). Its text keeps trailing zeros: `1.50` is not `1.5`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decimal {
     /// Number of decimal places.

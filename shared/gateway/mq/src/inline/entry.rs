@@ -23,7 +23,7 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    /// Reads an entry of a tenant's own list.
+    /// Parses an entry of a tenant's own allow-list, which must not have the option `tenant=`.
     pub(super) fn of_its_tenant(text: &str) -> Result<Self, &'static str> {
         let mut entry = Self::read(text)?;
         if entry.options.tenants.replace(Tenants::All).is_some() {
@@ -32,7 +32,7 @@ impl Entry {
         entry.options.check(entry.broker).map(|()| entry)
     }
 
-    /// Returns the pattern of the queues that the entry covers.
+    /// Returns the entry's queue pattern.
     pub(super) fn queue(&self) -> String {
         self.queue.pattern()
     }
@@ -42,7 +42,7 @@ impl Entry {
         self.options.tenants.as_ref().is_none_or(|tenants| tenants.contain(tenant))
     }
 
-    /// True if the entry covers how the target is connected to, apart from its addresses.
+    /// True if the entry's options for TLS and login allow the target's connection.
     pub(super) fn covers_connection(&self, target: &Target) -> bool {
         self.covers_tls(target) && self.covers_login(target)
     }
@@ -60,7 +60,8 @@ impl Entry {
             && self.options.secrets.iter().any(|pattern| pattern.matches(secret))
     }
 
-    /// True if the entry covers the target, apart from its connection and its addresses.
+    /// True if the entry covers the target's broker, queue manager, channel, queue and exchange.
+    /// TLS, login and addresses are checked separately.
     pub(super) fn covers(&self, target: &Target) -> bool {
         self.is_about(target) && self.covers_queue(target) && self.covers_place(target)
     }
@@ -73,8 +74,7 @@ impl Entry {
         target.exchange.as_ref().is_none_or(|exchange| self.covers_exchange(exchange))
     }
 
-    /// True if the entry covers the target, apart from its connection, its addresses, its queue and
-    /// its exchange.
+    /// True if the entry covers the target's broker, queue manager and channel.
     pub(super) fn is_about(&self, target: &Target) -> bool {
         self.broker == target.endpoint.broker
             && self.covers_queue_manager(target)
@@ -91,7 +91,7 @@ impl Entry {
         patterns.is_empty() || channel.is_none_or(|channel| any(patterns, channel))
     }
 
-    /// Returns the parts in which the target differs from the entry; none if the entry covers it.
+    /// Returns the parts of the entry that do not match the target; empty if the entry covers it.
     pub(super) fn differences(&self, tenant: &str, target: &Target) -> Vec<EntryPart> {
         let addresses = &target.endpoint.addresses;
         let has_addresses = !addresses.is_empty() && addresses.iter().all(|address| self.matches(address));
@@ -124,17 +124,19 @@ impl Entry {
         self.host.matches(&address.host) && self.port.is_none_or(|port| port == address.port)
     }
 
-    /// True unless the address is of a special kind, and the entry does not have it in particular.
+    /// True unless the address is loopback, link-local, multicast or unspecified, and the entry
+    /// does not list it specifically.
     fn admits(&self, address: &Address) -> bool {
         !is_special_literal(&address.host) || self.host.lists(&address.host)
     }
 
-    /// True if the entry covers the address, and is about its host in particular.
+    /// True if the entry covers the address and lists its host specifically, as
+    /// [`HostPattern::lists`](crate::host_pattern::HostPattern::lists) defines.
     pub(super) fn lists(&self, address: &Address) -> bool {
         self.covers_address(address) && self.host.lists(&address.host)
     }
 
-    /// Reads an entry, whose options may not go together.
+    /// Parses an entry without checking that its options go together.
     fn read(text: &str) -> Result<Self, &'static str> {
         let (broker, rest) = text.split_once("://").ok_or("the broker is missing")?;
         let broker = match broker {
@@ -169,8 +171,8 @@ const fn has_tls(target: &Target) -> bool {
     matches!(target.endpoint.tls, Tls::On { .. })
 }
 
-/// True unless the target is a queue manager that is given neither a password nor a certificate: it
-/// would take its client for the user of the channel. RabbitMQ takes no client without a login.
+/// True if the target has a password or a client certificate, or is RabbitMQ, which requires a
+/// login. Without both, IBM MQ would accept the client as the channel's user.
 fn has_login(target: &Target) -> bool {
     let endpoint = &target.endpoint;
     let has_certificate = matches!(endpoint.tls, Tls::On { key_store_ref: Some(_), .. });
@@ -181,8 +183,8 @@ fn any(patterns: &[WildMatch], text: &str) -> bool {
     patterns.iter().any(|pattern| pattern.matches(text))
 }
 
-/// Splits the part after the broker into host, port and the rest. A range of addresses has a slash
-/// of its own: `10.0.0.0/8:5672/ORDERS` or `[fd00::/8]:5672/ORDERS`.
+/// Splits the text after `<broker>://` into host, port and the text after the next slash. A range
+/// of addresses has a slash too: `10.0.0.0/8:5672/ORDERS` or `[fd00::/8]:5672/ORDERS`.
 fn split_address(text: &str) -> Result<(&str, &str, &str), &'static str> {
     const NO_PORT: &str = "the port is missing";
     const NO_QUEUE: &str = "the queue is missing";
@@ -202,8 +204,8 @@ fn split_address(text: &str) -> Result<(&str, &str, &str), &'static str> {
     Ok((host, port, rest))
 }
 
-/// Splits an entry into the queue and its options. A `?` may also be a wildcard in the queue; the
-/// one before the options is followed by a name and `=`, which no queue of the list contains.
+/// Splits the end of an entry into its queue and its options. `?` may also be a wildcard in the
+/// queue name, so the options begin after the first `?` that is followed by a name and `=`.
 fn split_options(text: &str) -> (&str, &str) {
     let marks = text.match_indices('?').map(|(place, _)| place);
     let is_option = |rest: &str| {

@@ -38,7 +38,7 @@ use entry::Entry;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct InlineTargets(Vec<Entry>);
 
-/// Targets that the deployment's list and a tenant's own list allow the tenant.
+/// Allow-list of one tenant: the deployment's list and the tenant's own list.
 #[derive(Clone, Copy, Debug)]
 pub struct AllowedTargets<'a> {
     list: &'a InlineTargets,
@@ -46,7 +46,7 @@ pub struct AllowedTargets<'a> {
     tenant: &'a str,
 }
 
-/// Error of an entry of the allow-list that cannot be read.
+/// Error of an allow-list entry that cannot be parsed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{entry}` is not <broker>://<host>:<port>/<queue>[?<option>&…]: {problem}")]
 pub struct InlineTargetsError {
@@ -55,10 +55,10 @@ pub struct InlineTargetsError {
 }
 
 impl InlineTargets {
-    /// Reads the entries of one tenant's own list, of which none names tenants.
+    /// Parses a tenant's own allow-list, whose entries must not have the option `tenant=`.
     ///
     /// # Errors
-    /// If an entry cannot be read. The error names the first such entry.
+    /// If an entry cannot be parsed. The error names the first such entry.
     pub fn of_one_tenant<S: AsRef<str>>(entries: &[S]) -> Result<Self, InlineTargetsError> {
         let read = |entry: &str| {
             let one =
@@ -69,7 +69,7 @@ impl InlineTargets {
         entries.iter().map(|entry| read(entry.as_ref())).collect::<Result<_, _>>().map(Self)
     }
 
-    /// Returns the part of the list that holds for `tenant`.
+    /// Returns the entries of the deployment's list that apply to `tenant`.
     #[must_use]
     pub const fn of<'a>(&'a self, tenant: &'a str) -> AllowedTargets<'a> {
         AllowedTargets { list: self, own: None, tenant }
@@ -77,46 +77,48 @@ impl InlineTargets {
 }
 
 impl<'a> AllowedTargets<'a> {
-    /// Adds the tenant's own allow-list to the deployment's.
+    /// Adds the tenant's own allow-list to the deployment's list.
     #[must_use]
     pub const fn and(self, own: &'a InlineTargets) -> Self {
         Self { own: Some(own), ..self }
     }
 
-    /// Returns, for each entry, the parts in which `target` differs from it: the deployment's
-    /// entries before the tenant's own, and nothing for an entry that covers the target at every
-    /// one of its addresses.
+    /// Returns, for each entry, the parts that do not match `target`: first the deployment's
+    /// entries, then the tenant's own. An entry that covers the target at all of its addresses has
+    /// an empty list.
     #[must_use]
     pub fn differences(&self, target: &Target) -> Vec<Vec<EntryPart>> {
         let entries = self.list.0.iter().chain(self.own.into_iter().flat_map(|own| &own.0));
         entries.map(|entry| entry.differences(self.tenant, target)).collect()
     }
 
-    /// True if `target` is allowed at every one of its addresses. A target without queue and
-    /// exchange stands for the connection alone.
+    /// True if each address of `target` has an entry that covers the target there. For a target
+    /// without queue and exchange, only the connection is checked.
     pub(crate) fn cover(&self, target: &Target) -> bool {
         self.everywhere(target, |entry| entry.covers_connection(target))
     }
 
-    /// True if `secret` may be sent to every one of the addresses of `target`.
+    /// True if each address of `target` has an entry that covers the target and grants `secret`.
     pub(crate) fn grant(&self, secret: &SecretRef, target: &Target) -> bool {
         let secret = secret.to_string();
         self.everywhere(target, |entry| entry.grants(&secret, target))
     }
 
-    /// True if an entry that covers `target` is about the host of `address` in particular.
+    /// True if an entry that covers `target` lists the host of `address` specifically, not by a
+    /// wildcard.
     pub(crate) fn list(&self, target: &Target, address: &Address) -> bool {
         let mut entries = self.entries(|entry| entry.covers(target) && entry.covers_connection(target));
         entries.any(|entry| entry.lists(address))
     }
 
-    /// Returns the queues that are covered at each of the addresses of `target`, apart from its own
-    /// queue.
+    /// Returns the queue patterns of the entries that cover `target`, for each of its addresses,
+    /// with the target's own queue ignored.
     pub(crate) fn covered_queues(&self, target: &Target) -> ByAddress {
         self.queues(target, |entry| entry.covers_connection(target))
     }
 
-    /// Returns the queues with which `secret` may be sent to each of the addresses of `target`.
+    /// Returns the queue patterns of the entries that grant `secret` to `target`, for each of its
+    /// addresses.
     pub(crate) fn granted_queues(&self, secret: &SecretRef, target: &Target) -> ByAddress {
         let secret = secret.to_string();
         self.queues(target, |entry| entry.grants(&secret, target))
@@ -131,8 +133,8 @@ impl<'a> AllowedTargets<'a> {
         target.endpoint.addresses.iter().map(of_address).collect()
     }
 
-    /// True if each address has an entry that covers it and for which `also` holds. A target
-    /// without addresses is covered by no entry: its client finds its hosts itself.
+    /// True if each address of the target has an entry that covers it and satisfies `also`. False
+    /// for a target without addresses, whose client takes the hosts from a channel table.
     fn everywhere(&self, target: &Target, also: impl Fn(&Entry) -> bool) -> bool {
         let addresses = &target.endpoint.addresses;
         let usable: Vec<_> = self.entries(|entry| entry.covers(target) && also(entry)).collect();
@@ -140,7 +142,7 @@ impl<'a> AllowedTargets<'a> {
         !addresses.is_empty() && addresses.iter().all(is_covered)
     }
 
-    /// Returns the entries that hold for the tenant, and for which `also` holds.
+    /// Returns the entries that apply to the tenant and satisfy `also`.
     fn entries(&self, also: impl Fn(&Entry) -> bool) -> impl Iterator<Item = &'a Entry> {
         let Self { list, own, tenant } = *self;
         let of_list = list.0.iter().filter(move |entry| entry.is_for(tenant));

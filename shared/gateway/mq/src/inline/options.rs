@@ -6,7 +6,7 @@ use wildmatch::WildMatch;
 
 use crate::target::BrokerKind;
 
-/// Options as they are written; the list of patterns of an absent option is empty.
+/// Options of an allow-list entry, as written; an absent option has an empty list of patterns.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Options {
     pub(super) tenants: Option<Tenants>,
@@ -75,7 +75,7 @@ impl Options {
         Ok(())
     }
 
-    /// Checks that the options of an entry for this broker go together.
+    /// Checks that the options of an entry for this broker do not contradict each other.
     pub(super) fn check(&self, broker: BrokerKind) -> Result<(), &'static str> {
         if self.exchanges.is_empty() && !self.routing_keys.is_empty() {
             return Err("routingKeys= goes with exchanges=");

@@ -25,7 +25,7 @@ use crate::store_ref::StoreRef;
 
 pub use spec::{AuthSpec, SslSpec, TargetSpec};
 
-/// Product of a target's broker. A target without it is IBM MQ, as the contract says.
+/// Product of a target's broker. IBM MQ is the default of the public contract.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum BrokerKind {
@@ -55,8 +55,8 @@ impl BrokerKind {
         }
     }
 
-    /// Returns the name of a queue manager or a virtual host, or `None` if it leads to any: at IBM
-    /// MQ an empty name and each that begins with `*` do.
+    /// Returns the name of a queue manager or virtual host; `None` if the name may lead to any
+    /// queue manager (IBM MQ: empty, or beginning with `*`).
     #[must_use]
     pub fn certain_queue_manager(self, name: &str) -> Option<&str> {
         let is_any = self == Self::IbmMq && (name.is_empty() || name.starts_with('*'));
@@ -71,9 +71,9 @@ pub enum Tls {
     /// The connection uses plain TCP, without TLS.
     #[default]
     Off,
-    /// TLS with the server's certificate verified. `key_store_ref` holds the client certificate;
-    /// `trust_store_ref` replaces the system's authorities; `cipher_spec` and `opening` are IBM
-    /// MQ's.
+    /// The connection uses TLS and verifies the server's certificate. `key_store_ref` is the client
+    /// certificate, `trust_store_ref` replaces the system's authorities; `cipher_spec` and
+    /// `opening` apply to IBM MQ only.
     #[expect(missing_docs, reason = "the variant's description names its fields")]
     On {
         key_store_ref: Option<StoreRef>,
@@ -84,11 +84,12 @@ pub enum Tls {
     },
 }
 
-/// All data that identify a connection, apart from the versions of its secrets.
+/// Identity of a connection: addresses, user, TLS and references to secrets. The versions of the
+/// secrets are kept separately.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Endpoint {
-    /// Kind of the broker. It decides which of the other members have a meaning.
+    /// Product of the broker, which decides which other members apply.
     pub broker: BrokerKind,
     /// Queue manager of IBM MQ, or virtual host of RabbitMQ.
     pub queue_manager: String,
@@ -98,20 +99,20 @@ pub struct Endpoint {
     pub addresses: Vec<Address>,
     /// URL of IBM MQ's client channel definition table, in place of addresses.
     pub ccdt_url: Option<String>,
-    /// Protection of the connection. It is part of the identity: a connection without TLS is never
-    /// reused for a target that has it.
+    /// TLS settings of the connection. As part of the identity they keep a connection without TLS
+    /// from being reused for a target with TLS.
     pub tls: Tls,
-    /// User of the login. A password's secret may name one, too.
+    /// User of the login. If it is absent, the password's secret may name one.
     pub user: Option<String>,
-    /// Location of the password. The password itself is never part of a target.
+    /// Reference to the password. A target never holds the password itself.
     pub password_ref: Option<SecretRef>,
-    /// Addresses that may be of a special kind, such as a loopback address. They are part of the
-    /// identity: no target uses the connection of another one that may go further.
+    /// Addresses that are allowed to be loopback, link-local, multicast or unspecified. As part of
+    /// the identity they keep a target from reusing a connection to an address that it may not use.
     #[serde(default, skip_serializing_if = "SpecialAddresses::is_empty")]
     pub special: SpecialAddresses,
 }
 
-/// A complete target that the caller may use.
+/// Complete target: a broker connection, and the queue or exchange to use there.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Target {
@@ -122,25 +123,26 @@ pub struct Target {
     /// Exchange to which messages are published; `None` if the work is about a queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exchange: Option<Exchange>,
-    /// Origin of the password, which an error about it names.
+    /// Origin of the password (request or profile), which errors about the password name.
     #[serde(default)]
     pub password_origin: PasswordOrigin,
-    /// Queues that the work may use besides its own, if it asked for others.
+    /// Queues that the work may use besides the target's own queue; empty unless the request needs
+    /// others, as a move does.
     #[serde(default, skip_serializing_if = "Reach::is_none")]
     pub reach: Reach,
-    /// Rule of the profile for messages past a backout threshold.
+    /// Rule of the profile for messages whose backout count has reached their queue's threshold.
     #[serde(default)]
     pub backout: BackoutRule,
-    /// Rule of the profile for connections when requests end.
+    /// Rule of the profile for an open connection when its request ends.
     #[serde(default)]
     pub idle_connections: IdleRule,
-    /// Time limits of the profile for connections.
+    /// Time limits of the profile for the target's connections.
     #[serde(default)]
     pub limits: ConnectionLimits,
 }
 
 impl fmt::Display for Target {
-    /// Writes the target as in responses and records: `<queueManager>:<queue>`, or
+    /// Writes the target as responses and records name it: `<queueManager>:<queue>`, or
     /// `<queueManager>:<exchange>/<routingKey>`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(Exchange { name, routing_key }) = &self.exchange {
@@ -157,27 +159,27 @@ pub enum TargetError {
     #[error("{detail}")]
     #[expect(missing_docs, reason = "a JSON Pointer to the member, and what is wrong with it")]
     Invalid { pointer: &'static str, detail: String },
-    /// The profile has a fault of its own, which no request can correct.
+    /// The profile has a fault, which only a change of the profile corrects.
     #[error("the profile {0}")]
     Profile(String),
     /// Neither the profile nor the allow-list covers the target.
     #[error("{0}")]
     NotAllowed(String),
-    /// The target is allowed, but not with this secret.
+    /// The target is allowed, but no allow-list entry grants it a secret that the request names.
     #[error("{0}")]
     SecretNotAllowed(String),
 }
 
 impl Target {
-    /// Merges the request's members over its profile, applies the defaults, and checks that the
-    /// caller may use the target.
+    /// Merges the request's target over its profile, applies the defaults, and checks that the
+    /// caller may use the result.
     ///
-    /// A profile's own hosts and queues are allowed, and its credentials go nowhere else. Whatever
-    /// a request adds beyond a queue that the profile covers must be covered by `allowed`, secrets
-    /// included, and may not weaken the profile's TLS.
+    /// The profile's own hosts and queues are allowed, and its credentials go only to its hosts.
+    /// Every other member that the request sets must be covered by `allowed`, including secrets,
+    /// and must not weaken the profile's TLS.
     ///
     /// # Errors
-    /// [`TargetError`], which names the member at fault or the rule that forbids it.
+    /// [`TargetError`], which names the member at fault or the rule that forbids the target.
     pub fn resolve(
         profile: Option<&Profile>,
         inline: Option<&TargetSpec>,
@@ -192,11 +194,12 @@ impl Target {
         Ok(target)
     }
 
-    /// Returns the target that [`Self::resolve`] makes of the same arguments, with the result of
+    /// Returns the target that [`Self::resolve`] builds from the same arguments, with the result of
     /// each rule about it.
     ///
     /// # Errors
-    /// [`TargetError`] of a target that is incomplete or contradicts itself: no rule is asked.
+    /// [`TargetError`], if the target is incomplete or contradicts itself. Rules are not checked
+    /// then.
     pub fn judge(
         profile: Option<&Profile>,
         inline: Option<&TargetSpec>,
@@ -209,7 +212,8 @@ impl Target {
         Ok(Judgement { target, rules })
     }
 
-    /// Merges the request's members over its profile, and applies the defaults.
+    /// Merges the request's target over its profile and applies the defaults, without checking the
+    /// rules.
     fn merged(profile: Option<&Profile>, inline: &TargetSpec) -> Result<Self, TargetError> {
         let none = Profile::default();
         let Profile { target: base, backout, idle_connections, connection, .. } = profile.unwrap_or(&none);
@@ -226,8 +230,8 @@ impl Target {
         })
     }
 
-    /// Adds to a target, which [`Self::resolve`] made with the same arguments, the queues that its
-    /// caller might have named in it instead.
+    /// Adds [`Reach`], the queues that the caller may name instead of the target's own. The
+    /// arguments must be those that the target was resolved with.
     #[must_use]
     pub fn with_reach(
         self,
@@ -241,11 +245,11 @@ impl Target {
         Self { reach, ..self }
     }
 
-    /// Checks that the caller may also publish with `key`, a message's own routing key. The other
-    /// arguments are those that the target was resolved with.
+    /// Checks that the caller may also publish with `key`, the routing key of a single message. The
+    /// other arguments must be those that the target was resolved with.
     ///
     /// # Errors
-    /// If the key is not allowed, or the target has no exchange.
+    /// If the caller may not use the key, or the target has no exchange.
     pub fn check_routing_key(
         &self,
         key: &RoutingKey,

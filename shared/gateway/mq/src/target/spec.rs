@@ -14,7 +14,8 @@ use crate::secret_ref::SecretRef;
 use crate::special_address::SpecialAddresses;
 use crate::store_ref::StoreRef;
 
-/// A target as a request or a profile writes it; every member is optional until the two are merged.
+/// Target as a request or a profile writes it. Every member is optional, because the request is
+/// merged over the profile.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[expect(missing_docs, reason = "`TargetFull` in openapi.yaml describes each member")]
@@ -32,7 +33,7 @@ pub struct TargetSpec {
     pub auth: Option<AuthSpec>,
 }
 
-/// Member `ssl` of a [`TargetSpec`].
+/// TLS settings of a [`TargetSpec`] (its member `ssl`).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[expect(missing_docs, reason = "`TargetSsl` in openapi.yaml describes each member")]
@@ -46,7 +47,7 @@ pub struct SslSpec {
     pub certificate_label: Option<CertificateLabel>,
 }
 
-/// Member `auth` of a [`TargetSpec`]: a user, and the reference to the password.
+/// Login of a [`TargetSpec`] (its member `auth`): a user, and the reference to the password.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[expect(missing_docs, reason = "`TargetAuth` in openapi.yaml describes each member")]
@@ -139,7 +140,8 @@ impl TargetSpec {
         Ok(Target { endpoint, queue: self.queue, exchange, ..Target::default() })
     }
 
-    /// Returns the exchange with its routing key. A target names either a queue or an exchange.
+    /// Returns the exchange with its routing key; `None` for a target with a queue. A target cannot
+    /// have both.
     fn exchange(&self, inline: &Self) -> Result<Option<Exchange>, TargetError> {
         let fault = |pointer, is_inline: bool, detail: &str| match is_inline {
             true => Err(TargetError::invalid(pointer, detail)),
