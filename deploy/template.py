@@ -14,7 +14,8 @@ Anywhere in a part:
     Outlives: stack             what is not deleted with the stack, or to be replaced
     !Json {…}                   the JSON text of a mapping
 In rules and conditions:
-    !Given X                    the parameter X has a value: a text, a member of a list, or true where it is false by default
+    !Given X                    the parameter X has a value: a text, a member of a list, or anything but false where it is a flag.
+                                A part that names the condition HasX does not declare it.
     Needs: {A: [B, C]}          the rule that A is given together with B and C
     Ordered: {…}                rules that one number is not above another
 In parameters:
@@ -254,7 +255,7 @@ def given(name, parameters, section="Rules"):
             return Tagged("!Not", [{"Fn::EachMemberEquals": [value, ""]}])
         case {"Type": "CommaDelimitedList"}:
             value = Tagged("!Join", ["", value])
-        case {"Default": "false"}:
+        case {"Default": "false" | "true"}:
             return Tagged("!Not", [Tagged("!Equals", [value, "false"])])
     return Tagged("!Not", [Tagged("!Equals", [value, ""])])
 
@@ -566,6 +567,9 @@ def generated():
     parts |= {"Parameters": parameters, "Metadata": {"AWS::CloudFormation::Interface": {"ParameterGroups": shown}}}
     for section in ("Rules", "Conditions"):
         parts[section] = resolved(parts[section], "!Given", lambda name, section=section: given(name, parameters, section))
+    conditions = set(re.findall("Has\\w+", str(parts)))
+    implied = {f"Has{name}": given(name, parameters, "Conditions") for name in parameters if f"Has{name}" in conditions}
+    parts["Conditions"] = {**implied, **parts["Conditions"]}
     parts["Rules"] |= {f"{name}IsNotAlone": needs(name, others, parameters) for name, others in parts["Needs"].items()}
     for name, entry in parts["Ordered"].items():
         parts["Rules"] |= ordered(name, entry, parameters)

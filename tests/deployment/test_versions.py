@@ -148,11 +148,11 @@ def test_a_value_that_is_not_among_the_settings_is_found(name):
         assert any("keeps what it had" in fault for fault in faults_of(template, names(entry))), entry
 
 
-@pytest.mark.parametrize("value", [{"Ref": "HistoryDays"}, {"Fn::If": ["HasAlarmTopic", "1", {"Ref": "AWS::NoValue"}]}, {"Fn::GetAtt": ["UnhandledQueue", "Arn"]}])
+@pytest.mark.parametrize("value", [{"Ref": "HistoryDays"}, {"Fn::If": ["HasAlarmTopicArn", "1", {"Ref": "AWS::NoValue"}]}, {"Fn::GetAtt": ["UnhandledQueue", "Arn"]}])
 def test_a_new_variable_that_is_not_among_the_settings_is_found(value):
     template = copy.deepcopy(translated())
     template["Resources"]["ProduceFunction"]["Properties"]["Environment"]["Variables"]["NEW"] = value
-    about = names(value) | ({"AlarmTopicArn"} if "HasAlarmTopic" in json.dumps(value) else set())
+    about = names(value) | ({"AlarmTopicArn"} if "HasAlarmTopicArn" in json.dumps(value) else set())
     assert set(faults_of(template, about)) == {"ProduceFunction keeps what it had"}
 
 
