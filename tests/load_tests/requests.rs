@@ -1,6 +1,6 @@
 //! Requests that start nothing: what is beyond a limit or a right, and what belongs to others.
 
-use end_to_end::{Access, Gateway, LoadTests, On, READONLY_KEY};
+use end_to_end::{Access, Gateway, KEY_A, LoadTests, On, READONLY_KEY};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -87,6 +87,18 @@ async fn each_queue_has_to_be_allowed() {
     let unknown = json!({"targetRef": "nowhere", "producers": {}, "durationSeconds": 4});
     stand.tests.start(Uuid::new_v4(), &unknown).await.expect_problem(404, "TARGET_REF_NOT_FOUND");
     stand.end().await;
+}
+
+#[tokio::test]
+async fn a_start_or_a_stop_with_a_parameter_in_its_query_is_refused() {
+    let key = Uuid::new_v4().to_string();
+    let headers =
+        [("x-api-key", KEY_A), ("idempotency-key", key.as_str()), ("content-type", "application/json")];
+    let stop = format!("/tests/{}/stop?x=1", Uuid::now_v7());
+    for (path, body) in [("/tests?x=1", nowhere().to_string()), (stop.as_str(), String::new())] {
+        let answer = Gateway::new().send("POST", path, &headers, body).await;
+        assert_eq!(answer.expect_problem(400, "INVALID_PARAMETER").json()["parameter"], "x", "{path}");
+    }
 }
 
 #[tokio::test]

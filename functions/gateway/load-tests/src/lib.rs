@@ -66,13 +66,12 @@ impl LoadTests {
         request: &Request,
         trace_id: &TraceId,
     ) -> Result<Reply, Problem> {
-        let headers = request.headers();
         match asked.endpoint {
             Endpoint::Start => return Box::pin(self.start(request, trace_id)).await,
-            Endpoint::Stop => return Box::pin(self.stop(asked.test_id, headers, trace_id)).await,
+            Endpoint::Stop => return Box::pin(self.stop(asked.test_id, request, trace_id)).await,
             Endpoint::List | Endpoint::One | Endpoint::Delete => {}
         }
-        let principal = self.front.authenticate(headers, SCOPES).await?;
+        let principal = self.front.authenticate(request.headers(), SCOPES).await?;
         let tenant = principal.tenant.as_str();
         let query = Query::parse(request.uri().query().unwrap_or_default(), asked.endpoint.parameters())?;
         let admission = self.front.admission(&principal).await?;

@@ -1,12 +1,12 @@
 //! `POST /tests/{test_id}/stop`: ends a test early. `DELETE /tests/{test_id}`: removes a test that
 //! has ended.
 
-use api::{Problem, Reason, Reply, TraceId};
+use api::{Problem, Query, Reason, Reply, TraceId};
 use endpoint::WorkDone;
 use front::note_reached;
-use http::HeaderMap;
 use idempotency::OperationType;
 use jiff::Timestamp;
+use lambda_http::Request;
 use load_test::store::{Start, TestRecord};
 use load_test::{Plan, TestStatus, Window};
 use serde_json::json;
@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use crate::overdue::last_run;
 use crate::problems::{from_store, not_found};
-use crate::route::{SCOPES, TESTS};
+use crate::route::{Endpoint, SCOPES, TESTS};
 use crate::{LoadTests, id};
 
 /// Operation type of the stop of a load test, in idempotency records.
@@ -26,11 +26,12 @@ impl LoadTests {
     pub(crate) async fn stop(
         &self,
         test_id: &str,
-        headers: &HeaderMap,
+        request: &Request,
         trace_id: &TraceId,
     ) -> Result<Reply, Problem> {
         let content = json!({"path": {"test_id": test_id.to_ascii_lowercase()}});
-        let identity = self.front.identify(headers, SCOPES, &content).await?;
+        let identity = self.front.identify(request.headers(), SCOPES, &content).await?;
+        Query::parse(request.uri().query().unwrap_or_default(), Endpoint::Stop.parameters())?;
         let test_id = id::parse("test_id", test_id)?;
         let tenant = identity.principal.tenant.as_str();
         let admission = self.front.admission(&identity.principal).await?;
