@@ -213,9 +213,12 @@ def fill(node, values):
                 filled += value if is_placeholder(part) and isinstance(value, list) else [value]
             return [value for value in filled if value is not None]
         case {"When": condition, **rest}:
-            return Tagged("!If", [condition, fill(rest, values), NOTHING])
+            filled = fill(rest, values)
+            return filled and Tagged("!If", [condition, filled, NOTHING])
+        # Without actions it is left out.
         case {"Allow": actions, "For": resources, **rest}:
-            return statement("Allow", *(fill(each, values) for each in (actions, resources, rest)))
+            actions = fill(actions, values)
+            return actions and statement("Allow", actions, fill(resources, values), fill(rest, values))
         case {"Deny": actions, "For": resources, **rest}:
             return statement("Deny", *(fill(each, values) for each in (actions, resources, rest)))
         # What carries several groups is admitted by one of them.
