@@ -1,33 +1,37 @@
-//! Frames on the socket.
+//! Frames: a length of four bytes, and that many bytes of postcard.
 
 use std::io::{self, Read, Write};
 
 use serde::{Serialize, de::DeserializeOwned};
 
-/// The largest message of MQ is 100 MB; the rest is for its properties and descriptor.
+/// Maximum length of a frame on a socket, in bytes. The largest message of MQ is 100 MB; the rest is
+/// for its properties and descriptor.
 const MAX_FRAME: u32 = 120 * 1024 * 1024;
 
-pub fn write<T: Serialize>(socket: &mut impl Write, value: &T) -> io::Result<()> {
+pub fn write<T: Serialize>(writer: &mut impl Write, value: &T) -> io::Result<()> {
     let mut frame = postcard::to_extend(value, vec![0; 4]).map_err(io::Error::other)?;
-    let length = u32::try_from(frame.len().saturating_sub(4)).unwrap_or(u32::MAX);
-    if length > MAX_FRAME {
-        return Err(io::ErrorKind::FileTooLarge.into());
-    }
+    let length = u32::try_from(frame.len().saturating_sub(4)).map_err(io::Error::other)?;
     if let Some(header) = frame.first_chunk_mut() {
         *header = length.to_le_bytes();
     }
-    socket.write_all(&frame)
+    writer.write_all(&frame)
 }
 
+/// Reads a frame from a socket.
 pub fn read<T: DeserializeOwned>(socket: &mut impl Read) -> io::Result<T> {
+    read_up_to(socket, MAX_FRAME)
+}
+
+/// Reads a frame of up to `most` bytes.
+pub(crate) fn read_up_to<T: DeserializeOwned>(reader: &mut impl Read, most: u32) -> io::Result<T> {
     let mut header = [0; 4];
-    socket.read_exact(&mut header)?;
+    reader.read_exact(&mut header)?;
     let length = u32::from_le_bytes(header);
-    if length > MAX_FRAME {
+    if length > most {
         return Err(io::ErrorKind::FileTooLarge.into());
     }
     let mut frame = vec![0; usize::try_from(length).map_err(io::Error::other)?];
-    socket.read_exact(&mut frame)?;
+    reader.read_exact(&mut frame)?;
     postcard::from_bytes(&frame).map_err(io::Error::other)
 }
 

@@ -8,6 +8,7 @@ mod name;
 mod property;
 
 pub use chars::Chars;
+pub(crate) use frame::read_up_to;
 pub use frame::{read, write};
 pub use message::{Context, Descriptor, Id, Message};
 pub use name::ConnectionName;
