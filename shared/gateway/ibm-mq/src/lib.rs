@@ -34,6 +34,7 @@ mod login;
 mod members;
 mod moving;
 mod mqi;
+mod opening;
 mod outgoing;
 mod owned;
 mod poison;

@@ -1,10 +1,7 @@
-//! Connections of requests: the shared pool, and how a connection to a queue manager is opened.
+//! Connections of requests: the shared pool, and how an operation begins on one of its connections.
 
-use std::fs;
-use std::io;
 use std::marker::PhantomData;
-use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use broker::{
@@ -14,12 +11,12 @@ use broker::{
 use libmqm_sys::{MQLONG, MQRC_CHANNEL_NOT_AVAILABLE, MQRC_MAX_CONNS_LIMIT_REACHED};
 use mq::{Access, Address, BrokerError, BrokerKind, IdleRule, PoolReport, Tls};
 
-use crate::channel_table::{self, ChannelTableError};
 use crate::errors::{During, refusal_of, step_of};
 use crate::facts::QueueManager;
 use crate::hosts;
 use crate::login::login;
-use crate::mqi::{ChannelTls, Connection, Library, LoadError, Login, Refusal, Route};
+use crate::mqi::{ChannelTls, Connection, Library, LoadError, Login};
+use crate::opening::open;
 use crate::owned::{Owned, PROBE};
 use crate::session::{Failure, Session, Told};
 use crate::settings::Settings;
@@ -37,40 +34,6 @@ pub(crate) struct Pool {
     library: Arc<Mutex<Option<&'static Library>>>,
     /// Connections that are being closed instead of kept.
     closing: Arc<Closing>,
-}
-
-/// Reason why a thread could not connect.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum ConnectError {
-    #[error(transparent)]
-    Library(#[from] LoadError),
-    #[error("`{}` cannot be made", .0.display())]
-    DataPath(PathBuf, #[source] io::Error),
-    #[error(transparent)]
-    Table(#[from] ChannelTableError),
-    #[error(transparent)]
-    Refused(#[from] Refusal),
-}
-
-impl ConnectError {
-    pub(crate) fn into_error(self, queue_manager: &str) -> BrokerError {
-        match self {
-            Self::Refused(refusal) => refusal.into_error(During::LogIn { queue_manager }),
-            Self::Library(error) => {
-                let detail = format!(
-                    "IBM MQ's client library is not part of this deployment, or cannot be loaded: {error}"
-                );
-                BrokerError::unreachable(detail).caused_by(error)
-            }
-            Self::Table(error) => {
-                let detail = error.to_string();
-                BrokerError::unsupported(detail).caused_by(error)
-            }
-            Self::DataPath(..) => {
-                BrokerError::unreachable("IBM MQ's client has no place for its files").caused_by(self)
-            }
-        }
-    }
 }
 
 impl Pool {
@@ -349,44 +312,6 @@ where
             }
         }
     }
-}
-
-/// Connects, on the thread that will own the connection.
-fn open(
-    library: &Mutex<Option<&'static Library>>,
-    settings: &Settings,
-    login: &Login,
-    conn_name: &str,
-    belongings: ThreadState,
-) -> Result<(Connection, Option<QueueManager>), ConnectError> {
-    let library = loaded(library, settings)?;
-    if let (Route::Table { url }, Some(_)) = (&login.route, &login.tls) {
-        channel_table::promises_tls(url, &login.queue_manager)?;
-    }
-    let connection = Connection::open(library, login, conn_name, belongings)?;
-    let queue_manager = match QueueManager::ask(&connection) {
-        Ok(queue_manager) => Some(queue_manager),
-        Err(refusal) if refusal.spares_the_connection() => None,
-        Err(refusal) => return Err(refusal.into()),
-    };
-    Ok((connection, queue_manager))
-}
-
-fn loaded(
-    library: &Mutex<Option<&'static Library>>,
-    settings: &Settings,
-) -> Result<&'static Library, ConnectError> {
-    let mut library = library.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(library) = *library {
-        return Ok(library);
-    }
-    if let Some(path) = &settings.data_path {
-        fs::create_dir_all(path).map_err(|error| ConnectError::DataPath(path.clone(), error))?;
-    }
-    // Kept for the life of the process: the library has threads of its own.
-    let loaded: &'static Library = Box::leak(Box::new(Library::load(&settings.library)?));
-    *library = Some(loaded);
-    Ok(loaded)
 }
 
 /// True if another attempt to connect may succeed soon. Nothing was sent yet.
