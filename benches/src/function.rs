@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use test_support::runtime_api::{Invoker, RuntimeApi};
+use test_support::runtime_api::RuntimeApi;
 use test_support::template::Template;
 
 use crate::child::{Child, Program};
@@ -37,8 +37,8 @@ pub(crate) fn named(name: &str) -> Result<Program, Error> {
 /// what Lambda and its program give it.
 #[derive(Debug)]
 pub(crate) struct Environment {
-    child: Child,
-    api: RuntimeApi,
+    pub(crate) child: Child,
+    pub(crate) api: RuntimeApi,
     spawned: Instant,
     /// Time from its spawn to its first poll, and CPU time until then.
     pub(crate) to_poll: Duration,
@@ -57,23 +57,6 @@ pub(crate) struct Answered {
     pub(crate) whole_cpu: Duration,
 }
 
-impl Environment {
-    pub(crate) fn invoker(&self) -> Invoker {
-        self.api.invoker.clone()
-    }
-
-    /// Waits until the function asks for its next event.
-    pub(crate) async fn polled(&mut self) -> Result<(), Error> {
-        self.api.polled().await?;
-        Ok(())
-    }
-
-    /// CPU time of all threads of the process so far, ended ones too.
-    pub(crate) fn cpu(&self) -> Result<Duration, Error> {
-        self.child.cpu()
-    }
-}
-
 impl Contender for Environment {
     type Work = [u8];
     type Answer = Answered;
@@ -90,12 +73,12 @@ impl Contender for Environment {
 
     /// Hands an event to the function and waits for its answer and its next poll.
     async fn send(&mut self, event: &[u8]) -> Result<Answered, Error> {
-        let before = self.cpu()?;
+        let before = self.child.cpu()?;
         let invocation = self.api.invoker.invoke(Bytes::copy_from_slice(event), PATIENCE);
         let answered = tokio::time::timeout(PATIENCE, invocation).await;
         let answer = answered.map_err(|_| "the function does not answer")??;
-        self.polled().await?;
-        let whole_cpu = self.cpu()?;
+        self.api.polled().await?;
+        let whole_cpu = self.child.cpu()?;
         let (after, cpu) = (answer.at - self.spawned, whole_cpu.saturating_sub(before));
         Ok(Answered { body: answer.body, after, cpu, whole_cpu })
     }

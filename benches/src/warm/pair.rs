@@ -23,7 +23,8 @@ pub(crate) struct Pair {
     produce: Environment,
     mq_access: Environment,
     lambda: Server,
-    orders: Orders,
+    /// Last order that `produce` gave to `mq-access`, and the reply.
+    last: Last,
     event: Value,
 }
 
@@ -34,26 +35,22 @@ pub(crate) struct Sent {
     pub(crate) answer: Vec<u8>,
 }
 
-#[derive(Clone, Debug)]
-struct Orders {
-    mq_access: Invoker,
-    last: Arc<Mutex<(Bytes, Bytes)>>,
-}
+type Last = Arc<Mutex<(Bytes, Bytes)>>;
 
 impl Pair {
     /// Each function calls DynamoDB at an address of its own.
     pub(crate) async fn start(dynamodb_of_produce: &str, dynamodb_of_mq_access: &str) -> Result<Self, Error> {
         let mq_access = start("mq-access", dynamodb_of_mq_access, dynamodb_of_mq_access).await?;
-        let orders = Orders { mq_access: mq_access.invoker(), last: Arc::default() };
-        let served = orders.clone();
+        let last = Last::default();
+        let called = (mq_access.api.invoker.clone(), Arc::clone(&last));
         let lambda = Server::start(move |request| {
-            let orders = served.clone();
-            async move { Some(invoke(&orders, request).await) }
+            let (mq_access, last) = called.clone();
+            async move { Some(invoke(&mq_access, &last, request).await) }
         })
         .await;
         let produce = start("produce", dynamodb_of_produce, &lambda.url()).await?;
         let event = std::fs::read(repository().join("events/gateway/produce/one-message.json"))?;
-        Ok(Self { produce, mq_access, lambda, orders, event: serde_json::from_slice(&event)? })
+        Ok(Self { produce, mq_access, lambda, last, event: serde_json::from_slice(&event)? })
     }
 
     pub(crate) fn lambda_url(&self) -> String {
@@ -74,7 +71,7 @@ impl Pair {
         let event = serde_json::to_vec(&event)?;
         // The request is over when both ask for more: what they do in between is a part of it.
         let answer = self.produce.send(&event).await?;
-        self.mq_access.polled().await?;
+        self.mq_access.api.polled().await?;
         let response: Value = serde_json::from_slice(&answer.body)?;
         if response.get("statusCode").and_then(Value::as_u64) != Some(201) {
             return Err(format!("produce answered {response}").into());
@@ -84,14 +81,19 @@ impl Pair {
 
     /// Returns the CPU times that both functions took for one request.
     pub(crate) async fn cpu_of(&mut self, key: &str) -> Result<[Duration; 2], Error> {
-        let [produce, mq_access] = [self.produce.cpu()?, self.mq_access.cpu()?];
+        let [produce, mq_access] = self.cpu()?;
         self.send(key).await?;
-        Ok([self.produce.cpu()?.saturating_sub(produce), self.mq_access.cpu()?.saturating_sub(mq_access)])
+        let [produce_after, mq_access_after] = self.cpu()?;
+        Ok([produce_after.saturating_sub(produce), mq_access_after.saturating_sub(mq_access)])
+    }
+
+    fn cpu(&self) -> Result<[Duration; 2], Error> {
+        Ok([self.produce.child.cpu()?, self.mq_access.child.cpu()?])
     }
 
     /// Returns the last order that `produce` gave to `mq-access`, and the reply.
     pub(crate) fn last_order(&self) -> (Vec<u8>, Vec<u8>) {
-        let last = self.orders.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         (last.0.to_vec(), last.1.to_vec())
     }
 
@@ -112,13 +114,13 @@ async fn start(name: &str, endpoint: &str, lambda: &str) -> Result<Environment, 
 }
 
 /// Lambda's Invoke: `POST /2015-03-31/functions/{name}/invocations`.
-async fn invoke(orders: &Orders, request: Request<Bytes>) -> Response<Bytes> {
-    let last = || orders.last.lock().unwrap_or_else(PoisonError::into_inner);
+async fn invoke(mq_access: &Invoker, last: &Last, request: Request<Bytes>) -> Response<Bytes> {
+    let last = || last.lock().unwrap_or_else(PoisonError::into_inner);
     if request.uri().path().split('/').nth(3) == Some(ECHO) {
         return response(200, last().1.clone());
     }
     let order = request.into_body();
-    match orders.mq_access.invoke(order.clone(), PATIENCE).await {
+    match mq_access.invoke(order.clone(), PATIENCE).await {
         Ok(answer) => {
             *last() = (order, answer.body.clone());
             response(200, answer.body)
