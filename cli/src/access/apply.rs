@@ -29,7 +29,7 @@ const OWNER: &str = "integrahub.owner-change.v1";
 struct KeyFile {
     path: PathBuf,
     file: fs::File,
-    /// True if every key that was added is written.
+    /// True if every key that the run created has been written to the file so far.
     complete: bool,
 }
 
@@ -51,8 +51,8 @@ impl KeyFile {
         written.or_explain(|| format!("write {}", self.path.display()))
     }
 
-    /// Ends the key file, and returns whether all keys are in it. An empty file is removed, so that
-    /// the next run may use its name.
+    /// Closes the key file, and returns whether it holds all of `keys`. A file without keys is
+    /// removed, so that the next run may use its name.
     fn finish(self, keys: &[Value]) -> bool {
         if keys.is_empty() {
             // An empty file holds nothing that anybody could miss.
@@ -116,7 +116,7 @@ pub(crate) async fn run(args: &Apply, context: &Context, out: &mut Output) -> Re
     outcome
 }
 
-/// Reads which establishments the tenants of the access file own.
+/// Asks the function `establishments` which establishments each tenant of the access file owns.
 async fn owners(file: &AccessFile, establishments: Option<&Establishments>) -> Result<Owners, Failure> {
     let mut owners = Owners::new();
     for (id, section) in &file.tenants {
@@ -131,7 +131,8 @@ async fn owners(file: &AccessFile, establishments: Option<&Establishments>) -> R
     Ok(owners)
 }
 
-/// Asks, before anything is changed, whether another tenant owns an establishment of the plan.
+/// Refuses the plan if another tenant owns one of its establishments. A dry run of each change of
+/// owner finds that out before anything is changed.
 async fn refuse_taken(plan: &Plan, establishments: Option<&Establishments>) -> Result<(), Failure> {
     let Some(establishments) = establishments else { return Ok(()) };
     for (change, cnpjs) in &plan.owners {
@@ -148,7 +149,8 @@ async fn refuse_taken(plan: &Plan, establishments: Option<&Establishments>) -> R
     Ok(())
 }
 
-/// Makes the changes of the plan, and records in `made` those that are made.
+/// Makes the changes of the plan. `made` receives the changes that were made, `keys` the new API
+/// keys.
 async fn perform(
     table: &Table,
     establishments: Option<&Establishments>,
@@ -185,7 +187,7 @@ async fn perform(
     Ok(exit)
 }
 
-/// Prints the planned changes, or, after they were made, the new keys.
+/// Prints the changes of a dry run, or the new keys once the changes were made.
 fn report(plan: &Plan, dry_run: bool, keys: &[Value], out: &mut Output) {
     let changes = || -> Vec<Value> { plan.changes().iter().map(Change::document).collect() };
     let owners = || -> Vec<Value> {

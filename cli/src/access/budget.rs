@@ -15,9 +15,9 @@ use crate::exit::{Exit, Failure};
 use crate::output::Output;
 
 const ONE: &str = "integrahub.budget.v1";
-/// Percentage at which a budget without percentages of its own warns.
+/// Percentage of the amount at which a budget warns if `budget set` names none.
 const WARNING: u32 = 80;
-/// Percentage at which every budget warns.
+/// Percentage of the amount at which every budget warns.
 const WHOLE: u32 = 100;
 
 /// Runs `integrahub budget`.
@@ -63,7 +63,7 @@ fn item(args: &BudgetSet) -> Result<BudgetItem, Failure> {
     Ok(item)
 }
 
-/// Refuses a budget that the functions refuse.
+/// Refuses a budget that fails the validation of the access table's items.
 pub(crate) fn check(item: &BudgetItem) -> Result<(), Failure> {
     item.check().map_err(|error| Failure::refused("the budget cannot be used").why(error.to_string()))
 }
@@ -75,7 +75,7 @@ fn held<'a>(known: &'a Snapshot, tenant: &str) -> Result<&'a Held, Failure> {
     })
 }
 
-/// Prints the budget, and the amount spent that the function `metering` recorded last.
+/// Prints a tenant's budget, and the amount spent that the function `metering` recorded last.
 fn show(known: &Snapshot, tenant: &str, out: &mut Output) -> Result<(), Failure> {
     let Held { entry, .. } = held(known, tenant)?;
     let spent = known.spent(tenant);

@@ -22,7 +22,8 @@ const MAX_FILE: u64 = 16 * 1024 * 1024;
 /// Runs `integrahub cnpj`.
 ///
 /// # Errors
-/// If a text is no CNPJ, the tenant does not exist, or the function cannot be invoked.
+/// If a text is not a CNPJ, the tenant does not exist, or the function `establishments` cannot be
+/// invoked.
 pub(crate) async fn run(args: &Cnpj, context: &Context, out: &mut Output) -> Result<Exit, Failure> {
     match args {
         Cnpj::List { tenant, cnpj } => {
@@ -74,8 +75,8 @@ async fn find(context: &Context, tenant: &str) -> Result<String, Failure> {
     receiver(context, tenant).await
 }
 
-/// Finds the tenant that receives establishments. It has to be in the access table: otherwise a
-/// mistyped UUID would own them, and nobody could load them.
+/// Finds the id of the tenant that receives establishments. It must be in the access table:
+/// otherwise establishments could be given to a mistyped UUID, and no tenant could load them.
 async fn receiver(context: &Context, tenant: &str) -> Result<String, Failure> {
     let id = Table::of(context).await?.read().await?.tenant(tenant)?;
     if id.parse::<uuid::Uuid>().is_err() {
@@ -98,7 +99,7 @@ async fn read(which: &CnpjList) -> Result<BTreeSet<String>, Failure> {
     Ok(cnpjs)
 }
 
-/// Returns the lines of a file that say something. A `#` begins a remark.
+/// Returns the lines of a file without empty lines and without remarks, which begin with `#`.
 fn lines(text: &str) -> Vec<String> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
@@ -143,7 +144,7 @@ fn show(change: &OwnerChange, changed: &Changed, dry_run: bool, out: &mut Output
     out.note(&format!("{changed} {verb}, {unchanged} were so already"));
 }
 
-/// Warns the person of establishments whose owner was not changed.
+/// Prints a warning for each establishment whose owner was not changed, with the reason.
 pub(crate) fn warn(changed: &Changed, out: &mut Output) {
     for refused in &changed.refused {
         out.note(&format!("refused: {}: {}", refused.cnpj, refused.text()));

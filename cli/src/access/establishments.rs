@@ -31,13 +31,13 @@ pub(crate) struct Owned {
     pub(crate) cnpj: String,
     /// Id of the tenant that owns the establishment.
     pub(crate) tenant: String,
-    /// Time of the assignment.
+    /// Time at which the establishment was assigned to the tenant.
     pub(crate) assigned_at: String,
     /// Name of the person or program that assigned the establishment.
     pub(crate) assigned_by: String,
 }
 
-/// Change of the owner of establishments.
+/// Change of the owner of establishments: assignment, move or release.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum OwnerChange {
     /// Gives establishments without owner to a tenant.
@@ -48,20 +48,20 @@ pub(crate) enum OwnerChange {
     Release(String),
 }
 
-/// An establishment that has products and no owner.
+/// Establishment that has products, but belongs to no tenant.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 struct Unowned {
     cnpj: String,
 }
 
-/// Establishments that a change of owner changed, or would change, and those that it did not.
+/// Result of a change of owner, or of its dry run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Changed {
-    /// Establishments that were changed, or would be.
+    /// CNPJs whose owner was changed. In a dry run, those that would be changed.
     #[serde(default)]
     pub(crate) changed: Vec<String>,
-    /// Establishments that were as requested already.
+    /// CNPJs that had the requested owner already.
     #[serde(default)]
     pub(crate) unchanged: Vec<String>,
     /// Establishments whose owner was not changed, each with the reason.
@@ -77,13 +77,13 @@ pub(crate) struct RefusedCnpj {
     pub(crate) cnpj: String,
     /// Reason code of the function `establishments`.
     pub(crate) reason: String,
-    /// Present owner, if there is one.
+    /// Id of the tenant that owns the establishment, if one does.
     #[serde(default)]
     pub(crate) owner: Option<String>,
 }
 
 impl RefusedCnpj {
-    /// Returns the reason for people.
+    /// Returns a sentence with the reason why the owner was not changed.
     pub(crate) fn text(&self) -> String {
         match (self.reason.as_str(), &self.owner) {
             ("OWNED_BY_ANOTHER", Some(owner)) => format!("it belongs to {owner}"),
@@ -102,7 +102,7 @@ struct Page<T> {
 }
 
 impl OwnerChange {
-    /// Returns the change of one establishment as JSON.
+    /// Returns the change of owner for one establishment as JSON, to print it.
     pub(crate) fn document(&self, cnpj: &str) -> Value {
         let mut document = self.event();
         if let Some(members) = document.as_object_mut() {
@@ -111,7 +111,8 @@ impl OwnerChange {
         document
     }
 
-    /// Returns the function's event, without the establishments.
+    /// Returns the event by which the function `establishments` makes the change, without the
+    /// CNPJs.
     fn event(&self) -> Value {
         match self {
             Self::Assign(tenant) => json!({"action": "assign", "tenant": tenant}),
@@ -120,7 +121,8 @@ impl OwnerChange {
         }
     }
 
-    /// Returns the line of a difference for one establishment.
+    /// Returns the change of owner for one establishment as a line that begins with `+`, `~` or
+    /// `-`.
     pub(crate) fn line(&self, cnpj: &str) -> String {
         match self {
             Self::Assign(tenant) => format!("+ establishment {cnpj} of {tenant}"),
@@ -164,11 +166,12 @@ impl Establishments {
         Ok(unowned.into_iter().map(|unowned| unowned.cnpj).collect())
     }
 
-    /// Changes owners, in as many requests as needed. Each request may be repeated.
+    /// Changes the owner of establishments, in requests of at most 1,000 CNPJs. A request can be
+    /// repeated without harm. A dry run changes nothing.
     ///
     /// # Errors
-    /// If the function does not answer, or refuses a request as a whole. Requests before it are
-    /// done.
+    /// If the function does not answer, or refuses a whole request. The requests before it have
+    /// taken effect.
     pub(crate) async fn change(
         &self,
         change: &OwnerChange,

@@ -20,11 +20,12 @@ pub(crate) const VERSION: u32 = 1;
 /// Name of the JSON schema of the access file.
 pub(crate) const SCHEMA: &str = "integrahub.access.v1";
 
-/// The file. A section or a member of a tenant or a key that is absent says nothing about it.
+/// Access file: the tenants with their keys, profiles and other entries. Absent sections and
+/// members leave what the table has.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct AccessFile {
-    /// Schema, which a file of JSON has.
+    /// Name of the JSON schema, which only a file in JSON contains.
     #[serde(skip_serializing)]
     pub(crate) schema: Option<String>,
     /// Version of the access file's format.
@@ -41,7 +42,7 @@ pub(crate) struct AccessFile {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct TenantSection {
-    /// Name of the tenant for people. No other tenant may have the same name.
+    /// Display name of the tenant, which no other tenant may have.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) name: Option<String>,
     /// True if the keys of the tenant are refused.
@@ -76,8 +77,8 @@ pub(crate) struct TenantSection {
 pub(crate) struct KeySection {
     /// Display name of the API key.
     pub(crate) name: String,
-    /// Beginning of the key's hash, of four characters at least. Without it, or if the table has no
-    /// such key, the name counts.
+    /// Prefix of the key's hash, of at least four characters, that identifies the key. If it is
+    /// absent or matches no key of the table, the key is found by its name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) id: Option<String>,
     /// Scopes that the API key grants.
@@ -99,12 +100,12 @@ pub(crate) struct KeySection {
 pub(crate) struct GrantSection {
     /// Establishments whose products the dropped files may have.
     pub(crate) cnpjs: Cnpjs,
-    /// Buckets for dropped files beside the stack's own.
+    /// Names of buckets for dropped files, besides the bucket of the stack.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub(crate) buckets: BTreeSet<String>,
 }
 
-/// Establishments: `all`, or a list of CNPJs.
+/// Establishments that a key or a grant covers: `all`, or a list of CNPJs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", expecting = "must be `all`, or a list of CNPJs")]
 pub(crate) enum Cnpjs {
@@ -151,10 +152,10 @@ impl From<&Establishments> for Cnpjs {
 }
 
 impl AccessFile {
-    /// Refuses an access file of another version.
+    /// Refuses a file whose schema or version differs from those that this program writes.
     ///
     /// # Errors
-    /// If the file has another version.
+    /// If the file has another schema or another version.
     pub(crate) fn check_version(&self) -> Result<(), Failure> {
         if let Some(schema) = self.schema.as_ref().filter(|schema| *schema != SCHEMA) {
             return Err(Failure::usage(format!("the file has the schema `{schema}`"))
@@ -169,7 +170,8 @@ impl AccessFile {
             .next("use the integrahub that wrote it"))
     }
 
-    /// Returns the file that describes a table, with the owners of establishments if known.
+    /// Builds an access file from the access table: for one tenant, or for all tenants with the
+    /// rate card. `owners` has the establishments of each tenant; `None` leaves them out.
     pub(crate) fn of(
         known: &Snapshot,
         tenant: Option<&str>,

@@ -78,10 +78,10 @@ fn create(known: &Snapshot, args: &GrantCreate) -> Result<Option<Change>, Failur
     known.create(Entry::Grant(tenant, grant), args.replace)
 }
 
-/// Refuses a grant that could permit nothing, or that names no bucket of S3.
+/// Returns a tenant's grant for these establishments and buckets, if it is valid.
 ///
 /// # Errors
-/// If the grant contradicts itself.
+/// If the tenant's id is no UUID, no establishments are given, or a bucket's name is invalid.
 pub(crate) fn checked(
     tenant: &str,
     establishments: Option<access::Establishments>,

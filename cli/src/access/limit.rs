@@ -20,12 +20,12 @@ use crate::output::{Format, Output};
 const LIST: &str = "integrahub.limits.v1";
 const ONE: &str = "integrahub.limit.v1";
 const MINE: &str = "integrahub.limits-in-force.v1";
-/// Route of the limits that hold for a caller.
+/// Path of the API's route that lists the rate limits of the caller.
 const ROUTE: &str = "/limits";
-/// Word on the command line that removes a limit.
+/// Word that removes a limit when the command line has it in place of a rate.
 const NONE: &str = "none";
 
-/// Limit with its subject: a tenant, target or queue manager.
+/// Rate limit of one unit, for a tenant, a target or a queue manager.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct One<'a> {
     /// Subject of the limit: `tenant`, `target` or `queueManager`.
@@ -94,7 +94,11 @@ fn rate(unit: &str, text: &str) -> Result<Option<Rate>, Failure> {
     })
 }
 
-/// Returns the limits after `limit set`. Units that the command does not name are unchanged.
+/// Returns the limits as `limit set` changes them. Units that the command does not name keep their
+/// limits.
+///
+/// # Errors
+/// If the command names no limit, or an invalid one.
 fn set(mut item: LimitsItem, args: &LimitSet) -> Result<LimitsItem, Failure> {
     let LimitSet { of, requests, messages, bytes, .. } = args;
     if let Some(target) = &of.target {
@@ -132,7 +136,10 @@ fn set(mut item: LimitsItem, args: &LimitSet) -> Result<LimitsItem, Failure> {
     Ok(item)
 }
 
-/// Returns the limits that are left after a removal.
+/// Returns the limits without those that `limit remove` names.
+///
+/// # Errors
+/// If the tenant has no such limit.
 fn rest(mut item: LimitsItem, tenant: &str, args: &LimitRemove) -> Result<LimitsItem, Failure> {
     let missing = |what: &str| {
         Failure::refused(format!("the tenant {tenant} has no limit {what}"))
@@ -153,22 +160,23 @@ fn rest(mut item: LimitsItem, tenant: &str, args: &LimitRemove) -> Result<Limits
     }
 }
 
-/// Refuses limits that the access table cannot have.
+/// Checks limits by the validation of the access table's items.
 ///
 /// # Errors
-/// If the item has limits for too many targets.
+/// If the limits would be invalid, as for too many targets.
 pub(crate) fn check(item: &LimitsItem) -> Result<(), Failure> {
     item.check().map_err(|error| Failure::refused("the limits cannot be used").why(error.to_string()))
 }
 
-/// Returns the change that gives a tenant these limits. An item without limits is removed.
+/// Returns the change that gives a tenant the limits of `item`. If it has no limit, the tenant's
+/// item is removed.
 fn change(known: &Snapshot, tenant: &str, item: LimitsItem) -> Option<Change> {
     let is_empty = item == LimitsItem::default();
     let entry = Entry::Limits(tenant.to_owned(), item);
     if is_empty { known.get(&entry.pk()).cloned().map(Change::Remove) } else { known.put(entry) }
 }
 
-/// Returns the limits of `new`, and those of `before` that `new` does not have.
+/// Returns the limits of `new`, completed by those of `before` that `new` does not set.
 pub(crate) fn merged(before: LimitsItem, new: LimitsItem) -> LimitsItem {
     let targets = |mut all: BTreeMap<String, TargetLimits>, new: BTreeMap<String, TargetLimits>| {
         for (name, new) in new {
@@ -190,8 +198,8 @@ pub(crate) fn merged(before: LimitsItem, new: LimitsItem) -> LimitsItem {
     }
 }
 
-/// Returns warnings about limits that are allowed and hold for nothing. `has_profile` says whether
-/// the tenant has a profile of a name once the limits hold.
+/// Returns warnings about limits without effect: for a target without a profile, or above the
+/// tenant's own limit. `has_profile` says whether the tenant has a profile of this name.
 pub(crate) fn doubts(tenant: &str, item: &LimitsItem, has_profile: impl Fn(&str) -> bool) -> Vec<String> {
     let without = item.targets.keys().filter(|name| !has_profile(name)).map(|name| {
         format!("warning: the tenant {tenant} has no profile `{name}`, so the limits of that target hold for nothing")
@@ -209,7 +217,7 @@ pub(crate) fn doubts(tenant: &str, item: &LimitsItem, has_profile: impl Fn(&str)
 }
 
 impl One<'_> {
-    /// Returns the limit's subject in words; empty for the tenant.
+    /// Returns the limit's subject for people, as in "target `orders`"; empty for the tenant.
     fn place(&self) -> String {
         match self.about {
             "target" => format!("target `{}`", self.name),
@@ -218,13 +226,14 @@ impl One<'_> {
         }
     }
 
-    /// Returns the limit in words, as in "target `orders` messages".
+    /// Returns the limit's subject and unit for people, as in "target `orders` messages".
     pub(crate) fn title(&self) -> String {
         format!("{} {}", self.place(), self.unit).trim_start().to_owned()
     }
 }
 
-/// Returns the limits of an item one by one.
+/// Returns each single limit of an item: the tenant's own, and those of its targets and queue
+/// managers.
 pub(crate) fn each(item: &LimitsItem) -> Vec<One<'_>> {
     let own = item.requests.iter().map(|&rate| One { about: "tenant", name: "", unit: "requests", rate });
     let mut all: Vec<One<'_>> = own.collect();
@@ -239,7 +248,7 @@ pub(crate) fn each(item: &LimitsItem) -> Vec<One<'_>> {
     all
 }
 
-/// Returns the limits by their titles, for the difference of two items.
+/// Returns the rates of an item by subject and unit, so that two items can be compared.
 pub(crate) fn facts(item: &LimitsItem) -> BTreeMap<String, String> {
     each(item).iter().map(|one| (one.title(), one.rate.to_string())).collect()
 }

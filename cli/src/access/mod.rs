@@ -27,7 +27,7 @@ pub(crate) use snapshot::Snapshot;
 pub(crate) use table::Table;
 pub(crate) use when::now;
 
-/// Entries for the tests of other modules.
+/// Entries of the access table for the tests of other modules.
 #[cfg(test)]
 pub(crate) mod examples {
     pub(crate) use super::entry::tests::{ACME, key, profile};

@@ -65,10 +65,10 @@ fn change(known: &Snapshot, args: &ProfileCreate, value: Value) -> Result<Option
     known.create(Entry::Profile(known.tenant(&args.profile.tenant)?, name.clone(), value), args.replace)
 }
 
-/// Checks the name of a profile, which requests write as `targetRef`.
+/// Checks the name of a profile, which requests give in `targetRef`.
 ///
 /// # Errors
-/// If no request could have the name.
+/// If the gateway would refuse the name in a request.
 pub(crate) fn check_name(name: &str) -> Result<(), Failure> {
     let wrong = |why: String| Failure::usage(format!("`{name}` cannot be the name of a profile")).why(why);
     Name::try_from(name.to_owned()).map_err(|error| wrong(format!("the name {error}")))?;
@@ -78,7 +78,7 @@ pub(crate) fn check_name(name: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Reads the profile of a file or of the options, and checks it as the gateway does.
+/// Reads the profile from the file or the options, and checks that requests can use it.
 async fn given(args: &ProfileCreate) -> Result<Value, Failure> {
     let value = match &args.file {
         Some(path) => without_nulls(input::document(path).await?),
@@ -169,7 +169,7 @@ pub(crate) fn check(value: &Value) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Describes the fault of a target, and names its member.
+/// Returns the reason why a target is invalid, with the path of the faulty member if there is one.
 pub(crate) fn faulty(error: &TargetError) -> String {
     match error {
         TargetError::Invalid { pointer, detail } => format!("{pointer}: {detail}"),

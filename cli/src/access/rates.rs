@@ -46,7 +46,7 @@ pub(crate) async fn run(args: &Rates, context: &Context, out: &mut Output) -> Re
     }
 }
 
-/// Parses a rate card.
+/// Parses a rate card from a YAML or JSON document.
 fn card(document: Value) -> Result<RateCard, Failure> {
     RateCard::from_value(document).map_err(|error| {
         Failure::refused("the file is no rate card; nothing was changed")
@@ -62,7 +62,7 @@ fn held(known: &Snapshot) -> Result<&Held, Failure> {
     })
 }
 
-/// Returns the prices by operation and unit, to show the difference of two cards.
+/// Returns the prices of a rate card by operation and unit, so that two cards can be compared.
 pub(crate) fn facts(card: &RateCard) -> BTreeMap<String, String> {
     let price = |Rate { operation, unit, per, price }: &Rate| {
         (format!("{operation} {}", unit.name()), format!("{price} for {per}"))

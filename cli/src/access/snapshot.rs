@@ -13,23 +13,23 @@ use crate::args::KeyName;
 use crate::exit::Failure;
 use crate::output::Output;
 
-/// Minimum number of characters of an id's prefix that stands for the id.
+/// Minimum number of characters by which the prefix of an id can identify a tenant or key.
 const ID_PREFIX: usize = 4;
 
-/// Entries of the access table at one time, by their keys.
+/// Valid entries of the access table at one time, by their partition keys.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Snapshot {
     entries: BTreeMap<String, Held>,
-    /// Items that are not valid entries, with the reason.
+    /// Reasons why items are not valid entries, by the items' partition keys.
     faults: BTreeMap<String, String>,
-    /// Days on which keys were last used.
+    /// Day (UTC) on which each API key was last used, by the key's hash.
     used: BTreeMap<KeyHash, Date>,
-    /// Amounts that tenants with a budget have spent.
+    /// Amounts that tenants with a budget have spent, by tenant id.
     spent: BTreeMap<String, SpentItem>,
 }
 
 impl Snapshot {
-    /// Adds an item of the access table.
+    /// Adds an item to the snapshot: as an entry, as a note about an entry, or as a fault.
     pub(crate) fn add(&mut self, attributes: Attributes) {
         let text = |member: &str| attributes.get(member).and_then(|value| value.as_s().ok());
         if let Some(Pk::Used(hash)) = text(PK).and_then(|pk| pk::parse(pk)) {
@@ -55,7 +55,7 @@ impl Snapshot {
         }
     }
 
-    /// Returns the entry of this key.
+    /// Returns the entry with this partition key.
     pub(crate) fn get(&self, pk: &str) -> Option<&Held> {
         self.entries.get(pk)
     }
@@ -68,10 +68,11 @@ impl Snapshot {
         }
     }
 
-    /// Returns the change that creates an entry, or changes it if it may be replaced.
+    /// Returns the change that creates an entry. If the entry exists and `replace` is true, the
+    /// change replaces its content; `None` if the content is the same.
     ///
     /// # Errors
-    /// If the entry is there and may not be replaced, or the functions refuse its item.
+    /// If the entry exists and `replace` is false, or its present item is not a valid entry.
     pub(crate) fn create(&self, entry: Entry, replace: bool) -> Result<Option<Change>, Failure> {
         self.check_readable(&entry.pk())?;
         match self.get(&entry.pk()) {
@@ -83,11 +84,11 @@ impl Snapshot {
         }
     }
 
-    /// Returns the entries of the tenant that a person means, or of all, in the order of their
-    /// keys.
+    /// Returns the entries of one tenant in the order of their partition keys. `reference` is its
+    /// name, its id or an id's prefix; `None` returns the entries of all tenants.
     ///
     /// # Errors
-    /// If there is none or more than one such tenant.
+    /// If no tenant or more than one matches `reference`.
     pub(crate) fn entries(&self, reference: Option<&str>) -> Result<impl Iterator<Item = &Entry>, Failure> {
         let tenant = reference.map(|reference| self.tenant(reference)).transpose()?;
         let of = move |entry: &&Entry| tenant.as_ref().is_none_or(|tenant| entry.tenant() == tenant);
@@ -107,7 +108,8 @@ impl Snapshot {
         })
     }
 
-    /// Returns the keys whose ids begin so. Fewer than four characters are no id.
+    /// Returns the API keys whose hashes begin with `id`. An `id` of fewer than four characters
+    /// matches no key.
     pub(crate) fn keys_with_id(&self, id: &str) -> impl Iterator<Item = (&Held, KeyHash, &KeyItem)> {
         let is_id = id.len() >= ID_PREFIX;
         self.keys().filter(move |(_, hash, _)| is_id && hash.to_string().starts_with(id))
@@ -128,7 +130,7 @@ impl Snapshot {
         self.entries.values().map(|held| held.entry.tenant()).filter(|id| !id.is_empty()).collect()
     }
 
-    /// Returns a tenant's item. Without one it is enabled and has no name.
+    /// Returns a tenant's item. A tenant that has none is enabled and has no name.
     pub(crate) fn tenant_item(&self, id: &str) -> TenantItem {
         match self.get(&access::pk::tenant(id)) {
             Some(Held { entry: Entry::Tenant(_, item), .. }) => item.clone(),
@@ -136,7 +138,7 @@ impl Snapshot {
         }
     }
 
-    /// Returns a tenant's limits; without an item there are none.
+    /// Returns a tenant's rate limits; a tenant without an item of limits has none.
     pub(crate) fn limits(&self, tenant: &str) -> LimitsItem {
         match self.get(&pk::limits(tenant)) {
             Some(Held { entry: Entry::Limits(_, limits), .. }) => limits.clone(),
@@ -144,7 +146,7 @@ impl Snapshot {
         }
     }
 
-    /// Returns the entries of a tenant's allow-list; without an item there are none.
+    /// Returns the entries of a tenant's allow-list; a tenant without such an item has none.
     pub(crate) fn targets(&self, tenant: &str) -> &[String] {
         match self.get(&pk::targets(tenant)) {
             Some(Held { entry: Entry::Targets(_, targets), .. }) => &targets.entries,
@@ -152,10 +154,10 @@ impl Snapshot {
         }
     }
 
-    /// Finds the tenant that a person means: by its id, its name, or the beginning of its id.
+    /// Finds a tenant by its id, its name, or the first four or more characters of its id.
     ///
     /// # Errors
-    /// If there is none, or more than one.
+    /// If no tenant or more than one matches `reference`.
     pub(crate) fn tenant(&self, reference: &str) -> Result<String, Failure> {
         let ids = self.tenants();
         if ids.contains(reference) {
@@ -177,19 +179,20 @@ impl Snapshot {
         }
     }
 
-    /// Finds the key that a person means: by its name or its id.
+    /// Finds an API key by its name or its id.
     ///
     /// # Errors
-    /// If there is none, or more than one.
+    /// If no key or more than one matches `reference`.
     pub(crate) fn key(&self, reference: &KeyName) -> Result<(&Held, KeyHash, &KeyItem), Failure> {
         one(&reference.key, &self.keys_meant(reference)?)
     }
 
-    /// Finds the key that a person means to rotate. Rotations leave several keys of a tenant under
-    /// one name: the newest is meant that works.
+    /// Finds the key to rotate by its name or id. Earlier rotations may have left several keys of
+    /// one tenant with the same name: the newest that works is returned, or the newest if none
+    /// works.
     ///
     /// # Errors
-    /// If there is none, or more than one.
+    /// If no key or more than one matches `reference`.
     pub(crate) fn newest_key(
         &self,
         reference: &KeyName,
@@ -223,15 +226,15 @@ impl Snapshot {
         })
     }
 
-    /// Returns the reason why the item of this key is no entry.
+    /// Returns the reason why the item with this partition key is not a valid entry, if it is not.
     pub(crate) fn fault(&self, pk: &str) -> Option<&str> {
         self.faults.get(pk).map(String::as_str)
     }
 
-    /// Refuses to write over an item of this key that is no entry.
+    /// Checks that the item with this partition key may be overwritten.
     ///
     /// # Errors
-    /// If there is such an item.
+    /// If the table has such an item, and it is not a valid entry.
     pub(crate) fn check_readable(&self, pk: &str) -> Result<(), Failure> {
         self.fault(pk).map_or(Ok(()), |fault| {
             Err(Failure::refused(format!("the item `{pk}` cannot be read, so it stays as it is"))
@@ -240,7 +243,7 @@ impl Snapshot {
         })
     }
 
-    /// Warns the person of items that the functions refuse.
+    /// Prints a warning for each item that is not a valid entry, because the functions ignore it.
     pub(crate) fn warn(&self, out: &mut Output) {
         for (pk, fault) in &self.faults {
             out.note(&format!("warning: the functions do not use the item `{pk}`: {fault}"));
@@ -248,7 +251,10 @@ impl Snapshot {
     }
 }
 
-/// Returns the API key that was found, or an error if there is none or more than one.
+/// Returns the only key of `found`.
+///
+/// # Errors
+/// If `found` has no key, or more than one.
 fn one<'a>(
     text: &str,
     found: &[(&'a Held, KeyHash, &'a KeyItem)],

@@ -13,7 +13,7 @@ use crate::aws::{Aws, failed};
 use crate::context::Context;
 use crate::exit::Failure;
 
-/// Error code of DynamoDB for a condition that does not hold.
+/// Error code of DynamoDB for a conditional write whose condition is false.
 const OVERTAKEN: &str = "ConditionalCheckFailedException";
 
 /// The access table of a deployment.
@@ -90,7 +90,8 @@ impl Table {
     }
 }
 
-/// Returns the key of the item in which functions note something about an entry.
+/// Returns the key of the item in which functions record an API key's last use or a tenant's
+/// spending. Other entries have no such item.
 fn noted_of(entry: &Entry) -> Option<String> {
     match entry {
         Entry::Key(hash, _) => Some(pk::used(hash)),

@@ -58,7 +58,8 @@ pub(crate) fn check<T: AsRef<str>>(entries: &[T]) -> Result<(), Failure> {
     })
 }
 
-/// Returns the change that adds entries; `None` if all of them are there.
+/// Returns the change that adds entries to a tenant's allow-list; `None` if the list has all of
+/// them.
 fn allow(known: &Snapshot, tenant: &str, new: &[String]) -> Option<Change> {
     let mut all = known.targets(tenant).to_vec();
     for entry in new {
@@ -69,8 +70,11 @@ fn allow(known: &Snapshot, tenant: &str, new: &[String]) -> Option<Change> {
     known.put(Entry::Targets(tenant.to_owned(), TargetsItem { entries: all }))
 }
 
-/// Returns the change that removes some entries of an allow-list, or all. An empty list's item is
-/// removed.
+/// Returns the change that removes `gone` from a tenant's allow-list, or the whole list if `gone`
+/// is `None`. The item of an empty list is removed.
+///
+/// # Errors
+/// If the tenant has no allow-list, or an entry to remove is not in it.
 fn remove(known: &Snapshot, tenant: &str, gone: Option<&[String]>) -> Result<Change, Failure> {
     let missing = |what: String| Failure::refused(what).next("see them: integrahub target list");
     let pk = access::pk::targets(tenant);

@@ -83,7 +83,7 @@ fn create(known: &Snapshot, name: &str, id: Option<&str>) -> Result<Entry, Failu
     Ok(Entry::Tenant(id, TenantItem { name: name.to_owned(), enabled: true }))
 }
 
-/// Refuses a name that two tenants would share.
+/// Refuses a tenant name that is empty, not a single line, or the name or id of another tenant.
 fn check_name(known: &Snapshot, name: &str) -> Result<(), Failure> {
     if name.trim().is_empty() || name.chars().any(char::is_control) {
         return Err(Failure::usage("a tenant's name is one line that is not empty"));
@@ -94,7 +94,7 @@ fn check_name(known: &Snapshot, name: &str) -> Result<(), Failure> {
     })
 }
 
-/// Changes a tenant's item, or creates it for a tenant that has none of its own.
+/// Changes a tenant's item, or creates it if the tenant has keys or other entries, but no item.
 async fn update(
     table: &Table,
     known: &Snapshot,

@@ -6,10 +6,10 @@ use jiff::{Span, Timestamp, Zoned};
 
 use crate::exit::Failure;
 
-/// Word on the command line for a key that does not expire.
+/// Word that stands for no expiry when the command line has it in place of a time.
 const NEVER: &str = "never";
 
-/// Returns the current time in whole seconds: no person needs more of it to read.
+/// Returns the current time in whole seconds, which is precise enough for people.
 pub(crate) fn now() -> Timestamp {
     let now = Timestamp::now();
     Timestamp::from_second(now.as_second()).unwrap_or(now)
@@ -31,7 +31,7 @@ pub(crate) fn expiry(text: &str, now: Timestamp) -> Result<Option<Timestamp>, Fa
     Ok(Some(time))
 }
 
-/// Reads a span of time, and returns the time that is so long after `now`.
+/// Parses a span of time such as `90d`, and returns the time that is this span after `now`.
 ///
 /// # Errors
 /// If the text is not a span of time, or the span is negative.

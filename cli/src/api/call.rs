@@ -66,7 +66,8 @@ async fn request(args: &ApiRequest, out: &mut Output) -> Result<Call, Failure> {
     Ok(call)
 }
 
-/// Refuses a path that cannot be sent unchanged, such as one with `#`, which would cut it off.
+/// Refuses a path that does not begin with a slash, or that has characters HTTP would not send
+/// unchanged, such as `#`.
 fn check_path(path: &str) -> Result<(), Failure> {
     if !path.starts_with('/') {
         return Err(Failure::usage(format!("{path} is no path")).next("begin the path with a slash"));
@@ -88,7 +89,8 @@ fn check_path(path: &str) -> Result<(), Failure> {
     })
 }
 
-/// Prints JSON in the form of the output, and anything else as it is.
+/// Prints a response: JSON indented, anything else unchanged. With `--output ndjson`, JSON is
+/// unchanged too.
 fn print(answer: &Answer, out: &mut Output) -> Result<(), Failure> {
     let is_json = answer.header("content-type").is_some_and(|kind| kind.contains("json"));
     if !is_json || out.format() == Format::Ndjson {

@@ -18,7 +18,7 @@ use http_body_util::{BodyExt as _, Limited};
 const CONNECT: Duration = Duration::from_secs(10);
 /// Time limit of reading a body that is kept in memory.
 const READ: Duration = Duration::from_secs(120);
-/// Longest time between two parts of a body that is read as a stream.
+/// Maximum time without data while a body is read as a stream.
 const STALL: Duration = Duration::from_secs(60);
 
 type Cause = Box<dyn std::error::Error + Send + Sync>;
@@ -30,7 +30,7 @@ pub(crate) struct Http(Connector);
 /// Reason why no complete response arrived.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum HttpError {
-    /// The request has a part that HTTP does not know, such as a header with a line feed.
+    /// The request contains characters that HTTP does not allow, such as a line feed in a header.
     #[error("the request cannot be sent")]
     Request(#[source] Cause),
     /// The connection failed or timed out. The server may have acted on the request.
@@ -60,7 +60,7 @@ impl Http {
     }
 }
 
-/// Creates the program's connections, with the proxy of the environment.
+/// Creates a connector, which uses the proxy that the environment variables name.
 pub(crate) fn connector(settings: Option<HttpConnectorSettings>) -> Connector {
     let mut builder = Connector::builder().proxy_config(ProxyConfig::from_env());
     builder.set_connector_settings(settings);

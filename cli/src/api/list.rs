@@ -12,17 +12,18 @@ pub(crate) struct List<'a> {
     pub(crate) path: &'a str,
     /// Query parameters of each request, besides the cursor.
     pub(crate) filters: Vec<(&'a str, &'a str)>,
-    /// Member of a page with its items.
+    /// Member of a page that has the items.
     pub(crate) items: &'a str,
-    /// Member of a page with the cursor of the next one.
+    /// Member of a page that has the cursor of the next page.
     pub(crate) next: &'a str,
 }
 
 impl List<'_> {
-    /// Gives the items of each page to `take`, as long as it returns true.
+    /// Requests the pages of the list, and passes the items of each page to `take` until it returns
+    /// false.
     ///
     /// # Errors
-    /// If the API does not show a page, or `take` ends it.
+    /// If the API does not return a page, or if `take` fails.
     pub(crate) async fn each_page(
         &self,
         api: &Api,
@@ -42,10 +43,10 @@ impl List<'_> {
         }
     }
 
-    /// Returns the first items, `most` of them if there are as many.
+    /// Returns the first `most` items of the list, or all if there are fewer.
     ///
     /// # Errors
-    /// If the API does not show a page.
+    /// If the API does not return a page.
     pub(crate) async fn first(&self, api: &Api, most: u32) -> Result<Vec<Value>, Failure> {
         let most = usize::try_from(most).unwrap_or(usize::MAX);
         let mut all = Vec::new();

@@ -30,19 +30,20 @@ pub(crate) use self::retry::Schedule;
 use crate::context::Context;
 use crate::exit::{Explain as _, Failure};
 
-/// Longest body of an answer that is read: Lambda's answers have 6 MB at most.
+/// Maximum number of bytes of a response body: a response of Lambda has at most 6 MB.
 const MAX_ANSWER: usize = 16 * 1024 * 1024;
-/// Time to wait for an answer once the request is sent: more than the 30 s after which the front
+/// Time to wait for a response once the request is sent: more than the 30 s after which API Gateway
 /// gives up.
 const PATIENCE: Duration = Duration::from_secs(40);
-/// Bytes a second of the slowest line on which a request is not given up.
+/// Minimum upload speed in bytes per second that the timeouts allow for.
 const SLOWEST: u64 = 16_000;
-/// Time to send the longest request on the slowest line, and to wait for its answer.
+/// Time limit of a request with the largest body, at the minimum upload speed, including its
+/// response.
 const LONGEST: Duration = Duration::from_secs(1_200);
-/// Time for which a command at a terminal tries a request.
+/// Time during which a command at a terminal tries a request again.
 const TRIES: Duration = Duration::from_secs(60);
 
-/// Callback for a request that is retried, with the reason and the pause.
+/// Callback that is called before a request is sent again, with the reason and the pause.
 pub(crate) type OnRetry = Box<dyn Fn(&str, Duration) + Send + Sync>;
 
 /// Client of a deployment's API, with the caller's credentials.
@@ -62,7 +63,7 @@ impl std::fmt::Debug for Api {
     }
 }
 
-/// Request that may be sent several times.
+/// Request to the API, which may be sent several times.
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
     method: Method,
@@ -73,17 +74,17 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    /// Creates a request without a body.
+    /// Creates a request with no body.
     pub(crate) fn of(method: Method, path: impl Into<String>) -> Self {
         Self { method, path: path.into(), headers: Vec::new(), body: Bytes::new(), is_repeatable: true }
     }
 
-    /// Creates a request that reads a path.
+    /// Creates a `GET` request for a path.
     pub(crate) fn get(path: impl Into<String>) -> Self {
         Self::of(Method::GET, path)
     }
 
-    /// Creates a request that changes nothing although it has a body, such as a browse.
+    /// Creates a `POST` request that changes nothing, such as a browse.
     pub(crate) fn read(path: impl Into<String>, body: &Value) -> Self {
         Self::of(Method::POST, path).body(body.to_string(), "application/json")
     }
@@ -156,8 +157,8 @@ impl Answer {
         matches!(self.status, 200..400)
     }
 
-    /// Returns whether the answer repeats that of an earlier request, which this program did not
-    /// send just now.
+    /// Returns whether the response replays the result of a request from an earlier run, and not of
+    /// a retry just now.
     pub(crate) fn is_replay(&self) -> bool {
         self.attempts == 1 && self.headers.contains_key("idempotent-replay")
     }
@@ -170,8 +171,8 @@ impl Answer {
         serde_json::from_slice(&self.body).or_explain(|| "read the API's answer".to_owned())
     }
 
-    /// Returns the time after which to try again. A proxy may say a date, which counts by the
-    /// server's own clock.
+    /// Returns the pause that `Retry-After` asks for. A date is compared with the server's own
+    /// `Date`.
     fn retry_after(&self) -> Option<Duration> {
         if let Ok(seconds) = self.header("retry-after")?.parse() {
             return Some(Duration::from_secs(seconds));
@@ -229,13 +230,14 @@ impl Api {
         Self { schedule: Schedule::within(total), ..self }
     }
 
-    /// Returns the client with a callback for failed attempts.
+    /// Returns the client with a callback that is called before a request is sent again.
     #[must_use]
     pub(crate) fn telling(self, on_retry: OnRetry) -> Self {
         Self { on_retry, ..self }
     }
 
-    /// Returns the client if it has an API key, before work that is useless without one.
+    /// Returns the client if it has an API key, so that a command fails before it does useless
+    /// work.
     ///
     /// # Errors
     /// If there is no API key.
@@ -248,26 +250,29 @@ impl Api {
         &self.base
     }
 
-    /// Returns the program's name with the options of this run that select the deployment and the
-    /// caller, for a command that continues its work.
+    /// Returns the program's name with the options that select the deployment and the caller, for a
+    /// suggested command that continues the work.
     pub(crate) fn program(&self) -> &str {
         &self.program
     }
 
-    /// Returns the times of the attempts, for work that the caller itself tries again.
+    /// Returns the times of the attempts, so that the caller can retry larger work by the same
+    /// schedule.
     pub(crate) const fn schedule(&self) -> Schedule {
         self.schedule
     }
 
-    /// Calls the callback for an attempt that failed, with the pause before the next one.
+    /// Reports a failed attempt to the callback, with the reason and the pause before the next
+    /// attempt.
     pub(crate) fn tell(&self, what: &str, pause: Duration) {
         (self.on_retry)(what, pause);
     }
 
-    /// Sends a request until it succeeds, or until trying again is useless or too late.
+    /// Sends a request until it succeeds, until another attempt is useless, or until the time is
+    /// over.
     ///
     /// # Errors
-    /// If the answer is no success, or there is none.
+    /// If the last response is not a success, or if no response arrived.
     pub(crate) async fn send(&self, call: &Call) -> Result<Answer, Refusal> {
         if self.key.is_none() {
             return Err(keyless());
@@ -280,11 +285,11 @@ impl Api {
         Err(Problem::of(&answer).refusal(&answer, &trace_id, &self.source_of_key))
     }
 
-    /// Sends a request as [`Self::send`] does, with an API key or not, and returns an answer of any
-    /// status.
+    /// Sends a request as [`Self::send`] does, but also without an API key, and returns a response
+    /// of any status.
     ///
     /// # Errors
-    /// If there is no answer.
+    /// If no response arrived.
     pub(crate) async fn exchange(&self, call: &Call) -> Result<Answer, Refusal> {
         self.attempts(call, &Uuid::new_v4().to_string()).await
     }
@@ -292,7 +297,7 @@ impl Api {
     /// Sends `GET` for a path, and returns the response's JSON.
     ///
     /// # Errors
-    /// As those of [`Self::send`].
+    /// If the last response is not a success, if no response arrived, or if its body is not JSON.
     pub(crate) async fn get(&self, path: &str) -> Result<Value, Failure> {
         self.send(&Call::get(path)).await?.json()
     }
@@ -336,7 +341,7 @@ impl Api {
     }
 }
 
-/// Builds the refusal of a request without an API key.
+/// Builds the failure of a request that needs an API key if the context has none.
 fn keyless() -> Refusal {
     Failure::usage("there is no API key")
         .why("neither INTEGRAHUB_API_KEY, --api-key-file nor the context has one")

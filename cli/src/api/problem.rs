@@ -8,15 +8,15 @@ use serde::Deserialize;
 use super::Answer;
 use crate::exit::{Exit, Failure};
 
-/// Reason why a request had no successful response.
+/// Reason why a request to the API had no successful response.
 #[derive(Debug)]
 pub(crate) struct Refusal {
-    /// HTTP status of the response; `None` if there was none.
+    /// HTTP status of the response; `None` if no response arrived.
     pub(crate) status: Option<u16>,
-    /// `reason` of the problem; `None` if the response was no problem, as one of API Gateway itself
-    /// or of a proxy, or if there was none.
+    /// Member `reason` of the problem document; `None` if no response arrived, or if the response
+    /// is not a problem document, as one of API Gateway itself or of a proxy.
     pub(crate) reason: Option<String>,
-    /// `enqueued` or `moved`: how many messages an unfinished request is known to have put.
+    /// Number of messages that a request put or moved before it failed, from `enqueued` or `moved`.
     pub(crate) done: Option<u64>,
     /// Failure that the command shows to its user.
     pub(crate) failure: Failure,
@@ -29,21 +29,21 @@ impl From<Refusal> for Failure {
 }
 
 impl From<Failure> for Refusal {
-    /// Builds a refusal that did not come from the API.
+    /// Converts a failure that occurred before the API answered.
     fn from(failure: Failure) -> Self {
         Self { status: None, reason: None, done: None, failure }
     }
 }
 
 impl Refusal {
-    /// Returns whether the problem has this reason.
+    /// Returns whether the problem document has this `reason`.
     pub(crate) fn is(&self, reason: &str) -> bool {
         self.reason.as_deref() == Some(reason)
     }
 }
 
-/// The members of a problem that a person or the program needs. The front's own answers have
-/// `message` alone.
+/// Members of a problem document that the program uses. Responses of API Gateway itself have only
+/// `message`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct Problem {
@@ -65,12 +65,12 @@ struct Fault {
 }
 
 impl Problem {
-    /// Reads the body of an answer; one of another form has no member.
+    /// Parses the body of a response. If it is not a problem document, all members are absent.
     pub(super) fn of(answer: &Answer) -> Self {
         serde_json::from_slice(&answer.body).unwrap_or_default()
     }
 
-    /// Builds the refusal that is shown to a person.
+    /// Builds the refusal for a response: its exit code, and the texts that a person sees.
     pub(super) fn refusal(self, answer: &Answer, trace_id: &str, source_of_key: &str) -> Refusal {
         let status = answer.status;
         let reason = self.reason.as_deref();
@@ -112,7 +112,7 @@ fn exit(status: u16, reason: Option<&str>, has_retry_after: bool) -> Exit {
     }
 }
 
-/// Returns the next step of the person at the terminal.
+/// Returns the step that the person at the terminal should take next.
 fn next(status: u16, reason: Option<&str>, source_of_key: &str) -> Option<String> {
     let known = Reason::ALL.iter().find(|known| Some(known.as_str()) == reason);
     match (known, status) {
@@ -127,7 +127,7 @@ fn next(status: u16, reason: Option<&str>, source_of_key: &str) -> Option<String
     }
 }
 
-/// Builds the refusal of a request that got no response.
+/// Builds the refusal of a request to which no response arrived.
 pub(super) fn unanswered(
     error: &super::http::HttpError,
     address: &str,

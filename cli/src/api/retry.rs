@@ -5,28 +5,28 @@ use std::time::Duration;
 /// Times of the attempts of one request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Schedule {
-    /// Pause after the first attempt, which is the shortest; each further one is twice as long.
+    /// Pause after the first attempt. Each further pause is twice as long.
     pub(crate) first: Duration,
     /// Longest pause, unless the server asks for a longer one.
     pub(crate) longest: Duration,
-    /// Time from the first attempt within which the last one begins.
+    /// Time after the first attempt within which the last attempt has to begin.
     pub(crate) total: Duration,
 }
 
-/// Fraction of a pause that the server asked for by which the pause may be longer, so that many
+/// Fraction by which a pause that the server asked for is lengthened at most, at random, so that
 /// clients that were told the same time do not return together.
 const SPREAD: f64 = 0.25;
-/// Longest time by which a pause that the server asked for may be longer.
+/// Maximum time by which a pause that the server asked for is lengthened.
 const MOST_SPREAD: Duration = Duration::from_secs(10);
 
 impl Schedule {
-    /// Returns the schedule of a command at a terminal, which tries for `total`.
+    /// Returns the schedule of a command at a terminal, which tries a request for `total`.
     pub(crate) const fn within(total: Duration) -> Self {
         Self { first: Duration::from_millis(500), longest: Duration::from_secs(20), total }
     }
 
-    /// Returns the pause after the attempt `number`, counted from 0, or `None` if there is no time
-    /// for another one. `after` is the pause that the server asked for, `random` is from 0 to 1.
+    /// Returns the pause after the attempt `number`, counted from 0; `None` if no time is left for
+    /// another attempt. `after` is the pause that the server asked for, `random` is from 0 to 1.
     pub(crate) fn pause(
         &self,
         number: u32,
@@ -49,8 +49,8 @@ impl Schedule {
     }
 }
 
-/// Returns whether the same request may succeed later, by the status and the reason of the
-/// response. The reason is `None` for a response that is no problem, as API Gateway's own.
+/// Returns whether the same request may succeed later, judged by the status and `reason` of the
+/// response. `reason` is `None` if the response is not a problem document.
 pub(crate) fn may_succeed_later(status: u16, reason: Option<&str>, has_retry_after: bool) -> bool {
     match status {
         409 => reason == Some("IDEMPOTENT_REQUEST_IN_PROGRESS"),

@@ -16,7 +16,8 @@ const FAST: Schedule = Schedule {
 type Planned = Option<(u16, &'static [(&'static str, &'static str)], Value)>;
 type Seen = Arc<Mutex<Vec<::http::Request<Bytes>>>>;
 
-/// Serves the planned answers, the last one for ever. `None` closes the connection.
+/// Starts a server with the planned responses, of which it repeats the last one. `None` closes the
+/// connection without a response.
 async fn serve(plan: Vec<Planned>) -> (Api, Seen, Server) {
     let seen = Seen::default();
     let requests = Arc::clone(&seen);

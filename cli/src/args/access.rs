@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use crate::exit::Failure;
 use crate::output::Output;
 
-/// Choice between making a change and only showing it.
+/// Option of a command that changes something: to show the change without making it.
 #[derive(Clone, Copy, Debug, Default, Args)]
 pub(crate) struct DryRun {
     /// Check the change and show it, but do not make it
@@ -16,7 +16,8 @@ pub(crate) struct DryRun {
 }
 
 impl DryRun {
-    /// Asks before something is destroyed, as [`Output::confirm`] does. A look destroys nothing.
+    /// Asks for confirmation before something is destroyed, as [`Output::confirm`] does. A dry run
+    /// does not ask.
     ///
     /// # Errors
     /// If the user enters something else, or there is no terminal to ask on.
@@ -25,7 +26,7 @@ impl DryRun {
     }
 }
 
-/// Change of the one thing that is named, or a look at the change.
+/// Arguments of a command that changes one named thing, with `--dry-run`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Edit<T: Args> {
     #[command(flatten)]
@@ -34,7 +35,7 @@ pub(crate) struct Edit<T: Args> {
     pub(crate) dry: DryRun,
 }
 
-/// Tenant whose only budget or grant a command is about.
+/// Tenant whose budget or grant a command shows or removes.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct OfTenant {
     /// Tenant, by its name or id
@@ -42,15 +43,15 @@ pub(crate) struct OfTenant {
     pub(crate) tenant: String,
 }
 
-/// Choice of one tenant for a list.
+/// Choice to list the things of one tenant only.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct OnlyTenant {
-    /// Only those of this tenant
+    /// Only list what belongs to this tenant
     #[arg(long)]
     pub(crate) tenant: Option<String>,
 }
 
-/// Establishments that a key or a grant is about.
+/// Establishments that a key or a grant covers.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct Establishments {
     /// CNPJ of an establishment; several are separated by commas
@@ -61,15 +62,15 @@ pub(crate) struct Establishments {
     pub(crate) all_cnpjs: bool,
 }
 
-/// `integrahub tenant`.
+/// Arguments of `integrahub tenant`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Tenant {
     /// Create a tenant, whose id is a new UUID unless it is given
     #[command(after_help = "Example:\n  integrahub tenant create \"Farmácia Central\"")]
     Create {
-        /// Name for people
+        /// Display name of the tenant
         name: String,
-        /// Id of the tenant
+        /// Id of the tenant, if not a new UUID
         #[arg(long)]
         id: Option<String>,
         #[command(flatten)]
@@ -84,7 +85,7 @@ pub(crate) enum Tenant {
     Change {
         /// Id of the tenant, its name, or the beginning of its id
         tenant: String,
-        /// New name for people
+        /// New display name of the tenant
         #[arg(long)]
         name: String,
         #[command(flatten)]
@@ -107,17 +108,17 @@ pub(crate) enum Tenant {
     },
 }
 
-/// Identification of a tenant.
+/// Argument that identifies a tenant.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct TenantName {
     /// Id of the tenant, its name, or the beginning of its id
     pub(crate) tenant: String,
 }
 
-/// `integrahub profile`.
+/// Arguments of `integrahub profile`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Profile {
-    /// Create a target profile of a file or of options
+    /// Create a target profile from a file or from options
     #[command(after_help = "Examples:\n  \
 integrahub profile create orders --tenant acme --file orders.yaml\n  \
 integrahub profile create orders --tenant acme --broker rabbitmq --conn-name mq.example.com:5671 --tls \\\n    \
@@ -133,7 +134,7 @@ integrahub profile create orders --tenant acme --broker rabbitmq --conn-name mq.
     Remove(Edit<ProfileName>),
 }
 
-/// Identification of a target profile.
+/// Arguments that identify a target profile.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ProfileName {
     /// Name of the profile
@@ -143,7 +144,7 @@ pub(crate) struct ProfileName {
     pub(crate) tenant: String,
 }
 
-/// `integrahub profile create`.
+/// Arguments of `integrahub profile create`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ProfileCreate {
     #[command(flatten)]
@@ -157,51 +158,51 @@ pub(crate) struct ProfileCreate {
     /// Host and port, as `host:5671` or `host(1414)`
     #[arg(long, required_unless_present = "file")]
     pub(crate) conn_name: Option<String>,
-    /// Virtual host, or queue manager
+    /// Virtual host of RabbitMQ, or queue manager of IBM MQ
     #[arg(long)]
     pub(crate) queue_manager: Option<String>,
     /// Channel of IBM MQ
     #[arg(long)]
     pub(crate) channel: Option<String>,
-    /// Queue of requests that name none
+    /// Queue for requests that name no queue
     #[arg(long)]
     pub(crate) queue: Option<String>,
-    /// Use TLS
+    /// Use TLS for the connection to the broker
     #[arg(long)]
     pub(crate) tls: bool,
-    /// User at the broker
+    /// User name at the broker
     #[arg(long)]
     pub(crate) user: Option<String>,
     /// Secret with the password, as secret://mq/orders
     #[arg(long, value_name = "REFERENCE")]
     pub(crate) password_ref: Option<String>,
-    /// Patterns of further queues; several are separated by commas
+    /// Patterns of further queues that requests may name; several are separated by commas
     #[arg(long, value_delimiter = ',', value_name = "PATTERN")]
     pub(crate) queues: Vec<String>,
-    /// Patterns of exchanges
+    /// Patterns of exchanges that requests may name
     #[arg(long, value_delimiter = ',', value_name = "PATTERN")]
     pub(crate) exchanges: Vec<String>,
-    /// Patterns of routing keys
+    /// Patterns of routing keys that requests may name
     #[arg(long, value_delimiter = ',', value_name = "PATTERN")]
     pub(crate) routing_keys: Vec<String>,
     /// Let requests name a queue, an exchange and a routing key only
     #[arg(long)]
     pub(crate) no_overrides: bool,
-    /// Take the place of a profile of this name
+    /// Replace the profile of this name
     #[arg(long)]
     pub(crate) replace: bool,
     #[command(flatten)]
     pub(crate) dry: DryRun,
 }
 
-/// `integrahub target`.
+/// Arguments of `integrahub target`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Target {
     /// Allow a tenant's requests to name a target inline
     #[command(after_help = "Example:\n  \
 integrahub target allow --tenant acme 'rabbitmq://*.mq.example.com:5671/ORDERS.*?vhost=orders-*'")]
     Allow {
-        /// Tenant whose requests it is about
+        /// Tenant that owns the allow-list
         #[arg(long)]
         tenant: String,
         /// Entries of the allow-list
@@ -216,13 +217,13 @@ integrahub target allow --tenant acme 'rabbitmq://*.mq.example.com:5671/ORDERS.*
     /// Remove entries of a tenant's allow-list
     #[command(visible_alias = "rm")]
     Remove {
-        /// Tenant whose requests it is about
+        /// Tenant that owns the allow-list
         #[arg(long)]
         tenant: String,
-        /// Entries as `list` shows them
+        /// Entries to remove, as `list` shows them
         #[arg(required_unless_present = "all")]
         entries: Vec<String>,
-        /// Remove every entry
+        /// Remove every entry of the allow-list
         #[arg(long, conflicts_with = "entries")]
         all: bool,
         #[command(flatten)]
@@ -230,7 +231,7 @@ integrahub target allow --tenant acme 'rabbitmq://*.mq.example.com:5671/ORDERS.*
     },
 }
 
-/// `integrahub grant`.
+/// Arguments of `integrahub grant`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Grant {
     /// Permit a tenant to drop files into S3
@@ -248,25 +249,25 @@ integrahub grant create --tenant acme --all-cnpjs --bucket partner-files")]
     Remove(Edit<OfTenant>),
 }
 
-/// `integrahub grant create`.
+/// Arguments of `integrahub grant create`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct GrantCreate {
-    /// Tenant of the grant
+    /// Tenant that may drop files
     #[arg(long)]
     pub(crate) tenant: String,
     #[command(flatten)]
     pub(crate) establishments: Establishments,
-    /// Bucket beside the stack's own; several are separated by commas
+    /// Bucket besides the stack's own; several are separated by commas
     #[arg(long = "bucket", value_name = "BUCKET", value_delimiter = ',')]
     pub(crate) buckets: Vec<String>,
-    /// Take the place of the tenant's grant
+    /// Replace the tenant's grant
     #[arg(long)]
     pub(crate) replace: bool,
     #[command(flatten)]
     pub(crate) dry: DryRun,
 }
 
-/// `integrahub cnpj`.
+/// Arguments of `integrahub cnpj`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Cnpj {
     /// List establishments with their tenants
@@ -284,7 +285,7 @@ pub(crate) enum Cnpj {
 integrahub cnpj assign --tenant acme 05927228000145 11222333000181\n  \
 integrahub cnpj assign --tenant acme --file cnpjs.txt")]
     Assign {
-        /// Tenant that gets them
+        /// Tenant that receives the establishments
         #[arg(long)]
         tenant: String,
         #[command(flatten)]
@@ -294,10 +295,10 @@ integrahub cnpj assign --tenant acme --file cnpjs.txt")]
     },
     /// Move establishments from one tenant to another
     Move {
-        /// Tenant that has them
+        /// Tenant that owns the establishments
         #[arg(long)]
         from: String,
-        /// Tenant that gets them
+        /// Tenant that receives the establishments
         #[arg(long)]
         to: String,
         #[command(flatten)]
@@ -307,7 +308,7 @@ integrahub cnpj assign --tenant acme --file cnpjs.txt")]
     },
     /// Take establishments from a tenant, so that they have no owner
     Release {
-        /// Tenant that has them
+        /// Tenant that owns the establishments
         #[arg(long)]
         tenant: String,
         #[command(flatten)]
@@ -319,10 +320,10 @@ integrahub cnpj assign --tenant acme --file cnpjs.txt")]
     Unowned,
 }
 
-/// Establishments on the command line or in a file.
+/// Establishments that the command line names, or a file.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct CnpjList {
-    /// CNPJs
+    /// CNPJs of the establishments
     #[arg(value_name = "CNPJ", required_unless_present = "file")]
     pub(crate) cnpjs: Vec<String>,
     /// File with a CNPJ a line; `-` is standard input
@@ -330,17 +331,17 @@ pub(crate) struct CnpjList {
     pub(crate) file: Option<PathBuf>,
 }
 
-/// `integrahub apply`.
+/// Arguments of `integrahub apply`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "Examples:\n  integrahub apply -f access.yaml --dry-run\n  \
 integrahub apply -f access.yaml --keys new-keys.ndjson\n\n\
 Lines with + are created, with ~ changed, with - removed. Keys that only the file has are created and \
 printed once. Keys have no secrets in the file: their tenant and name identify them.")]
 pub(crate) struct Apply {
-    /// File that `export` wrote; `-` is standard input
+    /// Access file, as `export` writes it; `-` is standard input
     #[arg(long, short = 'f')]
     pub(crate) file: PathBuf,
-    /// Remove what the file does not have; without it that stays
+    /// Remove entries that the file does not have; without this option they stay
     #[arg(long)]
     pub(crate) prune: bool,
     /// File for the new keys, readable by its owner only, in place of standard output
@@ -350,7 +351,7 @@ pub(crate) struct Apply {
     pub(crate) dry: DryRun,
 }
 
-/// `integrahub export`.
+/// Arguments of `integrahub export`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "Example:\n  integrahub export --tenant acme >access.yaml")]
 pub(crate) struct Export {
@@ -359,7 +360,7 @@ pub(crate) struct Export {
     pub(crate) tenant: Option<String>,
 }
 
-/// `integrahub record`.
+/// Arguments of `integrahub record`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "Example:\n  integrahub record --tenant acme 7b6a1c1e-7a0e-4c34-9c53-2f4b1e6c8a11")]
 pub(crate) struct Record {

@@ -6,84 +6,86 @@ use jiff::Span;
 
 use super::choice::choices;
 
-/// Maximum number of bytes of a target: records have it as the key of an index (DynamoDB, "Quotas").
+/// Maximum number of bytes of a target's name. It is the key of an index of records, for which
+/// DynamoDB allows no more (DynamoDB, "Quotas").
 const LONGEST_TARGET: usize = 2_048;
 
-/// `integrahub audit`.
+/// Arguments of `integrahub audit`.
 #[derive(Clone, Debug, Default, Args)]
 #[command(after_help = "Examples:\n  integrahub audit --queue DEV.QUEUE.1\n  \
 integrahub audit --key \"orders service\" --since 7d\n  \
 integrahub audit --tenant acme --outcome refused -o ndjson")]
 pub(crate) struct Audit {
-    /// Tenant, by its name or id
+    /// Only requests of this tenant, by its name or id
     #[arg(long, value_parser = NonEmptyStringValueParser::new())]
     pub(crate) tenant: Option<String>,
-    /// API key, by its name, or by the first eight digits of its hash
+    /// Only requests with this API key, by its name, or by the first eight digits of its hash
     #[arg(long, value_parser = NonEmptyStringValueParser::new())]
     pub(crate) key: Option<String>,
-    /// Target profile by its name, or target as answers name it, such as QM1:DEV.QUEUE.1
+    /// Only requests to this target: a profile by its name, or a target as answers name it, such as
+    /// QM1:DEV.QUEUE.1
     #[arg(long, value_parser = NonEmptyStringValueParser::new().try_map(target))]
     pub(crate) target: Option<String>,
-    /// Queue
+    /// Only requests to this queue
     #[arg(long, value_parser = NonEmptyStringValueParser::new())]
     pub(crate) queue: Option<String>,
-    /// End of the requests
+    /// Only requests that ended in this way
     #[arg(long, value_enum)]
     pub(crate) outcome: Option<Outcome>,
-    /// Tag that the caller gave the request
+    /// Only requests to which the caller gave this tag
     #[arg(long, value_parser = NonEmptyStringValueParser::new())]
     pub(crate) tag: Option<String>,
     /// Time to look back, such as 30m, 1h or 7d
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = span)]
     pub(crate) since: Span,
-    /// Most events, the newest ones
+    /// Maximum number of events to show, the newest ones
     #[arg(long, short = 'm', default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) max: u32,
 }
 
-/// Reads a span of time.
+/// Parses a span of time, such as `7d`.
 ///
 /// # Errors
-/// Returns the sentence to show to the user.
+/// If the text is no span of time. The error is a sentence for the user.
 fn span(text: &str) -> Result<Span, String> {
     let read = text.parse::<Span>().ok().filter(|span| !span.is_negative());
     read.ok_or_else(|| "a time is a number with a unit, such as 30m, 1h or 7d".to_owned())
 }
 
-/// Checks a target as answers name it.
+/// Checks the length of a target's name, as responses write it.
 ///
 /// # Errors
-/// Returns the sentence to show to the user.
+/// If the name is too long. The error is a sentence for the user.
 fn target(text: String) -> Result<String, String> {
     let is_too_long = text.len() > LONGEST_TARGET;
     if is_too_long { Err(format!("a target has at most {LONGEST_TARGET} bytes")) } else { Ok(text) }
 }
 
 choices! {
-    /// End of a request.
+    /// Outcome of a request in the audit log.
     Outcome {
-        /// Executed.
+        /// The request was executed.
         Done = "done",
-        /// Answered from the record of an earlier one.
+        /// The request was answered from the record of an earlier request.
         Replayed = "replayed",
-        /// Refused, by a status of 400 to 499.
+        /// The request was refused, with a status from 400 to 499.
         Refused = "refused",
-        /// Failed, by a status of 500 or more.
+        /// The request failed, with a status of 500 or more.
         Failed = "failed",
     }
 }
 
-/// `integrahub requests`.
+/// Arguments of `integrahub requests`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "Example:\n  integrahub requests --target QM1:DEV.QUEUE.1 --tenant acme")]
 pub(crate) struct Requests {
-    /// Target as answers name it, such as QM1:DEV.QUEUE.1
+    /// Only requests to this target, as answers name it, such as QM1:DEV.QUEUE.1
     #[arg(long, value_parser = NonEmptyStringValueParser::new().try_map(target))]
     pub(crate) target: String,
-    /// Tenant, by its name or id
+    /// Only requests of this tenant, by its name or id
     #[arg(long, value_parser = NonEmptyStringValueParser::new())]
     pub(crate) tenant: Option<String>,
-    /// Most requests, the newest ones
+    /// Maximum number of requests to show, the newest ones
     #[arg(long, short = 'm', default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub(crate) max: u32,
 }

@@ -11,7 +11,7 @@ use super::LoadType;
 use super::choice::choices;
 use super::send::duration;
 
-/// `integrahub batches`.
+/// Arguments of `integrahub batches`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Batches {
     /// List the batches, the newest first
@@ -51,16 +51,16 @@ integrahub batches errors 01a1fd8c-697b-7c4e-8d21-3f5a6b7c8d9e --file errors.ndj
     },
 }
 
-/// `integrahub batches list`.
+/// Arguments of `integrahub batches list`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct BatchList {
     /// Only batches of this status, such as FAILED
     #[arg(long, value_parser = NonEmptyStringValueParser::new())]
     pub(crate) status: Option<String>,
-    /// Only batches of this type
+    /// Only batches of this load type
     #[arg(long = "type", value_enum)]
     pub(crate) load_type: Option<LoadType>,
-    /// Only batches of this file in S3
+    /// Only batches that were loaded from this file in S3
     #[arg(long, value_name = "KEY", value_parser = NonEmptyStringValueParser::new())]
     pub(crate) source: Option<String>,
     /// Batches to list at most
@@ -69,18 +69,18 @@ pub(crate) struct BatchList {
 }
 
 choices! {
-    /// Part of a batch that is processed again.
+    /// Part of a batch that a replay processes again.
     #[derive(Default)]
     Scope {
-        /// Chunks that failed, or the payload if it failed.
+        /// The chunks that failed, or the payload if it failed.
         #[default]
         Failed = "failed",
-        /// Everything.
+        /// The whole batch.
         All = "all",
     }
 }
 
-/// `integrahub batches replay`.
+/// Arguments of `integrahub batches replay`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct BatchReplay {
     /// Id of the batch
@@ -92,18 +92,18 @@ pub(crate) struct BatchReplay {
     pub(crate) wait: WaitArgs,
 }
 
-/// Choice to wait for the batch, and for how long.
+/// Options to wait for a batch, and for how long.
 #[derive(Clone, Copy, Debug, Default, Args)]
 pub(crate) struct WaitArgs {
-    /// End as soon as the work has begun
+    /// End as soon as the API has accepted the work
     #[arg(long)]
     pub(crate) no_wait: bool,
-    /// Longest time to wait, such as 10m
+    /// Longest time to wait for the batch, such as 10m
     #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with = "no_wait")]
     pub(crate) timeout: Option<Duration>,
 }
 
-/// `integrahub status`.
+/// Arguments of `integrahub status`.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct Status {
     /// Ask only whether the stores work, which needs no API key

@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 
 use super::{DryRun, Edit, OfTenant};
 
-/// `integrahub budget`.
+/// Arguments of `integrahub budget`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Budget {
     /// Set the monthly budget of a tenant
@@ -23,13 +23,13 @@ The amount is in the currency of the rate card. Months are those of UTC.")]
     Remove(Edit<OfTenant>),
 }
 
-/// `integrahub budget set`.
+/// Arguments of `integrahub budget set`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct BudgetSet {
     /// Tenant that the budget is for
     #[arg(long)]
     pub(crate) tenant: String,
-    /// Amount that the tenant may spend in a month
+    /// Amount that the tenant may spend each month
     #[arg(long)]
     pub(crate) amount: Amount,
     /// Refuse the tenant's requests once the amount is spent, until the month is over
@@ -42,7 +42,7 @@ pub(crate) struct BudgetSet {
     pub(crate) dry: DryRun,
 }
 
-/// `integrahub rates`.
+/// Arguments of `integrahub rates`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Rates {
     /// Set the rate card from a file of YAML or JSON

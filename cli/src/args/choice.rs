@@ -1,6 +1,6 @@
 //! Choices of the command line by words that the API has too.
 
-/// Declares choices, each with its word.
+/// Declares an enum of command-line choices, with the word on the command line for each variant.
 macro_rules! choices {
     ($($(#[$meta:meta])* $name:ident { $($(#[$about:meta])* $choice:ident = $word:literal,)+ })+) => {
         $(
@@ -15,7 +15,7 @@ macro_rules! choices {
             }
 
             impl $name {
-                /// Returns the word.
+                /// Returns the word that stands for the choice on the command line.
                 pub(crate) const fn as_str(self) -> &'static str {
                     match self {
                         $(Self::$choice => $word,)+

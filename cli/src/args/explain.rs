@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-/// Thing that a caller asks the API for.
+/// Operation of the API that a caller wants to use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Operation {
     /// Put messages: POST /messages/produce
@@ -13,7 +13,7 @@ pub(crate) enum Operation {
     Consume,
     /// Look at messages: POST /messages/consume with browseOnly
     Browse,
-    /// Move messages: POST /messages/move, as far as its source is concerned
+    /// Move messages: POST /messages/move; only its source is checked
     Move,
     /// Count messages: POST /queue/depth
     Depth,
@@ -33,7 +33,7 @@ pub(crate) enum Operation {
     Status,
 }
 
-/// `integrahub explain`.
+/// Arguments of `integrahub explain`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "Examples:\n  \
 integrahub explain produce --key orders --tenant acme --target orders --queue ORDERS.NEW\n  \
@@ -41,7 +41,7 @@ integrahub explain consume --api-key-file till.key --target 'rabbitmq://mq.examp
 integrahub explain send --key till --tenant acme --cnpj 11222333000181\n\n\
 Each line is a rule: ✔ it holds, ✘ it refuses the request, ? nobody here can say. Exit code 4: refused.")]
 pub(crate) struct Explain {
-    /// Operation that the caller asks for
+    /// Operation that the caller wants to use
     #[arg(value_enum)]
     pub(crate) operation: Operation,
     /// Name or id of the API key, in place of a key from --api-key-file or the context
@@ -50,7 +50,7 @@ pub(crate) struct Explain {
     /// Tenant of the key, if several tenants have a key of this name
     #[arg(long, requires = "key")]
     pub(crate) tenant: Option<String>,
-    /// Target profile, if --target has a target that changes members of it
+    /// Target profile, if --target gives members that replace members of it
     #[arg(long, value_name = "PROFILE")]
     pub(crate) target_ref: Option<String>,
     /// Target profile, or a target as `broker://host:port/queue?vhost=…&channel=…`, with the
@@ -61,10 +61,10 @@ pub(crate) struct Explain {
     /// File with a target as YAML or JSON
     #[arg(long, value_name = "FILE")]
     pub(crate) target_file: Option<PathBuf>,
-    /// Queue, in place of the target's own
+    /// Queue that replaces the queue of the target
     #[arg(long, short = 'Q')]
     pub(crate) queue: Option<String>,
-    /// Establishment of the products
+    /// Establishment whose products the request contains
     #[arg(long, value_name = "CNPJ")]
     pub(crate) cnpj: Option<String>,
     /// Ask this machine's name server where the target's names lead to

@@ -4,7 +4,7 @@ use clap::{Args, Subcommand};
 
 use super::{DryRun, Edit, Establishments, OnlyTenant};
 
-/// `integrahub key`.
+/// Arguments of `integrahub key`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Key {
     /// Create an API key and print it, once
@@ -40,7 +40,7 @@ integrahub key create --tenant acme --name till --scope products:write,products:
     Remove(Edit<KeyName>),
 }
 
-/// Identification of an API key.
+/// Arguments that identify an API key.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct KeyName {
     /// Name of the key, or its id, the first 8 characters of its hash
@@ -50,7 +50,7 @@ pub(crate) struct KeyName {
     pub(crate) tenant: Option<String>,
 }
 
-/// `integrahub key create`.
+/// Arguments of `integrahub key create`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct KeyCreate {
     /// Tenant of the key
@@ -71,15 +71,15 @@ pub(crate) struct KeyCreate {
     pub(crate) dry: DryRun,
 }
 
-/// `integrahub key change`.
+/// Arguments of `integrahub key change`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct KeyChange {
     #[command(flatten)]
     pub(crate) key: KeyName,
-    /// New name
+    /// New name of the key
     #[arg(long)]
     pub(crate) name: Option<String>,
-    /// Scopes in place of those that the key has
+    /// Scopes that replace those that the key has
     #[arg(long = "scope", value_name = "SCOPE", value_delimiter = ',')]
     pub(crate) scopes: Vec<String>,
     #[command(flatten)]

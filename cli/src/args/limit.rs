@@ -4,7 +4,7 @@ use clap::{Args, Subcommand};
 
 use super::{DryRun, OnlyTenant};
 
-/// `integrahub limit`.
+/// Arguments of `integrahub limit`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Limit {
     /// Limit a tenant's requests, or its traffic with one target
@@ -31,39 +31,39 @@ A limit is a rate a second and a burst: 100/200. Without a burst, it is the rate
     Remove(LimitRemove),
 }
 
-/// Identification of limits.
+/// Tenant, and optionally target or queue manager, that a limit is for.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct LimitOf {
-    /// Tenant of the limits
+    /// Tenant that the limits are for
     #[arg(long)]
     pub(crate) tenant: String,
-    /// Target profile that the limits are about, in place of the tenant as a whole
+    /// Target profile that the limits are for, in place of the tenant as a whole
     #[arg(long, value_name = "PROFILE", conflicts_with = "queue_manager")]
     pub(crate) target: Option<String>,
-    /// Queue manager or virtual host of targets without a profile that the limits are about
+    /// Queue manager or virtual host that the limits are for, in targets without a profile
     #[arg(long, value_name = "NAME")]
     pub(crate) queue_manager: Option<String>,
 }
 
-/// `integrahub limit set`.
+/// Arguments of `integrahub limit set`.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct LimitSet {
     #[command(flatten)]
     pub(crate) of: LimitOf,
-    /// Requests a second, and the burst; `none` for no limit
+    /// Requests per second, and the burst, such as 100/200; `none` for no limit
     #[arg(long, value_name = "RATE[/BURST]")]
     pub(crate) requests: Option<String>,
-    /// Messages a second, and the burst; `none` for no limit
+    /// Messages per second, and the burst; `none` for no limit
     #[arg(long, value_name = "RATE[/BURST]")]
     pub(crate) messages: Option<String>,
-    /// Bytes of messages a second, and the burst; `none` for no limit
+    /// Bytes of messages per second, and the burst; `none` for no limit
     #[arg(long, value_name = "RATE[/BURST]")]
     pub(crate) bytes: Option<String>,
     #[command(flatten)]
     pub(crate) dry: DryRun,
 }
 
-/// `integrahub limit remove`.
+/// Arguments of `integrahub limit remove`.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct LimitRemove {
     #[command(flatten)]

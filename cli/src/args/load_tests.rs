@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::send::duration;
 
-/// `integrahub test`.
+/// Arguments of `integrahub test`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Tests {
     /// Start a load test and follow it to its end
@@ -35,39 +35,39 @@ pub(crate) enum Tests {
     },
 }
 
-/// `integrahub test run`.
+/// Arguments of `integrahub test run`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "Example:\n  integrahub test run morning-peak.yaml --html report.html\n\n\
 The file has the body of POST /tests as YAML or JSON. Exit code 99: the test ran and did not meet `expect`.")]
 pub(crate) struct TestRun {
-    /// File with the test; `-` is standard input
+    /// File that describes the load test; `-` is standard input
     pub(crate) file: PathBuf,
     /// End as soon as the test is accepted
     #[arg(long)]
     pub(crate) no_wait: bool,
-    /// Longest time to wait, such as 2h; the test goes on
+    /// Longest time to wait, such as 2h; after it, the test continues
     #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with = "no_wait")]
     pub(crate) timeout: Option<Duration>,
-    /// File for the report as a page
+    /// File for the report as an HTML page
     #[arg(long, value_name = "FILE", conflicts_with = "no_wait")]
     pub(crate) html: Option<PathBuf>,
-    /// Test to compare with
+    /// Id of an earlier test to compare with
     #[arg(long, value_name = "TEST")]
     pub(crate) baseline: Option<Uuid>,
-    /// Idempotency key, to follow a test that an earlier run started
+    /// Idempotency key of an earlier run, to follow the test that it started
     #[arg(long)]
     pub(crate) key: Option<Uuid>,
 }
 
-/// `integrahub test show`.
+/// Arguments of `integrahub test show`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct TestShow {
     /// Id of the test
     pub(crate) test: Uuid,
-    /// File for the report as a page
+    /// File for the report as an HTML page
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
-    /// Test to compare with
+    /// Id of an earlier test to compare with
     #[arg(long, value_name = "TEST")]
     pub(crate) baseline: Option<Uuid>,
 }

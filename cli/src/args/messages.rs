@@ -9,28 +9,28 @@ use uuid::Uuid;
 use super::DryRun;
 use super::choice::choices;
 
-/// Broker and login of a command, by a profile or a file.
+/// Options that choose the broker and its login, by a profile or by a file.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct TargetArgs {
-    /// Target profile
+    /// Name of the target profile
     #[arg(long, short = 't', env = "INTEGRAHUB_TARGET", value_name = "PROFILE")]
     pub(crate) target: Option<String>,
-    /// File with a target as YAML or JSON, in place of a profile or to change members of it
+    /// File with a target as YAML or JSON, in place of a profile or to replace members of it
     #[arg(long, value_name = "FILE")]
     pub(crate) target_file: Option<PathBuf>,
 }
 
-/// Identification of a queue.
+/// Options that choose a queue.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct QueueArgs {
     #[command(flatten)]
     pub(crate) target: TargetArgs,
-    /// Queue, in place of the profile's own
+    /// Queue that replaces the queue of the profile
     #[arg(long, short = 'Q')]
     pub(crate) queue: Option<String>,
 }
 
-/// `integrahub produce`.
+/// Arguments of `integrahub produce`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "Examples:\n  \
 integrahub produce -t orders order-17.json order-18.json\n  \
@@ -40,7 +40,7 @@ integrahub produce -t orders --count 1000 --size 2048\n  \
 integrahub produce -t orders --count 50 --template '{\"n\": {{seq}}}' -P contentType=application/json\n\n\
 After a failure run the same command with the `--key` that it prints: no message is put twice.")]
 pub(crate) struct Produce {
-    /// Files, each of them a message; `-` is standard input
+    /// Files to put, each as one message; `-` is standard input
     #[arg(value_name = "FILE", conflicts_with_all = ["count", "template", "size"])]
     pub(crate) files: Vec<PathBuf>,
     #[command(flatten)]
@@ -48,7 +48,7 @@ pub(crate) struct Produce {
     /// Text of a message
     #[arg(long, value_name = "TEXT", conflicts_with_all = ["count", "template", "size"])]
     pub(crate) body: Vec<String>,
-    /// Make each line of the files a message; empty lines are none
+    /// Put each line of the files as a message; empty lines are left out
     #[arg(long, requires = "files")]
     pub(crate) lines: bool,
     /// Header of all messages, as `name=text` or `name:=JSON`
@@ -67,16 +67,16 @@ pub(crate) struct Produce {
     /// reads a file
     #[arg(long)]
     pub(crate) template: Option<String>,
-    /// Messages a second, of generated ones
+    /// Generated messages per second
     #[arg(long, requires = "count")]
     pub(crate) rate: Option<u32>,
-    /// Messages of a transaction, of generated ones
+    /// Generated messages in each transaction
     #[arg(long, requires = "count")]
     pub(crate) tx: Option<u32>,
-    /// Exchange of `RabbitMQ`, in place of a queue
+    /// Exchange of `RabbitMQ` to publish to, in place of a queue
     #[arg(long, conflicts_with = "queue")]
     pub(crate) exchange: Option<String>,
-    /// Routing key, for an exchange
+    /// Routing key for the exchange
     #[arg(long, requires = "exchange")]
     pub(crate) routing_key: Option<String>,
     /// Idempotency key of an earlier run, to go on with it
@@ -84,21 +84,21 @@ pub(crate) struct Produce {
     pub(crate) key: Option<Uuid>,
 }
 
-/// Choice of messages on a queue of IBM MQ.
+/// Options that select messages on a queue of IBM MQ.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct SelectArgs {
-    /// Message id in base64
+    /// Id of the message to select, in base64
     #[arg(long, value_name = "BASE64")]
     pub(crate) select_id: Option<String>,
-    /// Correlation id in base64
+    /// Correlation id of the messages to select, in base64
     #[arg(long, value_name = "BASE64")]
     pub(crate) select_correlation: Option<String>,
-    /// Condition in the syntax of JMS selectors
+    /// Condition that selects messages, in the syntax of JMS selectors
     #[arg(long, value_name = "CONDITION")]
     pub(crate) r#where: Option<String>,
 }
 
-/// Form of messages on standard output.
+/// Options for the form of messages on standard output.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct ShowArgs {
     /// Form of a message: %s body, %S its bytes, %i id, %c correlation id, %h headers, %q queue, %r
@@ -108,7 +108,7 @@ pub(crate) struct ShowArgs {
 }
 
 choices! {
-    /// Treatment of messages that a consume got.
+    /// Treatment of the messages that a consume received.
     #[derive(Default)]
     Ack {
         /// Remove the messages once they are stored.
@@ -121,7 +121,7 @@ choices! {
     }
 }
 
-/// `integrahub consume`.
+/// Arguments of `integrahub consume`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "Examples:\n  \
 integrahub consume -t orders\n  \
@@ -132,7 +132,7 @@ same messages again and goes on.")]
 pub(crate) struct Consume {
     #[command(flatten)]
     pub(crate) queue: QueueArgs,
-    /// Messages to take at most
+    /// Maximum number of messages to take
     #[arg(long, short = 'm', default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) max: u64,
     /// Take messages until the queue is empty
@@ -142,10 +142,10 @@ pub(crate) struct Consume {
     #[arg(long, value_name = "SECONDS", default_value_t = 0)]
     #[arg(value_parser = clap::value_parser!(u8).range(0..=60))]
     pub(crate) wait: u8,
-    /// Treatment of the messages on the queue
+    /// What becomes of the messages on the queue
     #[arg(long, value_enum, default_value_t)]
     pub(crate) ack: Ack,
-    /// Take also messages that no response can carry
+    /// Take also messages that are too large for a response
     #[arg(long)]
     pub(crate) large: bool,
     #[command(flatten)]
@@ -160,7 +160,7 @@ pub(crate) struct Consume {
     pub(crate) key: Option<Uuid>,
 }
 
-/// `integrahub browse`.
+/// Arguments of `integrahub browse`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "Examples:\n  \
 integrahub browse -t orders -Q ORDERS.DLQ\n  \
@@ -168,7 +168,7 @@ integrahub browse -t orders --max 100 -f '%n %i %h\\n'")]
 pub(crate) struct Browse {
     #[command(flatten)]
     pub(crate) queue: QueueArgs,
-    /// Messages to show at most
+    /// Maximum number of messages to show
     #[arg(long, short = 'm', default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     pub(crate) max: u64,
     #[command(flatten)]
@@ -180,7 +180,7 @@ pub(crate) struct Browse {
     pub(crate) error_on_nothing: bool,
 }
 
-/// `integrahub move`.
+/// Arguments of `integrahub move`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "Examples:\n  \
 integrahub move -t orders --from ORDERS.DLQ --to-origin --dry-run\n  \
@@ -189,19 +189,19 @@ Without --yes the program shows what would move where, and asks.")]
 pub(crate) struct Move {
     #[command(flatten)]
     pub(crate) target: TargetArgs,
-    /// Queue that messages are moved from, in place of the profile's own
+    /// Queue to move messages from, if not the queue of the profile
     #[arg(long, value_name = "QUEUE")]
     pub(crate) from: Option<String>,
-    /// Queue that they are moved to
+    /// Queue to move messages to
     #[arg(long, value_name = "QUEUE", required_unless_present = "to_origin", conflicts_with = "to_origin")]
     pub(crate) to: Option<String>,
-    /// Move each to the queue on which it was first dead-lettered
+    /// Move each message to the queue on which it was first dead-lettered
     #[arg(long)]
     pub(crate) to_origin: bool,
-    /// Messages to move at most
+    /// Maximum number of messages to move
     #[arg(long, short = 'm', default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) max: u64,
-    /// Message ids in base64, separated by commas; without them whichever come first
+    /// Ids of the messages to move, in base64, separated by commas; without them the first messages
     #[arg(long = "id", value_name = "BASE64", value_delimiter = ',')]
     pub(crate) ids: Vec<String>,
     /// Idempotency key of an earlier run, to go on with it
@@ -211,20 +211,20 @@ pub(crate) struct Move {
     pub(crate) dry: DryRun,
 }
 
-/// `integrahub depth`.
+/// Arguments of `integrahub depth`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "Examples:\n  \
 integrahub depth -t orders\n  \
 integrahub depth -t orders ORDERS ORDERS.DLQ")]
 pub(crate) struct Depth {
-    /// Queues; without them the profile's own
+    /// Queues to count, if not the queue of the profile
     #[arg(value_name = "QUEUE")]
     pub(crate) queues: Vec<String>,
     #[command(flatten)]
     pub(crate) target: TargetArgs,
 }
 
-/// Reads `name=text` or `name:=JSON`.
+/// Parses a header of the form `name=text` or `name:=JSON`.
 fn member(text: &str) -> Result<(String, Value), String> {
     let form = || "write `name=text`, or `name:=JSON` for other types".to_owned();
     let (name, value) = text.split_once('=').ok_or_else(form)?;
@@ -239,7 +239,8 @@ fn member(text: &str) -> Result<(String, Value), String> {
     if name.is_empty() { Err(form()) } else { Ok((name.to_owned(), value)) }
 }
 
-/// Reads `name=value`: a number, a truth value or an object if it looks like one, else text.
+/// Parses a property of the form `name=value`. The value becomes a number, a boolean or an object
+/// if it looks like one; otherwise text.
 fn property(text: &str) -> Result<(String, Value), String> {
     let (name, value) = member(text)?;
     let is_json = text.get(name.len()..).is_some_and(|rest| rest.starts_with(":="));

@@ -54,7 +54,7 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
-/// Options of every command.
+/// Options that every command has.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Options of every command")]
 pub(crate) struct Global {
@@ -88,7 +88,7 @@ pub(crate) struct Global {
     /// Use of colours in the output
     #[arg(long, global = true, value_enum, default_value_t)]
     pub(crate) color: Colour,
-    /// Confirm what destroys without a question
+    /// Confirm, without a question, what destroys something
     #[arg(long, short = 'y', global = true)]
     pub(crate) yes: bool,
     /// Show no progress
@@ -97,9 +97,9 @@ pub(crate) struct Global {
 }
 
 impl Global {
-    /// Returns the program with the options that name the deployment and the caller, as the
-    /// beginning of a command that goes on with the work of this one. A command that prints the key
-    /// may hold the key itself, so `COMMAND` stands in its place.
+    /// Returns the program's name with the options that name the deployment and the caller, so that
+    /// a suggested command can continue the work. A command that prints the key may contain the key
+    /// itself, so `COMMAND` replaces it.
     pub(crate) fn program(&self) -> String {
         let path = |path: &PathBuf| path.display().to_string();
         let options = [
@@ -116,8 +116,8 @@ impl Global {
     }
 }
 
-/// Reads the address of an API, which the paths of requests follow. A user and a password in it
-/// would be repeated in advice.
+/// Parses the base URL of the API. A user or a password in it is refused, because suggested
+/// commands would repeat them.
 fn address(text: &str) -> Result<Url, String> {
     let url: Url = text.parse().map_err(|error: url::ParseError| error.to_string())?;
     if !url.username().is_empty() || url.password().is_some() {
@@ -132,7 +132,7 @@ fn address(text: &str) -> Result<Url, String> {
     Ok(url)
 }
 
-/// Writes a value as a word of a shell.
+/// Quotes a value so that a shell reads it as one word.
 fn quoted(value: &str) -> String {
     let is_plain = |character: char| character.is_ascii_alphanumeric() || "-_./:@%+=,".contains(character);
     if !value.is_empty() && value.chars().all(is_plain) {
@@ -141,19 +141,19 @@ fn quoted(value: &str) -> String {
     format!("'{}'", value.replace('\'', r"'\''"))
 }
 
-/// Use of colours.
+/// Use of colours in the output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Colour {
-    /// With a terminal, unless `NO_COLOR` is set.
+    /// Colours if the output is a terminal, unless `NO_COLOR` is set.
     #[default]
     Auto,
-    /// Always.
+    /// Colours always.
     On,
-    /// Never.
+    /// Colours never.
     Off,
 }
 
-/// The commands.
+/// Commands of the program.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Send catalogue files and follow their batches
@@ -234,7 +234,7 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    /// Returns the kind of caller that the command needs.
+    /// Returns the services that the command calls, which decides what credentials it needs.
     pub(crate) const fn needs(&self) -> Needs {
         match self {
             Self::Send(_)

@@ -8,11 +8,11 @@ use clap::Args;
 
 use super::choice::choices;
 
-/// Slowest pace of uploads, in bytes a second.
+/// Minimum upload speed that `--bwlimit` may set, in bytes per second.
 const SLOWEST: u64 = 1024;
 
 choices! {
-    /// Kind of a catalogue, which says what becomes of products that it lacks.
+    /// Load type of a catalogue, which decides what becomes of products that it lacks.
     LoadType {
         /// Only some products; the others stay.
         Delta = "delta",
@@ -20,7 +20,7 @@ choices! {
         Full = "full",
     }
 
-    /// Form of a catalogue, once it is inflated.
+    /// Format of a catalogue, once it is inflated.
     Form {
         /// A JSON array.
         Array = "array",
@@ -28,16 +28,16 @@ choices! {
         Lines = "lines",
     }
 
-    /// Treatment of items that lack members.
+    /// Treatment of catalogue items that lack members.
     PartialItems {
-        /// Refuse the items as errors, and clear nothing.
+        /// Refuse such items as errors, and clear nothing.
         Refuse = "refuse",
-        /// Load and count the items, and clear the members that they lack.
+        /// Load such items, count them, and clear the members that they lack.
         Warn = "warn",
     }
 }
 
-/// `integrahub send`.
+/// Arguments of `integrahub send`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "Examples:\n  \
 integrahub send --type delta prices.ndjson\n  \
@@ -54,19 +54,19 @@ pub(crate) struct Send {
     /// products; the others stay
     #[arg(long = "type", short = 't', value_enum)]
     pub(crate) load_type: LoadType,
-    /// Form of the content, in place of the one that its first bytes show
+    /// Format of the content, if not the format that its first bytes show
     #[arg(long, value_enum)]
     pub(crate) format: Option<Form>,
     /// Treatment of items that lack members; without it the deployment decides
     #[arg(long, value_enum)]
     pub(crate) partial_items: Option<PartialItems>,
-    /// Name of the load, in place of one that is made of the content; for one file
+    /// Name of the load, in place of a name derived from the content; for one file
     #[arg(long, value_parser = text_key, conflicts_with = "again")]
     pub(crate) key: Option<String>,
-    /// Load content once more that was sent before
+    /// Load content again that was sent before
     #[arg(long)]
     pub(crate) again: bool,
-    /// Files that are on their way at once
+    /// Maximum number of files that are sent at once
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=16))]
     pub(crate) parallel: u8,
     /// Most bytes a second of all uploads together, such as 500K or 2M
@@ -78,7 +78,7 @@ pub(crate) struct Send {
     /// Longest time to wait for a batch, such as 10m
     #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with = "no_wait")]
     pub(crate) timeout: Option<Duration>,
-    /// Longest time in which a request is tried again, such as 90s
+    /// Longest time in which a failed request is tried again, such as 90s
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "5m")]
     pub(crate) retry_for: Duration,
     /// File for the items in error, a JSON object a line
@@ -90,18 +90,18 @@ pub(crate) struct Send {
     /// Show how each file would be sent, and under which key, but send nothing
     #[arg(long, short = 'n')]
     pub(crate) dry_run: bool,
-    /// Directory whose files are sent as they come; a link in it counts as its file, and stays if
-    /// that is outside of the directory
+    /// Directory whose files are sent as they appear; a link in it is sent as the file that it
+    /// leads to, and stays if that file is outside of the directory
     #[arg(long, value_name = "DIRECTORY")]
     #[arg(conflicts_with_all = ["files", "key", "no_wait", "errors", "dry_run", "again"])]
     pub(crate) watch: Option<PathBuf>,
     /// Send the files that the directory has now, and end
     #[arg(long, requires = "watch")]
     pub(crate) once: bool,
-    /// Pattern of names in the directory, with * and ?; by default those of JSON files
+    /// Pattern of file names in the directory, with * and ?; without it, those of JSON files
     #[arg(long, value_name = "PATTERN", requires = "watch")]
     pub(crate) glob: Vec<String>,
-    /// Time between two looks at the directory; a file has to stay the same meanwhile
+    /// Time between two scans of the directory; a file is sent once it did not change in between
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "5s")]
     pub(crate) interval: Duration,
     /// Longest random time before the first request, so that many senders do not begin together
@@ -109,10 +109,10 @@ pub(crate) struct Send {
     pub(crate) jitter: Duration,
 }
 
-/// Reads a time such as `90`, which is in seconds, `500ms`, `5m` or `1h30m`.
+/// Parses a time such as `90` (seconds), `500ms`, `5m` or `1h30m`.
 ///
 /// # Errors
-/// Returns the sentence to show to the user.
+/// If the text is no time. The error is a sentence for the user.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
     if let Ok(seconds) = text.parse() {
         return Ok(Duration::from_secs(seconds));
@@ -121,7 +121,7 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
     read.ok_or_else(|| "a time is a number with a unit, such as 90s, 5m or 2h".to_owned())
 }
 
-/// Reads bytes a second such as `65536`, `500K` or `2M`: K is 1024, M is 1024 K.
+/// Parses a rate such as `65536`, `500K` or `2M` in bytes per second: K is 1024, M is 1024 K.
 fn bytes_a_second(text: &str) -> Result<NonZeroU64, String> {
     let (number, unit) = match text.strip_suffix(['K', 'k']) {
         Some(number) => (number, 1024),
@@ -132,7 +132,7 @@ fn bytes_a_second(text: &str) -> Result<NonZeroU64, String> {
     bytes.ok_or_else(|| "a rate is a number of bytes a second from 1K on, such as 500K or 2M".to_owned())
 }
 
-/// Checks a key as the product routes take it.
+/// Checks an idempotency key by the rule of the product routes, which take more than UUIDs.
 fn text_key(text: &str) -> Result<String, String> {
     let visible = !text.is_empty() && text.len() <= 255 && text.bytes().all(|byte| byte.is_ascii_graphic());
     if !visible || text.contains(',') || text.starts_with('"') {

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use clap_complete::Shell;
 
-/// `integrahub context`.
+/// Arguments of `integrahub context`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ContextCommand {
-    /// Create a context, or change what is given
+    /// Create a context, or change the given settings of one
     #[command(after_help = "Examples:\n  \
 integrahub context create prod --stack integrahub --region sa-east-1\n  \
 integrahub context create till --url https://api.example.com --api-key-stdin <till.key")]
@@ -36,7 +36,7 @@ integrahub context create till --url https://api.example.com --api-key-stdin <ti
     },
 }
 
-/// `integrahub context create`.
+/// Arguments of `integrahub context create`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ContextCreate {
     /// Name of the context
@@ -44,12 +44,12 @@ pub(crate) struct ContextCreate {
     /// Read the API key from standard input, and keep it in a file that only you can read
     #[arg(long)]
     pub(crate) api_key_stdin: bool,
-    /// Use it from now on
+    /// Use the context from now on
     #[arg(long = "use")]
     pub(crate) use_it: bool,
 }
 
-/// `integrahub whoami`.
+/// Arguments of `integrahub whoami`.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct Whoami {
     /// Ask neither the API nor AWS
@@ -57,42 +57,42 @@ pub(crate) struct Whoami {
     pub(crate) offline: bool,
 }
 
-/// `integrahub api`.
+/// Arguments of `integrahub api`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "Examples:\n  integrahub api GET /targets\n  \
 integrahub api POST /queue/depth --body '{\"targetRef\": \"orders\"}'")]
 pub(crate) struct ApiRequest {
-    /// Method, such as GET
+    /// HTTP method, such as GET
     pub(crate) method: String,
-    /// Path with its query
+    /// Path of the request, with its query
     pub(crate) path: String,
     /// Body as text; `@FILE` reads a file, `@-` standard input
     #[arg(long, short = 'd')]
     pub(crate) body: Option<String>,
-    /// Idempotency key; a POST without one gets a new key, which is shown
+    /// Idempotency key; a POST without this option has a new key, which is shown
     #[arg(long)]
     pub(crate) key: Option<String>,
     /// Further header, as `name: value`
     #[arg(long = "header", short = 'H', value_name = "HEADER")]
     pub(crate) headers: Vec<String>,
-    /// Show the status and the headers too
+    /// Print the status and the headers too
     #[arg(long, short = 'i')]
     pub(crate) include: bool,
 }
 
-/// `integrahub completions`.
+/// Arguments of `integrahub completions`.
 #[derive(Clone, Copy, Debug, Args)]
 #[command(
     after_help = "Example:\n  integrahub completions bash >~/.local/share/bash-completion/completions/integrahub"
 )]
 pub(crate) struct Completions {
-    /// Shell
+    /// Shell to print completions for
     pub(crate) shell: Shell,
 }
 
-/// `integrahub man`.
+/// Arguments of `integrahub man`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Man {
-    /// Directory for the pages
+    /// Directory for the manual pages
     pub(crate) directory: PathBuf,
 }

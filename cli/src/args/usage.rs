@@ -6,7 +6,7 @@ use jiff::civil::Date;
 
 use super::choice::choices;
 
-/// `integrahub usage`.
+/// Arguments of `integrahub usage`.
 #[derive(Clone, Debug, Default, Args)]
 #[command(after_help = "Examples:\n  \
 integrahub usage\n  \
@@ -15,10 +15,10 @@ integrahub usage --csv > usage.csv\n\n\
 Without dates, it is this month until today. Days are those of UTC. A key with the scope ops:read \
 sees all tenants, any other its own.")]
 pub(crate) struct Usage {
-    /// First day
+    /// First day to show
     #[arg(long, value_name = "DAY")]
     pub(crate) from: Option<Date>,
-    /// Last day
+    /// Last day to show
     #[arg(long, value_name = "DAY")]
     pub(crate) to: Option<Date>,
     /// Sum by day or by month
@@ -33,11 +33,11 @@ pub(crate) struct Usage {
 }
 
 choices! {
-    /// Period of a sum.
+    /// Period over which usage is summed up.
     Period {
-        /// A day.
+        /// Sums of each day.
         Day = "day",
-        /// A month.
+        /// Sums of each month.
         Month = "month",
     }
 }

@@ -9,8 +9,8 @@ use crate::access::{limit, rates};
 use crate::member::plain;
 
 impl Entry {
-    /// Returns the entry's facts by name, for a comparison of two versions by a person. Entries of
-    /// an allow-list are names without a value.
+    /// Returns the facts of the entry by name, so that two versions can be compared line by line.
+    /// In an allow-list, each allowed target is a name without a value.
     pub(crate) fn facts(&self) -> BTreeMap<String, String> {
         match self {
             Self::Targets(_, targets) => {
@@ -33,7 +33,7 @@ impl Entry {
     }
 }
 
-/// Collects the values of a JSON document by their paths, such as `target.connName`.
+/// Collects the values of a JSON document in `facts`, by their paths such as `target.connName`.
 fn flatten(place: &str, value: &Value, facts: &mut BTreeMap<String, String>) {
     let text = match value {
         Value::Object(members) => {

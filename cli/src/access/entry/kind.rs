@@ -5,24 +5,24 @@
 pub(crate) enum Kind {
     /// Tenant. It is sorted before its keys, profiles and other entries.
     Tenant,
-    /// An API key.
+    /// API key of a tenant.
     Key,
-    /// A target profile.
+    /// Target profile: a named broker and queue.
     Profile,
-    /// An allow-list.
+    /// Allow-list of targets that a tenant's requests may name inline.
     Targets,
-    /// A grant to drop files.
+    /// Grant that permits a tenant to drop files into S3.
     Grant,
-    /// Limits of a tenant's requests.
+    /// Rate limits of a tenant's requests.
     Limits,
-    /// A budget of a tenant.
+    /// Monthly budget of a tenant.
     Budget,
-    /// The rate card.
+    /// Rate card: the prices of what tenants use.
     Rates,
 }
 
 impl Kind {
-    /// Returns the name of the kind, for people and documents.
+    /// Returns the name of the kind, as messages and documents show it.
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Tenant => "tenant",
@@ -36,7 +36,7 @@ impl Kind {
         }
     }
 
-    /// Returns the attributes that an item of the kind may have, besides its key.
+    /// Returns the attributes that an item of the kind may have, besides its partition key.
     pub(crate) const fn members(self) -> &'static [&'static str] {
         match self {
             Self::Tenant => &["version", "name", "enabled", "limits"],

@@ -24,12 +24,12 @@ pub(crate) type Attributes = HashMap<String, AttributeValue>;
 /// Name of the partition key of the access table.
 pub(crate) const PK: &str = "pk";
 
-/// Item of the access table, with its subject.
+/// Item of the access table, parsed, with the tenant or name that its key contains.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Entry {
     /// Entry of a tenant, by its id.
     Tenant(String, TenantItem),
-    /// An API key.
+    /// API key, by the hash that is its item's key.
     Key(KeyHash, KeyItem),
     /// Entry of a target profile, by tenant and name. The value has the form of `mq::Profile`.
     Profile(String, String, Value),
@@ -37,7 +37,7 @@ pub(crate) enum Entry {
     Grant(String, DropGrant),
     /// Entry of an allow-list, by its tenant.
     Targets(String, TargetsItem),
-    /// Entry of limits, by their tenant.
+    /// Rate limits of a tenant, by the tenant's id.
     Limits(String, LimitsItem),
     /// Entry of a budget, by its tenant.
     Budget(String, BudgetItem),
@@ -48,22 +48,23 @@ pub(crate) enum Entry {
 /// Reason why an item of the access table is not a valid entry.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum EntryError {
-    /// The key is of no kind of item that this version knows.
+    /// The partition key belongs to no kind of item that this version knows.
     #[error("its key is of no known kind")]
     Key,
-    /// The item is malformed: the functions would refuse it too.
+    /// The item is malformed, so that the functions refuse it as well.
     #[error(transparent)]
     Item(#[from] ItemError),
-    /// The target profile is invalid: the functions would refuse it too.
+    /// The target profile is invalid, so that the functions refuse it as well.
     #[error("{0}")]
     Profile(String),
 }
 
 impl Entry {
-    /// Parses an entry from the attributes of an item, the key included.
+    /// Parses an entry from the attributes of an item of the access table, its partition key
+    /// included.
     ///
     /// # Errors
-    /// If the functions would refuse the item, or do not read it.
+    /// If the item is malformed, or its partition key belongs to no known kind of entry.
     pub(crate) fn read(attributes: &Attributes) -> Result<Self, EntryError> {
         let pk = attributes.get(PK).and_then(|pk| pk.as_s().ok()).ok_or(EntryError::Key)?;
         let item = document(attributes).ok_or(EntryError::Key)?;
@@ -109,7 +110,7 @@ impl Entry {
         }
     }
 
-    /// Returns the tenant that the entry belongs to; an empty text if it belongs to none.
+    /// Returns the id of the tenant that the entry belongs to. It is empty for the rate card.
     pub(crate) fn tenant(&self) -> &str {
         match self {
             Self::Tenant(tenant, _)
@@ -123,7 +124,7 @@ impl Entry {
         }
     }
 
-    /// Returns the name of the entry; empty if entries of its kind have none.
+    /// Returns the name of the API key or target profile. It is empty for entries of other kinds.
     pub(crate) fn name(&self) -> &str {
         match self {
             Self::Tenant(_, TenantItem { name, .. }) | Self::Profile(_, name, _) => name,
@@ -132,7 +133,7 @@ impl Entry {
         }
     }
 
-    /// Returns the key of the entry's item.
+    /// Returns the partition key of the entry's item.
     pub(crate) fn pk(&self) -> String {
         match self {
             Self::Tenant(tenant, _) => pk::tenant(tenant),
@@ -178,7 +179,7 @@ impl Entry {
         Ok(item)
     }
 
-    /// Returns a description of the entry, in words.
+    /// Returns a description of the entry for people.
     pub(crate) fn title(&self) -> String {
         match self {
             Self::Tenant(id, item) if item.name.is_empty() => format!("tenant {id}"),
@@ -193,7 +194,7 @@ impl Entry {
         }
     }
 
-    /// Returns the entry as a document. No document has an API key.
+    /// Returns the entry as a JSON document, which never contains an API key.
     pub(crate) fn document(&self) -> Value {
         let (tenant, name) = (self.tenant(), self.name());
         match self {

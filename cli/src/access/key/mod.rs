@@ -21,12 +21,13 @@ use crate::output::{Format, Output};
 
 const LIST: &str = "integrahub.keys.v1";
 const ONE: &str = "integrahub.key.v1";
-/// Schema of a new key, which is the only document that has an API key.
+/// Name of the JSON schema of a new key. No other document contains an API key itself.
 pub(crate) const NEW: &str = "integrahub.new-key.v1";
 
-/// Beginning of the names that logs have for callers with a token.
+/// Prefix of the names that logs and audit events have for callers with a token, so that no API key
+/// may have it.
 const TOKEN: &str = "token:";
-/// Beginning of the scopes that are about products.
+/// Prefix of the scopes for products: `products:read` and `products:write`.
 const PRODUCTS: &str = "products:";
 
 /// Runs `integrahub key`.
@@ -108,7 +109,7 @@ pub(crate) async fn generate(table: &Table, item: &KeyItem, out: &mut Output) ->
     Ok(key)
 }
 
-/// Prints a new API key, which is stored nowhere.
+/// Prints a new API key. This is the only chance to read it, because only its hash is stored.
 fn reveal(key: &ApiKey, item: &KeyItem, out: &mut Output) {
     match out.format() {
         Format::Text => out.line(key.expose()),
@@ -121,7 +122,7 @@ pub(crate) fn new_key(key: &ApiKey, item: &KeyItem) -> Value {
     json!({"tenant": item.tenant_id, "name": item.name, "id": key.hash().id(), "key": key.expose()})
 }
 
-/// Returns the entry that stands for a key which is not generated yet.
+/// Returns an entry for a key that is not generated yet, with a hash that stands for the later one.
 pub(crate) fn placeholder(item: KeyItem) -> Entry {
     Entry::Key(ApiKey::from("").hash(), item)
 }
@@ -145,7 +146,7 @@ fn new_item(known: &Snapshot, args: &KeyCreate, now: Timestamp) -> Result<KeyIte
     })
 }
 
-/// Refuses a name that a key of the tenant has: the name would mean two keys.
+/// Refuses a name that another key of the tenant has, because the name would then be ambiguous.
 fn check_free(known: &Snapshot, tenant: &str, name: &str) -> Result<(), Failure> {
     let taken = known.keys().find(|(_, _, key)| key.tenant_id == tenant && key.name == name);
     taken.map_or(Ok(()), |(_, hash, _)| {
@@ -175,8 +176,11 @@ fn changed(key: &KeyItem, args: &KeyChange, now: Timestamp) -> Result<KeyItem, F
     Ok(item)
 }
 
-/// Returns the items of the new key and of the old one, which works until `end`. The new key lives
-/// as long as the old one was made for.
+/// Returns the items of the new key and of the rotated key, which works until `end`. The new key
+/// has the lifetime for which the rotated key was created.
+///
+/// # Errors
+/// If the rotated key is expired or disabled.
 fn rotated(old: &KeyItem, end: Timestamp, now: Timestamp) -> Result<(KeyItem, KeyItem), Failure> {
     if !works(old, now) {
         return Err(Failure::refused("the key does not work any more, so nothing uses it")
@@ -208,8 +212,8 @@ async fn set_disabled(
     Ok(exit)
 }
 
-/// Parses names of scopes, and refuses unknown ones: a misspelt scope would silently permit
-/// nothing.
+/// Parses the names of scopes, and refuses unknown names: a misspelt scope would permit nothing,
+/// and no error would show it.
 pub(crate) fn scopes<T: AsRef<str>>(names: &[T]) -> Result<BTreeSet<String>, Failure> {
     let known = || Scope::ALL.map(Scope::as_str).join(", ");
     let check = |name: &T| {
@@ -221,7 +225,7 @@ pub(crate) fn scopes<T: AsRef<str>>(names: &[T]) -> Result<BTreeSet<String>, Fai
     names.iter().map(check).collect()
 }
 
-/// Reads the establishments of the command line; `None` if it says nothing.
+/// Returns the establishments that the command line names; `None` if it names none.
 pub(crate) fn establishments(args: &args::Establishments) -> Result<Option<Establishments>, Failure> {
     if args.all_cnpjs {
         return Ok(Some(Establishments::All));
@@ -230,7 +234,7 @@ pub(crate) fn establishments(args: &args::Establishments) -> Result<Option<Estab
     Ok((!cnpjs.is_empty()).then_some(Establishments::Only(cnpjs)))
 }
 
-/// Reads CNPJs, with or without punctuation.
+/// Parses CNPJs, which may contain punctuation.
 pub(crate) fn cnpjs<T: AsRef<str>>(texts: &[T]) -> Result<BTreeSet<String>, Failure> {
     let read = |text: &T| {
         let text = text.as_ref().trim();
@@ -241,7 +245,8 @@ pub(crate) fn cnpjs<T: AsRef<str>>(texts: &[T]) -> Result<BTreeSet<String>, Fail
     texts.iter().map(read).collect()
 }
 
-/// Refuses rights that contradict each other, and returns the establishments.
+/// Checks that a key's scopes, tenant and establishments fit together, and returns the
+/// establishments. A scope for products needs establishments; other scopes must have none.
 pub(crate) fn rights(
     tenant: &str,
     scopes: &BTreeSet<String>,
@@ -285,7 +290,7 @@ pub(crate) fn check_name(name: &str) -> Result<(), Failure> {
     Err(Failure::usage("a key's name is one line of up to 128 characters that is not empty"))
 }
 
-/// Returns the state of a key in a word, by the rule that the functions use.
+/// Returns the state of a key in one word, by the same rule by which the functions admit it.
 fn state(known: &Snapshot, key: &KeyItem, now: Timestamp) -> String {
     let tenant = known.tenant_item(&key.tenant_id);
     key.refusal(&tenant, now).map_or_else(|| "works".to_owned(), |refusal| refusal.to_string())
@@ -295,12 +300,12 @@ fn shown<T: ToString>(time: Option<T>) -> String {
     time.map_or_else(|| "-".to_owned(), |time| time.to_string())
 }
 
-/// Writes a time in whole seconds, also if an earlier version stored it with more.
+/// Returns a time in whole seconds as text. Earlier versions stored fractions too.
 fn seconds(time: Timestamp) -> String {
     format!("{time:.0}")
 }
 
-/// Adds members that are not part of the key's item.
+/// Adds the state and the day of the last use to the JSON of a key.
 fn with_state(mut document: Value, state: &str, last_used_on: Option<Date>) -> Value {
     if let Some(members) = document.as_object_mut() {
         members.insert("state".to_owned(), json!(state));

@@ -13,26 +13,26 @@ use super::snapshot::Snapshot;
 use super::{grant, key, limit, profile, target};
 use crate::exit::Failure;
 
-/// Owners of establishments, by the tenant's id.
+/// CNPJs of the establishments that each tenant owns, by the tenant's id.
 pub(crate) type Owners = BTreeMap<String, BTreeSet<String>>;
 
 /// Changes that bring a deployment to the state of an access file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Plan {
-    /// Changes of tenants, profiles, allow-lists, limits and grants, which come first, so that a
-    /// key works only if its profiles are there.
+    /// Changes of tenants, profiles, allow-lists, limits and grants. They are made before those of
+    /// keys, so that a key never works without its profiles.
     pub(crate) first: Vec<Change>,
-    /// Establishments to change, by the change of owner.
+    /// CNPJs of the establishments whose owner changes, by the kind of change.
     pub(crate) owners: BTreeMap<OwnerChange, BTreeSet<String>>,
-    /// New keys, which are not generated yet.
+    /// Items of new API keys, which are generated when the plan is carried out.
     pub(crate) keys: Vec<KeyItem>,
-    /// Changes of keys, and removals.
+    /// Changes of existing keys, and removals of entries. They are made last.
     pub(crate) last: Vec<Change>,
     /// Warnings about entries that are valid, but probably a mistake.
     pub(crate) warnings: Vec<String>,
 }
 
-/// State of the planning of one access file.
+/// State of the comparison of one access file with the table.
 struct Planner<'a> {
     known: &'a Snapshot,
     prune: bool,
@@ -76,7 +76,8 @@ impl Plan {
         self.first.len() + owners + self.keys.len() + self.last.len()
     }
 
-    /// Returns the changes of the table in order, with new keys as they will be.
+    /// Returns all changes of the table in the order in which they are made. New keys have a
+    /// placeholder for their hash.
     pub(crate) fn changes(&self) -> Vec<Change> {
         let keys = self.keys.iter().cloned().map(|item| Change::Create(key::placeholder(item)));
         self.first.iter().cloned().chain(keys).chain(self.last.iter().cloned()).collect()
@@ -97,12 +98,12 @@ impl Planner<'_> {
         self.faults.push(format!("{tenant}: {}{why}", fault.what));
     }
 
-    /// Records a fault, or returns the value.
+    /// Returns the value of a result, or records its failure as a fault of the tenant's section.
     fn checked<T>(&mut self, tenant: &str, result: Result<T, Failure>) -> Option<T> {
         result.map_err(|fault| self.fault(tenant, &fault)).ok()
     }
 
-    /// Refuses names that two tenants would share.
+    /// Records a fault for each display name that two tenants would have.
     fn names(&mut self, file: &AccessFile) {
         let known = self.known;
         let others = known.tenants().into_iter().filter(|id| !file.tenants.contains_key(*id));
@@ -174,7 +175,7 @@ impl Planner<'_> {
         }
     }
 
-    /// Plans the change of an entry to the file's content.
+    /// Plans to write an entry of the file, if the table's content differs.
     fn put(&mut self, entry: Entry) {
         if self.checked(entry.tenant(), self.known.check_readable(&entry.pk())).is_none() {
             return;
@@ -182,8 +183,8 @@ impl Planner<'_> {
         self.plan.first.extend(self.known.put(entry));
     }
 
-    /// Plans the change of an allow-list to the file's content. Without pruning, entries that only
-    /// the table has are kept.
+    /// Plans to write a tenant's allow-list. Without `--prune`, entries of the table that the file
+    /// lacks are kept.
     fn list(&mut self, entry: Entry, is_empty: bool) {
         let held = self.known.get(&entry.pk());
         match (held.map(|held| &held.entry), entry) {
@@ -200,8 +201,8 @@ impl Planner<'_> {
         }
     }
 
-    /// Plans the change of limits to the file's content. Without pruning, limits that only the
-    /// table has are kept.
+    /// Plans to write a tenant's limits. Without `--prune`, limits of the table that the file lacks
+    /// are kept.
     fn limits(&mut self, id: &str, section: &TenantSection, new: &LimitsItem) {
         let before = if self.prune { LimitsItem::default() } else { self.known.limits(id) };
         let item = limit::merged(before, new.clone());
@@ -273,7 +274,7 @@ impl Planner<'_> {
         self.prune(id, Kind::Key, &kept);
     }
 
-    /// Returns the API keys with the id that a section names; more than one is a fault.
+    /// Returns the tenant's API keys whose hashes begin with the id in a section of the file.
     fn with_id(
         &self,
         tenant: &str,
@@ -283,7 +284,8 @@ impl Planner<'_> {
         self.known.keys_with_id(id).filter(move |(.., key)| key.tenant_id == tenant)
     }
 
-    /// Returns the newest key of a section's name that no other section has.
+    /// Returns the tenant's newest key with the name of the section, except the keys in `claimed`,
+    /// which other sections describe.
     fn newest(
         &self,
         tenant: &str,
@@ -320,7 +322,7 @@ impl Planner<'_> {
         make().map_err(named)
     }
 
-    /// Removes the tenant's entries of a kind that the file does not have, if it was asked for.
+    /// With `--prune`, plans to remove the tenant's entries of a kind whose keys are not in `kept`.
     fn prune(&mut self, tenant: &str, kind: Kind, kept: &BTreeSet<String>) {
         if !self.prune {
             return;
@@ -332,7 +334,7 @@ impl Planner<'_> {
         self.plan.last.extend(gone.cloned().map(Change::Remove));
     }
 
-    /// Compares the owners of establishments.
+    /// Plans the changes of owner that the file's lists of establishments need.
     fn owners(&mut self, file: &AccessFile, owners: &Owners) {
         let mut wanted: BTreeMap<String, &str> = BTreeMap::new();
         for (id, section) in &file.tenants {
