@@ -25,7 +25,7 @@ In parameters:
 In functions:
     Uses: [keys, limits]        what functions have in common; the function's own members go on top
     Knows: [BatchesTable]       variables: BATCHES_TABLE is `!Ref BatchesTable`
-    Lists, Reads, Ends          prefixes of buckets, queues, and what failed for good: see `Function` in patterns.yaml
+    Lists, Reads, Sends, Ends   prefixes of buckets, queues, queues, and what failed for good: see `Function` in patterns.yaml
     Runs: {Every: 5 minutes, …} a schedule, and the alarms Ran and Schedule behind the name in `Alarms`
     Routes: {Name: GET /path}   paths of both APIs, and $default one of the HTTP API alone
     Also: {Alarms: {…}}         entries of other sections that come with the function
@@ -63,7 +63,7 @@ EMITTING = {emf["name"]: emf["services"] for metric in json.loads((ROOT / "deplo
 PARTS = "stack patterns gateway brokers api idempotency usage load-tests ingest drops events kafka database organisation dashboard".split()
 SECTIONS = "AWSTemplateFormatVersion Transform Description Metadata Parameters Rules Conditions Mappings Globals Resources Outputs".split()
 # Members of entries that are read here, besides those that the pattern has.
-MEMBERS = {"Functions": "Product Uses Knows Lists Reads Runs Ends Routes Also", "Alarms": "Sum Emitted Functions Math Waiting Cause", "Dashboards": "Rows"}
+MEMBERS = {"Functions": "Product Uses Knows Lists Reads Sends Runs Ends Routes Also", "Alarms": "Sum Emitted Functions Math Waiting Cause", "Dashboards": "Rows"}
 # Sections of parts that are read here, besides those and the patterns.
 READ = "Patterns Namespaces Values Kinds Needs Ordered Uses".split()
 TAGS = "And Condition Contains Equals FindInMap GetAtt Given If Join Not Or Ref Select Split Sub Value".split()
@@ -294,9 +294,15 @@ def ordered(name, entry, parameters):
             yield f"{name}{value}", {"RuleCondition": Tagged("!Equals", [Tagged("!Ref", entry["Most"]), str(value)]), "Assertions": [assertion]}
 
 
+def variable(name):
+    """The variable of a parameter or resource: BATCHES_TABLE of BatchesTable, BATCHES_QUEUE_URL of BatchesReceivedQueue."""
+    return re.sub("(?<=[a-z])(?=[A-Z])", "_", re.sub("(Received|Ready)?Queue$", "QueueUrl", name)).upper()
+
+
 def informed(entry):
-    """An entry with a variable for each parameter and resource that its functions know: BATCHES_TABLE is `!Ref BatchesTable`."""
-    known = {re.sub("(?<=[a-z])(?=[A-Z])", "_", name).upper(): Tagged("!Ref", name) for name in entry.get("Knows", [])}
+    """An entry with a variable for each parameter and resource that its functions know, and each queue that they read or send to."""
+    queues = entry.get("Sends", []) + [read["Queue"] for read in entry.get("Reads", {}).values()]
+    known = {variable(name): Tagged("!Ref", name) for name in entry.get("Knows", []) + queues}
     return {**entry, "Variables": known | entry.get("Variables", {})}
 
 
@@ -306,12 +312,14 @@ def function(name, entry, parts):
     for part in [*(parts["Uses"][used] for used in entry["Uses"]), entry]:
         values = merge(values, informed(part))
     values = fill(values, named(name, values))
-    listing, reading, running, ending = (parts["Patterns"]["Function"][part] for part in ("Lists", "Reads", "Runs", "Ends"))
+    listing, reading, sending, running, ending = (parts["Patterns"]["Function"][part] for part in ("Lists", "Reads", "Sends", "Runs", "Ends"))
     for bucket, prefixes in values.get("Lists", {}).items():
         values = merge(values, fill(listing, {"Bucket": bucket, "Prefixes": prefixes}))
     for event, read in values.get("Reads", {}).items():
         checked("What a function reads", read, "Queue BatchSize Concurrency")
         values = merge(values, fill(reading, {"BatchSize": 1, **read, "event": event}))
+    if "Sends" in values:
+        values = merge(values, fill(sending, {"Queues": values["Sends"]}))
     if runs := values.get("Runs"):
         values = merge(values, fill(running, named(name, checked("What a function runs for", runs, "Every To Alarms", needs_all=True))))
     for failed, what in values.get("Ends", {}).items():
