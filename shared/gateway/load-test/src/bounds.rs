@@ -1,15 +1,16 @@
 //! Numbers of a request, each with its bounds.
 
 mq::bounded! {
-    /// Number of workers that produce, or that consume.
+    /// Number of a load test's producers, or of its consumers.
     WorkerCount: u32, 1..=10_000, default 1;
     /// Number of messages of a load test, or of its backlog.
     MessageCount: u64, 1..=1_000_000_000_000, default 1;
     /// Duration of a test or of a stage, in seconds: at most a week.
     TestSeconds: u32, 1..=604_800, default 60;
-    /// Duration of the warm-up, in seconds.
+    /// Duration of a load test's warm-up, in seconds: the report's percentiles and rates leave it
+    /// out.
     WarmUpSeconds: u32, 0..=604_800, default 0;
-    /// Rate of a stage, in messages per second; 0 is a pause.
+    /// Rate of one stage of a load test, in messages per second; 0 is a pause.
     StageRate: u32, 0..=1_000_000, default 0;
     /// Maximum number of unconfirmed messages of a producer.
     ConfirmsInFlight: u32, 1..=65_535, default 1_000;
@@ -20,6 +21,6 @@ mq::bounded! {
     AckEvery: u32, 1..=65_535, default 1;
     /// Time that a consumer works on each message, in milliseconds.
     DelayMs: u32, 0..=60_000, default 0;
-    /// Number in the name of a queue.
+    /// Number that replaces `%d` in a load test's pattern of queue names.
     QueueNumber: u32, 0..=4_294_967_295, default 0;
 }

@@ -15,8 +15,8 @@ use crate::micros::Micros;
 use crate::queues::Queues;
 use crate::schedule::{Paced, Schedule, Unthrottled};
 
-/// A load test whose members go together and are within the limits. It is stored with the test,
-/// and each step reads it.
+/// Load test whose members do not contradict each other and are within the deployment's limits. It
+/// is stored when the test is created, and each invocation of a worker reads it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LoadTest {
@@ -28,19 +28,22 @@ pub struct LoadTest {
     pub consumers: Option<Consumers>,
     /// Length of the test. In a search, the length of each probe.
     pub length: Length,
-    /// First seconds, which are not in the percentiles and rates of the report.
+    /// Warm-up: seconds at the start of the test that the report's percentiles and rates leave out.
     pub warm_up: WarmUpSeconds,
-    /// Number of messages that the queues must have before consumers begin.
+    /// Number of messages that the queues must hold before the consumers begin; `None` if the
+    /// consumers begin at once.
     pub backlog: Option<MessageCount>,
-    /// Condition that ends the load test early.
+    /// Condition on which consumers end before the test's length is over. With producers, `None`
+    /// means [`StopWhen::Empty`].
     pub stop_when: Option<StopWhen>,
     /// A single run, or a search for the highest rate.
     pub mode: Mode,
-    /// Criteria that the report has a verdict on.
+    /// Pass criteria of the load test, each of which gets a verdict in the report.
     pub expect: Expect,
-    /// Treatment of messages that are not the test's; `None` fails the test at the first one.
+    /// Treatment of messages on the queues that this test did not put; `None` fails the test at the
+    /// first such message.
     pub foreign: Option<Foreign>,
-    /// Limits that the test was accepted with.
+    /// Limits of the deployment at the time when the test was accepted.
     pub limits: Limits,
 }
 
@@ -59,7 +62,8 @@ pub struct Producers {
     pub mq_props: MqProps,
     /// Headers of each message that the producers put.
     pub headers: Headers,
-    /// Grouping of the messages of one worker.
+    /// Transaction of each producer: whether it commits its messages in groups, and the size of a
+    /// group.
     pub transaction: Transaction,
     /// Maximum number of unconfirmed messages of a producer.
     pub confirms_in_flight: ConfirmsInFlight,
@@ -75,27 +79,28 @@ pub struct Consumers {
     pub rate_per_sec: Option<RateLimit>,
     /// Prefetch: maximum number of unacknowledged messages of a consumer.
     pub prefetch: Prefetch,
-    /// Number of messages that are acknowledged together.
+    /// Number of messages that a consumer acknowledges together.
     pub ack_every: AckEvery,
     /// Time that a consumer works on each message, in milliseconds.
     pub delay_ms: DelayMs,
-    /// Number of messages in a transaction; `None` without transactions.
+    /// Number of messages that a consumer takes in one transaction; `None` without transactions.
     pub tx_size: Option<TxSize>,
 }
 
-/// Length of a load test: a duration or a number of messages.
+/// Length of a load test: a duration, a number of messages, or stages.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Length {
     /// The load test lasts this long.
     Seconds(TestSeconds),
-    /// The test ends with this message, counted over all workers.
+    /// The test ends once all workers together have put this number of messages, or have taken it
+    /// if the test has no producers.
     Messages(MessageCount),
     /// The test lasts as long as its stages together.
     Stages(Vec<Stage>),
 }
 
-/// Stage of a test, with a rate of its own.
+/// Stage of a load test: a span with its own rate and duration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Stage {
@@ -105,18 +110,20 @@ pub struct Stage {
     pub seconds: TestSeconds,
 }
 
-/// Condition that ends a test before its length, though not before the producers are done.
+/// Condition on which a consumer ends before the test's length is over. The producers have to be
+/// done in any case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum StopWhen {
-    /// The queues of the load test are empty.
+    /// A consumer ends once the producers are done and its queue is empty.
     Empty,
-    /// No consumer received a message for [`StopWhen::IDLE`].
+    /// A consumer ends once the producers are done and it has received nothing for
+    /// [`StopWhen::IDLE`].
     Idle,
 }
 
 impl StopWhen {
-    /// Time without a message after which consumers are idle.
+    /// Time without a message after which a consumer counts as idle: 10 seconds.
     pub const IDLE: Micros = Micros::from_seconds(10);
 }
 
@@ -127,40 +134,43 @@ pub enum Mode {
     /// The test runs once.
     #[default]
     Run,
-    /// The test runs at one rate after another, for the highest that meets `expect`.
+    /// The test runs as a series of probes at different rates, to find the highest rate that meets
+    /// its pass criteria.
     Search,
 }
 
-/// Treatment of messages on the queues that are not the test's. Without one, the test fails at the
-/// first of them.
+/// Treatment of foreign messages: messages on the queues that this load test did not put. Without a
+/// treatment, the test fails at the first of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Foreign {
-    /// Consumers take the messages, count them and remove them.
+    /// Consumers take foreign messages off the queues and count them.
     Take,
 }
 
 impl LoadTest {
-    /// Counts the producers.
+    /// Returns the number of producers; 0 if the test only consumes.
     #[must_use]
     pub fn producer_count(&self) -> u32 {
         self.producers.as_ref().map_or(0, |producers| producers.count.get())
     }
 
-    /// Counts the consumers.
+    /// Returns the number of consumers; 0 if the test only produces.
     #[must_use]
     pub fn consumer_count(&self) -> u32 {
         self.consumers.as_ref().map_or(0, |consumers| consumers.count.get())
     }
 
-    /// Counts the workers, each of which has a connection.
+    /// Returns the number of workers, producers and consumers together. Each holds a connection.
     #[must_use]
     pub fn worker_count(&self) -> u32 {
         self.producer_count().saturating_add(self.consumer_count())
     }
 
-    /// Returns the longest time that the test may run by its own length or by the limits. Consumers
-    /// continue for a while after that: see [`crate::Plan`].
+    /// Returns the longest time for which the producers may run, or the consumers if there are no
+    /// producers: the test's length, or the limit of hours if the length is a number of messages
+    /// without a rate. Consumers continue for up to [`Plan::DRAIN`](crate::Plan::DRAIN) after the
+    /// producers.
     #[must_use]
     pub fn longest(&self) -> Micros {
         match (&self.length, self.producers.as_ref().and_then(|producers| producers.rate_per_sec)) {
@@ -171,13 +181,14 @@ impl LoadTest {
         }
     }
 
-    /// Returns the time from which the percentiles and rates of the report count.
+    /// Returns the end of the warm-up, from which the report's percentiles and rates count.
     #[must_use]
     pub fn measured_from(&self) -> Micros {
         Micros::from_seconds(u64::from(self.warm_up.get()))
     }
 
-    /// Returns the schedule of the producers; `None` if there are none.
+    /// Returns the schedule that says which producer puts which message, and when; `None` if the
+    /// test has no producers.
     #[must_use]
     pub fn schedule(&self) -> Option<Schedule> {
         let producers = self.producers.as_ref()?;
@@ -197,8 +208,9 @@ impl LoadTest {
         })
     }
 
-    /// Returns the number of messages of all workers, if the request says it: by itself, or by a
-    /// rate and a time.
+    /// Returns the number of messages that the request fixes: with `messages`, with stages, or with
+    /// a rate and a duration. `None` if producers put as many as they can for a duration, or if
+    /// consumers alone take for a duration.
     pub(crate) fn named_messages(&self) -> Option<u64> {
         match (&self.length, self.schedule()) {
             (Length::Messages(count), _) => Some(count.get()),
@@ -207,8 +219,8 @@ impl LoadTest {
         }
     }
 
-    /// Returns the number of messages that producers without a rate may put: those that no consumer
-    /// takes stay on the queues.
+    /// Returns the maximum number of messages that the producers may put. Without consumers, all
+    /// messages stay on the queues, so the limits on stored messages apply too.
     pub(crate) fn most_messages(&self) -> u64 {
         match self.consumers {
             Some(_) => self.limits.messages,
@@ -216,9 +228,10 @@ impl LoadTest {
         }
     }
 
-    /// Returns the highest rate, in messages a second, at which all producers together put messages
-    /// or all consumers take them. `None` if only the broker bounds it: in a search, and for
-    /// workers without a rate. Consumers without one take what the producers put.
+    /// Returns the highest rate of the load test in messages a second: the rate of all producers or
+    /// of all consumers together, whichever is higher. `None` if only the broker limits it: in a
+    /// search, if producers have no rate, and if consumers have neither a rate nor producers.
+    /// Consumers without a rate take at the rate of the producers.
     #[must_use]
     pub fn highest_rate(&self) -> Option<u64> {
         if self.mode == Mode::Search {
@@ -241,7 +254,8 @@ impl LoadTest {
         put.max(taken)
     }
 
-    /// Returns this test as one run at `rate`: a probe of a search. `None` is the test's own rate.
+    /// Returns this test as a single run at `rate`, which is how a search makes a probe. `None`
+    /// returns the test unchanged.
     #[must_use]
     pub fn at_rate(&self, rate: Option<RateLimit>) -> Cow<'_, Self> {
         if rate.is_none() {

@@ -6,13 +6,15 @@ use serde::{Deserialize, Serialize};
 use crate::metric::{Metric, Percentile};
 
 mq::bounded! {
-    /// Latency in microseconds, up to the longest that histograms distinguish.
+    /// Latency in microseconds, up to two minutes: the longest that the report's histograms
+    /// distinguish.
     LatencyUs: u64, 1..=120_000_000, default 1;
-    /// Maximum number of messages that a criterion allows, such as lost or retained ones.
+    /// Maximum number of messages that a pass criterion allows, such as lost or retained ones.
     MostMessages: u64, 0..=1_000_000_000_000, default 0;
 }
 
-/// Criteria that a report has a verdict on. A member that is not set is no criterion.
+/// Pass criteria of a load test, each of which gets a verdict in the report. A member that is
+/// `None` is no criterion.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub struct Expect {
@@ -28,7 +30,8 @@ pub struct Expect {
     retained: Option<MostMessages>,
 }
 
-/// Bounds of the percentiles of one histogram.
+/// Maximum latencies in microseconds, by percentile, for the put latency or the end-to-end latency.
+/// `None` is no criterion.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct LatencyBounds {
@@ -41,18 +44,18 @@ struct LatencyBounds {
     max: Option<LatencyUs>,
 }
 
-/// Criterion of a report: the metric is at least the bound if higher is better, and at most the
-/// bound if not.
+/// Pass criterion of a load test. It is met if the throughput is at least the bound, or any other
+/// metric at most the bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Criterion {
-    /// Metric that the criterion is about.
+    /// Figure of the report that the criterion bounds.
     pub metric: Metric,
-    /// Bound of the metric, in its unit.
+    /// Bound of the metric, in the metric's unit: microseconds, messages, or messages a second.
     pub bound: u64,
 }
 
 impl Expect {
-    /// Returns the criteria, in the order of the report.
+    /// Returns the pass criteria that are set, in the order in which the report lists metrics.
     #[must_use]
     pub fn criteria(&self) -> Vec<Criterion> {
         let throughput = self.throughput_per_sec.map(|rate| u64::from(rate.get()));

@@ -13,14 +13,14 @@ use crate::search::{Next, Search};
 pub struct Limits {
     /// Maximum number of workers, producers and consumers together: each holds a connection.
     pub workers: u32,
-    /// Hours that the producers run, or the consumers if there are no producers.
+    /// Maximum number of hours that the producers run, or the consumers if there are no producers.
     pub hours: u32,
     /// Maximum number of messages that the load test puts.
     pub messages: u64,
-    /// Maximum number of messages on the queues at one time.
+    /// Maximum number of messages that the load test's queues hold at one time.
     pub retained: u64,
-    /// Maximum bytes of the bodies of all messages on the queues at once. Tests that were stored
-    /// before had no such limit.
+    /// Maximum bytes of the bodies of all messages on the queues at one time. Unlimited in tests
+    /// that were stored by a version without this limit.
     #[serde(default = "unlimited")]
     pub retained_bytes: u64,
 }
@@ -30,7 +30,8 @@ const fn unlimited() -> u64 {
 }
 
 impl Limits {
-    /// No limits: only the rules that hold in any deployment bound the load test.
+    /// Limits that no load test exceeds. Only the bounds of each member, which hold in every
+    /// deployment, still apply.
     pub const NONE: Self = Self {
         workers: u32::MAX,
         hours: u32::MAX,
@@ -39,16 +40,17 @@ impl Limits {
         retained_bytes: u64::MAX,
     };
 
-    /// Returns the longest time that a test may run.
+    /// Returns the limit of `hours` as a time.
     #[must_use]
     pub fn longest(&self) -> Micros {
         Micros::from_seconds(3_600 * u64::from(self.hours))
     }
 
-    /// Checks that a test stays within the limits.
+    /// Checks that a load test stays within these limits.
     ///
     /// # Errors
-    /// Returns the first limit that the test exceeds, with the limit in its detail.
+    /// # Errors
+    /// Returns the first limit that the test exceeds; the error's detail states the limit.
     pub(crate) fn check(&self, test: &LoadTest) -> Result<(), RequestError> {
         self.check_workers(test)?;
         self.check_time(test)?;
@@ -143,15 +145,15 @@ impl Limits {
 }
 
 impl LoadTest {
-    /// Returns the most messages that may be on the queues at once: by their number, and by the
-    /// bytes of their bodies.
+    /// Returns the maximum number of messages on the queues at one time: the limit on messages, or
+    /// the limit on bytes divided by the longest body, whichever is lower.
     #[must_use]
     pub fn most_retained(&self) -> u64 {
         self.limits.retained.min(self.limits.retained_bytes / self.message_bytes())
     }
 
-    /// Returns the bytes of the longest body, at least one. Those of messages of others are
-    /// unknown, and count as one.
+    /// Returns the bytes of the longest body that the test's producers put, at least 1. Without
+    /// producers the length of bodies is unknown, so it returns 1.
     #[must_use]
     pub fn message_bytes(&self) -> u64 {
         let longest = self.producers.as_ref().map_or(1, |producers| producers.payload.longest());

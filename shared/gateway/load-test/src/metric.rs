@@ -22,13 +22,13 @@ impl Percentile {
     pub const ALL: [Self; 7] =
         [Self::P50, Self::P75, Self::P90, Self::P95, Self::P99, Self::P99_9, Self::Max];
 
-    /// Returns the name in requests and reports.
+    /// Returns the percentile's name in requests and reports, such as `p99_9`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         self.name_and_quantile().0
     }
 
-    /// Returns the percentile as a share of the values, such as 0.99.
+    /// Returns the percentile as a fraction from 0 to 1, such as 0.99.
     #[must_use]
     pub const fn quantile(self) -> f64 {
         self.name_and_quantile().1
@@ -51,7 +51,8 @@ impl Percentile {
 /// `putLatencyUs.p99`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Metric {
-    /// Messages a second that were received; that were confirmed, if the test has no consumers.
+    /// Throughput: messages received a second, or messages confirmed a second if the test has no
+    /// consumers.
     Throughput,
     /// Put latency: time from when a message was due until it was confirmed.
     PutLatency(Percentile),
@@ -63,20 +64,20 @@ pub enum Metric {
     Lost,
     /// Number of messages that were received more than once.
     Doubled,
-    /// Number of messages that were sent and have no known outcome.
+    /// Number of messages that were sent, but neither confirmed, nor refused, nor received.
     InDoubt,
     /// Number of messages that the broker refused.
     Refused,
-    /// Messages that were received before an earlier one of the same producer.
+    /// Number of messages that were received after a later message of the same producer.
     OutOfOrder,
-    /// Number of messages that were due and could not be sent.
+    /// Number of messages that were due, but that their producer could not send.
     NotSent,
     /// Maximum number of messages that were on the queues at once.
     Retained,
 }
 
 impl Metric {
-    /// Returns every metric, in the order of the report.
+    /// Returns every metric, in the order in which reports list them.
     pub fn all() -> impl Iterator<Item = Self> {
         let of_each = |metric: fn(Percentile) -> Self| Percentile::ALL.into_iter().map(metric);
         let counts = [
@@ -95,7 +96,7 @@ impl Metric {
             .chain(counts)
     }
 
-    /// True if a higher value is better.
+    /// True if a higher value is better, which holds for the throughput alone.
     #[must_use]
     pub const fn is_better_higher(self) -> bool {
         matches!(self, Self::Throughput)

@@ -5,13 +5,13 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// Time since a test's start, or between two of its events, in microseconds.
+/// Time in microseconds since the start of a load test's run, or between two events of the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Micros(u64);
 
 impl Micros {
-    /// Start of the load test.
+    /// Zero: the start of the load test's run, or an empty span of time.
     pub const ZERO: Self = Self(0);
     /// Number of microseconds in a second.
     pub const A_SECOND: u64 = 1_000_000;
@@ -28,43 +28,43 @@ impl Micros {
         Self(seconds.saturating_mul(Self::A_SECOND))
     }
 
-    /// Returns the time that has passed at `at` since the test's start; zero before it.
+    /// Returns the time from the run's `start` until `at`; zero if `at` is earlier.
     #[must_use]
     pub fn since_start(start: Timestamp, at: Timestamp) -> Self {
         Self(u64::try_from(at.as_microsecond().saturating_sub(start.as_microsecond())).unwrap_or(0))
     }
 
-    /// Returns the time of day of this time in a test that began at `start`.
+    /// Returns this time as a timestamp, for a run that began at `start`.
     #[must_use]
     pub fn of_day(self, start: Timestamp) -> Timestamp {
         start.checked_add(Duration::from(self)).unwrap_or(Timestamp::MAX)
     }
 
-    /// Returns the number of microseconds.
+    /// Returns this time as a number of microseconds.
     #[must_use]
     pub const fn get(self) -> u64 {
         self.0
     }
 
-    /// Returns the whole seconds that have passed.
+    /// Returns this time in whole seconds, rounded down.
     #[must_use]
     pub const fn whole_seconds(self) -> u64 {
         self.0 / Self::A_SECOND
     }
 
-    /// Returns the time in seconds, with a fraction.
+    /// Returns this time in seconds, with a fraction.
     #[must_use]
     pub fn seconds(self) -> f64 {
         Duration::from(self).as_secs_f64()
     }
 
-    /// Returns the time that is `more` later.
+    /// Returns this time plus `more`.
     #[must_use]
     pub const fn plus(self, more: Self) -> Self {
         Self(self.0.saturating_add(more.0))
     }
 
-    /// Returns the time that has passed since `earlier`; zero if it is later.
+    /// Returns the time that has passed since `earlier`; zero if `earlier` is later than this time.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Self {
         Self(self.0.saturating_sub(earlier.0))
@@ -72,7 +72,7 @@ impl Micros {
 }
 
 impl From<Duration> for Micros {
-    /// Converts a duration; one beyond 500,000 years is cut to that.
+    /// Converts a duration to microseconds. A duration beyond 500,000 years is cut to that.
     fn from(duration: Duration) -> Self {
         Self(u64::try_from(duration.as_micros()).unwrap_or(u64::MAX))
     }

@@ -13,16 +13,17 @@ use crate::bounds::QueueNumber;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum Queues {
-    /// The target's queue.
+    /// The queue that the load test's target names.
     #[default]
     OfTarget,
-    /// Single named queue, in place of the target's.
+    /// Single queue, in place of the queue that the target names.
     One(QueueName),
-    /// Numbered queues: a pattern with a number in the name.
+    /// Several queues, whose names differ in a number.
     Numbered(QueuePattern),
 }
 
-/// Names that differ in a number: `{"pattern": "load-%d", "from": 1, "to": 8}`.
+/// Names of queues that differ in a number, such as `load-1` to `load-8` for `{"pattern":
+/// "load-%d", "from": 1, "to": 8}`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "PatternForm")]
 pub struct QueuePattern {
@@ -42,7 +43,7 @@ struct PatternForm {
 impl QueuePattern {
     /// Maximum number of queues of one load test.
     pub const MAX_QUEUES: u32 = 1_000;
-    /// Placeholder in a queue pattern that the number replaces.
+    /// Placeholder in a pattern of queue names, which the queue's number replaces.
     const NUMBER: &str = "%d";
 
     fn name(&self, number: u32) -> Result<QueueName, String> {
@@ -73,7 +74,7 @@ impl TryFrom<PatternForm> for QueuePattern {
 }
 
 impl Queues {
-    /// Counts the queues.
+    /// Returns the number of the load test's queues.
     #[must_use]
     pub const fn count(&self) -> u32 {
         match self {
@@ -82,8 +83,8 @@ impl Queues {
         }
     }
 
-    /// Returns the queue that the producer or the consumer of this number uses: the workers take
-    /// the queues in turn. `None` is the target's queue.
+    /// Returns the queue of the producer or consumer with this number: worker `n` uses queue `n`
+    /// modulo the number of queues. `None` is the queue that the target names.
     #[must_use]
     pub fn of_worker(&self, number: u32) -> Option<QueueName> {
         match self {

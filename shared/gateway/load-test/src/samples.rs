@@ -12,13 +12,13 @@ pub(crate) const LIMITS: Limits = Limits {
     retained_bytes: 1_073_741_824,
 };
 
-/// Reads the body of a request that has the right form, and checks it.
+/// Parses a request's body, which must have the right form, and checks it against [`LIMITS`].
 pub(crate) fn checked(body: Value) -> Result<LoadTest, RequestError> {
     let request: LoadTestRequest = api::json::read(body).unwrap();
     request.into_parts().and_then(|(_, _, test)| test.within(&LIMITS))
 }
 
-/// Reads the body of a request that is accepted.
+/// Parses a request's body; panics unless the request is valid and within [`LIMITS`].
 pub(crate) fn accepted(body: Value) -> LoadTest {
     checked(body).unwrap()
 }

@@ -8,59 +8,62 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum TestStatus {
-    /// The test was accepted, and its workers are not ready yet.
+    /// The load test was accepted, and its workers are not ready yet.
     Pending,
     /// The workers of the load test produce and consume.
     Running,
-    /// A caller stopped the test, and its workers have not all ended.
+    /// A caller asked to stop the load test, and some of its workers still work.
     Stopping,
-    /// The test was stopped, and its report is stored.
+    /// The load test was stopped by a caller, and its report is stored.
     Stopped,
-    /// The test ran to its end, and its report is stored. It may have failed its criteria.
+    /// The load test ran to its end, and its report is stored. It may have missed its pass
+    /// criteria.
     Completed,
-    /// The test failed, and its report gives the reason.
+    /// The load test failed, and its report gives the reason.
     Failed,
 }
 
-/// Event in the life of a test.
+/// Event that changes the state of a load test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TestEvent {
-    /// The start was set, and the workers begin.
+    /// The start time of a run was recorded, and the workers begin.
     Began,
-    /// A caller asked to stop the test.
+    /// A caller asked to stop the load test.
     StopRequested,
-    /// The workers have ended, and the report is durable.
+    /// The workers have ended, and the test's report is stored.
     ReportStored(Ending),
 }
 
-/// End of a test's work.
+/// Manner in which the work of a load test ended: in order, or by a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Ending {
-    /// The work was done, or stopped on request.
+    /// The workers did all of the test's work, or a caller stopped the test.
     Orderly,
-    /// The work failed: the target is gone, or refuses the test.
+    /// The work failed, for example because the target was lost or refused the test.
     Broken,
 }
 
-/// Error of an event that cannot happen in this state, so the caller's view of the test is wrong.
+/// Error for an event that cannot happen in the test's state. The caller's view of the test is
+/// wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{event:?} cannot happen to a test that is {status}")]
 pub struct IllegalTransition {
     /// State of the load test.
     pub status: TestStatus,
-    /// Event that cannot happen in the state.
+    /// Event that cannot happen in that state.
     pub event: TestEvent,
 }
 
 impl TestStatus {
-    /// All states, in the order in which a test has them.
+    /// All states, in the order in which a load test passes through them.
     pub const ALL: [Self; 6] =
         [Self::Pending, Self::Running, Self::Stopping, Self::Stopped, Self::Completed, Self::Failed];
 
-    /// Returns the state after an event. A repeated event leaves the state as it is, and so does a
-    /// stop that comes after the end.
+    /// Returns the state after an event. A repeated event leaves the state unchanged, and so does a
+    /// stop request for a test that has ended.
     ///
+    /// # Errors
     /// # Errors
     /// If the event cannot happen in this state.
     pub const fn after(self, event: TestEvent) -> Result<Self, IllegalTransition> {
@@ -82,13 +85,13 @@ impl TestStatus {
         })
     }
 
-    /// True if nothing changes the test any more.
+    /// True for STOPPED, COMPLETED and FAILED, the states that a load test does not leave.
     #[must_use]
     pub const fn is_final(self) -> bool {
         matches!(self, Self::Stopped | Self::Completed | Self::Failed)
     }
 
-    /// Returns the state's name in the API.
+    /// Returns the state's name in the API, such as `RUNNING`.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -10,58 +10,62 @@ use crate::plan::{Plan, Role, Window, Worker};
 use crate::schedule::Schedule;
 use crate::tally::{Sequences, Sum};
 
-/// Facts about the end of a test, besides its tallies.
+/// Facts about the end of a run that the workers' tallies do not contain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct End {
-    /// Time at which the test was stopped or failed; `None` if it ran to its end.
+    /// Time at which the test was stopped or failed, or up to which the report of a running test
+    /// counts; `None` if the run reached its planned end.
     pub cut_at: Option<Micros>,
     /// True if the queues were empty after the last message was sent, and no consumer held a
     /// message.
     pub is_drained: bool,
 }
 
-/// Fate of the messages of a test. Each message that was due has one fate, so `received`, `lost`,
-/// `retained`, `unrecorded`, `refused`, `inDoubt` and `notSent` add up to `due`.
+/// Accounting of a run's messages. Each message that was due has exactly one fate, so `received`,
+/// `lost`, `retained`, `unrecorded`, `refused`, `inDoubt` and `notSent` add up to `due`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Accounting {
-    /// Number of messages that were due, or were sent.
+    /// Number of messages that were due. Without a rate, a message is due when it is sent.
     pub due: u64,
-    /// Messages that a tally says were sent, or that were received and thus had been sent.
+    /// Number of messages that a worker recorded as sent, confirmed, refused or received.
     pub sent: u64,
     /// Number of messages that the broker confirmed.
     pub confirmed: u64,
     /// Number of messages that were received at least once.
     pub received: u64,
-    /// Messages that were confirmed and not received although the queues are drained; `None` if
-    /// that cannot be known: consumers did not take everything, some were not received and a
-    /// consumer has a hole, or not all tallies were read.
+    /// Number of messages that were confirmed and not received although the queues are empty.
+    /// `None` if that cannot be known: the test has no consumers, the queues were not seen empty, a
+    /// consumer's records have a gap while confirmed messages are missing, or not all tallies were
+    /// read.
     pub lost: Option<u64>,
-    /// Number of messages that were confirmed and are still on the queues.
+    /// Number of messages that were confirmed and not received while the queues were not seen
+    /// empty, so that they count as still on the queues.
     pub retained: u64,
-    /// Messages whose fate lies in a hole, of its producer or of a consumer that may have received
-    /// them, or in a tally that was not read.
+    /// Number of messages whose fate is unknown because a worker's records have a gap: their
+    /// producer's, or those of a consumer that may have received them, or a tally that was not
+    /// read.
     pub unrecorded: u64,
     /// Number of messages that the broker refused.
     pub refused: u64,
-    /// Messages that were sent, were neither confirmed nor refused, and were not received.
+    /// Number of messages that were sent, but neither confirmed, nor refused, nor received.
     pub in_doubt: u64,
-    /// Messages that were due, and that their producer could not send.
+    /// Number of messages that were due, but that their producer could not send.
     pub not_sent: u64,
     /// Number of messages that were received more than once.
     pub doubled: u64,
-    /// Messages that a consumer received after a later one of the same producer.
+    /// Number of messages that a consumer received after a later message of the same producer.
     pub out_of_order: u64,
-    /// Number of messages of others that the consumers took.
+    /// Number of messages that consumers took although this load test did not put them.
     pub foreign_taken: u64,
-    /// Spans of time that no tally covers, the first [`Accounting::MOST_HOLES`] of them; of an
-    /// incomplete report none.
+    /// Holes: spans of time for which a worker's records are missing, at most
+    /// [`Accounting::MOST_HOLES`]. Empty in an incomplete report.
     pub holes: Vec<Hole>,
-    /// Number of holes that the list leaves out.
+    /// Number of holes beyond [`Accounting::MOST_HOLES`], which `holes` leaves out.
     pub holes_omitted: u64,
 }
 
-/// Span in which a worker should have worked, and no tally says that it did.
+/// Hole: a span in which a worker should have worked, but for which it stored no tally.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Hole {
@@ -71,15 +75,16 @@ pub struct Hole {
     pub from_seconds: f64,
     /// End of the hole, in seconds since the test's start.
     pub to_seconds: f64,
-    /// First window that the hole is in.
+    /// Number of the minute of the test in which the hole begins.
     pub first_window: Window,
-    /// Messages of this producer that were due in the hole and of which nothing is known. A hole of
-    /// a consumer has none of its own.
+    /// Number of messages of this producer that were due in the hole and of which no tally knows. 0
+    /// for a consumer, and for a producer without a rate.
     pub messages: u64,
 }
 
 impl End {
-    /// Returns the time at which the work of a role was over at the latest.
+    /// Returns the time at which the producers or the consumers ended at the latest: their planned
+    /// end, or the time at which the test was stopped or failed if that is earlier.
     pub(crate) fn of(self, plan: &Plan, role: Role) -> Micros {
         let until = plan.until(role);
         self.cut_at.map_or(until, |cut| until.min(cut))
@@ -90,7 +95,8 @@ impl Accounting {
     /// Maximum number of holes that a report lists.
     pub const MOST_HOLES: usize = 1_000;
 
-    /// Accounts for the messages of a run. `schedule` is `None` if the test has no producers.
+    /// Builds the accounting of a run from the sum of its tallies. `schedule` is `None` if the test
+    /// has no producers.
     #[must_use]
     pub fn of(plan: &Plan, schedule: Option<&Schedule>, sum: &Sum, end: End) -> Self {
         let figures = &sum.figures;
@@ -133,8 +139,8 @@ impl Accounting {
         }
     }
 
-    /// Returns the accounting of a sum that lacks tallies: whatever these may tell is unrecorded,
-    /// and a span without a tally is no hole.
+    /// Returns the accounting for a sum in which some tallies are missing. Messages that count as
+    /// lost, retained, in doubt or not sent become unrecorded, and the list of holes becomes empty.
     pub(crate) fn of_some_tallies(self) -> Self {
         let unknown = [self.lost.unwrap_or(0), self.retained, self.in_doubt, self.not_sent];
         Self {
@@ -150,7 +156,8 @@ impl Accounting {
     }
 }
 
-/// Counts the messages that were due or were sent, and those of them of which no tally knows.
+/// Returns two numbers: of the messages that were due or sent, and among them of the messages that
+/// no tally knows.
 fn due(plan: &Plan, schedule: Option<&Schedule>, end: End, traced: &Sequences) -> (u64, u64) {
     let limit = match schedule {
         Some(Schedule::Paced(schedule)) => schedule.due_before(end.of(plan, Role::Producer)),

@@ -17,47 +17,51 @@ pub enum Role {
     Consumer,
 }
 
-/// Worker, by its role and its number from 0. Its text is `p3` or `c0`.
+/// Worker of a load test, by its role and its number from 0. Its text is `p3` for a producer or
+/// `c0` for a consumer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Worker {
     /// Role of the worker: producer or consumer.
     pub role: Role,
-    /// Number among the workers of its role.
+    /// Number of the worker among the producers or among the consumers, from 0.
     pub number: u32,
 }
 
-/// Lane of a worker, one of two. Its text is `p3a` or `p3b`.
+/// Lane: one of the two series of invocations that do a worker's work in alternate minutes. Its
+/// text is `p3a` or `p3b` for producer 3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Lane {
     /// Worker that the lane belongs to.
     pub worker: Worker,
-    /// Windows of the test that the lane works in: the even or the odd ones.
+    /// Minutes of the test in which the lane works: the even ones or the odd ones.
     pub half: Half,
 }
 
-/// Minutes of a test that one of the two lanes of a worker takes.
+/// Half of a test's minutes that one of a worker's two lanes takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Half {
-    /// Lane A: windows 0, 2, 4, and so on.
+    /// Lane A, which works in minutes 0, 2, 4, and so on.
     Even,
-    /// Lane B: windows 1, 3, 5, and so on.
+    /// Lane B, which works in minutes 1, 3, 5, and so on.
     Odd,
 }
 
-/// Attempt at a lane's window. A tally counts once for each.
+/// Step: one attempt of a lane (one of a worker's two series of invocations) to work in a window
+/// (one minute of the test). Each step has a tally of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Step {
-    /// Lane that works in the window.
+    /// Lane that works in the step: one of the worker's two series of invocations.
     pub lane: Lane,
-    /// Window in which the lane works.
+    /// Minute of the test in which the lane works.
     pub window: Window,
-    /// Number of the attempt, from 0: an attempt after a lost one continues from its own beginning.
+    /// Number of the attempt, from 0. A later attempt replaces a lost one, and does only what is
+    /// due from its own beginning on.
     pub attempt: u32,
 }
 
-/// Error of a text that names no worker or no lane.
+/// Error for a text that is not the name of a worker, such as `p3`, or of a lane, such as `p3a`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the name is not of the form `p0a`: role p or c, number, lane a or b")]
 pub struct NameError;
@@ -122,7 +126,7 @@ impl FromStr for Lane {
     }
 }
 
-/// Serializes the names of workers and lanes as text.
+/// Implements the conversions by which serde reads and writes a type as its name.
 macro_rules! as_text {
     ($($name:ident)*) => {$(
         impl TryFrom<String> for $name {

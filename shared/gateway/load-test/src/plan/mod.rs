@@ -21,7 +21,7 @@ pub use window::Window;
 use crate::definition::LoadTest;
 use crate::micros::Micros;
 
-/// Workers of a test, and the time for which they work.
+/// Plan of a run: the number of producers and consumers, and the times at which they end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Plan {
@@ -32,14 +32,14 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Time before a window at which its invocation starts, for a cold start and the handshakes
-    /// with the broker.
+    /// Time by which the invocation for a window (a minute of the test) starts earlier than the
+    /// window: 3 seconds for a cold start and the handshakes with the broker.
     pub const LEAD: Duration = Duration::from_secs(3);
-    /// Longest time for which consumers continue after the last message is due, until the queues
-    /// are empty.
+    /// Longest time for which consumers continue after the last message is due, to empty the
+    /// queues: 300 seconds.
     pub const DRAIN: Micros = Micros::from_seconds(300);
 
-    /// Builds the plan of a test, or of one probe of a search.
+    /// Builds the plan of a load test that runs once, or of one probe of a search.
     #[must_use]
     pub fn of(test: &LoadTest) -> Self {
         let longest = test.longest();
@@ -53,20 +53,21 @@ impl Plan {
         }
     }
 
-    /// Returns all workers: the producers, then the consumers.
+    /// Returns all workers of the run: first the producers, then the consumers.
     pub fn workers(&self) -> impl Iterator<Item = Worker> {
         let of_role = |role, count| (0..count).map(move |number| Worker { role, number });
         of_role(Role::Producer, self.producers).chain(of_role(Role::Consumer, self.consumers))
     }
 
-    /// Returns the lanes that have a window, for the items of the Map.
+    /// Returns the lanes to start. Each worker has two, which take turns by the minute; a worker
+    /// with a single minute of work needs only one.
     pub fn lanes(&self) -> impl Iterator<Item = Lane> {
         self.workers()
             .flat_map(|worker| [Half::Even, Half::Odd].map(|half| Lane { worker, half }))
             .filter(|lane| self.next(*lane, None).is_some())
     }
 
-    /// Returns the time at which workers of a role end.
+    /// Returns the planned end of the producers or of the consumers, as time since the run's start.
     #[must_use]
     pub const fn until(&self, role: Role) -> Micros {
         match role {
@@ -75,14 +76,16 @@ impl Plan {
         }
     }
 
-    /// Counts the minutes in which a worker of the role works, a last part of one included.
+    /// Returns the number of windows (minutes of the test) in which a producer or a consumer works.
+    /// A partial last minute counts.
     #[must_use]
     pub fn windows(&self, role: Role) -> u32 {
         let windows = self.until(role).get().div_ceil(Window::LENGTH.get());
         u32::try_from(windows).unwrap_or(u32::MAX)
     }
 
-    /// Returns the lane's window after `last`, or its first window; `None` if no window is left.
+    /// Returns the window (minute of the test) that the lane takes after `last`, or its first
+    /// window if `last` is `None`. Returns `None` if no window is left.
     #[must_use]
     pub fn next(&self, lane: Lane, last: Option<Window>) -> Option<Window> {
         let next = match (last, lane.half) {
@@ -93,13 +96,15 @@ impl Plan {
         (next < self.windows(lane.worker.role)).then_some(Window::new(next))
     }
 
-    /// Returns the end of a worker's part of a window: the last window ends with the test.
+    /// Returns the time until which a worker works in a window: the window's end, or the planned
+    /// end of the worker's role if that is earlier.
     #[must_use]
     pub fn end_of(&self, role: Role, window: Window) -> Micros {
         window.closes().min(self.until(role))
     }
 
-    /// Returns the time of day at which the invocation of a window starts.
+    /// Returns the time at which the invocation for a window starts, [`Plan::LEAD`] before the
+    /// window opens. `start` is the run's start.
     #[must_use]
     pub fn starts_at(start: Timestamp, window: Window) -> Timestamp {
         window.opens().of_day(start).checked_sub(Self::LEAD).unwrap_or(start)

@@ -3,7 +3,7 @@ use serde::{Deserialize, Serialize};
 use super::Half;
 use crate::micros::Micros;
 
-/// Window: a minute of a test, counted from its start.
+/// Window: one minute of a load test's run, counted from its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Window(u32);
@@ -12,13 +12,13 @@ impl Window {
     /// Length of a window: one minute.
     pub const LENGTH: Micros = Micros::from_seconds(60);
 
-    /// Creates the window of this number, from 0.
+    /// Creates the window with this number; the run's first minute is window 0.
     #[must_use]
     pub const fn new(number: u32) -> Self {
         Self(number)
     }
 
-    /// Returns the window that is open at `at`.
+    /// Returns the window that contains the time `at`.
     #[must_use]
     pub fn of(at: Micros) -> Self {
         Self(u32::try_from(at.get() / Self::LENGTH.get()).unwrap_or(u32::MAX))
@@ -30,7 +30,7 @@ impl Window {
         self.0
     }
 
-    /// Returns the time at which the window opens.
+    /// Returns the time at which the window opens, measured from the run's start.
     #[must_use]
     pub const fn opens(self) -> Micros {
         Micros::new(Self::LENGTH.get() * self.0 as u64)
@@ -42,7 +42,8 @@ impl Window {
         self.opens().plus(Self::LENGTH)
     }
 
-    /// Returns which of a worker's two lanes works in this window.
+    /// Returns which of a worker's two lanes works in this window: windows with an even number
+    /// belong to lane A, the others to lane B.
     #[must_use]
     pub const fn half(self) -> Half {
         if self.0.is_multiple_of(2) { Half::Even } else { Half::Odd }

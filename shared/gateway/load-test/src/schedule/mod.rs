@@ -12,7 +12,7 @@ mod unthrottled;
 pub use paced::Paced;
 pub use unthrottled::Unthrottled;
 
-/// Schedule of the producers of a test.
+/// Schedule of a load test's messages: which producer sends which, and when.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Schedule {
     /// Schedule with a rate: each message is due at a time of its own.
@@ -21,12 +21,13 @@ pub enum Schedule {
     Unthrottled(Unthrottled),
 }
 
-/// Messages that one producer sends in one window: `first`, `first + step`, and so on.
+/// Messages that one producer sends in one minute of the test. Their sequence numbers are `first`,
+/// `first + step`, and so on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
     /// Sequence number of the first message.
     pub first: u64,
-    /// Distance between two sequence numbers of a producer: the number of producers.
+    /// Distance between two consecutive sequence numbers of the producer: the number of producers.
     pub step: u64,
     /// Number of messages of the share.
     pub count: u64,

@@ -7,10 +7,11 @@ use crate::bounds::{MessageCount, TestSeconds};
 use crate::definition::Stage;
 use crate::micros::Micros;
 
-/// Millionths of a message. At `r` messages a second, `r` of them fall due each microsecond.
+/// Number of millionths in a message, the unit in which a schedule counts. At `r` messages a
+/// second, `r` millionths fall due each microsecond.
 const A_MESSAGE: u128 = 1_000_000;
 
-/// Schedule with a rate, which fixes when each message of all producers is due.
+/// Schedule with a rate, which fixes the time at which each message of all producers is due.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Paced {
     legs: Vec<Leg>,
@@ -18,19 +19,20 @@ pub struct Paced {
     total: u64,
 }
 
-/// Span of a schedule with a constant rate.
+/// Part of a schedule with a constant rate, from `from` until `until` in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Leg {
     from: u64,
     until: u64,
     /// Rate of the span, in messages a second.
     rate: u64,
-    /// Integral of the rate up to `from`, in millionths of a message.
+    /// Number of messages due before `from`, in millionths of a message: the integral of the rate.
     before: u128,
 }
 
 impl Leg {
-    /// Returns the integral of the rate up to `at`, which is within the leg.
+    /// Returns the number of messages due up to `at`, in millionths of a message. `at` must be
+    /// within the leg.
     fn integral(&self, at: u64) -> u128 {
         self.before + u128::from(at - self.from) * u128::from(self.rate)
     }
@@ -63,7 +65,8 @@ impl Paced {
         Self::new(stages.iter().map(stage), workers)
     }
 
-    /// Creates a schedule of spans, each with its rate and its duration.
+    /// Creates a schedule of consecutive spans, each with its rate in messages a second and its
+    /// duration in microseconds.
     fn new(spans: impl IntoIterator<Item = (u64, u64)>, workers: u32) -> Self {
         let mut legs: Vec<Leg> = Vec::new();
         let (mut from, mut before) = (0, 0);
@@ -82,13 +85,14 @@ impl Paced {
         Micros::new(self.legs.last().map_or(0, |leg| leg.until))
     }
 
-    /// Returns the number of messages of all producers.
+    /// Returns the number of messages of all producers together.
     #[must_use]
     pub const fn total(&self) -> u64 {
         self.total
     }
 
-    /// Returns the time at which the message of this number is due; `None` past the last one.
+    /// Returns the time at which the message with this sequence number is due; `None` past the last
+    /// message.
     #[must_use]
     pub fn due(&self, sequence: u64) -> Option<Micros> {
         if sequence >= self.total {
@@ -117,7 +121,7 @@ impl Paced {
         count.saturating_add(u64::from(reached)).min(self.total)
     }
 
-    /// Returns the messages of a producer that are due from `from` until before `to`.
+    /// Returns the messages of one producer that are due from `from` until before `to`.
     #[must_use]
     pub fn share(&self, producer: u32, from: Micros, to: Micros) -> Share {
         let (begin, end) = (self.due_before(from), self.due_before(to));

@@ -5,9 +5,9 @@ use crate::plan::Window;
 
 /// Schedule without a rate: each message is due as soon as its producer can send it.
 ///
-/// Nobody knows how many messages a window will have, so each window has numbers of its own for
-/// [`Unthrottled::WINDOW_NUMBERS`] messages of each producer. A window whose predecessor died does
-/// not need to know how far that one came.
+/// Each window (minute of the test) has its own range of [`Unthrottled::WINDOW_NUMBERS`] sequence
+/// numbers for each producer. So an invocation need not know how many messages the previous window
+/// sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unthrottled {
     workers: u64,
@@ -15,25 +15,26 @@ pub struct Unthrottled {
 }
 
 impl Unthrottled {
-    /// Numbers that one window has for each producer: more than a connection carries in a minute.
+    /// Number of sequence numbers that each producer has in one minute of the test: 16,777,216,
+    /// which is more than one connection carries in a minute.
     pub const WINDOW_NUMBERS: u64 = 1 << 24;
 
-    /// Creates the schedule of at most `most` messages of all producers together.
+    /// Creates a schedule of at most `most` messages of all producers together.
     #[must_use]
     pub fn new(workers: u32, most: u64) -> Self {
         Self { workers: u64::from(workers.max(1)), most }
     }
 
-    /// Counts the messages that a producer may send over the whole test. The quotas of all
-    /// producers add up to the messages of the schedule.
+    /// Returns the number of messages that one producer may send over the whole test. The quotas of
+    /// all producers add up to the total of the schedule.
     #[must_use]
     pub fn quota(&self, producer: u32) -> u64 {
         let own = u64::from(producer) % self.workers;
         self.most.saturating_sub(own).div_ceil(self.workers)
     }
 
-    /// Returns the messages that a producer may send in a window, if it has sent `already` messages
-    /// in earlier ones.
+    /// Returns the messages that a producer may send in a window (minute of the test), if it sent
+    /// `already` messages in earlier windows.
     #[must_use]
     pub fn share(&self, producer: u32, window: Window, already: u64) -> Share {
         let own = u64::from(producer) % self.workers;

@@ -12,7 +12,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::definition::{Length, LoadTest, Mode};
 
-/// Search of a load test, with its bounds.
+/// Search for the highest rate that a target sustains: its first rate, the duration of a probe, and
+/// the maximum number of messages of all probes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Search {
     first: u32,
@@ -20,17 +21,17 @@ pub struct Search {
     most_messages: u64,
 }
 
-/// Result of a run at one rate.
+/// Result of a probe: a run of a search at one rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Probe {
     /// Rate that the probe asked for, in messages a second.
     pub rate_per_sec: RateLimit,
-    /// True if the rate was held and all criteria were met.
+    /// True if the report of the probe passed: the rate was reached and all pass criteria were met.
     pub passed: bool,
 }
 
-/// Conclusion from the probes of a search so far.
+/// Next action of a search, which follows from the probes so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Next {
@@ -40,11 +41,11 @@ pub enum Next {
     Over(Finding),
 }
 
-/// Result of the search for the highest rate that a target sustains.
+/// Result of a search for the highest rate that a target sustains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Finding {
-    /// Highest rate of a probe that passed; `None` if none did.
+    /// Highest rate in messages a second at which a probe passed; `None` if no probe passed.
     pub rate_per_sec: Option<RateLimit>,
     /// Reason why the search ended.
     pub end: SearchEnd,
@@ -54,25 +55,26 @@ pub struct Finding {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum SearchEnd {
-    /// A rate within 5 % above the highest that passed has failed.
+    /// A probe failed at a rate at most 5 % above the highest rate that passed.
     Narrowed,
-    /// The highest rate that a test may ask for has passed.
+    /// A probe passed at the highest rate that a load test may request.
     HighestRate,
-    /// A probe with one message a second has failed.
+    /// A probe failed at one message a second, the lowest rate.
     LowestRate,
-    /// The next probe would exceed the messages that the test may have.
+    /// The next probe would exceed the number of messages that the load test may put.
     MessagesUsedUp,
-    /// The next probe would exceed [`Search::MOST_PROBES`].
+    /// The search has made [`Search::MOST_PROBES`] probes.
     ProbesUsedUp,
 }
 
 impl Search {
-    /// Maximum number of probes of a search: 14 to double from 100 to the highest rate, and 5 to
-    /// narrow it down.
+    /// Maximum number of probes of a search: 14 to double the rate from 100 messages a second to
+    /// the highest rate, and about 5 to narrow it down.
     pub const MOST_PROBES: u32 = 20;
-    /// Rate of the first probe, if the request names none.
+    /// Rate of the first probe in messages a second, if the request names no rate.
     const FIRST: u32 = 100;
-    /// Largest distance of the rates that passed and failed, in percent of the one that passed.
+    /// Difference between the highest rate that passed and the lowest rate that failed at which the
+    /// search ends, in percent of the rate that passed.
     const PRECISION: u32 = 5;
 
     /// Returns the search of a test; `None` if the test runs once.
@@ -83,7 +85,7 @@ impl Search {
         Some(Self { first, seconds: u64::from(seconds.get()), most_messages: test.most_messages() })
     }
 
-    /// Returns the next probe, or the result.
+    /// Returns the rate of the next probe, or the result of the search after these probes.
     #[must_use]
     pub fn next(&self, probes: &[Probe]) -> Next {
         let rates = |passed| {

@@ -22,7 +22,8 @@ const WORKING: &str = "working";
 const ENDED: &str = "ended";
 const BACKLOGGED: &str = "backlogged";
 
-/// Workers of a run that work, and workers that have ended.
+/// Attendance of a run: which workers are at work, which have nothing left to do, and whether the
+/// queues held the backlog.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Attendance {
     working: BTreeSet<(Lane, Window)>,
@@ -31,42 +32,43 @@ pub struct Attendance {
 }
 
 impl Attendance {
-    /// Time after its window from which a lane works no more, also if it was lost and did not say
-    /// so.
+    /// Time after the end of its window (a minute of the test) from which a lane counts as no
+    /// longer at work, even if its invocation was lost and did not report its end: 40 seconds.
     const LONGEST: Micros = Micros::from_seconds(40);
 
-    /// True if nothing is left for a worker at `now`, a time since the run's start, and none of its
-    /// lanes works.
+    /// True if the worker has nothing left to do and none of its two lanes is at work at `now`, a
+    /// time since the run's start.
     #[must_use]
     pub fn has_ended(&self, worker: Worker, now: Micros) -> bool {
         self.ended.contains(&worker) && self.windows(worker, now).next().is_none()
     }
 
-    /// True if all these workers have ended at `now`.
+    /// True if every one of these workers has ended at `now`, a time since the run's start.
     #[must_use]
     pub fn have_ended(&self, workers: impl IntoIterator<Item = Worker>, now: Micros) -> bool {
         workers.into_iter().all(|worker| self.has_ended(worker, now))
     }
 
-    /// True if a lane of a worker still works at `now` in a window before `window`.
+    /// True if a lane of the worker is still at work at `now` in an earlier minute of the test than
+    /// `window`.
     #[must_use]
     pub fn works_before(&self, worker: Worker, window: Window, now: Micros) -> bool {
         self.windows(worker, now).any(|earlier| earlier < window)
     }
 
-    /// Returns the windows in which a worker works at `now`.
+    /// Returns the windows (minutes of the test) in which lanes of the worker are at work at `now`.
     fn windows(&self, worker: Worker, now: Micros) -> impl Iterator<Item = Window> {
         let own = self.working.iter().filter(move |(lane, _)| lane.worker == worker);
         own.map(|(_, window)| *window).filter(move |window| window.closes().plus(Self::LONGEST) > now)
     }
 
-    /// True if the queues held the backlog that consumers wait for.
+    /// True if the queues have held the backlog that the run's consumers wait for.
     #[must_use]
     pub const fn is_backlogged(&self) -> bool {
         self.is_backlogged
     }
 
-    /// Reads the attendance of a run from the item of its test.
+    /// Reads the attendance of one run from the DynamoDB item of its test.
     fn read(item: &Item, run: u32) -> Self {
         Self {
             working: of_run(item, WORKING, run).filter_map(lane_in_window).collect(),
@@ -81,8 +83,8 @@ fn texts<'a>(item: &'a Item, name: &str) -> impl Iterator<Item = &'a str> + use<
     texts.into_iter().flatten().map(String::as_str)
 }
 
-/// Returns the names in a set that are of a run. A text that is no name is passed over: all are
-/// written here.
+/// Returns the texts of a string set that belong to a run, without the run's number. A text without
+/// a number is skipped; this module writes all of them.
 fn of_run<'a>(item: &'a Item, name: &str, run: u32) -> impl Iterator<Item = &'a str> + use<'a> {
     let number = run_number(run);
     texts(item, name).filter_map(move |text| {
@@ -91,7 +93,8 @@ fn of_run<'a>(item: &'a Item, name: &str, run: u32) -> impl Iterator<Item = &'a 
     })
 }
 
-/// Returns the name of a lane that works in a window.
+/// Returns the text for a step in the set `working`: the lane and the number of its window, such as
+/// `p3a#4`.
 fn working(step: Step) -> String {
     format!("{}#{}", step.lane, step.window.number())
 }
@@ -101,14 +104,14 @@ fn lane_in_window(name: &str) -> Option<(Lane, Window)> {
     Some((lane.parse().ok()?, Window::new(window.parse().ok()?)))
 }
 
-/// Builds the set of one name of a run.
+/// Builds a string set with one text: the run's number, `#` and the name.
 fn one(run: u32, name: impl Display) -> AttributeValue {
     AttributeValue::Ss(vec![format!("{}#{name}", run_number(run))])
 }
 
 impl TestStore {
-    /// Reads whether the workers of a test may continue, and the attendance of a run; `None` if
-    /// there is no such test.
+    /// Reads the state that tells the workers of a test whether to continue, and the attendance of
+    /// a run (who works and who has ended); `None` if there is no such test.
     ///
     /// # Errors
     /// If the table does not respond, or the item is malformed.
@@ -118,7 +121,8 @@ impl TestStore {
         Ok(Some((item::control(item)?, attendance)))
     }
 
-    /// Reads whether the workers of a test may continue; `None` if there is no such test.
+    /// Reads the state that tells the workers of a test whether to continue; `None` if there is no
+    /// such test.
     ///
     /// # Errors
     /// If the table does not respond, or the item is malformed.
@@ -126,7 +130,8 @@ impl TestStore {
         self.watched(tenant, test_id).await?.map(item::control).transpose()
     }
 
-    /// Reads the attributes of a test that workers need.
+    /// Reads the attributes of a test's item that its workers poll; `None` if there is no such
+    /// test.
     async fn watched(&self, tenant: &str, test_id: Uuid) -> Result<Option<Item>, TestStoreError> {
         let get = self
             .dynamodb
@@ -143,7 +148,8 @@ impl TestStore {
         Ok(found.item.filter(|item| !item.is_empty()))
     }
 
-    /// Records that the lane of a step works in its window of a run.
+    /// Records that a lane is at work in its window (a minute of the test). Repeating the call
+    /// changes nothing.
     ///
     /// # Errors
     /// If the table does not respond, or there is no such test.
@@ -154,9 +160,9 @@ impl TestStore {
         attended(update, of).await.map(drop)
     }
 
-    /// Records that the lane of a step has ended its work in the window, and, if `is_last`, that
-    /// nothing is left for its worker. Returns the attendance after that: of the workers that end
-    /// last, one sees that all have ended.
+    /// Records that a lane has ended its work in a window (a minute of the test) and, if `is_last`,
+    /// that its worker has nothing left to do. Returns the attendance after this write, so that of
+    /// the workers that end last, at least one sees that all have ended.
     ///
     /// # Errors
     /// If the table does not respond, or there is no such test.
@@ -181,7 +187,8 @@ impl TestStore {
         attended(update, of).await
     }
 
-    /// Records that the queues of a run held the backlog, so that its consumers begin.
+    /// Records that the queues of a run have held the backlog, so that its consumers begin. Returns
+    /// the attendance after this write.
     ///
     /// # Errors
     /// If the table does not respond, or there is no such test.
@@ -193,7 +200,8 @@ impl TestStore {
     }
 }
 
-/// Sends an update of a test that is there, and returns the attendance after it.
+/// Sends an update of a test's item on the condition that the item exists, and returns the
+/// attendance after it.
 async fn attended(update: UpdateItemFluentBuilder, of: &TestRun) -> Result<Attendance, TestStoreError> {
     let update = update.condition_expression("attribute_exists(pk)").return_values(ReturnValue::AllNew);
     match update::send(update).await? {

@@ -13,34 +13,38 @@ use aws_sdk_dynamodb::types::{CancellationReason, Put, TransactWriteItem, Update
 use crate::store::item::{self, number};
 use crate::store::{TestRecord, TestStore, TestStoreError, expiry_of_open};
 
-/// Maximum number of reads of a tenant's tests, each after another test was created. The pauses
-/// before them take about four seconds together, six at most.
+/// Maximum number of times that a creation reads the tenant's tests. It reads them again if another
+/// test of the tenant was created meanwhile. The pauses take four seconds in total, six at most.
 const LOOKS: u32 = 20;
 
-/// Mean pause before the second read; it grows by itself with each further one.
+/// Mean pause before the second read of a tenant's tests; each further pause is longer by the same
+/// time.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// Result of creating a load test.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Created {
-    /// The load test is stored, by this call or an earlier one.
+    /// The load test is stored, by this call or by an earlier call with the same id.
     Stored,
-    /// The tenant's unfinished tests leave no room for the workers of the test.
+    /// The load test would exceed the number of workers that the tenant's unfinished tests may have
+    /// together. It was not stored.
     NoRoom {
-        /// Unfinished tests of the tenant, the newest first.
+        /// Other unfinished tests of the tenant, the newest first.
         others: Vec<TestRecord>,
-        /// Number of workers of the unfinished tests together.
+        /// Total number of workers of these other tests.
         taken: u32,
     },
 }
 
 impl TestStore {
-    /// Stores a test, by its tenant and id, if it is not there, and if the unfinished tests of the
-    /// tenant have at most `most_workers` together with it. An existing one keeps its content.
+    /// Stores a load test under its tenant and id, unless it exists already. The tenant's
+    /// unfinished tests may have at most `most_workers` workers together, this test included. An
+    /// existing test keeps its content.
     ///
     /// # Errors
-    /// If the table does not respond, other tests of the tenant were created during each look, or
-    /// what the test was asked to do is too large.
+    /// # Errors
+    /// If the table does not respond, if another test of the tenant was created during each of 20
+    /// reads, or if the test's definition is too large.
     pub async fn create(&self, record: &TestRecord, most_workers: u32) -> Result<Created, TestStoreError> {
         for look in 0..LOOKS {
             tokio::time::sleep(pause(look)).await;
@@ -59,15 +63,16 @@ impl TestStore {
         Err(TestStoreError::Unavailable("other tests of the tenant were created at each look".into()))
     }
 
-    /// Counts the tests that a tenant created.
+    /// Reads the stored number of tests that a tenant has created so far.
     async fn created(&self, tenant: &str) -> Result<u64, TestStoreError> {
         let item = self.item(item::created_key(tenant)).await?.unwrap_or_default();
         let count = item.get("createdTests").and_then(|count| count.as_n().ok()?.parse().ok());
         Ok(count.unwrap_or_default())
     }
 
-    /// Stores a test with its definition, unless its tenant created others than the `before` that
-    /// were counted. True if the test is stored, or was there.
+    /// Stores a test with its definition, on the condition that the tenant's number of created
+    /// tests is still `before`. True if the test is stored, by this call or before; false if
+    /// another test was created meanwhile.
     async fn put_next(&self, record: &TestRecord, before: u64) -> Result<bool, TestStoreError> {
         let expires_at = expiry_of_open(record.created_at);
         let put = || Put::builder().table_name(&self.table);
@@ -108,13 +113,15 @@ impl TestStore {
     }
 }
 
-/// Returns the pause before a read. It is random, so that creations that met do not meet again.
+/// Returns the pause before a read of the tenant's tests. It is random, so that concurrent
+/// creations that conflicted do not conflict again.
 fn pause(look: u32) -> Duration {
     PAUSE.saturating_mul(look).mul_f64(0.5 + fastrand::f64())
 }
 
-/// Reads why a test was not written: true if it is there, false if another one was created
-/// meanwhile. `None` for other codes. The first is that of the test's own item.
+/// Interprets the cancellation codes of the transaction that creates a test, of which the first
+/// belongs to the test's own item. True if the test exists already, false if another test was
+/// created meanwhile, `None` for any other reason.
 fn was_there(codes: &[Option<&str>]) -> Option<bool> {
     const REFUSED: Option<&str> = Some("ConditionalCheckFailed");
     if codes.first() == Some(&REFUSED) {

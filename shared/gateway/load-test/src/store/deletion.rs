@@ -13,21 +13,21 @@ use crate::store::reports::report_key;
 use crate::store::steps::partitions;
 use crate::store::{Item, TestStore, TestStoreError};
 
-/// Maximum number of items that DynamoDB deletes in one request.
+/// Maximum number of items that DynamoDB deletes in one `BatchWriteItem` request.
 const BATCH: usize = 25;
 
-/// Requests for the same items, of which DynamoDB may leave some undone if it is busy.
+/// Maximum number of requests to delete the same items. A busy DynamoDB leaves some of them undone.
 const ATTEMPTS: u32 = 6;
 
-/// Pause before the second request; it doubles with each further one.
+/// Pause before the second request to delete the same items; it doubles with each further request.
 const PAUSE: Duration = Duration::from_millis(50);
 
 impl TestStore {
-    /// Deletes a test: its report, its steps, its own item, and then the one with what it was asked
-    /// to do. A call that did not come to its end may be repeated: until the test's own item is
-    /// gone, the test can be read. What it was asked to do is then all that may be left, which
-    /// nobody reads and which expires. Workers of a test that is not final go on, so delete final
-    /// tests only.
+    /// Deletes a load test: its report, the items of its steps, its own item, and last its
+    /// definition. A call that failed may be repeated, because the test stays readable until its
+    /// own item is deleted. A definition that is left over after that expires.
+    ///
+    /// Delete only tests that have ended: the workers of a running test would continue.
     ///
     /// # Errors
     /// If the table or the bucket does not respond.
@@ -66,7 +66,7 @@ impl TestStore {
         Ok(())
     }
 
-    /// Deletes up to [`BATCH`] items by their keys.
+    /// Deletes the items with these keys, at most [`BATCH`].
     async fn delete_items(&self, keys: Vec<Item>) -> Result<(), TestStoreError> {
         let mut left = Vec::with_capacity(keys.len());
         for key in keys {

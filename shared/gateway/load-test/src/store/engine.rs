@@ -9,7 +9,8 @@ use uuid::Uuid;
 
 use crate::store::error::Cause;
 
-/// State machine that runs tests. The execution of a test has the test's id as its name.
+/// Client of the Step Functions state machine that runs load tests. The execution that runs a test
+/// has the test's id as its name.
 #[derive(Clone, Debug)]
 pub struct Engine {
     client: Client,
@@ -25,23 +26,25 @@ pub struct Start {
     pub input: Value,
 }
 
-/// Failure of the state machine's API. Whether an execution was started or stopped is unknown.
+/// Failure of the Step Functions API. It is unknown whether an execution was started or stopped.
 #[derive(Debug, thiserror::Error)]
 #[error("the engine of load tests did not do its part")]
 pub struct EngineError(#[source] Cause);
 
 impl Engine {
-    /// Creates the engine of a state machine, without a version or an alias in its ARN.
+    /// Creates a client of the state machine with this ARN, which must name no version and no
+    /// alias.
     #[must_use]
     pub const fn new(client: Client, state_machine_arn: String) -> Self {
         Self { client, state_machine_arn }
     }
 
-    /// Starts an execution, by its name. If an execution of that name exists or existed, that
-    /// counts as started.
+    /// Starts an execution. If an execution with the same name exists or existed, the call succeeds
+    /// without starting another.
     ///
     /// # Errors
-    /// If the engine does not respond or refuses the execution.
+    /// # Errors
+    /// If Step Functions does not respond or refuses the execution.
     pub async fn start(&self, start: &Start) -> Result<(), EngineError> {
         let request = self
             .client
@@ -56,11 +59,12 @@ impl Engine {
         }
     }
 
-    /// Stops the execution of a test, with everything that it runs. An execution that is over or
-    /// unknown is left as it is.
+    /// Stops the execution that runs a test, with everything that the execution started. An
+    /// execution that has ended or does not exist is left as it is.
     ///
     /// # Errors
-    /// If the engine does not respond or refuses.
+    /// # Errors
+    /// If Step Functions does not respond or refuses the request.
     pub async fn stop(&self, test_id: Uuid) -> Result<(), EngineError> {
         let request = self.client.stop_execution().execution_arn(self.execution_arn(test_id));
         match request.cause("the load test was stopped").send().await {
@@ -73,10 +77,11 @@ impl Engine {
         }
     }
 
-    /// Returns true if nothing runs the test any more: its execution is over or unknown.
+    /// Returns true if the execution that runs the test has ended or does not exist.
     ///
     /// # Errors
-    /// If the engine does not respond or refuses.
+    /// # Errors
+    /// If Step Functions does not respond or refuses the request.
     pub async fn is_gone(&self, test_id: Uuid) -> Result<bool, EngineError> {
         let request = self.client.describe_execution().execution_arn(self.execution_arn(test_id));
         match request.send().await {
@@ -92,22 +97,22 @@ impl Engine {
 }
 
 impl Start {
-    /// Creates the execution that runs a load test.
+    /// Builds the execution that runs a load test, from its first run on.
     #[must_use]
     pub fn of(tenant: &str, test_id: Uuid) -> Self {
         Self { name: test_id.to_string(), input: json!({"tenant": tenant, "testId": test_id, "run": 0}) }
     }
 
-    /// Builds an execution that only closes a test whose own execution is gone: it ends the run,
-    /// and no other one follows, not even in a search. `number` tells it from earlier ones of the
-    /// same test.
+    /// Builds an execution that only closes a test whose own execution is gone: it ends the run
+    /// `run`, and no further run follows, not even in a search. `number` makes its name differ from
+    /// those of earlier closing executions of the same test.
     #[must_use]
     pub fn closing(tenant: &str, test_id: Uuid, run: u32, number: u32) -> Self {
         Self::to_close(format!("{test_id}-close-{number}"), tenant, test_id, run)
     }
 
-    /// Builds an execution that only closes a test which was stopped while none of its workers
-    /// works. The test's own execution finds the test final when it goes on.
+    /// Builds an execution that only closes a test which was stopped while none of its workers was
+    /// at work. When the test's own execution continues, it finds that the test has ended.
     #[must_use]
     pub fn stopping(tenant: &str, test_id: Uuid, run: u32) -> Self {
         Self::to_close(format!("{test_id}-stop"), tenant, test_id, run)

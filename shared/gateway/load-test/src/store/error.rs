@@ -9,10 +9,11 @@ use uuid::Uuid;
 
 use crate::IllegalTransition;
 
-/// Source of an error, which an operator needs beyond the error's own text.
+/// Underlying error, which an operator needs in addition to the error's own text.
 pub(crate) type Cause = Box<dyn Error + Send + Sync>;
 
-/// Codes of DynamoDB's errors that a person has to repair.
+/// Error codes of DynamoDB that a retry does not help against: an operator has to repair
+/// permissions, the table or the request.
 const REFUSALS: [&str; 4] = [
     "AccessDeniedException",
     "ResourceNotFoundException",
@@ -20,32 +21,32 @@ const REFUSALS: [&str; 4] = [
     "ValidationException",
 ];
 
-/// Reason why something of a load test was not read or written.
+/// Reason why an operation on the table or the bucket of load tests failed.
 #[derive(Debug, thiserror::Error)]
 pub enum TestStoreError {
-    /// The table did not respond, or is busy; it is unknown whether a write was done.
+    /// The table did not respond, or is busy. It is unknown whether a write was done.
     #[error("the table of load tests is unavailable")]
     Unavailable(#[source] Cause),
-    /// The table does not exist, may not be used, or does not take the request.
+    /// The table does not exist, access to it is denied, or it rejects the request as invalid.
     #[error("the table of load tests refuses the request")]
     Refused(#[source] Cause),
     /// The S3 bucket failed or refused a request.
     #[error("the bucket of load tests did not do its part")]
     Bucket(#[from] ObjectError),
-    /// The item, tally or report is malformed.
+    /// An item, tally or report of a load test is malformed.
     #[error("what is stored of a load test cannot be read")]
     Unreadable(#[source] Cause),
-    /// The definition, tally or report has no form in which it can be stored.
+    /// A definition, tally or report cannot be encoded, or a request cannot be built.
     #[error("a part of a load test cannot be encoded")]
     Unencodable(#[source] Cause),
-    /// The definition or the tally is too large for the table.
+    /// A definition or a tally is too large for the table.
     #[error("a {what} of {bytes} bytes cannot be stored")]
     #[expect(missing_docs, reason = "the message says what they are")]
     TooLarge { what: &'static str, bytes: usize },
     /// No load test has this id.
     #[error("there is no load test {0}")]
     Unknown(Uuid),
-    /// The test is in a state in which this cannot happen to it.
+    /// The load test's state does not allow the event, such as the begin of a run after its end.
     #[error("the state of the load test does not allow this")]
     Illegal(#[from] IllegalTransition),
 }
@@ -66,7 +67,8 @@ impl Retryable for TestStoreError {
 }
 
 impl TestStoreError {
-    /// Builds the error of a request to the table that was not done.
+    /// Builds the error for a failed request to the table: [`Refused`](Self::Refused) for the codes
+    /// in [`REFUSALS`], otherwise [`Unavailable`](Self::Unavailable).
     pub(crate) fn unavailable<E>(error: E) -> Self
     where
         E: ProvideErrorMetadata + Error + Send + Sync + 'static,

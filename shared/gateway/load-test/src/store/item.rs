@@ -17,14 +17,15 @@ use crate::{LoadTest, TestStatus};
 /// Maximum number of bytes of a definition in JSON, so that it fits into an item of at most 400 KB.
 const MOST_DEFINITION: usize = 350_000;
 
-/// Definition of a load test: the work that it was asked to do.
+/// Definition of a load test: the work that it was asked to do, and the target. It is stored in an
+/// item of its own.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Definition {
     test: LoadTest,
     target: Target,
 }
 
-/// Attributes of a load test's DynamoDB item.
+/// Attributes of a load test's DynamoDB item, which has everything but the definition.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct TestItem {
@@ -37,7 +38,7 @@ pub(crate) struct TestItem {
     created_at: Timestamp,
     /// Time at which DynamoDB deletes the item, in seconds since 1970.
     expires_at: i64,
-    /// Runs of the test, by their number in two digits.
+    /// Runs of the test that began, by the run's number in two digits.
     runs: BTreeMap<String, Run>,
     stop_requested_at: Option<Timestamp>,
     failure: Option<Failure>,
@@ -51,7 +52,7 @@ impl TestItem {
         attempt::malformed::from_item(item).map_err(TestStoreError::unreadable)
     }
 
-    /// True if the item is there only because TTL takes its time.
+    /// True if the item has expired, and DynamoDB's TTL has not deleted it yet.
     pub(crate) fn is_expired(&self, now: Timestamp) -> bool {
         self.expires_at <= now.as_second()
     }
@@ -60,7 +61,7 @@ impl TestItem {
         self.runs.get(&run_number(run)).copied()
     }
 
-    /// True if the test ended in this state, with a report that begins with this line.
+    /// True if the test ended in this state and the first line of its report is `summary`.
     pub(crate) fn has_ended(&self, status: TestStatus, summary: &str) -> bool {
         self.status == status && self.summary.as_deref() == Some(summary)
     }
@@ -111,7 +112,7 @@ pub(crate) fn of_test(record: &TestRecord, expires_at: AttributeValue) -> Item {
     item
 }
 
-/// Builds the item of a test's definition.
+/// Builds the DynamoDB item with a load test's definition.
 pub(crate) fn of_definition(record: &TestRecord, expires_at: AttributeValue) -> Result<Item, TestStoreError> {
     let definition = Definition { test: record.test.clone(), target: record.target.clone() };
     let json = serde_json::to_string(&definition).map_err(TestStoreError::unencodable)?;
@@ -130,22 +131,22 @@ pub(crate) fn definition(item: &Item) -> Result<Definition, TestStoreError> {
     attempt::malformed::from_slice(json.as_bytes()).map_err(TestStoreError::unreadable)
 }
 
-/// Reads the facts that a worker needs from a test's item.
+/// Parses the part of a test's item that tells workers whether to continue.
 pub(crate) fn control(item: Item) -> Result<Control, TestStoreError> {
     attempt::malformed::from_item(item).map_err(TestStoreError::unreadable)
 }
 
-/// Returns the key of a test's item.
+/// Returns the DynamoDB key of a load test's item.
 pub(crate) fn test_key(tenant: &str, test_id: Uuid) -> Item {
     key(tenant_partition(tenant), test_sort(test_id))
 }
 
-/// Returns the key of the item with a test's definition.
+/// Returns the DynamoDB key of the item with a load test's definition.
 pub(crate) fn definition_key(test_id: Uuid) -> Item {
     key(test_sort(test_id), "definition".to_owned())
 }
 
-/// Returns the key of the item that counts the tests that a tenant created.
+/// Returns the DynamoDB key of the item that counts the tests that a tenant has created.
 pub(crate) fn created_key(tenant: &str) -> Item {
     key(tenant_partition(tenant), "created".to_owned())
 }
@@ -154,7 +155,8 @@ pub(crate) fn tenant_partition(tenant: &str) -> String {
     format!("TENANT#{tenant}")
 }
 
-/// Names a test in keys. These texts are in the order of the ids.
+/// Returns the text that stands for a test in keys. Texts sort in the order of the ids, and thus by
+/// the time of creation.
 pub(crate) fn test_sort(test_id: Uuid) -> String {
     format!("TEST#{test_id}")
 }
@@ -163,12 +165,12 @@ pub(crate) fn key(partition: String, sort: String) -> Item {
     named([("pk", AttributeValue::S(partition)), ("sk", AttributeValue::S(sort))])
 }
 
-/// Builds a map of attributes from names and values.
+/// Builds a DynamoDB item from the names and values of its attributes.
 pub(crate) fn named(attributes: impl IntoIterator<Item = (&'static str, AttributeValue)>) -> Item {
     attributes.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-/// Returns the key of a run among the runs of its test.
+/// Returns the key of a run in the item's map of runs: its number in at least two digits.
 pub(crate) fn run_number(run: u32) -> String {
     format!("{run:02}")
 }
@@ -196,13 +198,13 @@ pub(crate) fn number(value: impl Display) -> AttributeValue {
     AttributeValue::N(value.to_string())
 }
 
-/// Writes a time in ISO 8601 with microseconds.
+/// Formats a time as an attribute, in ISO 8601 with microseconds.
 pub(crate) fn time(time: Timestamp) -> AttributeValue {
     AttributeValue::S(format!("{time:.6}"))
 }
 
-/// Returns the value of the TTL attribute of an item that is kept until `after` has passed from
-/// `now`.
+/// Returns the value of the TTL attribute, in seconds since 1970, for an item that expires `after`
+/// from `now`.
 pub(crate) fn expiry(now: Timestamp, after: Duration) -> AttributeValue {
     number(now.checked_add(after).unwrap_or(Timestamp::MAX).as_second())
 }

@@ -12,23 +12,25 @@ use crate::store::update::{self, Updated};
 use crate::store::{Item, RETENTION, TestStore, TestStoreError};
 use crate::{IllegalTransition, TestEvent, TestStatus};
 
-/// Maximum number of characters of a failure's detail. Texts of brokers come from outside.
+/// Maximum number of characters that are stored of the reason why a test failed. Its text may be a
+/// broker's, of any length.
 const MOST_DETAIL: usize = 1_000;
 
-/// Result of an event.
+/// Result of applying an event to a load test.
 enum Changed {
-    /// The item is in the new state, with these attributes.
+    /// The test is in the new state; these are the attributes of its item.
     To(Item),
-    /// The test is final, so nothing changed.
+    /// The test has ended in this state, so nothing changed.
     Final(TestStatus),
 }
 
 impl TestStore {
-    /// Begins a run, by its number, and returns it. A repeated call keeps the run's first start and
-    /// rate. The test is RUNNING from then on, or still STOPPING.
+    /// Records the beginning of the run with this number, and returns the run. A repeated call
+    /// keeps the first start and rate. The test becomes RUNNING, unless it is STOPPING already.
     ///
     /// # Errors
-    /// If the table does not respond, or the test does not exist or is final.
+    /// # Errors
+    /// If the table does not respond, or if the test does not exist or has ended.
     pub async fn begin_run(
         &self,
         of: &TestRun,
@@ -51,8 +53,9 @@ impl TestStore {
         }
     }
 
-    /// Records that a caller asked to stop a test, and returns the test as it is then; `None` if
-    /// there is none. The time of the first request stays. A final test stays as it is.
+    /// Records that a caller asked to stop a test, and returns the test after that; `None` if there
+    /// is no such test. A repeated call keeps the time of the first. A test that has ended is left
+    /// unchanged.
     ///
     /// # Errors
     /// If the table does not respond, or the test cannot be read.
@@ -76,8 +79,8 @@ impl TestStore {
         }
     }
 
-    /// Records why a test cannot go on: the first 1,000 characters of `detail`. The first failure
-    /// stays, and a final test stays as it is.
+    /// Records the reason why a test fails, up to 1,000 characters of `detail`. A repeated call
+    /// keeps the first reason. A test that has ended is left unchanged.
     ///
     /// # Errors
     /// If the table does not respond, or there is no such test.
@@ -97,8 +100,8 @@ impl TestStore {
         unless_unknown(test_id, &update::send(update).await?)
     }
 
-    /// Records the end of a run, by its number. The first end is kept, and a run that never began
-    /// is not ended.
+    /// Records the end of the run with this number. A repeated call keeps the first end. A run that
+    /// never began is left unchanged.
     ///
     /// # Errors
     /// If the table does not respond, or there is no such test.
@@ -119,15 +122,17 @@ impl TestStore {
         unless_unknown(of.test_id, &update::send(update).await?)
     }
 
-    /// Makes a test final if it is still as `seen`, and returns its state; `None` if a stop, a
-    /// failure or another end came since, or the test is gone. The report of `seen` has to be
-    /// stored before. `summary` is its first line. A stopped test has neither passed nor failed,
-    /// whatever `passed` says. A final test is left unchanged; it is kept for the retention from
-    /// its end on.
+    /// Ends a test whose report is stored, and returns its final state. The write succeeds only if
+    /// the test's state and failure are still as in `seen`, from which the report was made. Returns
+    /// `None` if they changed since, or if the test was deleted.
+    ///
+    /// `summary` is the first line of the report. `passed` is ignored for a stopped test. A test
+    /// that has ended before is left unchanged. The test expires [`RETENTION`] after `ended_at`.
     ///
     /// # Errors
-    /// If the table does not respond, or the test cannot end in this way: it has not begun, and was
-    /// not stopped and has not failed.
+    /// # Errors
+    /// If the table does not respond, or if the test cannot end in this way: it has not begun, and
+    /// was neither stopped nor failed.
     pub async fn end(
         &self,
         tenant: &str,
@@ -167,8 +172,9 @@ impl TestStore {
         }
     }
 
-    /// Changes a test by an event, on the condition that it still has the state that the event was
-    /// found possible in. `set` completes the update to the next state, which is `:to`.
+    /// Applies an event to a test, on the condition that the test's state has not changed since it
+    /// was read; otherwise it tries again with the newer state. `set` completes the update, in
+    /// which `:to` is the next state.
     async fn change(
         &self,
         tenant: &str,
@@ -199,13 +205,13 @@ impl TestStore {
         }
     }
 
-    /// Begins an update of a test's item.
+    /// Creates a request that updates a test's item, for the caller to complete.
     pub(crate) fn update_test(&self, tenant: &str, test_id: Uuid) -> UpdateItemFluentBuilder {
         self.dynamodb.update_item().table_name(&self.table).set_key(Some(item::test_key(tenant, test_id)))
     }
 }
 
-/// Reports an update that was refused because there is no test.
+/// Returns an error if an update was refused because the test does not exist.
 fn unless_unknown(test_id: Uuid, updated: &Updated) -> Result<(), TestStoreError> {
     match updated {
         Updated::Done(_) | Updated::Refused(Some(_)) => Ok(()),

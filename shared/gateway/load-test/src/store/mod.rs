@@ -38,13 +38,15 @@ use objects::Objects;
 
 type Item = HashMap<String, AttributeValue>;
 
-/// Longest time that a test takes from its creation to its end: a week, and a day around it.
+/// Longest time from a load test's creation to its end: a week for its runs, and a day for the time
+/// before and after them.
 const LONGEST: Duration = Duration::from_secs(8 * 86_400);
 
-/// Retention of a test after its end. The bucket's lifecycle keeps reports for as long.
+/// Retention of a load test after its end: 30 days. The bucket's lifecycle rule keeps reports for
+/// the same time.
 pub const RETENTION: Duration = Duration::from_secs(30 * 86_400);
 
-/// Client of the table of load tests, and of the bucket with their reports.
+/// Client of the DynamoDB table of load tests, and of the S3 bucket with their reports.
 #[derive(Clone, Debug)]
 pub struct TestStore {
     dynamodb: Client,
@@ -54,8 +56,8 @@ pub struct TestStore {
 }
 
 impl TestStore {
-    /// Creates the client. `table` has the keys `pk` and `sk`, and the TTL attribute `expiresAt`.
-    /// Reports are below `tests/` in `bucket`.
+    /// Creates the client. `table` must have the keys `pk` and `sk`, and `expiresAt` as its TTL
+    /// attribute. Reports are stored below `tests/` in `bucket`.
     #[must_use]
     pub fn new(dynamodb: Client, table: String, s3: aws_sdk_s3::Client, bucket: String) -> Self {
         let objects = Objects::new(s3.clone(), bucket);
@@ -63,7 +65,7 @@ impl TestStore {
     }
 }
 
-/// Returns the expiry of an item of a test that has not ended at `now`.
+/// Returns the value of the TTL attribute for an item of a test that has not ended at `now`.
 fn expiry_of_open(now: Timestamp) -> AttributeValue {
     item::expiry(now, LONGEST.saturating_add(RETENTION))
 }

@@ -12,11 +12,11 @@ use crate::store::{Item, LONGEST, TestStore, TestStoreError};
 /// Maximum number of load tests that one call lists.
 const MOST_LISTED: u32 = 1_000;
 
-/// Number of definitions that are read at once.
+/// Number of tests whose definitions a list reads concurrently.
 const AT_ONCE: usize = 16;
 
 impl TestStore {
-    /// Reads a test with strong consistency; `None` if no test has this id.
+    /// Reads a load test with strong consistency; `None` if the tenant has no test with this id.
     ///
     /// # Errors
     /// If the table does not respond, or the test is malformed.
@@ -26,8 +26,8 @@ impl TestStore {
         if test.is_expired(Timestamp::now()) { Ok(None) } else { self.whole(test).await }
     }
 
-    /// Lists up to `limit` (at most 1,000) of a tenant's tests, the newest first: those that are
-    /// older than `before`, or all. There are no older ones if fewer come back.
+    /// Lists up to `limit` (at most 1,000) of a tenant's tests, the newest first, starting after
+    /// the test `before` if it is given. A result shorter than `limit` is the end of the list.
     ///
     /// # Errors
     /// If the table does not respond. A malformed test is logged and left out.
@@ -49,7 +49,7 @@ impl TestStore {
         self.pages(query, usize::try_from(limit).unwrap_or(usize::MAX)).await
     }
 
-    /// Lists a tenant's tests that are not final, the newest first.
+    /// Lists a tenant's tests that have not ended, the newest first.
     ///
     /// # Errors
     /// If the table does not respond. A malformed test is logged and left out.
@@ -75,7 +75,8 @@ impl TestStore {
             .scan_index_forward(false)
     }
 
-    /// Reads pages until there are `limit` tests. Expired and malformed ones leave room for others.
+    /// Reads pages of a query until it has `limit` tests. Expired and malformed tests are skipped
+    /// and do not count.
     async fn pages(
         &self,
         query: QueryFluentBuilder,
@@ -94,7 +95,8 @@ impl TestStore {
         Ok(records)
     }
 
-    /// Reads a test for a list; `None` if it is expired, malformed or being deleted.
+    /// Reads one test of a list; `None` if it is expired, malformed (which is logged) or being
+    /// deleted.
     async fn listed(&self, item: Item) -> Result<Option<TestRecord>, TestStoreError> {
         let name = item.get("sk").and_then(|name| name.as_s().ok()).cloned().unwrap_or_default();
         let read = match TestItem::read(item) {
@@ -117,7 +119,8 @@ impl TestStore {
         }
     }
 
-    /// Adds a test's definition; `None` if the test is being deleted.
+    /// Reads a test's definition and completes the test with it; `None` if the test is being
+    /// deleted.
     async fn whole(&self, test: TestItem) -> Result<Option<TestRecord>, TestStoreError> {
         let definition = self.item(item::definition_key(test.test_id)).await?;
         definition.map(|item| Ok(test.into_record(item::definition(&item)?))).transpose()

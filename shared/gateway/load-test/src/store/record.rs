@@ -7,42 +7,42 @@ use uuid::Uuid;
 
 use crate::{Ending, LoadTest, TestStatus};
 
-/// Stored state of a load test.
+/// Stored record of a load test: its definition, its state and its runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TestRecord {
     /// Id of the tenant that the load test belongs to.
     pub tenant: String,
     /// Id of the test, a UUID of version 7.
     pub test_id: Uuid,
-    /// Trace id of the request that made the test.
+    /// Trace id of the request that created the load test.
     pub trace_id: String,
-    /// Name of the API key or of the token that made the test; empty in a record of an earlier
-    /// version.
+    /// Name of the API key or of the token that created the load test; empty in a record of an
+    /// earlier version.
     pub key_name: String,
     /// State of the load test.
     pub status: TestStatus,
-    /// Definition of the load test.
+    /// Definition of the load test: the work that it was asked to do.
     pub test: LoadTest,
-    /// Target that the test was allowed to use.
+    /// Target of the load test, as it was resolved and permitted when the test was created.
     pub target: Target,
     /// Time at which the test was accepted.
     pub created_at: Timestamp,
-    /// Runs that began, in order: the probes of a search, or the single run of another test.
+    /// Runs that began, in order: the probes of a search, or the single run of any other test.
     pub runs: Vec<Run>,
     /// Time of the first request to stop the test; `None` if there was none.
     pub stop_requested_at: Option<Timestamp>,
     /// Reason why the test failed; `None` unless it failed.
     pub failure: Option<Failure>,
-    /// Time at which the test became final; `None` before.
+    /// Time at which the load test ended; `None` before.
     pub ended_at: Option<Timestamp>,
-    /// First line of the report; `None` before the test is final.
+    /// First line of the report; `None` before the load test has ended.
     pub summary: Option<String>,
-    /// True if the report meets its criteria; `None` before the test is final, or if there is
-    /// nothing to judge.
+    /// True if the load test passed; `None` before it has ended, and if it was stopped.
     pub passed: Option<bool>,
 }
 
-/// Key of a run of a test: number 0, or that of the probe of a search.
+/// Key of a run: the load test, and the number of the run in it. The number is 0 unless the test is
+/// a search with several probes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TestRun {
@@ -50,36 +50,37 @@ pub struct TestRun {
     pub tenant: String,
     /// Id of the load test.
     pub test_id: Uuid,
-    /// Number of the run, counted within the load test.
+    /// Number of the run within the load test, from 0.
     pub run: u32,
 }
 
-/// Run of a load test.
+/// Run of a load test: its single run, or one probe of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Run {
-    /// Rate of the run, if it is a probe of a search.
+    /// Rate in messages a second of a probe of a search; `None` for any other run.
     pub rate_per_sec: Option<RateLimit>,
     /// Time from which the run's messages are due.
     pub started_at: Timestamp,
-    /// Time at which the run's workers were done; `None` before.
+    /// Time at which the run was closed after its workers had ended; `None` before.
     pub ended_at: Option<Timestamp>,
-    /// True if the run's report passed; `None` before the run's end, and if it is no probe or was
-    /// cut short.
+    /// True if the report of a probe passed; `None` before the probe's end, if it was cut short,
+    /// and for a run that is no probe.
     pub passed: Option<bool>,
     /// True if the run's queues were seen empty after the last message; `None` before the run's
     /// end.
     pub drained: Option<bool>,
 }
 
-/// End of a load test's run.
+/// Facts about the end of a run that are stored when it is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunEnd {
-    /// True if the run's report passed; `None` if the run is no probe, or was cut short.
+    /// True if the report of a probe passed; `None` if the run is no probe of a search, or was cut
+    /// short.
     pub passed: Option<bool>,
-    /// True if the queues were seen empty after the last message.
+    /// True if the run's queues were seen empty after the last message.
     pub drained: bool,
-    /// Time at which the workers were done.
+    /// Time at which the run was closed after its workers had ended.
     pub ended_at: Timestamp,
 }
 
@@ -89,11 +90,11 @@ pub struct RunEnd {
 pub struct Failure {
     /// Time at which the failure was recorded.
     pub at: Timestamp,
-    /// Explanation for the caller.
+    /// Explanation of the failure for the caller of the API.
     pub detail: String,
 }
 
-/// State of a test that a worker reads once a second.
+/// Part of a test's state that each worker reads once a second, to know whether to continue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Control {
@@ -111,7 +112,7 @@ fn is_there<'de, D: Deserializer<'de>>(failure: D) -> Result<bool, D::Error> {
 }
 
 impl TestRecord {
-    /// Creates the record of a test that was accepted and has not begun, without the name of a key.
+    /// Creates the record of a test that was accepted and has not begun. `key_name` is left empty.
     #[must_use]
     pub fn new(
         tenant: &str,
@@ -139,7 +140,7 @@ impl TestRecord {
         }
     }
 
-    /// Returns whether the test was stopped, has failed or has ended, from its record.
+    /// Returns the part of the record that tells workers whether to continue.
     #[must_use]
     pub const fn control(&self) -> Control {
         Control {
@@ -158,13 +159,14 @@ impl TestRecord {
 }
 
 impl Control {
-    /// True if the workers have to end: the test was stopped, has failed, or is final.
+    /// True if the workers have to end, because the test was stopped, has failed or has ended.
     #[must_use]
     pub const fn is_over(&self) -> bool {
         self.failed || self.stop_requested_at.is_some() || self.status.is_final()
     }
 
-    /// Returns the end of a test that ends now.
+    /// Returns the manner in which the test ends if it ends in this state: broken if it has failed,
+    /// otherwise orderly.
     #[must_use]
     pub const fn ending(&self) -> Ending {
         if self.failed { Ending::Broken } else { Ending::Orderly }

@@ -6,14 +6,16 @@ use uuid::Uuid;
 use crate::Report;
 use crate::store::{TestStore, TestStoreError};
 
-/// Maximum number of bytes of a report that is read: the points of a week take about 15 MB.
+/// Maximum number of bytes of a report that is read: 64 MiB. A report of a week, with figures of
+/// each second, takes about 15 MB.
 const MOST_REPORT: usize = 64 * 1024 * 1024;
 
 impl TestStore {
-    /// Stores the report of a test, by tenant and test, in place of an earlier one.
+    /// Stores the report of a test under its tenant and id. It replaces an earlier report.
     ///
     /// # Errors
-    /// If the bucket does not take it.
+    /// # Errors
+    /// If the report cannot be encoded, or the bucket does not store it.
     pub async fn store_report(
         &self,
         tenant: &str,
@@ -24,7 +26,7 @@ impl TestStore {
         Ok(self.objects.put_as(&report_key(tenant, test_id), "application/json", json).await?)
     }
 
-    /// Reads the report of a test; `None` if there is none.
+    /// Reads the report of a test; `None` if no report is stored.
     ///
     /// # Errors
     /// If the bucket does not respond, or the report is malformed.
@@ -40,7 +42,7 @@ impl TestStore {
     }
 }
 
-/// Returns the key of a test's report.
+/// Returns the S3 key of a test's report.
 pub(crate) fn report_key(tenant: &str, test_id: Uuid) -> String {
     format!("tests/{tenant}/{test_id}/report.json")
 }

@@ -12,11 +12,11 @@ use crate::store::{Item, TestStoreError};
 pub(crate) enum Updated {
     /// The condition held, and the update returned these attributes.
     Done(Item),
-    /// The condition failed for this item; `None` if there is no item.
+    /// The condition failed. The value is the existing item; `None` if there is no such item.
     Refused(Option<Item>),
 }
 
-/// Sends a conditional update.
+/// Sends a conditional update, and tells a failed condition from an error.
 pub(crate) async fn send(update: UpdateItemFluentBuilder) -> Result<Updated, TestStoreError> {
     let update = update.return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
     match update.send().await {

@@ -10,7 +10,7 @@ use super::sequences::Sequences;
 use super::times::Times;
 use crate::micros::Micros;
 
-/// Figures of one step, or of all steps together.
+/// Counts and latencies of one step, or the sum over several steps of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Figures {
     pub(crate) sent: Sequences,
@@ -19,13 +19,13 @@ pub(crate) struct Figures {
     pub(crate) received: Sequences,
     /// Messages that were received more than once.
     pub(crate) doubled: Sequences,
-    /// Number of messages that were received before an earlier one of the same producer.
+    /// Number of messages received after a later message of the same producer, by producer.
     pub(crate) out_of_order: BTreeMap<u32, u64>,
-    /// Number of messages of others that the worker took.
+    /// Number of messages that the worker took although this load test did not put them.
     pub(crate) foreign_taken: u64,
-    /// Messages that were sent late, because the sender came late.
+    /// Number of messages that were sent late although the broker did not hold the producer back.
     pub(crate) late: u64,
-    /// Messages that were sent late, because the broker held the sender back.
+    /// Number of messages that were sent late because the broker held the producer back.
     pub(crate) held_back: u64,
     pub(crate) put: Latencies,
     pub(crate) end_to_end: Latencies,
@@ -33,16 +33,17 @@ pub(crate) struct Figures {
     pub(crate) points: Points,
     pub(crate) sent_at: Times,
     pub(crate) confirmed_at: Times,
-    /// Times at which messages were received that count in the points.
+    /// Times of the first and of the last received message that the figures by second count.
     pub(crate) received_at: Times,
-    /// Processor time of the invocations.
+    /// Processor time that the invocations of these steps used.
     pub(crate) cpu: Micros,
-    /// Billed duration of the invocations.
+    /// Billed duration of the invocations of these steps.
     pub(crate) billed: Micros,
 }
 
 impl Figures {
-    /// Creates the figures of a step that has counted nothing.
+    /// Creates the figures of a step that has counted nothing yet. `producers` is the test's number
+    /// of producers.
     pub(crate) fn new(producers: u32) -> Self {
         let none = Sequences::new(producers);
         Self {
@@ -55,7 +56,7 @@ impl Figures {
         }
     }
 
-    /// Adds the figures of another step. A message that both received is doubled.
+    /// Adds the figures of another step. A message that both steps received counts as doubled.
     pub(crate) fn add(&mut self, other: &Self) {
         self.sent.add(&other.sent);
         self.confirmed.add(&other.confirmed);

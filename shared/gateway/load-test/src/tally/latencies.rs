@@ -9,27 +9,29 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::metric::Percentile;
 use crate::micros::Micros;
 
-/// Microseconds from when a message was due until something happened to it, to three digits.
+/// Histogram of latencies in microseconds, to three significant digits. A latency runs from the
+/// time at which a message was due until it was sent, confirmed or received.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Latencies {
     histogram: Counts,
-    /// Number of events that came before the message was due, by the clocks of two machines. They
-    /// count as one microsecond.
+    /// Number of messages whose event seems to precede the time at which they were due, because the
+    /// clocks of two machines differ. Their latency counts as one microsecond.
     pub(crate) earlier: u64,
     /// Number of latencies beyond two minutes, which count as two minutes.
     pub(crate) beyond: u64,
 }
 
-/// A histogram; `None` until something is recorded, because its counts take 150 KB.
+/// Histogram that is created with the first latency, because its counts take 150 KB; `None` before.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Counts(Option<Histogram<u64>>);
 
-/// Longest latency that is distinguished, in microseconds: two minutes.
+/// Longest latency that the histograms distinguish, in microseconds: two minutes.
 const LONGEST: u64 = 120 * Micros::A_SECOND;
 const DIGITS: u8 = 3;
 
 impl Latencies {
-    /// Records the latency from `due` to `at`.
+    /// Records the latency of a message that was due at `due` and was sent, confirmed or received
+    /// at `at`.
     pub(crate) fn record(&mut self, due: Micros, at: Micros) {
         let latency = at.since(due).get();
         self.earlier = self.earlier.saturating_add(u64::from(at < due));

@@ -23,8 +23,8 @@ pub(crate) use times::Times;
 use crate::micros::Micros;
 use crate::plan::Step;
 
-/// Counts of one step so far. A step stores its tally again and again, each time in place of the
-/// one before.
+/// Tally: what one step (an attempt of a worker to work in one minute of the test) has counted so
+/// far. A step stores its tally about once a second, each time in place of the previous one.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Tally {
     step: Step,
@@ -36,26 +36,28 @@ pub struct Tally {
     recording: Recording,
 }
 
-/// State of a step while it counts messages.
+/// State that a step needs while it counts messages, and that is not stored with the tally.
 #[derive(Clone, Debug, Default)]
 struct Recording {
     producers: u32,
     measured_from: Micros,
-    /// Last sequence number that was received of each producer.
+    /// Highest sequence number received so far, by producer.
     last: BTreeMap<u32, u64>,
 }
 
-/// State of a producer from when a message was due until it was sent.
+/// State of a producer between the time at which a message was due and the time at which it was
+/// sent. It decides who is the reason if the message is late.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sender {
-    /// The broker let the producer send. If the message is late, the producer is the reason.
+    /// The broker did not hold the producer back. If the message is late, the producer is the
+    /// reason.
     Free,
     /// The broker held the producer back: too many confirms were outstanding, the connection was
     /// blocked, or a commit took its time.
     HeldBack,
 }
 
-/// Reason why bytes are not a tally.
+/// Reason why bytes cannot be decoded as a tally.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum TallyError {
@@ -66,19 +68,19 @@ pub enum TallyError {
 }
 
 impl Tally {
-    /// Lateness from which a message counts as late: the imprecision of a timer.
+    /// Lateness above which a message counts as late: 10 ms, because timers are not precise.
     pub const LATE: Micros = Micros::new(10_000);
     const VERSION: u8 = 2;
 
-    /// Begins to count for a step that works from `from` on. Latencies of messages that are due
-    /// before `measured_from` are not recorded.
+    /// Creates an empty tally for a step that works from `from` on, times being measured from the
+    /// run's start. Latencies of messages that are due before `measured_from` are not recorded.
     #[must_use]
     pub fn new(step: Step, from: Micros, producers: u32, measured_from: Micros) -> Self {
         let recording = Recording { producers, measured_from, last: BTreeMap::new() };
         Self { step, from, until: from, is_last: false, figures: Figures::new(producers), recording }
     }
 
-    /// Returns the step whose work the tally counts.
+    /// Returns the step (lane, minute of the test and attempt) whose work the tally counts.
     #[must_use]
     pub const fn step(&self) -> Step {
         self.step
@@ -119,9 +121,9 @@ impl Tally {
         self.figures.refused.insert(sequence);
     }
 
-    /// Counts a message of the test that a consumer received at `at`. A message that came before to
-    /// this step is only doubled: it is not in the points, its latency is not recorded again, and
-    /// its order does not count.
+    /// Counts a message of this load test that a consumer received at `at`. If this step received
+    /// the message before, it only counts as doubled: the figures of the second, the latencies and
+    /// the order are left unchanged.
     pub fn received(&mut self, sequence: u64, due: Micros, at: Micros) {
         if !self.figures.received.insert(sequence) {
             self.figures.doubled.insert(sequence);
@@ -142,8 +144,9 @@ impl Tally {
         }
     }
 
-    /// Counts a foreign message that a consumer took at `at`. It counts as received only in a test
-    /// without producers: next to messages of the test it would not be part of the throughput.
+    /// Counts a message that a consumer took at `at` and that this load test did not put. It counts
+    /// as received only if the test has no producers, so that it never adds to the throughput of
+    /// the test's own messages.
     pub fn foreign(&mut self, at: Micros) {
         self.figures.foreign_taken = self.figures.foreign_taken.saturating_add(1);
         if self.recording.producers == 0 {
@@ -151,7 +154,7 @@ impl Tally {
         }
     }
 
-    /// Counts a message in the points.
+    /// Counts a received message in the figures of the second of `at`.
     fn took_at(&mut self, at: Micros) {
         let point = self.figures.points.at(at);
         point.received = point.received.saturating_add(1);
@@ -164,45 +167,46 @@ impl Tally {
         point.retained = point.retained.max(Some(messages));
     }
 
-    /// Records how far the step has come: it did, or gave up, everything that was due before
-    /// `until`.
+    /// Records that the step has done, or given up, everything that was due before `until`.
     pub fn worked_until(&mut self, until: Micros) {
         self.until = self.until.max(until);
     }
 
-    /// Records that the worker has nothing left to do in later windows: its messages are all sent,
-    /// the queue is drained, or the test is being stopped.
+    /// Records that the worker has nothing left to do in later minutes of the test: its messages
+    /// are all sent, its queue is drained, or the test is being stopped.
     pub const fn was_last(&mut self) {
         self.is_last = true;
     }
 
-    /// Records the time of the invocation, and the processor's share of it, so far.
+    /// Records the billed duration of the invocation so far, and the processor time that it used.
     pub fn took(&mut self, billed: Duration, cpu: Duration) {
         self.figures.billed = billed.into();
         self.figures.cpu = cpu.into();
     }
 
-    /// Returns the number of messages that the step sent or took: foreign ones included, and each
-    /// message of the test once.
+    /// Returns the number of messages that the step sent or took. Foreign messages are included; a
+    /// message of the test that was received twice counts once.
     #[must_use]
     pub fn handled_count(&self) -> u64 {
         let Figures { sent, received, foreign_taken, .. } = &self.figures;
         [sent.len(), received.len(), *foreign_taken].into_iter().fold(0, u64::saturating_add)
     }
 
-    /// Encodes the tally: a version, and its members in postcard. Sets are in the portable form of
-    /// Roaring bitmaps, histograms in HdrHistogram's V2 format with deflate.
+    /// Encodes the tally: one byte with the version, then the members in postcard. Sets are in the
+    /// portable format of Roaring bitmaps, histograms in HdrHistogram's V2 format with deflate.
     ///
     /// # Errors
-    /// Only if compression itself fails.
+    /// # Errors
+    /// If a histogram or a set cannot be serialized or compressed.
     pub fn to_bytes(&self) -> Result<Vec<u8>, postcard::Error> {
         postcard::to_extend(self, vec![Self::VERSION])
     }
 
-    /// Decodes a tally, which takes no further counts.
+    /// Decodes a stored tally. It can be read and added up, but must not count further messages.
     ///
     /// # Errors
-    /// If the bytes are of another version, or not complete.
+    /// # Errors
+    /// If the bytes have another version, or are not a complete tally.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, TallyError> {
         match bytes.split_first() {
             Some((&Self::VERSION, members)) => postcard::from_bytes(members).map_err(TallyError::Damaged),

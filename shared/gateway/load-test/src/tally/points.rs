@@ -6,23 +6,25 @@ use serde::{Deserialize, Serialize};
 
 use crate::micros::Micros;
 
-/// Events in one second of a test.
+/// Point: the number of messages sent, confirmed and received in one second of a run, and of those
+/// on the queues.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Point {
     pub(crate) sent: u64,
     pub(crate) confirmed: u64,
     pub(crate) received: u64,
-    /// Messages on the queues; `None` if they were not measured in this second.
+    /// Number of messages on the queues; `None` if the queues were not measured in this second.
     pub(crate) retained: Option<u64>,
 }
 
-/// Points by the second since the test's start. A second without events has none.
+/// Figures of each second, by the number of the second since the run's start. A second without
+/// events has no entry.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Points(BTreeMap<u32, Point>);
 
 impl Point {
-    /// Adds the counts of another tally in the same second. Workers measure the same queues, so
-    /// the largest number of messages on them counts.
+    /// Adds the counts of another tally for the same second. Every tally measures the same queues,
+    /// so the largest number of messages on them is kept instead of the sum.
     fn add(&mut self, other: &Self) {
         self.sent = self.sent.saturating_add(other.sent);
         self.confirmed = self.confirmed.saturating_add(other.confirmed);
@@ -32,7 +34,7 @@ impl Point {
 }
 
 impl Points {
-    /// Returns the point that counts the second of `at`, and makes it if it is missing.
+    /// Returns the figures of the second that contains `at`, and creates them if they are missing.
     pub(crate) fn at(&mut self, at: Micros) -> &mut Point {
         let second = u32::try_from(at.whole_seconds()).unwrap_or(u32::MAX);
         self.0.entry(second).or_default()
@@ -44,12 +46,12 @@ impl Points {
         }
     }
 
-    /// Returns the seconds and their points, in order.
+    /// Returns each second that has events with its figures, in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &Point)> {
         self.0.iter().map(|(second, point)| (*second, point))
     }
 
-    /// Returns the sum over the seconds from `from` until before `to`.
+    /// Returns the sum of the figures from the second of `from` until before the second of `to`.
     pub(crate) fn sum(&self, from: Micros, to: Micros) -> Point {
         let mut sum = Point::default();
         for (second, point) in self.iter() {
@@ -60,8 +62,8 @@ impl Points {
         sum
     }
 
-    /// Returns the largest number of messages on the queues in any second; `None` if they were not
-    /// measured.
+    /// Returns the largest number of messages on the queues in any second; `None` if the queues
+    /// were never measured.
     pub(crate) fn most_retained(&self) -> Option<u64> {
         self.0.values().filter_map(|point| point.retained).max()
     }

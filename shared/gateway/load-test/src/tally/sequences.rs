@@ -9,40 +9,43 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::schedule::Share;
 
-/// Set of sequence numbers, apart for each producer. Those of one producer follow each other, so
-/// that they are runs, which take next to nothing. In the worst case a number takes two bytes.
+/// Set of sequence numbers of messages. It is divided by producer, because the numbers of one
+/// producer are consecutive and compress to almost nothing. In the worst case a number takes two
+/// bytes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Sequences {
     /// Number of producers of the test; 0 in a set that was never added to.
     producers: u64,
-    /// Numbers of the messages by producer; each producer counts its own messages.
+    /// Messages by producer, each as its position among that producer's messages.
     of_each: BTreeMap<u64, Runs>,
 }
 
-/// A set that is serialized in the portable form of Roaring bitmaps.
+/// Set of numbers that is serialized in the portable format of Roaring bitmaps.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Runs(RoaringTreemap);
 
 impl Sequences {
-    /// Creates the empty set of a test.
+    /// Creates an empty set for a test with this number of producers.
     pub(crate) fn new(producers: u32) -> Self {
         Self { producers: u64::from(producers), of_each: BTreeMap::new() }
     }
 
-    /// Adds a number; returns true if it was not in the set.
+    /// Adds a sequence number; returns true if it was not in the set before.
     pub(crate) fn insert(&mut self, sequence: u64) -> bool {
         let (producer, own) = self.place(sequence);
         self.of_each.entry(producer).or_default().0.insert(own)
     }
 
-    /// Returns how many numbers of a producer's share are in the set, without visiting each.
+    /// Returns the number of messages in the set that belong to a producer's share, without
+    /// visiting each.
     pub(crate) fn count_of(&self, share: Share) -> u64 {
         let (producer, first) = self.place(share.first);
         let own = first..first.saturating_add(share.count);
         self.of_each.get(&producer).map_or(0, |runs| runs.0.range_cardinality(own))
     }
 
-    /// Returns the producer of a message, and the message's number among those of the producer.
+    /// Returns the producer of the message with this sequence number, and its position among that
+    /// producer's messages.
     const fn place(&self, sequence: u64) -> (u64, u64) {
         match (sequence.checked_rem(self.producers), sequence.checked_div(self.producers)) {
             (Some(producer), Some(own)) => (producer, own),
@@ -54,7 +57,7 @@ impl Sequences {
         self.of_each.values().map(|runs| runs.0.len()).sum()
     }
 
-    /// Returns how many of the numbers are below `limit`.
+    /// Returns the number of sequence numbers in the set that are below `limit`.
     pub(crate) fn count_below(&self, limit: u64) -> u64 {
         let below = |(producer, runs): (&u64, &Runs)| {
             let own = limit.saturating_sub(*producer).div_ceil(self.producers.max(1));
@@ -63,7 +66,7 @@ impl Sequences {
         self.of_each.iter().map(below).sum()
     }
 
-    /// Adds the numbers of another set of the same test.
+    /// Adds the sequence numbers of another set of the same test.
     pub(crate) fn add(&mut self, other: &Self) {
         self.producers = self.producers.max(other.producers);
         for (producer, runs) in &other.of_each {
@@ -71,12 +74,12 @@ impl Sequences {
         }
     }
 
-    /// Returns the numbers that are in both sets.
+    /// Returns the sequence numbers that are in both this set and `other`.
     pub(crate) fn common(&self, other: &Self) -> Self {
         self.each(|producer, runs| other.of_each.get(&producer).map(|others| &runs.0 & &others.0))
     }
 
-    /// Returns the numbers that are not in the other set.
+    /// Returns the sequence numbers of this set that are not in `other`.
     pub(crate) fn without(&self, other: &Self) -> Self {
         self.each(|producer, runs| match other.of_each.get(&producer) {
             Some(others) => Some(&runs.0 - &others.0),
@@ -92,7 +95,7 @@ impl Sequences {
         Self { producers: self.producers, of_each: self.of_each.iter().filter_map(changed).collect() }
     }
 
-    /// Returns the numbers of all sets.
+    /// Returns the union of several sets of the same test.
     pub(crate) fn all_of<'a>(sets: impl IntoIterator<Item = &'a Self>) -> Self {
         let mut all = Self::default();
         for set in sets {

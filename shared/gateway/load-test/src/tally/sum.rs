@@ -4,8 +4,8 @@ use super::{Figures, Tally};
 use crate::micros::Micros;
 use crate::plan::{Step, Worker};
 
-/// Sum of the tallies of a test. It depends on the steps that were added, and not on their order or
-/// on how often each was added.
+/// Sum of the tallies of a run. The order in which tallies are added does not matter, and a step's
+/// tally counts once even if it is added again.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sum {
     steps: BTreeSet<Step>,
@@ -13,16 +13,18 @@ pub struct Sum {
     pub(crate) work: BTreeMap<Worker, Work>,
 }
 
-/// Spans of time in which a worker worked.
+/// Spans of time in which one worker worked, from the tallies of its steps.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Work {
     spans: BTreeSet<(Micros, Micros)>,
-    /// Time at which nothing was left for the worker; `None` if it did not say so.
+    /// Earliest time at which a tally says that the worker had nothing left to do; `None` if no
+    /// tally says so.
     pub(crate) ended: Option<Micros>,
 }
 
 impl Sum {
-    /// Adds the last tally of a step. A step of which a tally was added before changes nothing.
+    /// Adds the last tally of a step. The call has no effect if a tally of the same step was added
+    /// before.
     pub fn add(&mut self, tally: &Tally) {
         if !self.steps.insert(tally.step) {
             return;
@@ -43,7 +45,8 @@ impl Sum {
 }
 
 impl Work {
-    /// Returns the spans before `until` in which the worker did not work.
+    /// Returns the spans in which the worker did not work, from the run's start until `until` or
+    /// until the worker had nothing left to do.
     pub(crate) fn gaps(&self, until: Micros) -> Vec<(Micros, Micros)> {
         let until = self.ended.map_or(until, |ended| until.min(ended));
         let mut gaps = Vec::new();

@@ -17,7 +17,7 @@ fn tally(step: Step) -> Tally {
     Tally::new(step, step.window.opens(), PRODUCERS, Micros::ZERO)
 }
 
-/// Fate of one message: its number, its delay in microseconds, and its kind.
+/// Fate of one message: its sequence number, its delay in microseconds, and the kind of the event.
 #[derive(Clone, Debug)]
 struct Event {
     sequence: u64,

@@ -4,17 +4,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::micros::Micros;
 
-/// Times of the first and of the last event of a kind; `None` if there was none.
+/// Times of the first and of the last event of one kind, such as of the messages sent; `None`
+/// before the first event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Times(Option<(Micros, Micros)>);
 
 impl Times {
-    /// Records an event.
+    /// Records an event at `at`.
     pub(crate) fn note(&mut self, at: Micros) {
         self.add(Self(Some((at, at))));
     }
 
-    /// Adds the events of another step to these.
+    /// Adds the events of another step, so that the times span both.
     pub(crate) fn add(&mut self, other: Self) {
         self.0 = match (self.0, other.0) {
             (Some((first, last)), Some((other_first, other_last))) => {
@@ -24,7 +25,7 @@ impl Times {
         };
     }
 
-    /// Returns the times of the first and of the last event.
+    /// Returns the times of the first and of the last event; `None` without events.
     pub(crate) const fn bounds(self) -> Option<(Micros, Micros)> {
         self.0
     }

@@ -14,17 +14,17 @@ use crate::Step;
 use crate::store::item::{named, number, text};
 use crate::store::{TestStore, TestStoreError, expiry_of_open};
 
-/// Items that one request reads of a worker's earlier steps.
+/// Number of items of a worker's earlier steps that one request reads.
 const PAGE: i32 = 8;
 
 impl TestStore {
-    /// Claims a step for the caller, by test, run and step, and returns what the worker handled
-    /// before it; `None` if another invocation has the step, or a later attempt of it. Earlier
-    /// attempts of the same window are superseded: their tallies are refused from then on, also of
-    /// one that has not claimed its step yet.
+    /// Claims a step (one attempt of a lane to work in one minute of the test) for the calling
+    /// invocation, and returns how many messages the worker sent or took before it. `None` if
+    /// another invocation has claimed the step, or if a later attempt exists. Earlier attempts at
+    /// the same minute are superseded: from now on the store refuses their tallies.
     ///
-    /// The window before may still be working. A worker that is bound by a number of messages asks
-    /// for [`handled`](Self::handled) again when its window opens.
+    /// The lane of the previous minute may still be working. A worker that is limited to a number
+    /// of messages calls [`handled`](Self::handled) again when its minute begins.
     ///
     /// # Errors
     /// If the table does not respond.
@@ -43,7 +43,8 @@ impl TestStore {
         Ok(Some(earlier.handled(step.window.number())))
     }
 
-    /// Reads the stored number of messages that the worker of a step handled before it.
+    /// Reads how many messages the worker of a step sent or took before the step, as far as its
+    /// tallies are stored.
     ///
     /// # Errors
     /// If the table does not respond.
@@ -51,7 +52,8 @@ impl TestStore {
         Ok(self.earlier(test_id, run, step).await?.handled(step.window.number()))
     }
 
-    /// Marks an attempt as superseded, whether it has claimed its step or not.
+    /// Marks the step of an earlier attempt as superseded by attempt `by`, whether or not the
+    /// earlier attempt has claimed it.
     async fn supersede(&self, test_id: Uuid, run: u32, step: Step, by: u32) -> Result<(), TestStoreError> {
         let update = self
             .dynamodb
@@ -67,8 +69,8 @@ impl TestStore {
         update.send().await.map(drop).map_err(TestStoreError::unavailable)
     }
 
-    /// Puts the item of a step. False if it is there and was not put by this call: the SDK repeats
-    /// a request whose answer was lost.
+    /// Writes the item of a step. False if another call has written it; a repetition by the SDK,
+    /// after a lost answer, is recognized and counts as this call.
     async fn put_claim(
         &self,
         test_id: Uuid,
@@ -104,7 +106,7 @@ impl TestStore {
         }
     }
 
-    /// Reads the steps of a worker before one of them, from the newest back, as far as they matter.
+    /// Reads a worker's steps before `step`, from the newest back, until older ones do not matter.
     async fn earlier(&self, test_id: Uuid, run: u32, step: Step) -> Result<Earlier, TestStoreError> {
         let mut earlier = Earlier::default();
         let key = StepKey::of(test_id, run, step);

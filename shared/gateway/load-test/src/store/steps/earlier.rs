@@ -5,21 +5,23 @@ use std::collections::BTreeMap;
 use crate::store::Item;
 use crate::store::steps::{Handled, key};
 
-/// Steps of a worker before one of its steps, read from the newest back.
+/// Counts of the messages that a worker handled (sent or took) before one of its steps, read from
+/// the newest earlier step back.
 ///
-/// Each step stores with its claim what the windows before the one before it handled: these are
-/// over by then, while the window just before may still be at work. So three windows are enough.
+/// A step's claim stores the number of messages handled in all windows (minutes of the test) but
+/// the previous one, in which the worker's other lane may still be at work. So reading back three
+/// windows is enough.
 #[derive(Debug, Default)]
 pub(super) struct Earlier {
-    /// Number of messages that each window handled, by window.
+    /// Number of messages handled in each window, by the window's number.
     handled: BTreeMap<u32, u64>,
-    /// Newest window that a step claimed, and the number of messages handled before the window
-    /// before it.
+    /// Newest window `w` with a claimed step, and the number of messages handled before window `w -
+    /// 1`, which that claim stores.
     settled: Option<(u32, u64)>,
 }
 
 impl Earlier {
-    /// Reads an older item. False if no older one matters.
+    /// Reads the next older item. False once the items are too old to matter.
     pub(super) fn read(&mut self, item: &Item) -> bool {
         let number = |name: &str| item.get(name)?.as_n().ok()?.parse::<u64>().ok();
         let sort = item.get("sk").and_then(|sort| sort.as_s().ok());
@@ -38,14 +40,14 @@ impl Earlier {
         true
     }
 
-    /// Returns the number of messages handled up to two windows before `window`.
+    /// Returns the number of messages handled in all windows before the one that precedes `window`.
     pub(super) fn settled(&self, window: u32) -> u64 {
         let (newest, settled) = self.settled.unwrap_or_default();
         let since = newest.saturating_sub(1)..window.saturating_sub(1);
         if since.is_empty() { settled } else { self.count(since).saturating_add(settled) }
     }
 
-    /// Returns the messages handled before a step of `window`.
+    /// Returns the number of messages handled before a step of `window`.
     pub(super) fn handled(&self, window: u32) -> Handled {
         let in_window = self.handled.get(&window).copied().unwrap_or_default();
         let before = window.checked_sub(1).and_then(|before| self.handled.get(&before)).copied();
@@ -74,7 +76,8 @@ mod tests {
         item
     }
 
-    /// Reads items, the newest first, as long as they matter.
+    /// Reads items, the newest first, as long as they matter. Returns the number of items that
+    /// mattered too.
     fn earlier(items: &[Item]) -> (Earlier, usize) {
         let mut earlier = Earlier::default();
         let read = items.iter().take_while(|item| earlier.read(item)).count();

@@ -6,10 +6,11 @@ use crate::store::Item;
 use crate::store::item::{self, test_sort};
 use crate::{Role, Step, Worker};
 
-/// Partitions of the steps of one test.
+/// Number of DynamoDB partition keys over which the steps of one test are spread.
 const PARTITIONS: u32 = 8;
 
-/// Key of the item of one step, or of a part of its tally.
+/// DynamoDB key of the item of one step, or of one part of a step's tally that is too large for one
+/// item.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct StepKey {
     pub(super) partition: String,
@@ -26,7 +27,8 @@ impl StepKey {
         }
     }
 
-    /// Returns the key of a part of the step's tally. It follows the step's own.
+    /// Returns the key of the part with this index of the step's tally. It sorts right after the
+    /// step's own key.
     pub(super) fn part(&self, index: u32) -> Self {
         Self { partition: self.partition.clone(), sort: format!("{}#part{index:02}", self.sort) }
     }
@@ -36,23 +38,24 @@ impl StepKey {
     }
 }
 
-/// Returns the beginning of the keys of a run's steps.
+/// Returns the prefix of the sort keys of a run's steps.
 pub(super) fn of_run(run: u32) -> String {
     format!("{run:02}#")
 }
 
-/// Returns the beginning of the keys of a worker's steps, which are in the order of their windows
-/// and attempts.
+/// Returns the prefix of the sort keys of a worker's steps. The keys sort by window (minute of the
+/// test) and attempt.
 pub(super) fn of_worker(run: u32, worker: Worker) -> String {
     format!("{}{worker}#", of_run(run))
 }
 
-/// Returns the window in a key.
+/// Returns the number of the window (minute of the test) in the sort key of a step; `None` if the
+/// key has none.
 pub(super) fn window(sort: &str) -> Option<u32> {
     sort.split('#').nth(2)?.parse().ok()
 }
 
-/// Returns the partitions of the steps of a test.
+/// Returns the DynamoDB partition keys over which the steps of a test are spread.
 pub(crate) fn partitions(test_id: Uuid) -> impl Iterator<Item = String> {
     (0..PARTITIONS).map(move |index| partition(test_id, index))
 }

@@ -8,12 +8,14 @@ mod tallies;
 
 pub(crate) use key::partitions;
 
-/// Messages that a worker handled before a step, as far as they are stored: that a producer sent,
-/// or a consumer took.
+/// Number of messages that a worker had handled before a step: that a producer sent, or a consumer
+/// took. Messages of tallies that are not stored yet are missing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Handled {
-    /// Messages of all earlier windows and attempts.
+    /// Number of messages in all earlier minutes of the test, and in earlier attempts at the step's
+    /// own minute.
     pub before: u64,
-    /// Messages of earlier attempts in the same window; `before` includes them.
+    /// Number of messages in earlier attempts at the step's own minute of the test; `before`
+    /// includes them.
     pub in_window: u64,
 }

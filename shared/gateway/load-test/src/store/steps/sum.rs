@@ -13,28 +13,29 @@ use crate::store::item::text;
 use crate::store::{Item, LONGEST, TestStore, TestStoreError};
 use crate::{Sum, Tally};
 
-/// Pauses between two attempts to read a page: the first, which doubles with each further one, and
-/// the longest. Each attempt is some of the client's own.
+/// Pauses between two attempts to read a page of tallies: the first, which doubles with each
+/// further attempt, and the longest. Each attempt includes the SDK's own retries.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(3));
 
-/// Tallies of a run, read from items in the order of their keys.
+/// Sum of a run's tallies, which is built from items read in the order of their keys.
 #[derive(Debug, Default)]
 struct Reader {
     sum: Sum,
     bytes: usize,
-    /// Pages that were read.
+    /// Number of pages read so far.
     pages: usize,
-    /// True if a tally could not be read.
+    /// True if a tally could not be read, or not all parts of it were found.
     lacks: bool,
-    /// Tally in parts whose parts are read next.
+    /// Tally in several items whose parts are being read.
     open: Option<InParts>,
 }
 
-/// Tally that is stored in several items.
+/// Tally that is stored in several items, as far as its parts have been read.
 #[derive(Debug)]
 struct InParts {
     name: String,
-    /// Write that stored the tally. Parts of another one are left over, or newer.
+    /// Number of the write that stored the tally. Parts with another number are left over from an
+    /// earlier write, or belong to a newer one.
     written: AttributeValue,
     /// Number of parts that are not read yet.
     left: usize,
@@ -42,13 +43,14 @@ struct InParts {
 }
 
 impl TestStore {
-    /// Adds up the tallies of all steps of a run. It stops after `most_bytes` bytes of tallies, and
-    /// after the time `within`; until then it reads each page as often as it takes. The flag is
-    /// true if every tally was read: none was beyond these bounds, was unreadable (which is
-    /// logged), or was being stored in several items meanwhile.
+    /// Adds up the tallies of all steps of a run. Reading stops after `most_bytes` bytes of tallies
+    /// or after the time `within`; until then, transient errors are retried. The flag is true if
+    /// every tally was read: none was beyond these limits, unreadable (which is logged), or being
+    /// rewritten in several items at the time.
     ///
     /// # Errors
-    /// If the table does not respond in time with a single page, or refuses to.
+    /// # Errors
+    /// If the table does not return a single page in time, or refuses a request.
     pub async fn sum(
         &self,
         test_id: Uuid,
@@ -98,8 +100,8 @@ impl TestStore {
     }
 }
 
-/// Repeats an operation until it succeeds or fails for good. Returns the last error once no attempt
-/// fits before `until`.
+/// Repeats an operation until it succeeds or fails with an error that a retry does not help
+/// against. Returns the last error if no further attempt fits before `until`.
 async fn persist<T, F>(until: Instant, operation: impl Fn() -> F) -> Result<T, TestStoreError>
 where
     F: Future<Output = Result<T, TestStoreError>>,
@@ -147,7 +149,7 @@ impl Reader {
         }
     }
 
-    /// Adds the tally whose parts were read.
+    /// Adds the tally whose parts have been read, or records that one of its parts is missing.
     fn close(&mut self) {
         match self.open.take() {
             Some(InParts { name, left: 0, bytes, .. }) => self.add(&name, &bytes),
@@ -211,7 +213,8 @@ mod tests {
         item
     }
 
-    /// The items of a step whose tally is in parts of 20 bytes, as write `written` left them.
+    /// Returns the items of a step whose tally is in parts of 20 bytes, as the write `written`
+    /// stored them.
     fn in_parts(worker: u32, written: u64) -> Vec<Item> {
         let key = StepKey::of(Uuid::nil(), 0, step(worker));
         let bytes = tally(worker).to_bytes().unwrap();

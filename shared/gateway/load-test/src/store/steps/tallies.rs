@@ -17,27 +17,29 @@ use crate::store::item::{named, number};
 use crate::store::update::{self, Updated};
 use crate::store::{Item, TestStore, TestStoreError, expiry_of_open};
 
-/// Maximum number of bytes of a tally in one item, of which DynamoDB takes 400 KB.
+/// Maximum number of bytes of a tally in one item. DynamoDB limits an item to 400 KB.
 const PART: usize = 350_000;
 
-/// Maximum number of bytes of a tally: a transaction takes 4 MB.
+/// Maximum number of bytes of a tally: it is written in one transaction, which DynamoDB limits to 4
+/// MB.
 const MOST: usize = 3_500_000;
 
-/// Condition of the writes of a step: it was claimed and is not superseded, and no later write of
-/// it overtook this one.
+/// Condition for writing the tally of a step: the step was claimed, no later attempt has superseded
+/// it, and no later write of the same step was stored before this one.
 const IS_NEXT: &str = "attribute_not_exists(supersededBy) AND written < :written";
 
-/// Number of the last write of this process. Each step is written by a single process.
+/// Number of the last tally write of this process. Each step is written by a single process, so
+/// these numbers order its writes.
 static WRITTEN: AtomicU64 = AtomicU64::new(0);
 
 impl TestStore {
-    /// Stores the tally of a claimed step, by test, run and step, in place of the one before. A
-    /// tally that was stored by a later call stays. Above 350 KB it is stored in several items,
-    /// which one transaction writes. Returns the bytes of the tally; `None` if a later attempt has
-    /// taken the step over, so that the invocation has to end.
+    /// Stores the tally of a claimed step under its test, run and step, in place of the previous
+    /// tally. A tally that a later call stored stays. Returns the bytes of the tally; `None` if a
+    /// later attempt has taken the step over, so that the invocation has to end.
     ///
-    /// A tally takes a write unit for each KB, in several items two. A caller whose tally is that
-    /// large stores it less often.
+    /// A tally above 350 KB is stored in several items by one transaction. It takes one write unit
+    /// for each KB, or two in a transaction, so a caller with a large tally should store it less
+    /// often.
     ///
     /// # Errors
     /// If the table does not respond, or the tally has more than 3.5 MB.
@@ -76,7 +78,8 @@ impl TestStore {
         Ok(is_kept.then_some(size))
     }
 
-    /// True if the table has the tally, or a later one of the same step.
+    /// Stores a tally in several items, in one transaction. True if the table has this tally or a
+    /// later one of the same step; false if a later attempt has taken the step over.
     async fn store_in_parts(
         &self,
         key: &StepKey,
@@ -127,14 +130,15 @@ impl TestStore {
     }
 }
 
-/// Encodes a tally on another thread: to compress its histograms takes milliseconds, by which
-/// messages that are due would be late.
+/// Encodes a tally on another thread. Compressing its histograms takes milliseconds, which would
+/// delay messages that are due.
 async fn encode(tally: Tally) -> Result<Vec<u8>, TestStoreError> {
     let encoded = tokio::task::spawn_blocking(move || tally.to_bytes()).await;
     encoded.map_err(TestStoreError::unencodable)?.map_err(TestStoreError::unencodable)
 }
 
-/// True if a tally was refused for this item because a later one of the same step is there.
+/// True if the table refused a tally because this item has a later tally of the same step; false if
+/// the step was superseded or never claimed.
 fn was_overtaken(item: Option<&Item>) -> bool {
     item.is_some_and(|item| item.contains_key("written") && !item.contains_key("supersededBy"))
 }
