@@ -18,7 +18,7 @@ use tokio_postgres::NoTls;
 use uuid::Uuid;
 
 /// Time that a batch may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The functions, and the stores that they work with.
 pub(crate) struct Functions {

@@ -3,140 +3,22 @@
 
 use std::time::{Duration, Instant};
 
-use catalog::{ChunkingOutcome, NewBatch, Seal, SealOutcome, SealedChunk};
-use end_to_end::{Pauses, Products, TENANT_A, variable};
+use end_to_end::Products;
+use ingestion::Cnpj;
 use ingestion::batch::BatchStatus;
-use ingestion::chunk::{Chunk, ChunkReady, Generation, Plan, Planner, encode};
-use ingestion::payload::{MediaType, PayloadMetadata, chunk_key};
-use ingestion::product::{Attributes, BatchStamp, CnpjAccess, MemberSet, Product, ProductKey};
-use ingestion::{Cnpj, Viewer};
+use ingestion::chunk::{ChunkReady, Generation, encode};
+use ingestion::payload::{MediaType, PayloadMetadata};
 use jiff::{SignedDuration, Timestamp};
 use runtime::metrics;
 use serde_json::{Value, json};
-use transport::{ChunkQueue, Origin, chunk_event};
+use transport::chunk_event;
 use uuid::Uuid;
 
-use super::functions::{Functions, batch, is_completed};
+use super::chunks::{chunks, chunks_of, origin};
+use super::functions::{Functions, PATIENCE, batch, is_completed};
 use super::queues::Unhandled;
 use super::{CHUNKER, DEAD_LETTER, UPSERT, catalogue};
 use crate::alarms::Emitted;
-
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// Chunks of three products each, in the order of their indexes.
-fn chunks(batch: &PayloadMetadata, count: u32) -> Vec<Chunk> {
-    chunks_of("11444777000161".parse().unwrap(), batch, count)
-}
-
-fn chunks_of(cnpj: Cnpj, batch: &PayloadMetadata, count: u32) -> Vec<Chunk> {
-    let stamp = BatchStamp::new(batch.received_at, batch.batch_id);
-    let chunk = |index| {
-        let mut planner = Planner::new(Plan::default(), stamp, Generation::FIRST);
-        for item in index * 3..index * 3 + 3 {
-            let product_id = format!("{}-{item}", batch.batch_id);
-            let key = ProductKey { cnpj, shop_id: 1, product_id };
-            let (attributes, members) = (Attributes::default(), MemberSet::default());
-            assert!(planner.push(Product { key, attributes, members }, u64::from(item)).is_empty());
-        }
-        planner.finish().remove(0).numbered(index)
-    };
-    (0..count).map(chunk).collect()
-}
-
-impl Functions {
-    fn ready(&self, chunk: &Chunk, batch: &PayloadMetadata) -> ChunkReady {
-        ChunkReady {
-            batch_id: batch.batch_id,
-            generation: Generation::FIRST,
-            chunk_index: chunk.index,
-            chunk_uri: format!(
-                "s3://{}/{}",
-                self.bucket,
-                chunk_key(batch.batch_id, Generation::FIRST, chunk.index)
-            ),
-            cnpj: chunk.cnpjs()[0],
-            items: chunk.items,
-        }
-    }
-
-    async fn put_chunk(&self, chunk: &Chunk, batch: &PayloadMetadata, file: Vec<u8>) {
-        let key = chunk_key(batch.batch_id, Generation::FIRST, chunk.index);
-        self.s3.put_object().bucket(&self.bucket).key(key).body(file.into()).send().await.unwrap();
-    }
-
-    /// Begins to cut a batch, as the chunker does.
-    async fn begin(&self, metadata: &PayloadMetadata) {
-        let payload_uri = format!("s3://{}/{}", self.bucket, metadata.key());
-        let batch =
-            NewBatch { metadata: metadata.clone(), payload_uri, payload_bytes: None, cnpjs: CnpjAccess::Any };
-        let begun = self.database.begin_chunking(&batch, Plan::default()).await.unwrap();
-        assert!(matches!(begun, ChunkingOutcome::Chunk { .. }), "{begun:?}");
-    }
-
-    /// Seals a batch of these chunks, whose objects the test stores. The payload's notification
-    /// makes the chunker announce them.
-    async fn seal(&self, metadata: &PayloadMetadata, chunks: &[Chunk]) {
-        self.seal_quietly(metadata, chunks).await;
-        self.put(metadata, b"[]".to_vec()).await;
-    }
-
-    /// Seals a batch of these chunks without a payload, so that the chunks are not announced.
-    async fn seal_quietly(&self, metadata: &PayloadMetadata, chunks: &[Chunk]) {
-        self.begin(metadata).await;
-        let sealed = chunks.iter().map(|chunk| SealedChunk {
-            index: chunk.index,
-            uri: self.ready(chunk, metadata).chunk_uri,
-            items: chunk.items,
-            first_cnpj: chunk.cnpjs()[0],
-            cnpjs: chunk.cnpjs(),
-        });
-        let seal = Seal {
-            payload_bytes: 2,
-            checksum: "ab".repeat(32),
-            items_parsed: chunks.iter().map(|chunk| u64::from(chunk.items)).sum(),
-            items_in_error: 0,
-            unreadable_keys: 0,
-            items_partial: 0,
-            errors_omitted: 0,
-            errors_uri: None,
-            chunks: sealed.collect(),
-        };
-        let outcome = self.database.seal(metadata.batch_id, Generation::FIRST, &seal).await.unwrap();
-        assert_eq!(outcome, SealOutcome::Sealed(BatchStatus::Processing));
-    }
-
-    /// Announces a chunk once more.
-    async fn announce(&self, chunk: &Chunk, batch: &PayloadMetadata) {
-        let sdk = runtime::Sdk::from_environment().await;
-        let queue = ChunkQueue::new(aws_sdk_sqs::Client::new(sdk.standard()), variable("CHUNKS_QUEUE_URL"));
-        queue.announce(&origin(batch), [self.ready(chunk, batch)]).await.unwrap();
-    }
-
-    async fn completed(&self, batch_id: Uuid) -> catalog::BatchView {
-        let (began, mut pauses) = (Instant::now(), Pauses::new());
-        loop {
-            let view = self
-                .database
-                .batch(&Viewer::whole(TENANT_A.parse().unwrap()), batch_id)
-                .await
-                .unwrap()
-                .unwrap();
-            if is_completed(&view) {
-                return view;
-            }
-            assert!(began.elapsed() < PATIENCE, "the batch does not complete: {view:?}");
-            pauses.wait().await;
-        }
-    }
-}
-
-fn origin(batch: &PayloadMetadata) -> Origin {
-    Origin {
-        tenant_id: batch.tenant_id,
-        idempotency_key: batch.idempotency_key.clone(),
-        trace_id: batch.trace_id.clone(),
-    }
-}
 
 /// The state, the attempts and the last error of each chunk.
 async fn attempts(batch_id: Uuid) -> Vec<(String, i32, Option<String>)> {

@@ -1,5 +1,6 @@
 //! From a stored payload to rows, below the API: the functions as S3, SQS and Kafka call them.
 
+mod chunks;
 pub(crate) mod functions;
 mod given_up;
 mod queues;
