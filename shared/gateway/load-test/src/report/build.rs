@@ -18,7 +18,7 @@ use crate::tally::{Sum, Times};
 pub struct Facts<'a> {
     /// Id of the load test.
     pub test_id: &'a str,
-    /// State that the test has once the report is stored.
+    /// State that the load test has once the report is stored.
     pub status: TestStatus,
     /// Reason why the test failed; `None` unless it failed.
     pub failure: Option<&'a str>,
@@ -26,24 +26,26 @@ pub struct Facts<'a> {
     pub target: &'a str,
     /// Start of the load test.
     pub started_at: Timestamp,
-    /// The run: the test itself, or of a search the probe with the highest rate that passed.
+    /// Definition of the run that the report is about: the test itself, or in a search the probe
+    /// with the highest rate that passed.
     pub test: &'a LoadTest,
-    /// Facts about the end of the run.
+    /// Facts about the end of the run, such as whether its queues were empty.
     pub end: End,
-    /// True if the sum has the tallies of all steps.
+    /// True if every stored tally of the run is in the sum.
     pub complete: bool,
     /// Probes and result of a search; `None` if the test ran once.
     pub search: Option<SearchReport>,
-    /// Usage of the test, all probes of a search included.
+    /// Resources that the test used, including all probes of a search. The cost is estimated from
+    /// them.
     pub usage: Usage,
 }
 
-/// Least part of the requested rate with which the test counts as having held that rate.
+/// Lowest fraction of the requested rate at which a run counts as having held the rate: 98 %.
 pub(super) const HELD: f64 = 0.98;
 
 impl Report {
-    /// Builds the report of a run. While a run goes on, it is the report so far: `facts.end` is
-    /// then the time up to which all tallies were read.
+    /// Builds the report of a run. For a run that still goes on, it builds the report so far;
+    /// `facts.end` is then the time up to which all tallies were read.
     #[must_use]
     pub fn of(facts: &Facts<'_>, sum: &Sum) -> Self {
         let plan = Plan::of(facts.test);
@@ -92,12 +94,12 @@ impl Report {
     }
 }
 
-/// Span of time that rates are averaged over.
+/// Span of time over which a report averages rates, as times since the run's start.
 #[derive(Clone, Copy, Debug)]
 struct Span {
     from: Micros,
     to: Micros,
-    /// Second after the last one whose events count.
+    /// End of the last whole second whose events count.
     last: Micros,
     /// True if the test was stopped, failed, or still runs.
     is_cut: bool,
@@ -126,7 +128,8 @@ impl Span {
         Self { from: facts.test.measured_from().min(to), to, last, is_cut }
     }
 
-    /// Averages the rates. Nobody knows whether a sum that is not complete held the rate.
+    /// Computes the average rates over the span. If the sum lacks tallies, it is unknown whether
+    /// the rate was held, and `held` is true.
     fn rates(self, facts: &Facts<'_>, schedule: Option<&Schedule>, sum: &Sum) -> Rates {
         let asked = match schedule {
             Some(Schedule::Paced(schedule)) => {
@@ -161,14 +164,15 @@ impl Span {
     }
 }
 
-/// Averages a count over a span; 0 if the span is empty.
+/// Returns a count divided by the seconds of a span, to three decimal places; 0 if the span is
+/// empty.
 fn per_second(count: u64, from: Micros, to: Micros) -> f64 {
     let seconds = to.since(from).seconds();
     if seconds > 0.0 { rounded(float(count) / seconds, 3) } else { 0.0 }
 }
 
-/// Returns the average rate of receipts, in messages a second, from the first to the last:
-/// consumers that wait for a backlog receive nothing before.
+/// Returns the average rate of received messages a second, from the first to the last, after the
+/// warm-up. The time that consumers waited for a backlog is not part of it.
 fn of_consumers(test: &LoadTest, sum: &Sum) -> f64 {
     let Some((first, last)) = sum.figures.received_at.bounds() else { return 0.0 };
     let from = first.max(test.measured_from());
@@ -199,7 +203,8 @@ fn setup(test: &LoadTest) -> Setup {
     }
 }
 
-/// Lists the points of all seconds up to the last one with an event, within the plan.
+/// Lists the figures of each second, from the run's start up to the last second with an event, or
+/// up to the plan's end if that is earlier.
 fn series(plan: &Plan, sum: &Sum) -> Series {
     let most = plan.until(Role::Producer).max(plan.until(Role::Consumer)).whole_seconds();
     let mut series = Series::default();

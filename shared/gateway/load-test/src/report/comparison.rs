@@ -7,7 +7,7 @@ use super::Report;
 use super::number::rounded;
 use crate::metric::Metric;
 
-/// Differences between a report and an earlier one, its baseline.
+/// Differences between a load test's report and the report of an earlier test, the baseline.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Comparison {
@@ -24,11 +24,11 @@ pub struct Comparison {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Delta {
-    /// Path of the metric in the report.
+    /// Path of the metric in the report, such as `putLatencyUs.p99`.
     pub metric: String,
     /// Value of the metric in the baseline's report.
     pub baseline: f64,
-    /// Value of the metric in this report.
+    /// Value of the metric in the report that is compared with the baseline.
     pub value: f64,
     /// Difference in percent of the baseline; `None` if the baseline is 0.
     pub change_percent: Option<f64>,
@@ -36,7 +36,7 @@ pub struct Delta {
     pub change: Change,
 }
 
-/// Meaning of a difference, by the direction in which a metric improves.
+/// Direction of a metric's difference from the baseline: better, worse or neither.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Change {
@@ -44,11 +44,12 @@ pub enum Change {
     Better,
     /// The metric got worse.
     Worse,
-    /// The difference is at most 2 % of the baseline.
+    /// The difference is at most 2 % of the baseline's value, so it counts as none.
     Same,
 }
 
-/// Difference that counts as none, as a share of the baseline: two runs of one test differ by this.
+/// Largest difference that counts as none, as a fraction of the baseline: two runs of the same test
+/// differ by this much.
 const NOISE: f64 = 0.02;
 
 impl Comparison {

@@ -14,33 +14,33 @@ use crate::tally::Sum;
 // Those of invocations and writes are confirmed in `capacity/prices.toml`. Those of transitions and
 // reads are as public pages had them before that day, and were not looked up again.
 
-/// Price of a GB of memory for a second of an invocation.
+/// Price of one GB of Lambda memory for one second, in US dollars.
 const GB_SECOND_USD: f64 = 0.000_016_666_7;
 
 /// Price of an invocation of Lambda, in US dollars.
 const INVOCATION_USD: f64 = 0.000_000_2;
 
-/// Price of a transition of a state machine.
+/// Price of one state transition in Step Functions, in US dollars.
 const TRANSITION_USD: f64 = 0.000_025;
 
-/// Price of a write of at most 1 KB to the table.
+/// Price of a DynamoDB write of at most 1 KB, in US dollars.
 const WRITE_USD: f64 = 0.000_000_625;
 
-/// Price of a strongly consistent read of at most 4 KB from the table.
+/// Price of a strongly consistent DynamoDB read of at most 4 KB, in US dollars.
 const READ_USD: f64 = 0.000_000_125;
 
-/// Resources that a load test uses.
+/// Resources of AWS that a load test uses, from which its cost is estimated.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Usage {
-    /// Seconds of all Lambda invocations together.
+    /// Duration of all Lambda invocations together, in seconds.
     pub seconds: f64,
-    /// Memory of one invocation, in MB.
+    /// Memory of the Lambda function, in MB.
     pub memory_mb: u32,
     /// Number of Lambda invocations of the load test.
     pub invocations: u64,
 }
 
-/// Estimate of a test's cost, in USD.
+/// Estimated cost of a load test in US dollars, at list prices.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Cost {
@@ -50,20 +50,22 @@ pub struct Cost {
     pub compute_usd: f64,
     /// Cost of the state machine's transitions, in US dollars.
     pub transitions_usd: f64,
-    /// Progress of the workers, each second, in the table.
+    /// Cost of the DynamoDB requests by which workers store their progress and read whether to
+    /// stop, once a second, in US dollars.
     pub progress_usd: f64,
 }
 
-/// Write units of a worker's progress: its tally grows to 2 to 6 KB in a minute (measured with 500
-/// messages a second).
+/// Average number of DynamoDB write units with which a worker stores its tally: the tally grows to
+/// 2 to 6 KB in a minute (measured with 500 messages a second).
 const PROGRESS_UNITS: f64 = 4.0;
 
-/// Transitions of each window: the work, the choice of the next window, and the wait for it.
+/// State transitions for each minute of a worker: the work, the choice of the next minute, and the
+/// wait for it.
 const TRANSITIONS: u64 = 3;
 
 impl Usage {
-    /// Returns the expected usage of a plan, without the time that it reserves for draining the
-    /// queues.
+    /// Estimates the usage of a test before it runs, without the time that the plan reserves for
+    /// draining the queues.
     #[must_use]
     pub fn planned(plan: &Plan, memory_mb: u32) -> Self {
         let until = match plan.until(Role::Producer) {
@@ -76,15 +78,15 @@ impl Usage {
         Self { seconds: float(workers) * until.seconds() + lead, memory_mb, invocations }
     }
 
-    /// Returns the usage of a test's steps.
+    /// Returns the usage of a run from the sum of its tallies.
     #[must_use]
     pub fn of(sum: &Sum, memory_mb: u32) -> Self {
         let invocations = u64::try_from(sum.steps()).unwrap_or(u64::MAX);
         Self { seconds: sum.figures.billed.seconds(), memory_mb, invocations }
     }
 
-    /// Returns the sum of two usages of functions with the same memory, such as those of two
-    /// probes.
+    /// Returns the sum of two usages, such as those of two probes. Both functions must have the
+    /// same memory.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self {
@@ -96,7 +98,7 @@ impl Usage {
 }
 
 impl Cost {
-    /// Estimates the cost of a usage, to a millionth of a dollar.
+    /// Estimates the cost of a usage, rounded to a millionth of a dollar.
     #[must_use]
     pub fn of(usage: &Usage) -> Self {
         let invocations = float(usage.invocations);

@@ -28,17 +28,17 @@ use crate::tally::Latencies;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
-    /// Name and version of the report's form: [`Report::SCHEMA`].
+    /// Name and version of the report's JSON schema: [`Report::SCHEMA`].
     pub schema: String,
     /// Id of the load test.
     pub test_id: String,
-    /// State that the test has once the report is stored.
+    /// State that the load test has once the report is stored.
     pub status: TestStatus,
-    /// False if not all tallies could be read: the figures are then those of the others, there are
-    /// no holes, and nothing is judged.
+    /// False if some tallies (counts of a worker in one minute) could not be read. The figures then
+    /// come from the other tallies, no holes are listed, and no criterion is judged.
     #[serde(default = "is_complete")]
     pub complete: bool,
-    /// Summary in words, the most important fact first.
+    /// Summary of the report in a few sentences, the most important fact first.
     pub summary: String,
     /// Reason why the test failed; `None` unless it failed.
     pub failure: Option<String>,
@@ -46,33 +46,36 @@ pub struct Report {
     pub target: String,
     /// Start of the load test.
     pub started_at: Timestamp,
-    /// Seconds until the work of the producers was over, or of the consumers if there are no
-    /// producers.
+    /// Seconds from the run's start until the end of the producers' work, or of the consumers' work
+    /// if there are no producers.
     pub duration_seconds: f64,
     /// Setup of the load test: the work that it was asked to do.
     pub setup: Setup,
-    /// Rates of messages after the warm-up.
+    /// Average rates of messages a second, after the warm-up.
     pub rates: Rates,
-    /// Latency from due to confirmed; `None` if nothing was measured.
+    /// Put latency, from the time at which a message was due until it was confirmed; `None` if
+    /// nothing was measured.
     pub put_latency_us: Option<LatencyReport>,
-    /// Latency from due to received; `None` if nothing was measured.
+    /// End-to-end latency, from the time at which a message was due until it was received; `None`
+    /// if nothing was measured.
     pub end_to_end_latency_us: Option<LatencyReport>,
-    /// Latency from due to sent; `None` if nothing was measured.
+    /// Lateness, from the time at which a message was due until it was sent; `None` if nothing was
+    /// measured.
     pub lateness_us: Option<LatencyReport>,
-    /// Figures of the side that makes the load.
+    /// Figures of the load generator, which tell whether it or the broker was the limit.
     pub generator: Generator,
-    /// Accounting for the fate of every message, and the time without tallies.
+    /// Accounting of the fate of every message, and of the spans of time without tallies.
     pub accounting: Accounting,
     /// Maximum number of messages on the queues at one time; `None` if the depth was not measured.
     pub most_retained: Option<u64>,
-    /// Seconds from the last message that was due until the queues were empty; `None` if they were
-    /// not seen so.
+    /// Seconds from the end of the producers' work until the last message was received; `None` if
+    /// the queues were not seen empty.
     pub drained_in_seconds: Option<f64>,
     /// Verdicts on the pass criteria; `None` if the test has none.
     pub expect: Option<Verdicts>,
-    /// Probes and result of a search; `None` if the test ran once.
+    /// Probes and result of a search for the highest rate; `None` if the test ran once.
     pub search: Option<SearchReport>,
-    /// Differences from another report; `None` if none was named.
+    /// Differences from the report of another test; `None` if the caller named no other test.
     pub comparison: Option<Comparison>,
     /// Estimate of the load test's cost.
     pub cost: Cost,
@@ -80,12 +83,13 @@ pub struct Report {
     pub series: Series,
 }
 
-/// Default for reports of an earlier version, which only made complete ones.
+/// Returns the default of `complete` for reports of an earlier version, which made only complete
+/// reports.
 const fn is_complete() -> bool {
     true
 }
 
-/// Work that a test was asked to do.
+/// Setup of a load test: the part of its definition that the report shows.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Setup {
@@ -93,39 +97,44 @@ pub struct Setup {
     pub producers: u32,
     /// Number of consumers of the load test.
     pub consumers: u32,
-    /// Bytes of each body; `None` if bodies have different sizes, or the test only consumes.
+    /// Bytes of each message body; `None` if bodies come from a template, or the test only
+    /// consumes.
     pub message_size_bytes: Option<u64>,
-    /// Persistence of each message.
+    /// Persistence of each message that the producers put; `None` if the test only consumes.
     pub persistence: Option<mq::Persistence>,
-    /// Messages of a producer's transaction; `None` without transactions.
+    /// Number of messages in a producer's transaction; `None` without transactions or producers.
     pub tx_size: Option<u32>,
-    /// Maximum number of unconfirmed messages of a producer; `None` with transactions.
+    /// Maximum number of unconfirmed messages of a producer; `None` with transactions, or without
+    /// producers.
     pub confirms_in_flight: Option<u32>,
-    /// Messages that the broker delivers to a consumer ahead of their acknowledgements.
+    /// Number of messages that the broker delivers to a consumer ahead of their acknowledgements;
+    /// `None` if the test only produces.
     pub prefetch: Option<u32>,
-    /// Seconds that are not in percentiles and rates.
+    /// Duration of the warm-up in seconds, which the percentiles and rates leave out.
     pub warm_up_seconds: u32,
 }
 
-/// Messages a second, on average after the warm-up.
+/// Average rates of a run in messages a second, after the warm-up.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Rates {
-    /// Rate that was asked for; `None` if the producers went as fast as they could.
+    /// Rate that the test requested in messages a second, on average after the warm-up; `None`
+    /// without a requested rate.
     pub asked_per_sec: Option<f64>,
     /// Messages sent each second, on average after the warm-up.
     pub sent_per_sec: f64,
     /// Messages confirmed each second, on average after the warm-up.
     pub confirmed_per_sec: f64,
-    /// Messages that were received, with a backlog from the first of them to the last; those of
-    /// others count only if the test has no producers.
+    /// Messages received each second, on average after the warm-up; in a test with a backlog, from
+    /// the first received message to the last. Foreign messages count only if the test has no
+    /// producers.
     pub received_per_sec: f64,
-    /// True if at least 98 % of the asked rate was sent; also if no rate was asked for, none was
-    /// measured, or the report is incomplete.
+    /// True if at least 98 % of the requested rate was sent. Also true if no rate was requested, no
+    /// rate was measured, or the report is incomplete.
     pub held: bool,
 }
 
-/// Percentiles of one histogram, in microseconds.
+/// Percentiles of one kind of latency, in microseconds.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 #[expect(missing_docs, reason = "the percentiles are named after themselves")]
@@ -147,17 +156,18 @@ pub struct LatencyReport {
     pub beyond: u64,
 }
 
-/// The side that makes the load, and whether it was the limit.
+/// Figures of the load generator, which tell whether it or the broker was the limit.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Generator {
-    /// Share of the messages that were sent late although the broker did not hold the sender back.
+    /// Fraction of the messages that were sent late although the broker did not hold the producer
+    /// back.
     pub late_share: f64,
-    /// Share of the messages that were sent late because the broker held the sender back.
+    /// Fraction of the messages that were sent late because the broker held the producer back.
     pub held_back_share: f64,
     /// Processor time of all workers together, in seconds.
     pub cpu_seconds: f64,
-    /// Billed seconds of all invocations together.
+    /// Billed duration of all Lambda invocations of the run, in seconds.
     pub billed_seconds: f64,
 }
 
@@ -171,7 +181,8 @@ pub struct SearchReport {
     pub finding: Finding,
 }
 
-/// Figures of each second, a list for each. The first item is that of the test's first second.
+/// Figures of each second of a run, one list for each figure. The first item belongs to the run's
+/// first second.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Series {
@@ -179,20 +190,22 @@ pub struct Series {
     pub sent: Vec<u64>,
     /// Number of messages that the broker confirmed in each second of the run.
     pub confirmed: Vec<u64>,
-    /// Number of messages received in each second of the run.
+    /// Number of messages that consumers received in each second of the run.
     pub received: Vec<u64>,
-    /// Messages on the queues by second; `None` in seconds without a measurement.
+    /// Number of messages on the queues in each second of the run; `None` in a second without a
+    /// measurement.
     pub retained: Vec<Option<u64>>,
 }
 
 impl Report {
-    /// Name and version of the report's form.
+    /// Name and version of the report's JSON schema.
     pub const SCHEMA: &str = "integrahub.load-report.v1";
 
-    /// Share of late messages above which the generator, and not the broker, was measured.
+    /// Fraction of late messages above which the run measured the load generator instead of the
+    /// broker, so that it does not pass.
     pub const MOST_LATE: f64 = 0.05;
 
-    /// Returns the value of a metric, in the metric's unit; `None` if it was not measured.
+    /// Returns the report's value of a metric, in the metric's unit; `None` if it was not measured.
     #[must_use]
     pub fn value(&self, metric: Metric) -> Option<f64> {
         let latency = |report: &Option<LatencyReport>, percentile| {
@@ -214,21 +227,23 @@ impl Report {
         }
     }
 
-    /// Returns a figure that may be judged; `None` also if the report lacks tallies.
+    /// Returns the value of a metric for a verdict or a comparison; `None` if it was not measured,
+    /// or if the report lacks tallies.
     fn judged(&self, metric: Metric) -> Option<f64> {
         self.value(metric).filter(|_| self.complete)
     }
 
-    /// Returns the rate that the test is about: of messages received, or of messages confirmed if
-    /// there are no consumers.
+    /// Returns the throughput: messages received a second, or messages confirmed a second if the
+    /// test has no consumers.
     #[must_use]
     pub const fn throughput_per_sec(&self) -> f64 {
         if self.setup.consumers > 0 { self.rates.received_per_sec } else { self.rates.confirmed_per_sec }
     }
 
-    /// True if the run shows that the target sustains its rate: the report is complete, messages
-    /// were sent or taken, the rate was held and taken, and no criterion is unmet. Each probe of a
-    /// search is judged by this.
+    /// True if the run shows that the target sustains its rate. The report must be complete,
+    /// messages must have been sent or taken, the rate must have been held and confirmed, at most 5
+    /// % of the messages may be late because of the generator, and every criterion must be met. A
+    /// search judges each probe by this.
     #[must_use]
     pub fn passed(&self) -> bool {
         self.complete
@@ -239,28 +254,28 @@ impl Report {
             && self.expect.as_ref().is_none_or(|verdicts| verdicts.met)
     }
 
-    /// True if no message was sent or taken, so that the report says nothing of the target.
+    /// True if no message was sent or taken. The report then says nothing about the target.
     const fn is_idle(&self) -> bool {
         let Accounting { sent, received, foreign_taken, .. } = &self.accounting;
         *sent == 0 && *received == 0 && *foreign_taken == 0
     }
 
-    /// True if the broker refused no message, or confirmed the rate that was asked for all the
-    /// same.
+    /// True if the broker refused no message, or confirmed at least 98 % of the requested rate in
+    /// spite of refusals.
     fn is_rate_taken(&self) -> bool {
         let rates = &self.rates;
         self.accounting.refused == 0
             || rates.asked_per_sec.is_none_or(|asked| rates.confirmed_per_sec >= build::HELD * asked)
     }
 
-    /// Returns the report with the differences from an earlier one.
+    /// Returns the report together with its differences from the earlier report `baseline`.
     #[must_use]
     pub fn compared_with(self, baseline: &Self) -> Self {
         Self { comparison: Some(Comparison::of(&self, baseline)), ..self }
     }
 
-    /// Writes the report as one page of HTML: no script, nothing from elsewhere, to keep and to
-    /// mail.
+    /// Renders the report as one HTML page without scripts and external resources, so that it can
+    /// be kept or mailed as a file.
     #[must_use]
     pub fn to_html(&self) -> String {
         html::page(self)
@@ -268,7 +283,7 @@ impl Report {
 }
 
 impl LatencyReport {
-    /// Reads a histogram; `None` if nothing was recorded.
+    /// Reads the percentiles of a histogram; `None` if no latency was recorded.
     pub(crate) fn of(latencies: &Latencies) -> Option<Self> {
         let at = |percentile| latencies.percentile(percentile);
         Some(Self {

@@ -1,17 +1,18 @@
 //! Numbers as reports show them.
 
-/// Converts a count. Beyond 2^53, which no test reaches, the last digits are lost.
+/// Converts a count to a floating-point number. Above 2^53, which no load test reaches, it is
+/// rounded.
 #[expect(clippy::cast_precision_loss, reason = "as the comment says")]
 pub(crate) const fn float(count: u64) -> f64 {
     count as f64
 }
 
-/// Converts the length of a list.
+/// Converts the length of a list to a floating-point number.
 pub(crate) fn size(length: usize) -> f64 {
     float(u64::try_from(length).unwrap_or(u64::MAX))
 }
 
-/// Writes an integer with a comma for each thousand.
+/// Formats an integer with commas between thousands, such as `1,234,567`.
 pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
@@ -24,7 +25,7 @@ pub(crate) fn grouped(number: u64) -> String {
     text
 }
 
-/// Writes a number with one digit after the point, and a comma for each thousand.
+/// Formats a number with one decimal place and commas between thousands, such as `12,345.7`.
 pub(crate) fn decimal(number: f64) -> String {
     let text = format!("{number:.1}");
     let (whole, fraction) = text.split_once('.').unwrap_or((&text, "0"));
@@ -34,7 +35,7 @@ pub(crate) fn decimal(number: f64) -> String {
     }
 }
 
-/// Writes microseconds in the unit that leaves one to three digits before the point.
+/// Formats microseconds in µs, ms or s, whichever leaves one to three digits before the point.
 pub(crate) fn duration(microseconds: f64) -> String {
     if microseconds < 1e3 {
         format!("{microseconds:.0} µs")
@@ -45,7 +46,7 @@ pub(crate) fn duration(microseconds: f64) -> String {
     }
 }
 
-/// Formats a share as a percentage.
+/// Formats a fraction as a percentage with one decimal place, such as `7.3 %`.
 pub(crate) fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
@@ -55,7 +56,7 @@ pub(crate) fn messages(count: u64) -> String {
     if count == 1 { "1 message".to_owned() } else { format!("{} messages", grouped(count)) }
 }
 
-/// Rounds to a number of digits after the point.
+/// Rounds a number to `digits` decimal places.
 pub(crate) fn rounded(number: f64, digits: i32) -> f64 {
     let scale = 10_f64.powi(digits);
     (number * scale).round() / scale

@@ -6,7 +6,8 @@ use crate::metric::Metric;
 use crate::search::SearchEnd;
 use crate::status::TestStatus;
 
-/// Writes the first line of a report: the fault if there is one, else the result.
+/// Builds the summary of a report: a failure, stop or limit of the rate first, then the result,
+/// then the criteria that were not met.
 pub(super) fn of(report: &Report) -> String {
     let mut sentences = Vec::new();
     if !report.complete {
@@ -33,8 +34,8 @@ pub(super) fn of(report: &Report) -> String {
     sentences.join(" ")
 }
 
-/// True if there is something to judge: a test that failed or was stopped before it did anything
-/// says nothing of its criteria.
+/// True if the summary names unmet criteria: the report is complete, and the test was completed or
+/// did something before it failed or was stopped.
 fn is_judged(report: &Report) -> bool {
     report.complete && (report.status == TestStatus::Completed || !report.is_idle())
 }
@@ -57,12 +58,13 @@ fn found(search: &SearchReport) -> String {
     }
 }
 
-/// Returns the texts about what limited the rate of the test.
+/// Returns the sentences about what limited the rate of the test, for each limit that applies.
 fn limits(report: &Report) -> [Option<String>; 3] {
     [rate_not_held(report), rate_not_taken(report), generator(report)]
 }
 
-/// True if no message is recorded, and a step that died may have sent or taken some.
+/// True if no message is recorded, but a worker's records have a gap in which it may have sent or
+/// taken some.
 fn is_unrecorded(report: &Report) -> bool {
     report.is_idle() && !report.accounting.holes.is_empty()
 }
@@ -87,7 +89,8 @@ fn rate_not_taken(report: &Report) -> Option<String> {
     ))
 }
 
-/// Names the side that more messages were late for.
+/// Returns a sentence if more than 5 % of the messages were late because of the generator or
+/// because of the broker. It names the side with more late messages.
 fn generator(report: &Report) -> Option<String> {
     let generator = &report.generator;
     if generator.late_share > Report::MOST_LATE && generator.late_share >= generator.held_back_share {
@@ -144,7 +147,7 @@ fn reached(report: &Report) -> String {
     format!("{rate} messages a second were {event}{latency}. {}", fates(report, event))
 }
 
-/// Says why a test that did something has no rates; `None` if it has.
+/// Returns the reason why a test that did something has no rates; `None` if it has rates.
 fn unmeasured(report: &Report) -> Option<String> {
     let span = if report.duration_seconds <= f64::from(report.setup.warm_up_seconds) {
         "its warm-up"
@@ -158,7 +161,8 @@ fn unmeasured(report: &Report) -> Option<String> {
     (!is_measured).then(|| format!("It ended in {span}, so no rate was measured."))
 }
 
-/// Describes the messages that did not have the normal outcome.
+/// Returns a sentence with the number of messages for each abnormal fate, such as lost or refused,
+/// or one that says that there are none.
 fn fates(report: &Report, event: &str) -> String {
     let accounting = &report.accounting;
     let in_doubt = if report.status.is_final() { "in doubt" } else { "without an answer so far" };
@@ -205,7 +209,7 @@ fn missed(criterion: &CriterionVerdict) -> String {
     }
 }
 
-/// Formats the value of a metric with its unit.
+/// Formats the value of a metric with the metric's unit.
 pub(super) fn shown(metric: &str, value: f64) -> String {
     if metric.contains("Us.") {
         duration(value)

@@ -6,29 +6,29 @@ use super::Report;
 use super::number::float;
 use crate::expect::{Criterion, Expect};
 
-/// Pass criteria of a load test with their verdicts.
+/// Verdicts on the pass criteria of a load test.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Verdicts {
-    /// True if every pass criterion is met.
+    /// True if every pass criterion of the load test is met.
     pub met: bool,
-    /// Verdict on each criterion.
+    /// Verdict on each pass criterion, in the order in which the report lists metrics.
     pub criteria: Vec<CriterionVerdict>,
 }
 
-/// Criterion with the measured value and the verdict.
+/// Pass criterion with the measured value and the verdict.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CriterionVerdict {
-    /// Path of the metric in the report.
+    /// Path in the report of the metric that the criterion bounds, such as `putLatencyUs.p99`.
     pub metric: String,
-    /// Bound of the criterion that the request set.
+    /// Bound that the request set for the metric.
     pub bound: u64,
-    /// True if the value must be at least the bound, false if at most.
+    /// True if the value must be at least the bound; false if it must be at most the bound.
     pub at_least: bool,
-    /// Value of the report; `None` if it was not measured, or the report is not complete.
+    /// Measured value of the metric; `None` if it was not measured, or if the report is incomplete.
     pub value: Option<f64>,
-    /// Outcome of the criterion.
+    /// Outcome of the criterion: met, not met, or not measured.
     pub outcome: Outcome,
 }
 
@@ -45,7 +45,7 @@ pub enum Outcome {
 }
 
 impl Verdicts {
-    /// Judges a report; `None` if there is no criterion.
+    /// Judges a report by the pass criteria; `None` if the test has no criteria.
     pub(super) fn of(expect: &Expect, report: &Report) -> Option<Self> {
         let judge = |criterion: Criterion| {
             let Criterion { metric, bound } = criterion;

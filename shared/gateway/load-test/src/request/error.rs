@@ -1,6 +1,6 @@
 //! Refusals of a request whose members have the right form.
 
-/// Fault of a request, with a JSON pointer to it.
+/// Fault of a request to start a load test, with a JSON Pointer to the member at fault.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{pointer}{}{detail}", if .pointer.is_empty() { "" } else { ": " })]
 pub struct RequestError {
@@ -8,16 +8,16 @@ pub struct RequestError {
     pub kind: RequestErrorKind,
     /// JSON Pointer (RFC 6901) to the member at fault; empty for the whole body.
     pub pointer: String,
-    /// Description of the fault for the caller, which follows the name of the member.
+    /// Description of the fault for the caller, phrased to follow the name of the member.
     pub detail: String,
 }
 
-/// Kind of a fault, which decides the status of the response.
+/// Kind of a request's fault, which decides the HTTP status of the response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestErrorKind {
-    /// Members contradict each other: the same request is wrong in every deployment (400).
+    /// Two members contradict each other, so the request is wrong in every deployment (400).
     Contradiction,
-    /// The test exceeds a limit of this deployment, which the detail names (422).
+    /// The test exceeds a limit of this deployment, which `detail` names (422).
     BeyondLimit,
 }
 

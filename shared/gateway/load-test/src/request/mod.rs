@@ -21,7 +21,8 @@ use crate::expect::Expect;
 use crate::limits::Limits;
 use crate::queues::Queues;
 
-/// The body of a request. The target is read here and resolved elsewhere.
+/// Body of a request to start a load test. Its target is only parsed; resolving it is the caller's
+/// part.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct LoadTestRequest {
@@ -47,7 +48,7 @@ pub struct LoadTestRequest {
     tags: Tags,
 }
 
-/// Stages of a load test's request, 1 to 100.
+/// List of the stages in a request, 1 to 100.
 type Stages = List<Stage, 1, 100>;
 
 #[derive(Debug, Deserialize)]
@@ -81,7 +82,8 @@ struct ConsumersForm {
     transaction: ConsumersTransaction,
 }
 
-/// Member `transaction` of consumers. Its acknowledgements are atomic on every broker.
+/// Member `transaction` of the request's `consumers`. The messages of a transaction are
+/// acknowledged atomically on every broker.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct ConsumersTransaction {
@@ -98,17 +100,19 @@ struct Backlog {
 }
 
 impl LoadTestRequest {
-    /// Returns the tags of the load test.
+    /// Returns the tags that the request gives the load test.
     #[must_use]
     pub fn tags(&self) -> &Tags {
         &self.tags
     }
 
-    /// Checks the members against each other, and converts them to profile, target and test. The
-    /// test has no limits: see [`LoadTest::within`].
+    /// Checks the members against each other, and converts the request to the name of a target
+    /// profile, an inline target, and the load test. The test has no limits of a deployment yet:
+    /// see [`LoadTest::within`].
     ///
     /// # Errors
-    /// Returns the first contradiction of two members.
+    /// # Errors
+    /// Returns the first contradiction between two members.
     pub fn into_parts(self) -> Result<(Option<ProfileName>, Option<TargetSpec>, LoadTest), RequestError> {
         rules::check(&self)?;
         let length = self.length()?;
@@ -128,7 +132,8 @@ impl LoadTestRequest {
         Ok((self.target_ref, self.target, test.within(&Limits::NONE)?))
     }
 
-    /// Returns the length, which one of three members gives.
+    /// Returns the length of the test, from `durationSeconds`, `messages` or `stages`. Exactly one
+    /// of these must be set.
     fn length(&self) -> Result<Length, RequestError> {
         match (self.duration_seconds, self.messages, &self.stages) {
             (Some(seconds), None, None) => Ok(Length::Seconds(seconds)),
@@ -149,10 +154,13 @@ impl LoadTestRequest {
 }
 
 impl LoadTest {
-    /// Returns the test with the limits of a deployment.
+    /// Returns the test with the limits of a deployment, after checking that the test stays within
+    /// them.
     ///
     /// # Errors
-    /// The first limit that the test exceeds, or a warm-up or backlog that it does not hold.
+    /// # Errors
+    /// Returns the first limit that the test exceeds, or the error for a warm-up or a backlog that
+    /// does not fit into the test.
     pub fn within(self, limits: &Limits) -> Result<Self, RequestError> {
         let test = Self { limits: *limits, ..self };
         rules::check_length(&test)?;
@@ -178,7 +186,8 @@ impl ProducersForm {
 }
 
 impl ConsumersForm {
-    /// Counts the messages that are acknowledged together, by a transaction or without one.
+    /// Returns the number of messages that a consumer acknowledges together: `txSize` with
+    /// transactions, `ackEvery` without.
     fn acknowledged_together(&self) -> u32 {
         if self.transaction.enabled {
             self.transaction.tx_size.get()

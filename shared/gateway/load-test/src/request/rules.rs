@@ -5,7 +5,7 @@ use crate::bounds::Prefetch;
 use crate::definition::{Foreign, LoadTest, Mode};
 use crate::metric::Metric;
 
-/// Refuses members that do not go together.
+/// Refuses a request whose members contradict each other, with the first contradiction.
 pub(super) fn check(request: &LoadTestRequest) -> Result<(), RequestError> {
     check_workers(request)?;
     check_producers(request)?;
@@ -14,7 +14,7 @@ pub(super) fn check(request: &LoadTestRequest) -> Result<(), RequestError> {
     check_expect(request)
 }
 
-/// Refuses the request at `pointer` if it holds.
+/// Returns the error `detail` for the member at `pointer` if the condition `holds`.
 fn refuse_if(holds: bool, pointer: &str, detail: &str) -> Result<(), RequestError> {
     if holds { Err(RequestError::contradiction(pointer, detail)) } else { Ok(()) }
 }
@@ -138,7 +138,8 @@ fn check_expect(request: &LoadTestRequest) -> Result<(), RequestError> {
     Ok(())
 }
 
-/// Refuses a warm-up or a backlog that the test's length does not hold.
+/// Refuses a warm-up that is not shorter than the test, and a backlog that exceeds the test's
+/// number of messages.
 pub(super) fn check_length(test: &LoadTest) -> Result<(), RequestError> {
     refuse_if(
         test.measured_from() >= test.longest(),

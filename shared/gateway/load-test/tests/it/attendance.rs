@@ -6,10 +6,10 @@ use uuid::Uuid;
 
 use crate::support::{TENANT, TestTable, now, run, step};
 
-/// Time of the test at which its first windows are open.
+/// Time since the run's start at which minute 0 of the load test is under way.
 const NOW: Micros = Micros::from_seconds(10);
 
-/// A step of a lane in its first window.
+/// Returns the first attempt of the lane with this name at its first minute.
 fn first(name: &str) -> Step {
     let lane: Lane = name.parse().unwrap();
     step(name, u32::from(lane.half == Half::Odd), 0)

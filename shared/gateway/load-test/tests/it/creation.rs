@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use crate::support::{TENANT, TestTable, now, record};
 
-/// Workers of a test of these tests.
+/// Number of workers of each load test that these tests create.
 const WORKERS: u32 = 2;
 
 #[tokio::test]

@@ -15,7 +15,7 @@ impl TestTable {
         record
     }
 
-    /// Ends a test as it is now.
+    /// Ends a load test in the state that it has now.
     async fn end(&self, test_id: Uuid, passed: Option<bool>) -> TestStatus {
         let seen = self.get(test_id).await.control();
         self.store.end(TENANT, test_id, seen, now(), "A summary.", passed).await.unwrap().unwrap()
@@ -187,7 +187,7 @@ async fn a_final_state_stays_with_what_was_stored_with_it() {
     table.remove().await;
 }
 
-/// A report is that of the test as it was read.
+/// Checks that a report made before a failure or a stop does not end the test.
 #[tokio::test]
 async fn a_test_does_not_end_as_it_was_seen_before_a_failure_or_a_stop() {
     let table = TestTable::make().await;

@@ -53,7 +53,7 @@ async fn a_list_goes_on_past_expired_and_malformed_tests() {
     table.remove().await;
 }
 
-/// More than DynamoDB reads in one request.
+/// Lists more tests than DynamoDB reads in one request.
 #[tokio::test]
 async fn a_long_list_is_read_to_its_end() {
     let table = TestTable::make().await;

@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use crate::support::{TestTable, step, tally};
 
-/// Time within which each read of a test comes to its end.
+/// Time limit for adding up a run's tallies, which none of these tests reaches.
 const LONG: Duration = Duration::from_secs(60);
 
 const NOTHING_BEFORE: Option<Handled> = Some(Handled { before: 0, in_window: 0 });
@@ -19,7 +19,7 @@ impl TestTable {
         self.store.claim(test_id, 0, step).await.unwrap()
     }
 
-    /// Stores a tally of that many messages. False if a later attempt has the step.
+    /// Stores a tally with `count` sent messages. False if a later attempt has taken the step over.
     async fn count(&self, test_id: Uuid, step: Step, count: u64) -> bool {
         self.store.store_tally(test_id, 0, &tally(step, count)).await.unwrap().is_some()
     }
@@ -29,7 +29,7 @@ impl TestTable {
     }
 }
 
-/// A tally that takes that many bytes and some more: each second that it has a figure of takes 19.
+/// Returns a tally that takes at least `bytes` bytes: each second with a figure takes 19.
 fn large(step: Step, bytes: usize) -> Tally {
     let mut tally = Tally::new(step, step.window.opens(), 1, Micros::ZERO);
     for second in 0..u64::try_from(bytes / 16).unwrap() {

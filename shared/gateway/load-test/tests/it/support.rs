@@ -12,13 +12,13 @@ pub(crate) use crate::table::TestTable;
 pub(crate) const TENANT: &str = "tenant-1";
 
 impl TestTable {
-    /// All items of the table.
+    /// Returns all items of the DynamoDB table.
     pub(crate) async fn items(&self) -> Vec<std::collections::HashMap<String, AttributeValue>> {
         let pages = self.dynamodb.scan().table_name(&self.name).into_paginator().items().send();
         pages.try_collect().await.unwrap()
     }
 
-    /// Changes an attribute of a test's item.
+    /// Sets one attribute of a load test's item.
     pub(crate) async fn set(&self, test_id: Uuid, name: &str, value: AttributeValue) {
         let update = self
             .dynamodb
@@ -32,7 +32,7 @@ impl TestTable {
         update.send().await.unwrap();
     }
 
-    /// Creates a test, and returns it.
+    /// Stores a new load test, and returns its record.
     pub(crate) async fn created(&self) -> TestRecord {
         let record = record();
         self.create(&record).await;
@@ -48,12 +48,12 @@ impl TestTable {
     }
 }
 
-/// The run of this number.
+/// Returns the key of the test's run with this number.
 pub(crate) fn run(test_id: Uuid, number: u32) -> TestRun {
     TestRun { tenant: TENANT.to_owned(), test_id, run: number }
 }
 
-/// A time in whole microseconds, as the table keeps it.
+/// Returns the current time in whole microseconds, which is the table's precision.
 pub(crate) fn now() -> Timestamp {
     Timestamp::from_microsecond(Timestamp::now().as_microsecond()).unwrap()
 }
@@ -70,7 +70,7 @@ pub(crate) fn test() -> LoadTest {
     request.into_parts().unwrap().2
 }
 
-/// A test that was accepted now.
+/// Returns the record of a load test that was accepted just now.
 pub(crate) fn record() -> TestRecord {
     let endpoint: Value = json!({
         "broker": "rabbitmq", "queueManager": "/", "channel": null, "addresses": [], "ccdtUrl": null,
@@ -84,7 +84,7 @@ pub(crate) fn step(lane: &str, window: u32, attempt: u32) -> Step {
     Step { lane: lane.parse().unwrap(), window: Window::new(window), attempt }
 }
 
-/// The tally of a step that sent `count` messages.
+/// Returns the tally of a step in which a producer sent `count` messages.
 pub(crate) fn tally(step: Step, count: u64) -> Tally {
     let mut tally = Tally::new(step, step.window.opens(), 1, Micros::ZERO);
     for sequence in 0..count {

@@ -8,7 +8,7 @@ use aws_sdk_dynamodb::types::{
 use load_test::store::TestStore;
 use uuid::Uuid;
 
-/// A table and a bucket, and the store on them.
+/// DynamoDB table and S3 bucket of one test, with the store of load tests on them.
 pub(crate) struct TestTable {
     pub(crate) store: TestStore,
     pub(crate) dynamodb: aws_sdk_dynamodb::Client,
@@ -44,7 +44,7 @@ impl TestTable {
     }
 }
 
-/// Creates a table with the keys `pk` and `sk`.
+/// Creates a DynamoDB table with the keys `pk` and `sk`.
 pub(crate) async fn create_table(dynamodb: &aws_sdk_dynamodb::Client, name: &str) {
     let attribute = |name: &str| {
         let attribute = AttributeDefinition::builder().attribute_name(name);

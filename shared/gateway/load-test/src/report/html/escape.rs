@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// A text whose characters with a meaning in HTML are escaped, in content and in attributes.
+/// Text whose HTML metacharacters are escaped when it is displayed, for content and for attributes.
 pub(super) struct Escaped<'a>(pub(super) &'a str);
 
 impl fmt::Display for Escaped<'_> {

@@ -14,7 +14,8 @@ use crate::status::TestStatus;
 
 const STYLE: &str = include_str!("page.css");
 
-/// Writes the page. The policy in its head keeps browsers from loading or running anything.
+/// Renders a report as an HTML page. The Content-Security-Policy in its head keeps browsers from
+/// running scripts and loading resources.
 pub(super) fn page(report: &Report) -> String {
     let mut page = String::from("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">");
     page.push_str("<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">");
@@ -38,7 +39,8 @@ pub(super) fn page(report: &Report) -> String {
     page
 }
 
-/// Returns the latencies that were measured, each with its name, its class and its percentiles.
+/// Returns the kinds of latency that were measured, each with its label, its CSS class and its
+/// percentiles.
 fn latencies(report: &Report) -> impl Iterator<Item = (&'static str, &'static str, &LatencyReport)> {
     [
         ("due to sent", "sent", &report.lateness_us),
@@ -49,7 +51,7 @@ fn latencies(report: &Report) -> impl Iterator<Item = (&'static str, &'static st
     .filter_map(|(name, class, latencies)| Some((name, class, latencies.as_ref()?)))
 }
 
-/// Returns the CSS class that colours the summary.
+/// Returns the CSS class that colours the summary: `bad`, `good` or none.
 fn tone(report: &Report) -> &'static str {
     match (report.status, &report.expect) {
         (TestStatus::Failed, _) => "bad",

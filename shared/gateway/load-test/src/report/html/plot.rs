@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-/// Line of a plot.
+/// Line in a plot of the report's page.
 pub(super) struct Line<'a> {
     /// Name of the line in the plot's legend.
     pub(super) label: &'a str,
@@ -12,10 +12,10 @@ pub(super) struct Line<'a> {
     pub(super) values: Vec<Option<f64>>,
 }
 
-/// Mark on an axis: the position from 0 to 1, and its text.
+/// Mark on a plot's axis: its position along the axis from 0 to 1, and its text.
 pub(super) type Mark = (f64, String);
 
-/// Frame of a plot: title and axes, without the lines.
+/// Frame of a plot in the report's page: title and axes, without the lines.
 pub(super) struct Plot<'a> {
     /// Description of the plot for screen readers.
     pub(super) title: &'a str,
@@ -25,16 +25,17 @@ pub(super) struct Plot<'a> {
 
 const WIDTH: f64 = 940.0;
 const HEIGHT: f64 = 250.0;
-/// Space for the texts of the axes.
+/// Space on the left of a plot for the texts of the vertical axis, in units of the SVG view box.
 const LEFT: f64 = 64.0;
 const RIGHT: f64 = 16.0;
 const TOP: f64 = 10.0;
 const BOTTOM: f64 = 26.0;
 
-/// Maximum number of values of a line that are drawn: what is more would not be seen.
+/// Maximum number of values that are drawn of a plot's line: one for every two units of the width.
 pub(super) const MOST_VALUES: usize = 470;
 
-/// Writes the legend and the plot. Values are from 0 to 1.
+/// Writes a plot as inline SVG, with its legend. The values of the lines are from 0 (bottom) to 1
+/// (top).
 pub(super) fn write(page: &mut String, plot: &Plot<'_>, lines: &[Line<'_>]) {
     page.push_str("<figure>");
     page.push_str("<figcaption class=\"legend\">");
@@ -93,13 +94,14 @@ fn path(values: &[Option<f64>]) -> String {
     path
 }
 
-/// Returns the place of the value at `index` of `length` values.
+/// Returns the horizontal position from 0 to 1 of the value at `index` in a line of `length`
+/// values.
 pub(super) fn place(index: usize, length: usize) -> f64 {
     if length < 2 { 0.0 } else { super::size(index) / super::size(length - 1) }
 }
 
-/// Returns round numbers from 0, at equal distances, of which the last is at least `most`. There
-/// are at most `parts` distances.
+/// Returns round, evenly spaced numbers for the marks of an axis: from 0 to the first that is at
+/// least `most`, with at most `parts` intervals.
 pub(super) fn round_numbers(most: f64, parts: f64) -> Vec<f64> {
     let magnitude = 10_f64.powf((most.max(parts) / parts).log10().floor());
     let steps = [1.0, 2.0, 2.5, 5.0, 10.0].map(|factor| factor * magnitude);
@@ -111,8 +113,8 @@ pub(super) fn round_numbers(most: f64, parts: f64) -> Vec<f64> {
     numbers
 }
 
-/// Returns the marks of an axis of powers of ten from `least` to `most`, and a function from values
-/// to their places.
+/// Returns the marks of a logarithmic axis that covers `least` to `most`, one at each power of ten,
+/// and a function from values to positions on the axis.
 pub(super) fn powers(
     least: f64,
     most: f64,

@@ -28,8 +28,8 @@ pub(super) fn write(page: &mut String, report: &Report) {
     percentiles(page, report);
 }
 
-/// Averages neighbours until at most [`MOST_VALUES`] are left. Unknown values are filled in with
-/// the one before, since queues are not measured in each second.
+/// Averages neighbouring values so that at most [`MOST_VALUES`] remain. A missing value first takes
+/// the previous value, since queues are not measured in every second.
 fn averaged(values: &[Option<f64>]) -> Vec<Option<f64>> {
     let mut known = None;
     let filled: Vec<_> = values
@@ -46,7 +46,8 @@ fn averaged(values: &[Option<f64>]) -> Vec<Option<f64>> {
     filled.chunks(values.len().div_ceil(MOST_VALUES).max(1)).map(average).collect()
 }
 
-/// Writes a plot of lines over seconds, each a label, a class and its values.
+/// Writes a plot of lines over time. Each line is a label, a CSS class and one value a second, or
+/// an average of several seconds.
 fn over_time(page: &mut String, title: &str, lines: &[(&str, &str, Vec<Option<f64>>)], seconds: usize) {
     let most = lines.iter().flat_map(|(.., values)| values).copied().flatten().fold(0.0, f64::max);
     let levels = plot::round_numbers(most, 4.0);
@@ -69,7 +70,7 @@ fn over_time(page: &mut String, title: &str, lines: &[(&str, &str, Vec<Option<f6
     plot::write(page, &axes, &lines);
 }
 
-/// Writes a number without a fraction that is zero.
+/// Formats a number with one decimal place, or without any if the number is whole.
 fn whole(number: f64) -> String {
     decimal(number).trim_end_matches(".0").to_owned()
 }

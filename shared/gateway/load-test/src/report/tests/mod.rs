@@ -43,7 +43,7 @@ fn with(members: Value) -> LoadTest {
     accepted(Value::Object(all))
 }
 
-/// Begins the tallies of a producer and of a consumer.
+/// Creates the empty tallies of one producer and one consumer.
 fn tallies(test: &LoadTest) -> [Tally; 2] {
     [Role::Producer, Role::Consumer].map(|role| {
         let lane = Lane { worker: Worker { role, number: 0 }, half: Half::Even };
@@ -52,7 +52,7 @@ fn tallies(test: &LoadTest) -> [Tally; 2] {
     })
 }
 
-/// Sums tallies of workers that ended in order after some seconds.
+/// Sums the tallies of two workers that ended in order after this number of seconds.
 fn ended(tallies: [Tally; 2], seconds: u64) -> Sum {
     let mut sum = Sum::default();
     for mut tally in tallies {
