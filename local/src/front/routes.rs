@@ -2,14 +2,22 @@
 
 use std::collections::BTreeMap;
 
+use matchit::Router;
 use percent_encoding::percent_decode_str;
 
 use crate::deploy::{Deployment, RouteEntry};
-use crate::failure::Failure;
+use crate::failure::{Explain as _, Failure};
 
-/// The routes of an API, the most specific first.
-#[derive(Debug)]
-pub(crate) struct Routes(Vec<Route>);
+/// Key of the route that takes what no other route takes.
+const DEFAULT: &str = "$default";
+
+/// The routes of an API.
+#[derive(Debug, Default)]
+pub(crate) struct Routes {
+    /// Routes with a path, by their methods.
+    by_method: BTreeMap<String, Router<Route>>,
+    default: Option<Route>,
+}
 
 #[derive(Debug)]
 struct Route {
@@ -32,73 +40,45 @@ impl Routes {
     /// Builds the table of an API's routes.
     ///
     /// # Errors
-    /// If the local stack does not know the route, because the template has none of its kind.
+    /// If the local stack does not know a route, because the template has none of its kind.
     pub(crate) fn of(deployment: &Deployment, entries: &[RouteEntry]) -> Result<Self, Failure> {
-        let routes = entries.iter().map(|entry| {
-            let (method, path) = entry.key.split_once(' ').unwrap_or_default();
-            let is_known = method != "ANY" && path.starts_with('/') && !path.contains('+');
-            if !is_known && entry.key != DEFAULT {
-                return Err(Failure::new(format!(
-                    "template.yaml has the route `{}`, which is neither a method with a path nor $default.",
-                    entry.key
-                )));
-            }
-            let function = deployment.name(&entry.function)?.to_owned();
-            Ok(Route { key: entry.key.clone(), function })
-        });
-        Ok(Self::sorted(routes.collect::<Result<_, _>>()?))
+        let mut routes = Self::default();
+        for entry in entries {
+            routes.add(&entry.key, deployment.name(&entry.function)?)?;
+        }
+        Ok(routes)
     }
 
-    fn sorted(mut routes: Vec<Route>) -> Self {
-        routes.sort_by_cached_key(Route::precedence);
-        Self(routes)
+    fn add(&mut self, key: &str, function: &str) -> Result<(), Failure> {
+        let route = Route { key: key.to_owned(), function: function.to_owned() };
+        if key == DEFAULT {
+            self.default = Some(route);
+            return Ok(());
+        }
+        let (method, path) = key.split_once(' ').unwrap_or_default();
+        if method == "ANY" || !path.starts_with('/') || path.contains('+') {
+            return Err(Failure::new(format!(
+                "template.yaml has the route `{key}`, which is neither a method with a path nor $default."
+            )));
+        }
+        let routes = self.by_method.entry(method.to_owned()).or_default();
+        routes.insert(path, route).or_explain(|| format!("tell the route `{key}` from the others"))
     }
 
     /// The most specific route for a method and a path as it was sent; none leaves it to the
     /// gateway's own answer.
     pub(crate) fn find(&self, method: &str, path: &str) -> Option<Match<'_>> {
-        self.0.iter().find_map(|route| {
-            let parameters = route.matches(method, path)?;
-            Some(Match { key: &route.key, function: &route.function, parameters })
-        })
+        let found = self.by_method.get(method).and_then(|routes| routes.at(path).ok());
+        let (route, parameters) = match &found {
+            Some(found) => (found.value, found.params.iter().map(decoded).collect()),
+            None => (self.default.as_ref()?, BTreeMap::new()),
+        };
+        Some(Match { key: &route.key, function: &route.function, parameters })
     }
 }
 
-const DEFAULT: &str = "$default";
-
-/// The name of the variable that a segment of a path is.
-fn variable(segment: &str) -> Option<&str> {
-    segment.strip_prefix('{')?.strip_suffix('}')
-}
-
-impl Route {
-    /// Literal segments before variables, `$default` last.
-    fn precedence(&self) -> (bool, Vec<bool>) {
-        (self.key == DEFAULT, self.key.split('/').map(|segment| variable(segment).is_some()).collect())
-    }
-
-    fn matches(&self, method: &str, path: &str) -> Option<BTreeMap<String, String>> {
-        let mut parameters = BTreeMap::new();
-        if self.key == DEFAULT {
-            return Some(parameters);
-        }
-        let (wanted, pattern) = self.key.split_once(' ')?;
-        let (pattern, path): (Vec<_>, Vec<_>) = (pattern.split('/').collect(), path.split('/').collect());
-        if wanted != method || pattern.len() != path.len() {
-            return None;
-        }
-        for (segment, here) in pattern.into_iter().zip(path) {
-            match variable(segment) {
-                Some(name) if !here.is_empty() => {
-                    let value = percent_decode_str(here).decode_utf8_lossy().into_owned();
-                    parameters.insert(name.to_owned(), value);
-                }
-                None if segment == here => {}
-                _ => return None,
-            }
-        }
-        Some(parameters)
-    }
+fn decoded((name, value): (&str, &str)) -> (String, String) {
+    (name.to_owned(), percent_decode_str(value).decode_utf8_lossy().into_owned())
 }
 
 #[cfg(test)]
@@ -106,40 +86,37 @@ mod tests {
     use super::*;
 
     fn routes(keys: &[&str]) -> Routes {
-        let route = |key: &&str| Route { key: (*key).to_owned(), function: "f".to_owned() };
-        Routes::sorted(keys.iter().map(route).collect())
-    }
-
-    fn key<'a>(routes: &'a Routes, method: &str, path: &str) -> Option<&'a str> {
-        routes.find(method, path).map(|found| found.key)
+        let mut routes = Routes::default();
+        for key in keys {
+            routes.add(key, "f").unwrap();
+        }
+        routes
     }
 
     #[test]
-    fn the_most_specific_route_wins_in_whatever_order_they_are_written() {
+    fn the_most_specific_route_of_a_method_wins() {
         let routes = routes(&["$default", "GET /docs/{file}", "GET /docs/index", "GET /docs/{file}/raw"]);
-        assert_eq!(key(&routes, "GET", "/docs/index"), Some("GET /docs/index"));
-        assert_eq!(key(&routes, "PUT", "/docs/index"), Some("$default"));
-        assert_eq!(key(&routes, "GET", "/docs/a"), Some("GET /docs/{file}"));
-        assert_eq!(key(&routes, "GET", "/docs/a/raw"), Some("GET /docs/{file}/raw"));
-        assert_eq!(key(&routes, "GET", "/docs"), Some("$default"));
-        assert_eq!(key(&routes, "GET", "/"), Some("$default"));
+        for (method, path, key) in [
+            ("GET", "/docs/index", "GET /docs/index"),
+            ("PUT", "/docs/index", "$default"),
+            ("GET", "/docs/a", "GET /docs/{file}"),
+            ("GET", "/docs/a/raw", "GET /docs/{file}/raw"),
+            ("GET", "/docs/a/raw/", "$default"),
+            ("GET", "/docs/", "$default"),
+            ("GET", "*", "$default"),
+        ] {
+            assert_eq!(routes.find(method, path).unwrap().key, key, "{method} {path}");
+        }
     }
 
     #[test]
-    fn other_methods_and_longer_or_shorter_paths_do_not_match() {
-        let routes = routes(&["POST /messages/produce", "GET /batches/{id}"]);
-        assert_eq!(key(&routes, "POST", "/messages/produce"), Some("POST /messages/produce"));
-        for (method, path) in [
-            ("GET", "/messages/produce"),
-            ("HEAD", "/batches/1"),
-            ("OPTIONS", "/messages/produce"),
-            ("POST", "/messages/produce/"),
-            ("POST", "/messages"),
-            ("GET", "/batches/"),
-            ("GET", "/batches/1/2"),
-            ("GET", "*"),
-        ] {
-            assert_eq!(key(&routes, method, path), None, "{method} {path}");
+    fn without_a_default_route_a_path_may_have_none() {
+        let routes = routes(&["POST /messages/produce"]);
+        for (method, path) in [("GET", "/messages/produce"), ("POST", "/messages"), ("POST", "/")] {
+            assert_eq!(routes.find(method, path), None, "{method} {path}");
+        }
+        for unknown in ["ANY /a", "GET /{all+}", "GET"] {
+            assert!(Routes::default().add(unknown, "f").is_err(), "{unknown}");
         }
     }
 
