@@ -20,9 +20,9 @@ use crate::crash::stand::{deployed, store_variables};
 pub(super) struct Intake {
     pub(super) faults: Faults,
     pub(super) function: Function,
-    pub(super) records: Records,
+    records: Records,
     pub(super) s3: aws_sdk_s3::Client,
-    pub(super) items: aws_sdk_dynamodb::Client,
+    items: aws_sdk_dynamodb::Client,
     pub(super) bucket: String,
     pub(super) bus: FakeEventBus,
     _stores: StoreProxy,
