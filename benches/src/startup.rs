@@ -175,20 +175,14 @@ type Refusal = (u64, String);
 /// If contenders that parse requests answer differently, or one of them does not refuse.
 async fn check_alike(contenders: &[(Program, PathBuf)]) -> Result<(), Error> {
     for name in REFUSED {
-        let mut first: Option<(&str, Refusal)> = None;
+        let mut refusals = Vec::new();
         for (contender, _) in contenders.iter().filter(|(contender, _)| parses(contender)) {
-            let refusal = refusal(&once::<Environment>(contender, &event(name)?).await?.body)?;
-            match &first {
-                None => first = Some((&contender.name, refusal)),
-                Some((_, expected)) if *expected == refusal => {}
-                Some((other, expected)) => {
-                    return Err(format!(
-                        "{name}: {other} answers {expected:?}, {} {refusal:?}",
-                        contender.name
-                    )
-                    .into());
-                }
-            }
+            let answered = once::<Environment>(contender, &event(name)?).await?;
+            refusals.push((&contender.name, refusal(&answered.body)?));
+        }
+        let first = refusals.first().map(|(_, refusal)| refusal);
+        if refusals.iter().any(|(_, refusal)| Some(refusal) != first) {
+            return Err(format!("{name}: {refusals:?}").into());
         }
     }
     Ok(())

@@ -8,7 +8,6 @@ use clap::Args;
 use objects::Objects;
 use runtime::Sdk;
 use serde::{Deserialize, Serialize};
-use tokio_postgres::Client;
 use uuid::Uuid;
 
 use crate::child::Program;
@@ -112,9 +111,8 @@ struct Keys {
 struct Comparison {
     keys: Keys,
     items: u32,
-    /// Sums over the rows after the first edition and after the second, which every contender must
-    /// leave alike.
-    sums: Option<[String; 2]>,
+    /// Sums over the rows after each phase, which every contender must leave alike.
+    sums: Option<Vec<String>>,
     report: Report,
 }
 
@@ -129,54 +127,35 @@ impl Comparison {
         let mut contender = Answering::<Loaded>::start(&program).await?;
         contender.send(&self.keys.warm_up).await?;
         observer.batch_execute("TRUNCATE products").await?;
-        let first = self.load("fresh", &mut contender, &program, &observer).await?;
-        // As autovacuum would soon.
-        observer.batch_execute("ANALYZE products").await?;
-        self.load("unchanged", &mut contender, &program, &observer).await?;
-        let second = self.load("newer", &mut contender, &program, &observer).await?;
-        contender.stop().await?;
-        let found = [first, second];
-        if *self.sums.get_or_insert_with(|| found.clone()) == found {
-            return Ok(());
-        }
-        Err(format!("{} left other rows than the others", program.name).into())
-    }
-
-    /// Loads an edition, and returns the sum over the rows afterwards.
-    async fn load(
-        &mut self,
-        phase: &str,
-        contender: &mut Answering<Loaded>,
-        program: &Program,
-        observer: &Client,
-    ) -> Result<String, Error> {
-        let key = if phase == "newer" { &self.keys.second } else { &self.keys.first };
-        let before = of_others(observer).await?;
-        let loaded = contender.send(key).await?;
-        let postgres = of_others(observer).await?.saturating_sub(before).as_secs_f64();
-        let all = u64::from(self.items);
-        let expected = if phase == "unchanged" { 0 } else { all };
-        if (loaded.items, loaded.written) != (all, expected) {
-            return Err(format!("{}, {phase}: {loaded:?}", program.name).into());
-        }
-        let Took { seconds, cpu_seconds } = loaded.took;
-        let items = f64::from(self.items);
+        let Keys { first, second, .. } = &self.keys;
+        let (all, items) = (u64::from(self.items), f64::from(self.items));
         let micros = |seconds: f64| seconds * 1e6 / items;
-        self.report.tell(
-            phase,
-            &program.name,
-            &[
+        let mut sums = Vec::<String>::new();
+        for (phase, key, written) in [("fresh", first, all), ("unchanged", first, 0), ("newer", second, all)]
+        {
+            let before = of_others(&observer).await?;
+            let loaded = contender.send(key).await?;
+            let postgres = of_others(&observer).await?.saturating_sub(before).as_secs_f64();
+            if (loaded.items, loaded.written) != (all, written) {
+                return Err(format!("{}, {phase}: {loaded:?}", program.name).into());
+            }
+            let Took { seconds, cpu_seconds } = loaded.took;
+            let figures = [
                 (RATE, items / seconds),
                 (CPU, micros(cpu_seconds)),
                 (POSTGRES, micros(postgres)),
                 (ALL_CPU, micros(cpu_seconds + postgres)),
                 (PEAK, f64::from(loaded.peak_kilobytes) / 1000.0),
-            ],
-        );
-        sum(observer).await
+            ];
+            self.report.tell(phase, &program.name, &figures);
+            sums.push(observer.query_one(SUM, &[]).await?.try_get(0)?);
+            // As autovacuum would soon.
+            observer.batch_execute("ANALYZE products").await?;
+        }
+        contender.stop().await?;
+        if *self.sums.get_or_insert_with(|| sums.clone()) == sums {
+            return Ok(());
+        }
+        Err(format!("{} left other rows than the others", program.name).into())
     }
-}
-
-async fn sum(observer: &Client) -> Result<String, Error> {
-    Ok(observer.query_one(SUM, &[]).await?.try_get(0)?)
 }

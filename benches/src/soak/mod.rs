@@ -24,7 +24,7 @@ use crate::clients::broker::Queues;
 use crate::error::Error;
 use crate::http_client::Http;
 use crate::soak::memory::Memory;
-use crate::soak::report::Soaked;
+use crate::soak::report::conclude;
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
@@ -131,7 +131,7 @@ pub(crate) async fn run(options: &Options) -> Result<(), Error> {
         queues.delete(name).await?;
     }
     let wrong = shared.wrong.lock().unwrap_or_else(PoisonError::into_inner);
-    Soaked { tally: &caller.tally, memory: &memory, wrong: &wrong, whole }.conclude()
+    conclude(&caller.tally, &memory, &wrong, whole)
 }
 
 /// A warm-up, and then blocks without and with hostile callers. Between them the requests of the

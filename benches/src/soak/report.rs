@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::memory::Memory;
+use super::memory::{Course, Memory};
 use super::{BETWEEN_SAMPLES, JUDGED_FROM, WARM_UP};
 use crate::callers::WITHOUT;
 use crate::error::Error;
@@ -19,61 +19,55 @@ const COLUMNS: [Column; 3] = [
 /// Number of wrong answers that are shown.
 const SHOWN: usize = 20;
 
-pub(super) struct Soaked<'a> {
-    pub(super) tally: &'a Tally,
-    pub(super) memory: &'a Memory,
-    pub(super) wrong: &'a [String],
-    pub(super) whole: Duration,
+/// Prints the findings.
+///
+/// # Errors
+/// If a goal was missed.
+pub(super) fn conclude(
+    tally: &Tally,
+    memory: &Memory,
+    wrong: &[String],
+    whole: Duration,
+) -> Result<(), Error> {
+    let about = format!("Soak of {} s. Requests of well-behaved callers.", whole.as_secs());
+    let times = tally.report(about, &COLUMNS);
+    let is_judged = whole >= JUDGED_FROM;
+    let mut missed = if is_judged { times.missed() } else { Vec::new() };
+    let from = whole.as_secs_f64() / f64::from(WARM_UP);
+    let courses = memory.courses(from);
+    if courses.is_empty() {
+        missed.push("no function's process was found".to_owned());
+    }
+    for (function, course) in courses.iter().filter(|(_, course)| is_judged && course.grows()) {
+        missed.push(format!("the memory of {function} grows by {:.1} MB", course.growth));
+    }
+    times.print();
+    #[expect(clippy::print_stdout, reason = "the report")]
+    {
+        println!("\n{}\n{}\nWrong answers: {}", table_of(&courses, from), tally.answers(), wrong.len());
+        for what in wrong.iter().take(SHOWN) {
+            println!("- {what}");
+        }
+        if !is_judged {
+            println!("\nToo short to judge times and memory.");
+        }
+    }
+    if !wrong.is_empty() {
+        missed.push(format!("{} wrong answers", wrong.len()));
+    }
+    if missed.is_empty() { Ok(()) } else { Err(format!("Missed: {}", missed.join("; ")).into()) }
 }
 
-impl Soaked<'_> {
-    /// Prints it.
-    ///
-    /// # Errors
-    /// If a goal was missed.
-    pub(super) fn conclude(&self) -> Result<(), Error> {
-        let about = format!("Soak of {} s. Requests of well-behaved callers.", self.whole.as_secs());
-        let times = self.tally.report(about, &COLUMNS);
-        let is_judged = self.whole >= JUDGED_FROM;
-        let mut missed = if is_judged { times.missed() } else { Vec::new() };
-        let memory = self.memory(is_judged, &mut missed);
-        times.print();
-        #[expect(clippy::print_stdout, reason = "the report")]
-        {
-            println!("\n{memory}\n{}\nWrong answers: {}", self.tally.answers(), self.wrong.len());
-            for what in self.wrong.iter().take(SHOWN) {
-                println!("- {what}");
-            }
-            if !is_judged {
-                println!("\nToo short to judge times and memory.");
-            }
-        }
-        if !self.wrong.is_empty() {
-            missed.push(format!("{} wrong answers", self.wrong.len()));
-        }
-        if missed.is_empty() { Ok(()) } else { Err(format!("Missed: {}", missed.join("; ")).into()) }
-    }
-
-    fn memory(&self, is_judged: bool, missed: &mut Vec<String>) -> String {
-        let from = self.whole.as_secs_f64() / f64::from(WARM_UP);
-        let about = format!(
-            "resident memory of the largest process in MB, every {} s from {from:.0} s on",
-            BETWEEN_SAMPLES.as_secs()
-        );
-        let courses = self.memory.courses(from);
-        if courses.is_empty() {
-            missed.push("no function's process was found".to_owned());
-        }
-        let rows = courses.into_iter().map(|(function, course)| {
-            let grows = course.grows();
-            if grows && is_judged {
-                missed.push(format!("the memory of {function} grows by {:.1} MB", course.growth));
-            }
-            let mark = if grows { " (too much)" } else { "" };
-            let figures = [course.first, course.last, course.peak].map(|figure| format!("{figure:.1}"));
-            let growth = format!("{:+.1}{mark}", course.growth);
-            [function.to_owned()].into_iter().chain(figures).chain([growth]).collect()
-        });
-        table(&[&about, "first", "last", "peak", "growth"], rows)
-    }
+fn table_of(courses: &[(&str, Course)], from: f64) -> String {
+    let about = format!(
+        "resident memory of the largest process in MB, every {} s from {from:.0} s on",
+        BETWEEN_SAMPLES.as_secs()
+    );
+    let rows = courses.iter().map(|(function, course)| {
+        let mark = if course.grows() { " (too much)" } else { "" };
+        let figures = [course.first, course.last, course.peak].map(|figure| format!("{figure:.1}"));
+        let growth = format!("{:+.1}{mark}", course.growth);
+        [(*function).to_owned()].into_iter().chain(figures).chain([growth]).collect()
+    });
+    table(&[&about, "first", "last", "peak", "growth"], rows)
 }
