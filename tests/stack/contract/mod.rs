@@ -6,15 +6,17 @@
 //! At the end of a whole run, `make test` compares the notes with [`described`], so the contract
 //! cannot describe something that no response has.
 
+mod notes;
+
 use std::collections::{BTreeSet, HashMap};
-use std::fs::OpenOptions;
-use std::io::Write as _;
-use std::path::PathBuf;
 use std::sync::{Arc, LazyLock, Mutex};
 
 use jsonschema::{Draft, Validator};
 use serde_json::{Map, Value, json};
 
+pub use self::notes::seen;
+
+use self::notes::note;
 use crate::gateway::Answer;
 
 /// The contract as it is published: `openapi.yaml`.
@@ -26,9 +28,6 @@ static LISTS: LazyLock<BTreeSet<String>> = LazyLock::new(|| {
     let lists = schemas.iter().filter(|(_, schema)| schema.get("enum").is_some());
     lists.map(|(name, _)| format!("#/components/schemas/{name}")).collect()
 });
-
-/// Parts of the contract that this process has noted already.
-static NOTED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
 /// Compiled schemas by name, so that each is compiled once.
 static VALIDATORS: LazyLock<Mutex<HashMap<String, Arc<Validator>>>> = LazyLock::new(Mutex::default);
@@ -372,31 +371,4 @@ pub fn made(schema: &str, value: &Value) -> Result<(), String> {
     members(schema, &reference, Some(value), &mut seen);
     note(seen);
     Ok(())
-}
-
-fn note(seen: BTreeSet<String>) {
-    let Some(path) = notes() else { return };
-    let mut noted = NOTED.lock().unwrap();
-    let lines: String =
-        seen.into_iter().filter(|line| noted.insert(line.clone())).map(|line| line + "\n").collect();
-    if !lines.is_empty() {
-        let mut file = OpenOptions::new().create(true).append(true).open(path).unwrap();
-        // In one write, so that no other test's lines come in between.
-        file.write_all(lines.as_bytes()).unwrap();
-    }
-}
-
-/// Path of the file of notes beside the stack's logs.
-fn notes() -> Option<PathBuf> {
-    Some(crate::leaks::logs()?.join("responses-seen"))
-}
-
-/// Returns the notes on responses since the stack was started.
-///
-/// # Panics
-/// If there are no notes.
-#[must_use]
-pub fn seen() -> BTreeSet<String> {
-    let notes = notes().unwrap_or_else(|| panic!("tests run by `make test`"));
-    std::fs::read_to_string(notes).unwrap().lines().map(str::to_owned).collect()
 }

@@ -9,12 +9,17 @@
 //! does. If no other permit is left, no connection can be opened any more, and
 //! [`ConnectionCap::is_exhausted`] is true.
 
+mod permit;
+
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use attempt::Deadline;
 use tokio::sync::Notify;
+
+use self::permit::Ending;
+pub use self::permit::{ClosingHandle, Permit};
 
 /// Time that a connection that makes room may take to end before another one makes room too.
 const TO_END: Duration = Duration::from_secs(1);
@@ -50,59 +55,6 @@ pub struct ConnectionCap {
     changed: Notify,
     /// Lock by which callers are served in the order in which they came.
     turn: tokio::sync::Mutex<()>,
-}
-
-/// Right to have one connection open.
-#[derive(Debug)]
-pub struct Permit {
-    cap: Arc<ConnectionCap>,
-    is_lost: bool,
-    /// Token that exists as long as the permit does.
-    token: Arc<()>,
-}
-
-/// A connection that was asked to end, and the time of that.
-#[derive(Debug)]
-struct Ending {
-    since: Instant,
-    permit: Weak<()>,
-}
-
-/// Handle by which a connection is marked as ending, while its permit is elsewhere.
-#[derive(Debug)]
-pub struct ClosingHandle {
-    cap: Arc<ConnectionCap>,
-    permit: Weak<()>,
-}
-
-impl ClosingHandle {
-    /// Marks the connection as ending from now on.
-    pub fn mark_closing(self) {
-        let ending = Ending { since: Instant::now(), permit: self.permit };
-        let mut all = self.cap.ending();
-        all.retain(Ending::is_open);
-        all.push(ending);
-    }
-}
-
-impl Ending {
-    fn is_open(&self) -> bool {
-        self.permit.strong_count() > 0
-    }
-}
-
-impl Permit {
-    /// Returns a handle for the caller that decides when the connection ends.
-    #[must_use]
-    pub fn closing_handle(&self) -> ClosingHandle {
-        ClosingHandle { cap: Arc::clone(&self.cap), permit: Arc::downgrade(&self.token) }
-    }
-
-    /// Marks the connection as lost: it will not end before its process does.
-    pub fn abandon(mut self) {
-        self.is_lost = true;
-        self.cap.lost.fetch_add(1, Ordering::SeqCst);
-    }
 }
 
 /// Result of an admission: a connection that was idle, or the right to open another.
@@ -212,7 +164,7 @@ impl ConnectionCap {
     fn permit(self: &Arc<Self>) -> Option<Permit> {
         let more = |open: usize| (open < self.max).then_some(open + 1);
         self.open.fetch_update(Ordering::SeqCst, Ordering::SeqCst, more).ok()?;
-        Some(Permit { cap: Arc::clone(self), is_lost: false, token: Arc::default() })
+        Some(Permit::of(Arc::clone(self)))
     }
 
     /// Begins to close the connection that was idle for longest. `false` if none was idle.
@@ -226,15 +178,6 @@ impl ConnectionCap {
         match oldest.min_by_key(|(since, _)| *since) {
             Some((_, shelf)) => shelf.close_longest_idle(),
             None => false,
-        }
-    }
-}
-
-impl Drop for Permit {
-    fn drop(&mut self) {
-        if !self.is_lost {
-            self.cap.open.fetch_sub(1, Ordering::SeqCst);
-            self.cap.changed.notify_waiters();
         }
     }
 }

@@ -1,0 +1,73 @@
+//! The right to have a connection open, from before it is opened until it has really ended.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+use std::time::Instant;
+
+use super::ConnectionCap;
+
+/// Right to have one connection open.
+#[derive(Debug)]
+pub struct Permit {
+    cap: Arc<ConnectionCap>,
+    is_lost: bool,
+    /// Token that exists as long as the permit does.
+    token: Arc<()>,
+}
+
+/// A connection that was asked to end, and the time of that.
+#[derive(Debug)]
+pub(super) struct Ending {
+    pub(super) since: Instant,
+    permit: Weak<()>,
+}
+
+/// Handle by which a connection is marked as ending, while its permit is elsewhere.
+#[derive(Debug)]
+pub struct ClosingHandle {
+    cap: Arc<ConnectionCap>,
+    permit: Weak<()>,
+}
+
+impl ClosingHandle {
+    /// Marks the connection as ending from now on.
+    pub fn mark_closing(self) {
+        let ending = Ending { since: Instant::now(), permit: self.permit };
+        let mut all = self.cap.ending();
+        all.retain(Ending::is_open);
+        all.push(ending);
+    }
+}
+
+impl Ending {
+    pub(super) fn is_open(&self) -> bool {
+        self.permit.strong_count() > 0
+    }
+}
+
+impl Permit {
+    pub(super) fn of(cap: Arc<ConnectionCap>) -> Self {
+        Self { cap, is_lost: false, token: Arc::default() }
+    }
+
+    /// Returns a handle for the caller that decides when the connection ends.
+    #[must_use]
+    pub fn closing_handle(&self) -> ClosingHandle {
+        ClosingHandle { cap: Arc::clone(&self.cap), permit: Arc::downgrade(&self.token) }
+    }
+
+    /// Marks the connection as lost: it will not end before its process does.
+    pub fn abandon(mut self) {
+        self.is_lost = true;
+        self.cap.lost.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        if !self.is_lost {
+            self.cap.open.fetch_sub(1, Ordering::SeqCst);
+            self.cap.changed.notify_waiters();
+        }
+    }
+}
