@@ -24,6 +24,7 @@ In parameters:
     Value: {Default: 5, …}      members of the parameter that fit on one line
 In functions:
     Uses: [keys, limits]        what functions have in common; the function's own members go on top
+    Part: Ingest                what its conditions `Shifts…` and `Audits…` end with
     Knows: [BatchesTable]       variables: BATCHES_TABLE is `!Ref BatchesTable`
     Lists, Reads, Sends, Ends   prefixes of buckets, queues, queues, and what failed for good: see `Function` in patterns.yaml
     Runs: {Every: 5 minutes, …} a schedule, and the alarms Ran and Schedule behind the name in `Alarms`
@@ -63,7 +64,7 @@ EMITTING = {emf["name"]: emf["services"] for metric in json.loads((ROOT / "deplo
 PARTS = "stack patterns gateway brokers api idempotency usage load-tests ingest drops events kafka database organisation dashboard".split()
 SECTIONS = "AWSTemplateFormatVersion Transform Description Metadata Parameters Rules Conditions Mappings Globals Resources Outputs".split()
 # Members of entries that are read here, besides those that the pattern has.
-MEMBERS = {"Functions": "Product Uses Knows Lists Reads Sends Runs Ends Routes Also", "Alarms": "Sum Emitted Functions Math Waiting Cause", "Dashboards": "Rows"}
+MEMBERS = {"Functions": "Product Part Uses Knows Lists Reads Sends Runs Ends Routes Also", "Alarms": "Sum Emitted Functions Math Waiting Cause", "Dashboards": "Rows"}
 # Sections of parts that are read here, besides those and the patterns.
 READ = "Patterns Namespaces Values Kinds Needs Ordered Uses".split()
 TAGS = "And Condition Contains Equals FindInMap GetAtt Given If Join Not Or Ref Select Split Sub Value".split()
@@ -253,6 +254,8 @@ def parameter(name, entry, kinds):
 def given(name, parameters, section="Rules"):
     """Whether a parameter is given: of rules and conditions, each has functions for lists that the other has not."""
     value = Tagged("!Ref", name)
+    if name.endswith("ReservedConcurrency"):
+        return Tagged("!Not", [Tagged("!Or", [Tagged("!Equals", [value, ""]), Tagged("!Equals", [value, "0"])])])
     match parameters[name]:
         case {"Type": "CommaDelimitedList"} if section == "Rules":
             return Tagged("!Not", [{"Fn::EachMemberEquals": [value, ""]}])

@@ -40,7 +40,7 @@ REFUSED = [
     *((without({**MSK_SCRAM, **OTHER_KAFKA}, *({"KafkaBootstrapServers", "KafkaClusterArn", "KafkaSecretArn", "KafkaCaSecretArn", "KafkaAuthentication"} - {name})), f"{name} needs KafkaBootstrapServers") for name in ("KafkaClusterArn", "KafkaSecretArn", "KafkaCaSecretArn")),
     (without(MSK, "KafkaClusterArn"), "iam needs KafkaClusterArn"),
     ({**MSK, "KafkaSecretArn": SECRET}, "Leave KafkaSecretArn empty"),
-    ({**without(OTHER_KAFKA, "KafkaCaSecretArn"), "KafkaAuthentication": "none"}, "none uses no secret"),
+    ({**without(OTHER_KAFKA, "KafkaCaSecretArn"), "KafkaAuthentication": "none"}, "none use no secret"),
     (without(MSK_SCRAM, "KafkaSecretArn"), "scram and mtls need KafkaSecretArn"),
     (without(OTHER_KAFKA, "KafkaSecretArn"), "scram and mtls need KafkaSecretArn"),
     ({**MSK_SCRAM, "KafkaCaSecretArn": SECRET}, "Leave it empty with KafkaClusterArn"),

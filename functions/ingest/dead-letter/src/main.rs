@@ -25,6 +25,7 @@ async fn serve() -> Result<(), Error> {
     let chunks: String = environment.required("CHUNKS_FAILED_QUEUE_URL");
     let unhandled: String = environment.required("UNHANDLED_QUEUE_URL");
     let base = Duration::from_secs(environment.optional("RETRY_BASE_SECONDS", 10));
+    // The template's maxReceiveCount of the queues before its own.
     let earlier_receives = environment.optional("MAX_RECEIVES", 5);
     let events = events::Settings::read(&mut environment);
     environment.check()?;
