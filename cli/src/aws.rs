@@ -21,21 +21,22 @@ use crate::exit::{Exit, Explain as _, Failure, chain};
 
 /// Time limit of one AWS call with its retries: a person waits for it.
 const OPERATION: Duration = Duration::from_secs(30);
-/// Time of an invocation, which is longer than any function may take.
+/// Time limit of a Lambda invocation, which is longer than the timeout of any function.
 const INVOCATION: Duration = Duration::from_secs(180);
 const CONNECT: Duration = Duration::from_secs(5);
 
-/// Names of the stack's resources; `None` where a name is unknown.
+/// Names of the stack's AWS resources; `None` for a name that is not known.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Names {
-    /// Table of API keys and target profiles.
+    /// Name of the DynamoDB table of API keys and target profiles.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) access_table: Option<String>,
     /// Name of the DynamoDB table of idempotency records.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) idempotency_table: Option<String>,
-    /// Function that administers establishments; only with the ingest.
+    /// Name of the Lambda function that administers establishments. A stack without the ingest has
+    /// none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) establishments_function: Option<String>,
     /// Name of the log group of audit events.
@@ -104,7 +105,8 @@ impl Aws {
         aws_sdk_lambda::Client::new(&self.config.to_builder().timeout_config(timeouts).build())
     }
 
-    /// Returns a client of the services that have no client of their own here.
+    /// Returns a client for AWS services without an SDK crate in this program, such as
+    /// CloudFormation.
     pub(crate) fn query(&self) -> AwsQuery {
         AwsQuery::new(&self.config)
     }
@@ -150,7 +152,7 @@ impl Aws {
         self.name(self.names.audit_log_group.as_ref(), "AuditLogGroupName").await
     }
 
-    /// Returns all resource names that the stack's outputs contain.
+    /// Returns the resource names in the stack's outputs. A name without an output is `None`.
     ///
     /// # Errors
     /// If the stack cannot be read.
@@ -214,7 +216,7 @@ fn client() -> SharedHttpClient {
     aws_smithy_http_client::Builder::new().build_with_connector_fn(|settings, _| connector(settings.cloned()))
 }
 
-/// Error codes that only other credentials or permissions help against.
+/// Error codes of AWS that mean invalid credentials or a missing permission. A retry does not help.
 const DENIED: [&str; 12] = [
     "AccessDenied",
     "AccessDeniedException",
@@ -240,7 +242,7 @@ const TEMPORARY: [&str; 7] = [
     "ThrottlingException",
 ];
 
-/// Returns whether an error of this code needs other credentials or rights.
+/// Returns whether an AWS error code means invalid credentials or a missing permission.
 pub(crate) fn is_denied(code: &str) -> bool {
     DENIED.contains(&code)
 }
@@ -250,7 +252,7 @@ pub(crate) fn is_temporary(code: &str) -> bool {
     TEMPORARY.contains(&code)
 }
 
-/// Builds a failure of an AWS call that failed; `attempt` completes the sentence "could not …".
+/// Converts the failure of an AWS call; `attempt` completes the sentence "could not …".
 pub(crate) fn failed<E, R>(attempt: &str, error: &SdkError<E, R>) -> Failure
 where
     E: Error + ProvideErrorMetadata + 'static,

@@ -5,23 +5,24 @@ use std::path::PathBuf;
 
 use crate::exit::Failure;
 
-/// Environment variables that may name a directory. The first one that is set decides.
+/// Environment variables that may name a directory of this program. The first variable that is set
+/// decides.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Places {
-    /// Purpose of the directory, as in "there is no place for contexts".
+    /// Completion of the error message "there is no place …" if no variable is set.
     pub(crate) purpose: &'static str,
-    /// Environment variable with the directory itself.
+    /// Name of the variable that has the directory itself.
     pub(crate) own: &'static str,
-    /// XDG environment variable with the parent directory.
+    /// Name of the XDG variable whose directory `integrahub` is in.
     pub(crate) xdg: &'static str,
-    /// Windows environment variable with the parent directory.
+    /// Name of the Windows variable whose directory `integrahub` is in.
     pub(crate) windows: &'static str,
-    /// Parent directory below the user's home.
+    /// Directory below `HOME` that `integrahub` is in.
     pub(crate) home: &'static str,
 }
 
 impl Places {
-    /// Finds the directory, which may not exist yet.
+    /// Determines the path of the directory, which may not exist yet.
     ///
     /// # Errors
     /// If no variable is set.

@@ -27,11 +27,11 @@ pub(crate) enum Exit {
     Held = 7,
     /// The time limit for waiting passed, and the work continues.
     TimedOut = 8,
-    /// The command found nothing to do, and the caller called that an error.
+    /// The command found nothing to do, and an option makes that an error.
     Nothing = 9,
     /// A check found a fault.
     Faulty = 10,
-    /// A check warns, and the caller asked for strictness.
+    /// A check of `doctor` warned, and `--strict` makes that an error.
     Doubtful = 11,
     /// An expectation of a load test was not met.
     ExpectFailed = 99,
@@ -68,7 +68,7 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// Reason why a command ended early, in up to three lines: what failed, why, and what to do next.
+/// Reason why a command ended early: what failed, why, and what to do next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Failure {
     /// Exit code of the failure.
@@ -77,34 +77,34 @@ pub(crate) struct Failure {
     pub(crate) what: String,
     /// The cause, with the code and the trace id if the API gave them.
     pub(crate) why: Option<String>,
-    /// The next step of the person at the terminal.
+    /// Step that the person at the terminal should take next.
     pub(crate) next: Option<String>,
 }
 
 impl Failure {
-    /// Creates a failure with a text of one line.
+    /// Creates a failure with a description of what failed, and nothing else.
     pub(crate) fn new(exit: Exit, what: impl Into<String>) -> Self {
         Self { exit, what: what.into(), why: None, next: None }
     }
 
-    /// Creates a failure of a command line that cannot be used.
+    /// Creates the failure of a command line or settings that cannot be used.
     pub(crate) fn usage(what: impl Into<String>) -> Self {
         Self::new(Exit::Usage, what)
     }
 
-    /// Creates a failure of something that contradicts itself or what is stored.
+    /// Creates the failure of a request that contradicts itself or stored data.
     pub(crate) fn refused(what: impl Into<String>) -> Self {
         Self::new(Exit::Refused, what)
     }
 
-    /// Adds the cause to a failure.
+    /// Adds the reason to a failure.
     #[must_use]
     pub(crate) fn why(mut self, why: impl Into<String>) -> Self {
         self.why = Some(why.into());
         self
     }
 
-    /// Adds the next step of a person to a failure.
+    /// Adds the step that the person should take next to a failure.
     #[must_use]
     pub(crate) fn next(mut self, next: impl Into<String>) -> Self {
         self.next = Some(next.into());
@@ -124,12 +124,13 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// Context for an error from a lower layer: the attempted action.
+/// Conversion of errors to failures of a command, which name the attempted action.
 pub(crate) trait Explain<T> {
-    /// Builds a failure with the exit code 1; `attempt` completes the sentence "could not …".
+    /// Converts an error to a failure with exit code 1; `attempt` completes the sentence "could not
+    /// …".
     ///
     /// # Errors
-    /// Returns the failure if there is an error.
+    /// Returns the failure if `self` is an error.
     fn or_explain(self, attempt: impl FnOnce() -> String) -> Result<T, Failure>;
 }
 
@@ -143,7 +144,7 @@ impl<T, E: std::error::Error + 'static> Explain<T> for Result<T, E> {
 mod tests {
     use super::*;
 
-    /// Rows of the table of exit codes on the page: the code and the name of the outcome.
+    /// Returns the exit codes and names in the table of docs/cli.md.
     fn documented() -> Vec<String> {
         let page = include_str!("../../docs/cli.md");
         let table = page.split("## Exit codes").nth(1).unwrap();

@@ -14,10 +14,11 @@ use tokio::io::{AsyncRead, AsyncReadExt as _};
 
 use crate::exit::{Explain as _, Failure};
 
-/// Longest document that is read, such as the body of a request.
+/// Maximum bytes of a document that a command reads, such as the body of a request.
 const MAX_DOCUMENT: u64 = 4 * 1024 * 1024;
-/// Maximum number of values and bytes of text that a document stands for. Without aliases, even the
-/// longest document stands for less: two of its bytes count as three at most.
+/// Maximum number of values and bytes of text that a YAML document may expand to through its
+/// aliases. A document of 4 MiB without aliases expands to less: two of its bytes count as three at
+/// most.
 const MAX_MEANING: usize = 8 * 1024 * 1024;
 
 /// Returns whether the path means standard input.
@@ -44,7 +45,7 @@ async fn bounded(source: impl AsyncRead + Unpin, path: &Path, limit: u64) -> Res
     within(content, path, limit)
 }
 
-/// Refuses content that is larger than the limit.
+/// Refuses content that is larger than `limit`.
 fn within(content: Vec<u8>, path: &Path, limit: u64) -> Result<Vec<u8>, Failure> {
     if u64::try_from(content.len()).is_ok_and(|length| length <= limit) {
         return Ok(content);
@@ -72,7 +73,7 @@ pub(crate) fn settings(path: &Path) -> Result<Option<String>, Failure> {
 /// Parses a YAML document; JSON is a subset of YAML.
 ///
 /// # Errors
-/// If the document cannot be read, or has another form.
+/// If the document cannot be read, or does not have the form of `T`.
 pub(crate) async fn document<T: DeserializeOwned>(path: &Path) -> Result<T, Failure> {
     let text = read(path, MAX_DOCUMENT).await?;
     let text = text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(&text);
@@ -85,8 +86,9 @@ pub(crate) async fn document<T: DeserializeOwned>(path: &Path) -> Result<T, Fail
     })
 }
 
-/// Walk through all that a document stands for, with the values and bytes that it may still meet.
-/// The parser bounds how many aliases are followed, but not how much stands behind each of them.
+/// Visitor that counts the values and bytes a YAML document expands to, against what is left of
+/// `MAX_MEANING`. The parser limits the number of aliases, but not the size of what each stands
+/// for.
 #[derive(Clone, Copy)]
 struct Meaning<'a>(&'a Cell<usize>);
 

@@ -15,9 +15,9 @@ use crate::member::shown;
 use crate::output::{Format, Output};
 
 const TESTS: &str = "/tests";
-/// Pause between two looks at a test.
+/// Pause between two requests for the state of a load test.
 const LOOK: Duration = Duration::from_secs(2);
-/// Tests of a page of the list.
+/// Number of tests on a page of the API's list.
 const PAGE: u32 = 100;
 
 const TEST: &str = "integrahub.load-test.v1";
@@ -94,7 +94,8 @@ fn is_final(test: &Value) -> bool {
     matches!(shown(test, "status").as_str(), "COMPLETED" | "STOPPED" | "FAILED")
 }
 
-/// Looks at a test until it is final, for at most `limit`, and tells people its last second.
+/// Requests the state of a load test until the test ends, for at most `limit`. Prints the rates of
+/// the last second meanwhile.
 async fn follow(api: &Api, test: &str, limit: Option<Duration>, out: &mut Output) -> Result<Value, Failure> {
     let begin = Instant::now();
     let mut last = String::new();
@@ -114,7 +115,7 @@ async fn follow(api: &Api, test: &str, limit: Option<Duration>, out: &mut Output
     }
 }
 
-/// Returns the last second of a test, in the words of `RabbitMQ`'s `PerfTest`.
+/// Returns a line about the last second of a load test, in the words of RabbitMQ's `PerfTest`.
 fn progress(test: &Value) -> String {
     let series = |name: &str| {
         let points = test.pointer(&format!("/report/series/{name}")).and_then(Value::as_array)?;
@@ -135,7 +136,7 @@ fn progress(test: &Value) -> String {
     line
 }
 
-/// Judges a final test. `program` begins the command of the next step.
+/// Returns the exit code for a load test that has ended. `program` begins the suggested command.
 fn verdict(test: &Value, program: &str) -> Result<Exit, Failure> {
     let id = shown(test, "testId");
     let summary = shown(test, "summary");
@@ -151,7 +152,7 @@ fn verdict(test: &Value, program: &str) -> Result<Exit, Failure> {
     }
 }
 
-/// Returns the criteria that are not met, with what was measured.
+/// Returns the expectations of the load test that were not met, with the measured values.
 fn unmet(test: &Value) -> Option<String> {
     let criteria = test.pointer("/report/expect/criteria")?.as_array()?;
     let unmet = criteria.iter().filter(|one| shown(one, "outcome") != "met").map(|one| {
@@ -166,7 +167,7 @@ fn unmet(test: &Value) -> Option<String> {
     (!unmet.is_empty()).then(|| unmet.join("; "))
 }
 
-/// Figures of the report that people see first: name and place.
+/// Figures of the load test's report that people see: name, and JSON pointer in the report.
 const FIGURES: [(&str, &str); 15] = [
     ("asked for", "/rates/askedPerSec"),
     ("sent", "/rates/sentPerSec"),

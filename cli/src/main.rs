@@ -50,7 +50,7 @@ async fn main() -> ExitCode {
     written.map_or_else(|unwritten| unwritten, |()| exit).into()
 }
 
-/// Runs a command. `completions`, `man` and `context` work without a context.
+/// Runs the command. Every command except `completions`, `man` and `context` needs a context.
 async fn run(cli: &Cli, out: &mut Output) -> Result<Exit, Failure> {
     match &cli.command {
         Command::Completions(args) => return tool::completions(*args, out),

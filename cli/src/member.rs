@@ -7,7 +7,7 @@ pub(crate) fn text<'a>(object: &'a Value, name: &str) -> &'a str {
     object.get(name).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Returns a member that is a count.
+/// Returns the number of a JSON member; 0 if it is missing or not a count.
 pub(crate) fn number(object: &Value, name: &str) -> u64 {
     object.get(name).and_then(Value::as_u64).unwrap_or_default()
 }

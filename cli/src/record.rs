@@ -18,18 +18,18 @@ use crate::member::plain;
 use crate::output::{Format, Output};
 
 const SCHEMA: &str = "integrahub.records.v1";
-/// First words of the keys of records, by operation.
+/// Prefixes of the keys of idempotency records, one for each operation.
 const OPERATIONS: [&str; 8] =
     ["PRODUCE", "CONSUME", "MOVE", "INGEST", "REPLAY", "DROP", "LOAD_TEST", "LOAD_TEST_STOP"];
-/// Maximum number of bytes that a stored response inflates to.
+/// Maximum bytes that a stored response may have after it is inflated.
 const MAX_RESPONSE: u64 = 16 * 1024 * 1024;
-/// Maximum number of characters of a value that are shown to people.
+/// Maximum characters of a value of the record that people see.
 const SHOWN: usize = 2_000;
 
 /// Runs `integrahub record`.
 ///
 /// # Errors
-/// If there is no such record, or no access to the table.
+/// If the record does not exist, or the table cannot be read.
 pub(crate) async fn run(args: &Record, context: &Context, out: &mut Output) -> Result<Exit, Failure> {
     let key = IdempotencyKey::parse(&args.key, KeyForm::Text).map_err(|error| {
         Failure::usage(format!("`{}` is no idempotency key", args.key)).why(error.to_string())
@@ -55,7 +55,7 @@ pub(crate) async fn run(args: &Record, context: &Context, out: &mut Output) -> R
     Ok(Exit::Done)
 }
 
-/// Finds the tenant by name or id. Only a name needs the access table.
+/// Returns the id of a tenant given by name or id. Only a name needs the access table.
 pub(crate) async fn tenant(context: &Context, reference: &str) -> Result<String, Failure> {
     if reference.parse::<uuid::Uuid>().is_ok() {
         return Ok(reference.to_owned());
@@ -63,7 +63,7 @@ pub(crate) async fn tenant(context: &Context, reference: &str) -> Result<String,
     Table::of(context).await?.read().await?.tenant(reference)
 }
 
-/// Returns a record with the response as it was sent and the lease as a time.
+/// Returns an idempotency record as JSON, with the response as it was sent and the lease as a time.
 fn decode(mut item: Attributes) -> Value {
     let payload = item.remove("responsePayload");
     let decoded: Result<Map<String, Value>, _> = serde_dynamo::from_item(item);

@@ -142,7 +142,7 @@ pub(crate) struct Consume {
     #[arg(long, value_name = "SECONDS", default_value_t = 0)]
     #[arg(value_parser = clap::value_parser!(u8).range(0..=60))]
     pub(crate) wait: u8,
-    /// What becomes of the messages on the queue
+    /// Treatment of the messages on the queue
     #[arg(long, value_enum, default_value_t)]
     pub(crate) ack: Ack,
     /// Take also messages that are too large for a response

@@ -18,14 +18,14 @@ use crate::record::tenant;
 
 const SCHEMA: &str = "integrahub.audit.v1";
 const HEADER: [&str; 8] = ["time", "tenant", "key", "operation", "target", "outcome", "reason", "trace id"];
-/// Maximum number of pages that are read. A page has up to a megabyte, or covers a part of the
-/// time.
+/// Maximum number of pages of the audit log that one command reads. A page has up to a megabyte of
+/// events, or covers only a part of the time span.
 const MOST_PAGES: usize = 1_000;
 
 /// Runs `integrahub audit`.
 ///
 /// # Errors
-/// If there is no access to the log group, or no such tenant.
+/// If the log group cannot be read, or the tenant does not exist.
 pub(crate) async fn run(args: &Audit, context: &Context, out: &mut Output) -> Result<Exit, Failure> {
     let tenant = match &args.tenant {
         Some(reference) => Some(tenant(context, reference).await?),
@@ -47,8 +47,8 @@ pub(crate) async fn run(args: &Audit, context: &Context, out: &mut Output) -> Re
     Ok(Exit::Done)
 }
 
-/// Reads the newest matching events, each once, ordered by time. Also returns false if the log has
-/// more events than are read.
+/// Reads the newest `most` events that match, ordered by time. An event that was delivered twice
+/// counts once. Also returns false if the log has more pages than are read.
 async fn read(
     context: &Context,
     wanted: &Audit,
@@ -77,7 +77,7 @@ async fn read(
     Ok((events.into(), is_all))
 }
 
-/// Parses an event of the log, and moves the fields of its `context` to the top level.
+/// Parses an event of the audit log, and moves the fields of its `context` to the top level.
 fn parsed(message: &str) -> Option<Value> {
     let Value::Object(mut line) = serde_json::from_str(message).ok()? else { return None };
     let Some(Value::Object(context)) = line.remove("context") else { return None };
@@ -90,7 +90,8 @@ fn parsed(message: &str) -> Option<Value> {
 }
 
 impl Audit {
-    /// Returns the conditions that CloudWatch Logs can check. The others are checked here.
+    /// Returns the filter pattern for CloudWatch Logs. It covers the tenant and the outcome; this
+    /// program itself checks the other conditions.
     fn pattern(&self) -> String {
         // Quotation marks and wildcards would mean something else there.
         let plain = |text: &&str| text.chars().all(|c| c.is_ascii_alphanumeric() || "._:/- ".contains(c));

@@ -25,7 +25,8 @@ const COLUMNS: [(&str, &str); 6] = [
     ("status", "status"),
     ("trace id", "traceId"),
 ];
-/// Maximum number of records of a target that are checked. The index has no order of times.
+/// Maximum number of a target's records that are read. The index of targets is not ordered by time,
+/// so the newest requests are found only if all are read.
 const MOST_RECORDS: usize = 10_000;
 /// Attributes of a record that the list of requests shows.
 const SHOWN: [&str; 6] = ["createdAt", "updatedAt", "status", "attempt", "traceId", "expiresAt"];
@@ -33,7 +34,7 @@ const SHOWN: [&str; 6] = ["createdAt", "updatedAt", "status", "attempt", "traceI
 /// Runs `integrahub requests`.
 ///
 /// # Errors
-/// If there is no access to the table, or no such tenant.
+/// If the table cannot be read, or the tenant does not exist.
 pub(crate) async fn run(args: &Requests, context: &Context, out: &mut Output) -> Result<Exit, Failure> {
     let tenant = match &args.tenant {
         Some(reference) => Some(tenant(context, reference).await?),
@@ -60,7 +61,7 @@ pub(crate) async fn run(args: &Requests, context: &Context, out: &mut Output) ->
     Ok(Exit::Done)
 }
 
-/// Key of a record: type of the work, tenant, and the client's key.
+/// Key of an idempotency record: operation, tenant, and the client's idempotency key.
 #[derive(Debug, PartialEq, Eq)]
 struct Key {
     pk: String,
@@ -79,7 +80,7 @@ impl Key {
     }
 }
 
-/// Finds the keys of a target's records.
+/// Finds the keys of all idempotency records of a target.
 async fn keys(client: &Client, table: &str, target: &str) -> Result<Vec<Key>, Failure> {
     let query = client
         .query()
@@ -98,7 +99,7 @@ async fn keys(client: &Client, table: &str, target: &str) -> Result<Vec<Key>, Fa
     Ok(keys)
 }
 
-/// Reads the shown attributes of a record; `None` if it has been deleted.
+/// Reads the attributes in [`SHOWN`] of an idempotency record; `None` if it has been deleted.
 async fn read(client: &Client, table: &str, key: &Key) -> Result<Option<Value>, Failure> {
     let get = client.get_item().table_name(table).key("pk", AttributeValue::S(key.pk.clone()));
     let found = get.send().await.map_err(|error| failed(&format!("read the table `{table}`"), &error))?;

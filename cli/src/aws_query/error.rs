@@ -9,18 +9,18 @@ use secrecy::ExposeSecret as _;
 use crate::aws;
 use crate::exit::{Exit, Failure, chain};
 
-/// Kind of an AWS failure, by its remedy.
+/// Kind of a failed AWS call. Each kind has its own remedy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AwsErrorKind {
-    /// No credentials were found that can be used.
+    /// The program found no usable credentials.
     NoCredentials,
     /// The credentials lack the permission, or are invalid.
     Denied,
     /// The AWS service is throttled or temporarily unavailable.
     Temporary,
-    /// No answer came, because of the network, the region or a proxy.
+    /// No response arrived, because of the network, the region or a proxy.
     Unreachable,
-    /// The service refused the call for another reason, such as something that does not exist.
+    /// The service refused the call for another reason, such as a resource that does not exist.
     Other,
 }
 
@@ -49,7 +49,7 @@ impl AwsError {
         Self::new(service, action, AwsErrorKind::Other, "unreadable answer", "it is not an answer of AWS")
     }
 
-    /// Converts the failure of an action, and finds its kind.
+    /// Converts the failure of an AWS call, and determines its kind.
     pub(super) fn of(service: &str, action: &str, error: &ActionError) -> Self {
         let (kind, code) = match error {
             ActionError::Refused { code, message, .. } => {
@@ -77,7 +77,8 @@ impl AwsError {
         format!("{service}:{}", self.action)
     }
 
-    /// Builds a failure of a command; `attempt` completes the sentence "could not …".
+    /// Converts the error to the failure of a command; `attempt` completes the sentence "could not
+    /// …".
     pub(crate) fn into_failure(self, attempt: &str) -> Failure {
         let (exit, next) = match self.kind {
             AwsErrorKind::NoCredentials => (

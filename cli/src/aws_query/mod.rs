@@ -15,7 +15,7 @@ pub(crate) use error::{AwsError, AwsErrorKind};
 pub(crate) use stack::Stack;
 pub(crate) use xml::Node;
 
-/// A client of all services in one region.
+/// Client for AWS services in one region that speak the Query protocol or JSON 1.1.
 #[derive(Debug)]
 pub(crate) struct AwsQuery {
     actions: Actions,
@@ -56,11 +56,11 @@ impl AwsQuery {
             .ok_or_else(|| AwsError::unreadable(service, action))
     }
 
-    /// Calls an action as [`Self::query`] does, and returns the items of `list` on at most `most`
-    /// pages of its answer, and false if there are more pages.
+    /// Calls an action as [`Self::query`] does, and returns the items of `list` on the first `most`
+    /// pages of its response. Also returns false if there are more pages.
     ///
     /// # Errors
-    /// As those of [`Self::query`].
+    /// Returns the errors of [`Self::query`].
     pub(crate) async fn pages(
         &self,
         service: &str,
@@ -87,11 +87,12 @@ impl AwsQuery {
         Ok((found, false))
     }
 
-    /// Gives the events of a log group since a time in milliseconds that fit a pattern to `take`,
-    /// page by page. Returns false if there are more than `most` pages.
+    /// Reads the events of a log group that match a filter pattern, from the time `since`
+    /// (milliseconds since 1970) on, and passes each page to `take`. Returns false if there are
+    /// more than `most` pages.
     ///
     /// # Errors
-    /// As those of [`Self::json`].
+    /// Returns the errors of [`Self::json`].
     pub(crate) async fn log_events(
         &self,
         group: &str,
@@ -146,7 +147,7 @@ fn version(service: &str) -> &'static str {
     }
 }
 
-/// Clients for the tests of other modules.
+/// AWS clients for the tests of other modules.
 #[cfg(test)]
 pub(crate) mod examples {
     use aws_config::Region;
@@ -174,8 +175,8 @@ mod tests {
 
     use super::*;
 
-    /// Starts a server that gives this answer if the body of the request is `asked`, and a client
-    /// of it.
+    /// Starts a server that responds with `answer` if the request's body is `asked`, and a client
+    /// for it.
     async fn client(asked: &'static str, status: u16, answer: &'static str) -> (AwsQuery, Server) {
         let server = Server::start(move |request| async move {
             let is_expected = request.body() == asked;

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use super::{AwsError, AwsQuery, Node};
 
-/// Stack as CloudFormation describes it.
+/// CloudFormation stack, as `DescribeStacks` returns it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Stack {
     /// Name of the CloudFormation stack.
     pub(crate) name: String,
     /// State of the CloudFormation stack, such as `UPDATE_COMPLETE`.
     pub(crate) state: String,
-    /// Reason of the state; empty if there is none.
+    /// Reason that CloudFormation gives for the state; empty if there is none.
     pub(crate) reason: String,
     /// Parameters with which the stack was deployed.
     pub(crate) parameters: BTreeMap<String, String>,

@@ -5,7 +5,7 @@ use xmlparser::{ElementEnd, Token, Tokenizer};
 /// Deepest nesting of XML elements that is parsed. AWS has less than ten levels.
 const DEEPEST: usize = 64;
 
-/// An element without its attributes and namespaces, which say nothing in an answer of AWS.
+/// XML element without its attributes and namespaces, which carry no information in AWS responses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Node {
     /// Name of the XML element, without its namespace prefix.
@@ -56,25 +56,24 @@ impl Node {
         if open.is_empty() { root } else { None }
     }
 
-    /// Returns the first element of this name below this one, at any depth.
+    /// Returns the first descendant element with this name.
     pub(crate) fn find(&self, name: &str) -> Option<&Self> {
         let child = self.children.iter().find(|child| child.name == name);
         child.or_else(|| self.children.iter().find_map(|child| child.find(name)))
     }
 
-    /// Returns the text of the first element of this name below this one, at any depth; empty if
-    /// there is none.
+    /// Returns the text of the first descendant element with this name; empty if there is none.
     pub(crate) fn text_of(&self, name: &str) -> &str {
         self.find(name).map_or("", |found| found.text.as_str())
     }
 
-    /// Returns the items of the list `name`, which AWS calls `member` or `item`.
+    /// Returns the items of the list `name`, which are elements called `member` or `item`.
     pub(crate) fn list<'a>(&'a self, name: &str) -> impl Iterator<Item = &'a Self> + use<'a> {
         self.find(name).into_iter().flat_map(|list| &list.children)
     }
 }
 
-/// Replaces the references of a text, or returns `None` if one is unknown.
+/// Replaces the character and entity references of an XML text; `None` if one is unknown.
 fn unescaped(text: &str) -> Option<String> {
     let mut parts = text.split('&');
     let mut result = parts.next().unwrap_or_default().to_owned();

@@ -10,18 +10,20 @@ use crate::api::{Api, List};
 use crate::exit::{Exit, Explain as _, Failure};
 use crate::storage;
 
-/// Number of items on a page of the list, as the query's text.
+/// Number of items in error on a page, as the value of the query parameter.
 const PAGE: &str = "1000";
-/// Code of the items that the database refused, which the file does not have.
+/// Error code of items that the database rejected. The file of items in error does not contain
+/// them.
 const OF_THE_DATABASE: &str = "REJECTED_BY_DATABASE";
-/// Longest line of the file: an item of 256 KiB, escaped, and its error.
+/// Maximum bytes of a line in the file of items in error: an item of 256 KiB, escaped, and its
+/// error.
 const MAX_LINE: usize = 4 * 1024 * 1024;
 
-/// Gives each item in error to `take`: those of the file with their texts, then those that only the
-/// list has. Returns how many there were.
+/// Passes each item in error of a batch to `take`, and returns their number. The file of items in
+/// error contains their texts; items that only the API's list has follow.
 ///
 /// # Errors
-/// If the API or S3 does not show them, or `take` ends it.
+/// If the API or S3 does not return them, or if `take` fails.
 pub(crate) async fn each(
     api: &Api,
     batch: &Batch,
@@ -40,7 +42,7 @@ pub(crate) async fn each(
     Ok(count)
 }
 
-/// Reads the file; returns false if there is none any more.
+/// Reads the file of items in error; returns false if it has been deleted.
 async fn of_file(
     api: &Api,
     url: &str,
@@ -57,7 +59,8 @@ async fn of_file(
     Ok(true)
 }
 
-/// Reads the list, page by page. With a file, only what the file does not have counts.
+/// Reads the API's list of items in error, page by page. If the file was read, only the items that
+/// the database rejected are new.
 async fn of_list(
     api: &Api,
     batch: &Batch,
@@ -78,7 +81,7 @@ async fn of_list(
     .await
 }
 
-/// Lines of a file that comes in parts, as gzip or as it is.
+/// Decoder that receives a file in parts, inflates it if it is gzip, and splits it into lines.
 #[derive(Debug, Default)]
 struct Inflating {
     /// First bytes of the file, kept until they show whether it is gzip.
@@ -121,7 +124,7 @@ impl Inflating {
         written.or_explain(|| "inflate the file of the items in error".to_owned())
     }
 
-    /// Passes on the complete lines.
+    /// Passes the complete lines that were received to `take`.
     fn lines(&mut self, take: &mut impl FnMut(Value) -> Result<(), Failure>) -> Result<(), Failure> {
         let text = match &mut self.gzip {
             Some(gzip) => gzip.get_mut(),

@@ -22,9 +22,9 @@ use crate::exit::{Exit, Explain as _, Failure};
 use crate::output::{Format, Output};
 
 const BATCHES: &str = "/v1/inovafarma/batches";
-/// Number of batches on a page of the list.
+/// Number of batches on a page of the API's list.
 const PAGE: u32 = 200;
-/// Maximum number of items in error that are shown as a table or as one document.
+/// Maximum number of items in error that are shown as a table or a single JSON document.
 const MOST_SHOWN: usize = 10_000;
 
 const BATCH: &str = "integrahub.batch.v1";
@@ -32,12 +32,13 @@ const LIST: &str = "integrahub.batches.v1";
 const ITEMS: &str = "integrahub.items-in-error.v1";
 const REPLAY: &str = "integrahub.batch-replay.v1";
 
-/// Returns the path of a batch.
+/// Returns the path of a batch in the API.
 pub(crate) fn path(batch_id: &str) -> String {
     format!("{BATCHES}/{batch_id}")
 }
 
-/// Returns the command that continues waiting for a batch. `program` has the options of this run.
+/// Returns the command that waits for a batch again. `program` is the program with this run's
+/// options.
 pub(crate) fn resume_line(program: &str, batch_id: &str) -> String {
     format!("{program} batches watch {batch_id}")
 }
@@ -100,7 +101,7 @@ async fn watch(api: &Api, batch: Uuid, timeout: Option<Duration>, out: &mut Outp
     end(api, &followed.await?, out)
 }
 
-/// Shows how a wait ended, and returns the exit code of the batch.
+/// Shows the batch at the end of a wait, and returns the exit code for its outcome.
 fn end(api: &Api, batch: &Batch, out: &mut Output) -> Result<Exit, Failure> {
     if !batch.is_final() {
         let what = format!("the batch is {}, and the time to wait is over", batch.status);

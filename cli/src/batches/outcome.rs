@@ -5,7 +5,8 @@ use serde_json::Value;
 
 use crate::exit::{Exit, Explain as _, Failure};
 
-/// A batch. Members that a later version adds are in `json` only.
+/// Batch of the ingest, as the API returns it. Members that a later version adds are in `json`
+/// only.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Batch {
@@ -27,7 +28,7 @@ pub(crate) struct Batch {
     pub(crate) json: Value,
 }
 
-/// Numbers of items by outcome.
+/// Numbers of a batch's items by their effect on the products.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Changes {
@@ -38,7 +39,7 @@ pub(crate) struct Changes {
     pub(crate) deactivated: u64,
 }
 
-/// Outcome for products that a full load did not contain.
+/// State of the deactivation of products that a full load did not contain.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Deactivation {
@@ -65,39 +66,40 @@ pub(crate) struct PayloadError {
     pub(crate) byte_offset: Option<u64>,
 }
 
-/// Beginning of a sentence about products that a full load lacks.
+/// Beginning of a sentence about products that should have become inactive after a full load.
 const KEPT: &str = "not all products that the file lacks became inactive";
 
-/// Codes of a payload's error that sending the same file again repeats.
+/// Error codes of a payload for which sending the same file again has the same result.
 const OF_THE_FILE: [&str; 5] =
     ["MALFORMED_JSON", "CONTENT_CORRUPT", "MAX_PAYLOAD_EXCEEDED", "TOO_MANY_CNPJS", "TOO_MANY_ERRORS"];
 
 impl Batch {
-    /// Parses a batch in the API's JSON.
+    /// Parses a batch from the API's JSON.
     ///
     /// # Errors
-    /// If a member has another type.
+    /// If a member has an unexpected type.
     pub(crate) fn read(json: Value) -> Result<Self, Failure> {
         let batch = Self::deserialize(&json).or_explain(|| "read the batch that the API shows".to_owned())?;
         Ok(Self { json, ..batch })
     }
 
-    /// Returns whether nothing becomes of the batch by itself any more. A status that this program
-    /// does not know is not final.
+    /// Returns whether the batch has ended: its status changes only if a person acts. A status that
+    /// this program does not know is not final.
     pub(crate) fn is_final(&self) -> bool {
         matches!(self.status.as_str(), "COMPLETED" | "PARTIAL_FAIL" | "FAILED" | "EXPIRED")
     }
 
-    /// Returns whether the batch is final, and loaded nothing.
+    /// Returns whether the batch has ended without loading anything.
     pub(crate) fn is_lost(&self) -> bool {
         matches!(self.status.as_str(), "FAILED" | "EXPIRED")
     }
 
-    /// Checks the end of the batch for the sender of its file. `program` begins the command of the
-    /// next step.
+    /// Checks whether the batch loaded everything. `program` begins the command that a failure
+    /// suggests.
     ///
     /// # Errors
-    /// If the batch did not load everything, or something else about it needs attention.
+    /// If the batch loaded nothing or only a part, or if its deactivations are held or were left
+    /// out.
     pub(crate) fn outcome(&self, program: &str) -> Result<(), Failure> {
         let id = &self.batch_id;
         let end = |exit, trouble: String, next: String| Err(Failure::new(exit, trouble).next(next));
@@ -153,7 +155,8 @@ impl Batch {
         }
     }
 
-    /// Returns why products that a full load lacks were not made inactive, and the next step.
+    /// Returns the reason why a full load left absent products active, and the step that mends it;
+    /// `None` if it did not.
     fn undecided(&self, program: &str) -> Option<(&'static str, String)> {
         let id = &self.batch_id;
         let reason = self.deactivation.reason.as_deref().filter(|_| self.load_type == "full")?;
@@ -180,15 +183,15 @@ impl Batch {
         }
     }
 
-    /// Returns a sentence for people about the products that a full load lacks, if nothing is
-    /// wrong.
+    /// Returns a sentence for people if a later full load decides about the products that this full
+    /// load lacks, which is no fault.
     pub(crate) fn note(&self) -> Option<&'static str> {
         let is_later = self.deactivation.reason.as_deref() == Some("later_full_load");
         (is_later && self.load_type == "full")
             .then_some("a full load that was received later decides which products become inactive")
     }
 
-    /// Returns the batch as lines for people: name and value.
+    /// Returns the facts about the batch for people, as pairs of name and value.
     pub(crate) fn rows(&self) -> Vec<(&'static str, String)> {
         let changes = self.changes;
         let mut rows = vec![

@@ -18,7 +18,7 @@ const LIST: &str = "integrahub.contexts.v1";
 const ONE: &str = "integrahub.context.v1";
 /// Name of the JSON schema in which the current context's name is printed.
 const CURRENT: &str = "integrahub.current-context.v1";
-/// Maximum number of bytes that are read of a key on standard input.
+/// Maximum bytes that are read from standard input when it has an API key.
 const MAX_KEY: u64 = 1_000;
 
 /// Runs `integrahub context`.
@@ -66,8 +66,8 @@ pub(crate) async fn run(args: &ContextCommand, global: &Global, out: &mut Output
     Ok(Exit::Done)
 }
 
-/// Creates or changes a context. The stack's outputs are read once and stored, so that later
-/// commands need no right to read the stack.
+/// Creates or changes a context. The outputs of the stack are read once and stored, so that later
+/// commands need no permission to read the stack.
 async fn create(
     args: &ContextCreate,
     global: &Global,
@@ -125,7 +125,8 @@ async fn create(
     Ok(())
 }
 
-/// Applies the given options to the settings. The caller looks up the address of another stack.
+/// Changes the settings of a context as the options say. The address of another stack is not looked
+/// up here.
 fn merge(settings: &mut Settings, global: &Global) {
     fn put<T: Clone>(kept: &mut Option<T>, given: Option<&T>) {
         if let Some(given) = given {
@@ -146,8 +147,8 @@ fn merge(settings: &mut Settings, global: &Global) {
     }
 }
 
-/// Removes the API key from settings whose address has changed, and returns whether there was one:
-/// another address must not get it.
+/// Removes the API key from settings if the address has changed, so that another server never
+/// receives it. Returns whether there was a key.
 fn forget_key(settings: &mut Settings, before: &Settings) -> bool {
     let same =
         (&settings.url, &settings.stack, &settings.region) == (&before.url, &before.stack, &before.region);

@@ -18,7 +18,7 @@ use crate::input;
 const VERSION: u32 = 1;
 /// Name of the configuration file in its directory.
 const FILE: &str = "config.toml";
-/// Places of the directory.
+/// Environment variables and directories that decide where the configuration file is.
 const PLACES: Places = Places {
     purpose: "for contexts",
     own: "INTEGRAHUB_CONFIG_DIR",
@@ -26,14 +26,14 @@ const PLACES: Places = Places {
     windows: "APPDATA",
     home: ".config",
 };
-/// Name of the directory of API keys, beside the configuration file.
+/// Name of the directory with the API keys of contexts, next to the configuration file.
 const KEYS: &str = "keys";
 
-/// Contexts of the configuration file, by name.
+/// Contexts in the configuration file, by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Contexts {
     directory: PathBuf,
-    /// Name of the context that is used if no other is named.
+    /// Name of the context that a command uses if it names none.
     pub(crate) current: Option<String>,
     all: BTreeMap<String, Settings>,
 }
@@ -65,7 +65,7 @@ pub(crate) struct Settings {
     pub(crate) names: aws::Names,
 }
 
-/// Content of the configuration file as it is written.
+/// Configuration file as it is written, with its version.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Stored {
@@ -119,7 +119,7 @@ impl Contexts {
         Ok(Self { directory, current: stored.current, all: stored.contexts })
     }
 
-    /// Replaces the file atomically. Only the user can read it.
+    /// Replaces the configuration file atomically. Only its owner can read it.
     pub(super) fn write(&self) -> Result<(), Failure> {
         let stored = Stored { version: VERSION, current: self.current.clone(), contexts: self.all.clone() };
         let text = toml::to_string(&stored).or_explain(|| "write down the contexts".to_owned())?;
@@ -166,14 +166,14 @@ impl Contexts {
         self.all.iter().map(|(name, settings)| (name.as_str(), settings))
     }
 
-    /// Returns the path of a context's API key, if this program keeps it.
+    /// Returns the path of the file in which this program keeps the API key of a context.
     pub(super) fn key_file(&self, name: &str) -> PathBuf {
         self.directory.join(KEYS).join(name)
     }
 }
 
-/// Writes a file that only its owner can read, in a directory that only its owner can enter. The
-/// file appears whole or not at all.
+/// Writes a file atomically. Only its owner can read it, and enter a directory that is created for
+/// it.
 pub(crate) fn write_private(path: &Path, content: &[u8]) -> Result<(), Failure> {
     let explain = || format!("write {}", path.display());
     let directory = path.parent().unwrap_or(Path::new("."));

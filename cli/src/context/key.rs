@@ -15,24 +15,25 @@ use crate::exit::{Explain as _, Failure};
 
 /// Environment variable with the API key.
 const VARIABLE: &str = "INTEGRAHUB_API_KEY";
-/// Longest API key that the API reads, and some room for line ends.
+/// Maximum bytes of an API key, without the blanks and line ends around it. The API accepts no
+/// longer keys.
 const MAX_BYTES: usize = 300;
-/// Maximum number of bytes that are read of a file with a key, or of what a command prints.
+/// Maximum bytes that are read of a key file, or of the output of a command that prints the key.
 const MAX_FILE: u64 = 4096;
 
-/// Source of an API key.
+/// Source of an API key: a file, a command, or a value that is known already.
 enum Place<'a> {
     File(&'a Path),
     Command(&'a str),
-    /// The environment or the local stack, which are read already.
+    /// API key itself, from the environment or the local stack.
     Read(String),
 }
 
-/// Finds the API key. Unless it is to be `read`, only its place is named: a command might ask the
-/// person something.
+/// Finds the source of the API key, and stores it in `context`. The key itself is read only if
+/// `read` is true, because a command that prints it might ask the person something.
 ///
 /// # Errors
-/// If the place exists, but the key cannot be read there.
+/// If the source exists, but no key can be read from it.
 pub(super) async fn find(
     global: &Global,
     contexts: &Contexts,
@@ -56,8 +57,8 @@ pub(super) async fn find(
     Ok(())
 }
 
-/// Reads the beginning of a file that may contain a key. A longer file contains no key, and may be
-/// endless, as a device is.
+/// Reads at most the first 4096 bytes of a key file. A longer file contains no key, and a device
+/// may be endless.
 async fn beginning(path: &Path) -> io::Result<Vec<u8>> {
     let mut text = Vec::new();
     File::open(path).await?.take(MAX_FILE).read_to_end(&mut text).await?;
@@ -100,7 +101,10 @@ fn place<'a>(
     Some((Place::Command(command), format!("context {name}, command")))
 }
 
-/// Reads the key of a text that may end with a line end.
+/// Returns the API key in a text, without the blanks and line ends around it.
+///
+/// # Errors
+/// If the text is no API key.
 pub(super) fn checked(text: &str, source: &str) -> Result<SecretString, Failure> {
     let key = text.trim_start_matches('\u{feff}').trim();
     let is_header = key.bytes().all(|byte| byte.is_ascii_graphic());
@@ -112,8 +116,8 @@ pub(super) fn checked(text: &str, source: &str) -> Result<SecretString, Failure>
     Ok(key.to_owned().into())
 }
 
-/// Runs a command by the shell, with the terminal for its questions. A failure names its `source`
-/// only, because the command may hold the key.
+/// Runs a command in a shell, and returns what it prints. It can ask questions on the terminal. A
+/// failure names only the `source`, because the command itself may contain the key.
 async fn output(command: &str, source: &str) -> Result<String, Failure> {
     let (shell, flag) = if cfg!(windows) { ("cmd", "/C") } else { ("sh", "-c") };
     let explain = || "run the command that prints the API key".to_owned();

@@ -9,12 +9,12 @@ use crate::aws;
 use crate::exit::{Explain as _, Failure};
 use crate::input;
 
-/// Path of the local stack's file, below the directory of the repository.
+/// Path of the local stack's file of variables, relative to the repository.
 const FILE: &str = ".local/env";
-/// Environment variable with another path of the local stack's file.
+/// Environment variable that replaces the path of the local stack's file of variables.
 const VARIABLE: &str = "INTEGRAHUB_STACK_ENV";
 
-/// Addresses and names of a running local stack.
+/// Variables of a running local stack: addresses and resource names.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub(crate) struct LocalStack {
     variables: BTreeMap<String, String>,
@@ -27,10 +27,10 @@ impl std::fmt::Debug for LocalStack {
 }
 
 impl LocalStack {
-    /// Finds the stack of this directory or of the nearest directory above it.
+    /// Finds the local stack of this directory, or of the nearest parent directory that has one.
     ///
     /// # Errors
-    /// If the file is there and cannot be read, or is too large.
+    /// If the stack's file exists and cannot be read, or is too large.
     pub(crate) fn find() -> Result<Option<Self>, Failure> {
         let named = std::env::var_os(VARIABLE).filter(|path| !path.is_empty()).map(PathBuf::from);
         let path = match named {
@@ -44,7 +44,8 @@ impl LocalStack {
         Ok(input::settings(&path)?.map(|text| Self::parse(&text)))
     }
 
-    /// Reads lines `export NAME='VALUE'`. The stack writes each apostrophe of a value as `'\''`.
+    /// Parses lines of the form `export NAME='VALUE'`, where `'\''` stands for an apostrophe in the
+    /// value.
     pub(crate) fn parse(text: &str) -> Self {
         let exported = text.lines().filter_map(|line| line.strip_prefix("export "));
         let pairs = exported.filter_map(|line| line.split_once('='));
@@ -66,7 +67,7 @@ impl LocalStack {
         self.variable("API").map(parse).transpose()
     }
 
-    /// Returns the names of the stack's resources.
+    /// Returns the names of the local stack's resources.
     pub(super) fn names(&self) -> aws::Names {
         let variable = |name| self.variable(name).map(str::to_owned);
         aws::Names {

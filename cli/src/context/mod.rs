@@ -19,13 +19,14 @@ use crate::exit::Failure;
 pub(crate) use file::{Contexts, Settings, write_private};
 pub(crate) use local::LocalStack;
 
-/// Name of the context that is the local stack.
+/// Name of the context that stands for the local stack.
 pub(crate) const LOCAL: &str = "local";
 
-/// Settings of the command line, the environment and the selected context together.
+/// Deployment and credentials of a command, from the options, the environment and the selected
+/// context.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Context {
-    /// Name of the context; empty if options and the environment say everything.
+    /// Name of the context; empty if options and the environment take the place of a context.
     pub(crate) name: String,
     /// Option, variable or file that the context's name comes from, for people.
     pub(crate) source_of_name: String,
@@ -39,20 +40,22 @@ pub(crate) struct Context {
     pub(crate) region: Option<String>,
     /// `CloudFormation` stack of the deployment.
     pub(crate) stack: Option<String>,
-    /// AWS profile with the credentials.
+    /// AWS profile that has the credentials.
     pub(crate) aws_profile: Option<String>,
     /// Names of the stack's resources; `None` where a name is unknown.
     pub(crate) names: aws::Names,
     /// Local stack; `None` if the context is another deployment.
     pub(crate) local: Option<LocalStack>,
-    /// True if destruction is confirmed without a question.
+    /// True if `--yes` confirms what destroys something.
     pub(crate) yes: bool,
-    /// Program with the options that name the deployment and the caller.
+    /// Program with the options that name the deployment and the caller, as the beginning of
+    /// suggested commands.
     pub(crate) program: String,
 }
 
 impl Context {
-    /// Returns the settings as text, with the origins of the context and of the key.
+    /// Returns the settings as pairs of name and text, with the sources of the context and of the
+    /// key.
     pub(crate) fn described(&self) -> Vec<(&'static str, String)> {
         let or_none = |value: Option<&String>| value.cloned().unwrap_or_else(|| "-".to_owned());
         let name = if self.name.is_empty() { "-" } else { &self.name };
@@ -68,8 +71,8 @@ impl Context {
         ]
     }
 
-    /// Returns `rows` and the context as JSON members: names in camel case, and null for absent
-    /// values.
+    /// Returns `rows`, the context and its source as JSON members. Names are in camel case, absent
+    /// values are null.
     pub(crate) fn document(&self, rows: &[(&str, String)]) -> Map<String, Value> {
         let member = |(name, value): &(&str, String)| (camel_case(name), json!(present(value)));
         let mut members: Map<String, Value> = rows.iter().map(member).collect();
@@ -102,7 +105,7 @@ pub(crate) enum Needs {
     Api,
     /// AWS, called with AWS credentials.
     Aws,
-    /// AWS with credentials, and the API key that is asked about.
+    /// AWS with credentials, and an API key, which the command asks about.
     AwsAndKey,
     /// The API or AWS, whichever is configured.
     Either,
@@ -126,7 +129,8 @@ pub(crate) async fn load(global: &Global, needs: Needs) -> Result<Context, Failu
     Ok(context)
 }
 
-/// Selects the context, and applies the command line's options over it.
+/// Selects the context: by name, the current one, or the local stack. The options of the command
+/// line take precedence over its settings.
 fn choose(
     global: &Global,
     contexts: &Contexts,
@@ -164,8 +168,8 @@ fn choose(
     Ok(with_options(context, global))
 }
 
-/// Applies the command line's options over the context. Another stack or region resets the names
-/// and the address.
+/// Applies the options of the command line to the context. Another stack or region clears the
+/// resource names and the address.
 fn with_options(mut context: Context, global: &Global) -> Context {
     let others = [(&global.stack, &context.stack), (&global.region, &context.region)];
     if others.into_iter().any(|(given, known)| given.is_some() && given != known) {

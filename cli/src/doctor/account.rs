@@ -10,18 +10,18 @@ use super::stack::Resource;
 use crate::aws::failed;
 use crate::aws_query::{AwsError, AwsErrorKind, AwsQuery};
 
-/// Concurrent executions that AWS keeps unreserved in each account.
+/// Minimum number of unreserved concurrent executions that AWS demands in each account.
 const UNRESERVED: i64 = 100;
 /// Concurrent executions that AWS allows a new account.
 const NEW_ACCOUNT: i64 = 10;
-/// Numbers of the functions behind the API that `PublicReservedConcurrency` is for: in every
-/// deployment, more with load tests, and more with the ingest.
+/// Numbers of API functions that each reserve `PublicReservedConcurrency` executions: in every
+/// deployment, additionally with load tests, and additionally with the ingest.
 const PUBLIC: (i64, i64, i64) = (6, 1, 2);
-/// Triggers of the ingest that run up to `UpsertConcurrency` executions: notifications, payloads
-/// and chunks.
+/// Number of ingest queues (notifications, payloads, chunks) whose triggers each run up to
+/// `UpsertConcurrency` executions.
 const TRIGGERS: i64 = 3;
 
-/// AWS identity whose credentials the program uses.
+/// AWS identity whose credentials this program uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Identity {
     account: String,
@@ -29,7 +29,7 @@ pub(crate) struct Identity {
     region: String,
 }
 
-/// Concurrent executions of an account and a stack.
+/// Concurrent executions of Lambda: of the account, and reserved by the stack.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Concurrency {
     /// Concurrency limit of the account: executions at once.
@@ -50,8 +50,8 @@ pub(crate) async fn identity(client: &AwsQuery) -> Result<Identity, AwsError> {
     })
 }
 
-/// Queries the concurrency limit of the account, and the reservations of these resources that are
-/// functions.
+/// Requests the concurrency limit of the account, and the reserved concurrency of each function in
+/// `resources`.
 pub(crate) async fn concurrency(client: &Client, resources: &Known<Vec<Resource>>) -> Known<Concurrency> {
     let settings = client.get_account_settings().send().await.map_err(|error| {
         Unknown::of_failure(&failed("read the account's limits", &error), "lambda:GetAccountSettings")
@@ -92,7 +92,8 @@ pub(crate) fn credentials(identity: &Result<Identity, AwsError>) -> Check {
     }
 }
 
-/// Returns whether every request would fail: AWS cannot be reached, or accepts no credentials.
+/// Returns whether every AWS call would fail, because AWS cannot be reached or accepts no
+/// credentials.
 pub(crate) fn is_shut_out(identity: &Result<Identity, AwsError>) -> bool {
     let kinds = [AwsErrorKind::Unreachable, AwsErrorKind::NoCredentials, AwsErrorKind::Denied];
     identity.as_ref().is_err_and(|error| kinds.contains(&error.kind))
@@ -113,7 +114,8 @@ fn reservation(parameters: &Parameters) -> i64 {
     reserved + functions * parameters.number("PublicReservedConcurrency")
 }
 
-/// Judges the executions of the account, for a deployment that is to come or is there.
+/// Checks whether the account has enough concurrent executions for the deployment. If `before` is
+/// true, the deployment is still to come.
 pub(crate) fn executions(found: &Known<Concurrency>, parameters: &Parameters, before: bool) -> Check {
     let Concurrency { limit, unreserved, reserved } = match found {
         Ok(found) => *found,

@@ -5,14 +5,14 @@ use super::report::{Check, Kind, Known, Unknown};
 use super::stack::Resource;
 use crate::aws_query::{AwsError, AwsQuery, Node};
 
-/// Number of alarms that one call asks CloudWatch for.
+/// Number of alarms that one CloudWatch call returns.
 const A_CALL: usize = 100;
 /// Maximum number of pages of a topic's subscriptions, of 100 each.
 const MOST_PAGES: usize = 100;
 /// Maximum number of characters that are shown of an alarm's reason.
 const SHOWN: usize = 160;
 
-/// An alarm that is raised, or that has no data although it always should.
+/// CloudWatch alarm that is raised, or that lacks data although its metric always should have some.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Raised {
     name: String,
@@ -25,11 +25,11 @@ pub(crate) struct Raised {
 pub(crate) struct Topic {
     confirmed: usize,
     pending: usize,
-    /// KMS key that encrypts the topic; empty if there is none.
+    /// KMS key that encrypts the SNS topic; empty if there is none.
     key: String,
 }
 
-/// Queries the raised alarms of a stack, and counts all of its alarms.
+/// Requests the raised alarms of a stack, and the number of all its alarms.
 pub(crate) async fn raised(
     client: &AwsQuery,
     resources: &Known<Vec<Resource>>,
@@ -49,7 +49,7 @@ pub(crate) async fn raised(
     Ok((names.len(), found))
 }
 
-/// Reads an alarm. One that takes missing data for a fault speaks by having none.
+/// Returns an alarm if it is raised, or if it has no data and treats missing data as missing.
 fn raised_of(alarm: &Node) -> Option<Raised> {
     let state = alarm.text_of("StateValue");
     let is_silent = state == "INSUFFICIENT_DATA" && alarm.text_of("TreatMissingData") == "missing";
@@ -60,7 +60,7 @@ fn raised_of(alarm: &Node) -> Option<Raised> {
     })
 }
 
-/// Builds the checks that report the raised alarms.
+/// Returns the checks that report the raised alarms, one for each.
 pub(crate) fn state(found: &Known<(usize, Vec<Raised>)>) -> Vec<Check> {
     match found {
         Err(unknown) => vec![IN_ALARM.skip(unknown)],
@@ -86,7 +86,7 @@ pub(crate) fn state(found: &Known<(usize, Vec<Raised>)>) -> Vec<Check> {
     }
 }
 
-/// Queries the subscriptions and the key of an SNS topic; `None` if there is no such topic.
+/// Requests the subscriptions and the key of an SNS topic; `None` if the topic does not exist.
 async fn look(client: &AwsQuery, arn: &str) -> Known<Option<Topic>> {
     let missing = |code: &str| ["NotFound", "NotFoundException"].contains(&code);
     let (action, topic) = ("ListSubscriptionsByTopic", [("TopicArn", arn)]);

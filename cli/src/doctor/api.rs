@@ -10,19 +10,19 @@ use crate::api::{Api, Call};
 use crate::context::Context;
 use crate::member::{shown, text};
 
-/// Time for which each request is retried.
+/// Time during which each request to the API is tried again.
 const TRIES: Duration = Duration::from_secs(10);
-/// Version of this program, compared with that of the API.
+/// Version of this program, which is compared with the API's version.
 const OURS: &str = env!("CARGO_PKG_VERSION");
 
-/// Response of the API to a request without an API key.
+/// Response of the API to a request of `doctor`, which has no API key.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Answer {
     /// A document of JSON.
     Document(Value),
-    /// The response is no JSON document; it has this status.
+    /// The response is not JSON. The value is its status.
     Strange(u16),
-    /// The API did not answer, for this reason.
+    /// No response arrived. The value is the reason.
     None(String),
 }
 
@@ -45,7 +45,7 @@ pub(crate) async fn ask(context: &Context, path: &str) -> Answer {
     }
 }
 
-/// Checks the readiness: one check for each store and function that the API depends on.
+/// Checks the readiness of the API: one check for each store and function that it depends on.
 pub(crate) fn ready(answer: &Answer) -> Vec<Check> {
     let document = match answer {
         Answer::None(why) => {
@@ -82,7 +82,7 @@ fn dependency(dependency: &Value) -> Check {
     READY.fail("does not answer", format!("the log group of the function {function} says why")).about(name)
 }
 
-/// Checks the API's version, which its OpenAPI document contains.
+/// Checks that the API has the version of this program. Its OpenAPI document contains the version.
 pub(crate) fn version(contract: &Answer) -> Check {
     let theirs = match contract {
         Answer::Document(document) => document.pointer("/info/version").and_then(Value::as_str),

@@ -17,18 +17,20 @@ use crate::context::write_private;
 use crate::exit::{Explain as _, Failure};
 use crate::member::number;
 
-/// Maximum number of log events in the bundle.
+/// Maximum number of log events in the support bundle.
 const MOST: usize = 100;
-/// Maximum number of pages of one log. A log with more errors than they hold lacks its latest ones.
+/// Maximum number of pages that are read of one log. Pages begin with the oldest events, so the
+/// latest errors are missing if a log has more pages.
 const MOST_PAGES: usize = 20;
-/// Events that are errors: those of a function itself, and its executions that AWS ended, such as
-/// those that took too long.
+/// CloudWatch Logs filter pattern of errors: those that a function logs, and executions that AWS
+/// ended, such as timeouts.
 const ERRORS: &str =
     r#"{ ($.level = "error") || (($.type = "platform.report") && ($.record.status != "success")) }"#;
-/// Age of the oldest event in the bundle, in milliseconds.
+/// Maximum age of an event in the support bundle, in milliseconds.
 const OLDEST: i64 = 24 * 60 * 60 * 1_000;
 
-/// Finds the last errors in the logs of a stack. For an unreadable log, the reason is included.
+/// Finds the latest errors in the logs of a stack. For a log that cannot be read, the reason is
+/// included.
 pub(crate) async fn errors(client: &AwsQuery, resources: &Known<Vec<Resource>>) -> Vec<Value> {
     let since = Timestamp::now().as_millisecond().saturating_sub(OLDEST);
     let (mut found, mut unread) = (Vec::new(), Vec::new());
@@ -42,7 +44,7 @@ pub(crate) async fn errors(client: &AwsQuery, resources: &Known<Vec<Resource>>) 
     [last(found), unread].concat()
 }
 
-/// Finds the last errors in one log. CloudWatch returns the oldest first.
+/// Finds the latest errors in one log group. CloudWatch Logs returns the oldest events first.
 async fn of_group(client: &AwsQuery, group: &str, since: i64) -> Result<Vec<Value>, AwsError> {
     let mut found = Vec::new();
     let take = |events: &[Value]| {
@@ -55,14 +57,14 @@ async fn of_group(client: &AwsQuery, group: &str, since: i64) -> Result<Vec<Valu
     Ok(found)
 }
 
-/// Returns the latest events, ordered by time.
+/// Returns the latest events, at most 100, ordered by time.
 fn last(mut events: Vec<Value>) -> Vec<Value> {
     events.sort_by_key(|event| number(event, "timestamp"));
     let rest = events.len().saturating_sub(MOST);
     events.split_off(rest)
 }
 
-/// Returns a stack's description for the bundle.
+/// Returns a stack's description as JSON for the support bundle.
 pub(crate) fn stack(stack: &Known<Option<Stack>>) -> Value {
     match stack {
         Ok(Some(Stack { name, state, reason, parameters, outputs })) => json!({
@@ -72,7 +74,7 @@ pub(crate) fn stack(stack: &Known<Option<Stack>>) -> Value {
     }
 }
 
-/// Writes the bundle's file, which only its owner can read.
+/// Writes the support bundle as a zip file, which only its owner can read.
 ///
 /// # Errors
 /// If the file cannot be written.

@@ -16,17 +16,17 @@ use crate::access::profile;
 use crate::aws::failed;
 use crate::member::{shown, text};
 
-/// Number of target profiles that are tested at once. Each takes an execution of `mq-access`.
+/// Number of target profiles that are tested at once. Each test takes an execution of `mq-access`.
 const AT_ONCE: usize = 4;
-/// Maximum number of profiles that are tested.
+/// Maximum number of target profiles that are tested.
 pub(crate) const MOST: usize = 25;
 
 /// Outcome of a function's invocation.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Answer {
-    /// JSON that the function returned.
+    /// JSON that the Lambda function returned.
     Done(Value),
-    /// Message of the error that the function returned.
+    /// Message of the error that the Lambda function returned.
     Failed(String),
 }
 
@@ -65,7 +65,7 @@ pub(crate) async fn invoke(client: &Client, function: &str, event: &Value) -> Kn
     Ok(Answer::Failed(if message.is_empty() { "the function failed" } else { message }.to_owned()))
 }
 
-/// Checks the response of the function `establishments`.
+/// Checks the database by a response of the function `establishments`.
 pub(crate) fn database(answer: &Known<Answer>) -> Check {
     match answer {
         Err(unknown) => DATABASE.skip(unknown),
@@ -84,7 +84,7 @@ pub(crate) fn database(answer: &Known<Answer>) -> Check {
     }
 }
 
-/// Returns the event by which `mq-access` tests the target of a profile.
+/// Returns the event with which `mq-access` tests the connection to the target of a profile.
 fn of_profile(tenant: &str, target: &Target) -> Value {
     json!({
         "traceId": TraceId::new().as_str(),
@@ -120,14 +120,14 @@ async fn test(client: &Client, function: &str, profile: &Profile) -> Check {
     check.about(profile.title())
 }
 
-/// Builds the target of a profile, as a request that names nothing else gets it.
+/// Builds the target for a request that names the profile and changes nothing of it.
 fn target(value: &Value) -> Result<Target, String> {
     let parsed = profile::parse(value).map_err(|failure| failure.why.unwrap_or(failure.what))?;
     let allowed = InlineTargets::default();
     Target::resolve(Some(&parsed), None, allowed.of("")).map_err(|error| error.to_string())
 }
 
-/// Checks the response of `mq-access` to a connection test.
+/// Checks a broker by the response of `mq-access` to a connection test.
 fn broker(answer: &Known<Answer>) -> Check {
     let value = match answer {
         Err(unknown) => return PROFILE.skip(unknown),
@@ -174,7 +174,7 @@ fn worked(body: &Value) -> Check {
     }
 }
 
-/// Returns the remedy for a failed step of a connection test.
+/// Returns the remedy for a failed step of a connection test, by the step and its error code.
 fn fix(step: &str, code: &str) -> &'static str {
     match (step, code) {
         (_, "SECRET_UNREADABLE") => {

@@ -2,7 +2,7 @@
 
 use super::report::{Group, Kind};
 
-/// Declares the constants of kinds, and lists them in the order in which they are checked.
+/// Declares a constant for each kind of check, and lists all kinds in the order of the checks.
 macro_rules! kinds {
     ($($name:ident: $id:literal, $group:ident, $title:literal, $docs:literal;)+) => {
         $(
@@ -10,7 +10,7 @@ macro_rules! kinds {
                 Kind { id: $id, group: Group::$group, title: $title, docs: $docs };
         )+
 
-        /// All kinds of checks.
+        /// All kinds of checks, in the order in which `doctor` makes them.
         pub(crate) const ALL: &[Kind] = &[$($name),+];
     };
 }

@@ -35,12 +35,12 @@ use crate::input;
 use crate::output::{Format, Output, with_schema};
 
 const SCHEMA: &str = "integrahub.doctor.v1";
-/// Name of the parameter file, if no other one is given.
+/// Name of the parameter file that is read if the command line names none.
 const SETTINGS: &str = "samconfig.toml";
-/// Maximum number of bytes of the parameter file that are read.
+/// Maximum bytes of the parameter file.
 const LARGEST: u64 = 1024 * 1024;
 
-/// Results of the checks, which people see as they are made.
+/// Report of the checks so far. As text, each check is printed as soon as it is made.
 struct Report<'a> {
     out: &'a mut Output,
     checks: Vec<Check>,
@@ -54,7 +54,7 @@ struct Subject<'a> {
     client: AwsQuery,
     stack: Known<Option<Stack>>,
     resources: Known<Vec<Resource>>,
-    /// Parameters of the stack, or of the next deployment.
+    /// Parameters of the stack, or with `--before` those of the next deployment.
     parameters: Known<Parameters>,
 }
 
@@ -117,7 +117,7 @@ impl Report<'_> {
         self.out.flush();
     }
 
-    /// Writes the rest of the report, and returns the exit code.
+    /// Prints the end of the report, and returns the exit code.
     fn end(self, args: &Doctor) -> Exit {
         let Self { out, checks } = self;
         match out.format() {
@@ -133,7 +133,8 @@ impl Report<'_> {
 }
 
 impl<'a> Subject<'a> {
-    /// Reads the facts about the stack. `given` are the parameters of the next deployment.
+    /// Reads the stack and its resources. `given` has the parameters of the next deployment, which
+    /// replace those of the stack.
     async fn look(
         args: &'a Doctor,
         context: Context,
@@ -224,8 +225,8 @@ impl<'a> Subject<'a> {
         report.add(api::ready(&api::ask(&context, "/health/ready").await));
     }
 
-    /// Checks the database and the brokers by functions in their networks, and the secrets that
-    /// the brokers' profiles name.
+    /// Checks the database and the brokers by invoking functions in their networks, and checks the
+    /// secrets that target profiles name.
     ///
     /// # Errors
     /// If the tenant of the command line does not exist.
@@ -271,21 +272,22 @@ impl<'a> Subject<'a> {
         Ok(())
     }
 
-    /// Reads the access table, whose name may come from the stack's outputs.
+    /// Reads the access table. If no context has its name, the stack's outputs have.
     async fn table(&self) -> Known<Snapshot> {
         let unknown = |right: &'static str| move |failure: Failure| Unknown::of_failure(&failure, right);
         let table = Table::of(&self.context).await.map_err(unknown("cloudformation:DescribeStacks"))?;
         table.read().await.map_err(unknown("dynamodb:Scan"))
     }
 
-    /// Returns the name of a function: of the stack's output, or of the local stack's variable.
+    /// Returns the name of a function, from a variable of the local stack or an output of the
+    /// stack.
     fn function(&self, output: &str, variable: &str) -> Option<String> {
         let local = self.context.local.as_ref().and_then(|local| local.variable(variable));
         local.map(str::to_owned).or_else(|| self.output(output).map(str::to_owned))
     }
 
-    /// Returns the address of the API. If the default endpoint is disabled, it is that of the API's
-    /// own domain.
+    /// Returns the address of the API: its own domain if the default endpoint is disabled,
+    /// otherwise an output of the stack.
     fn address(&self) -> Option<String> {
         let parameters = self.parameters.as_ref().ok();
         let closed = parameters.filter(|found| found.get("DisableExecuteApiEndpoint") == "true");
@@ -302,11 +304,10 @@ impl<'a> Subject<'a> {
     }
 }
 
-/// Returns the target profiles to check: those of a tenant or of all tenants, with one name or with
-/// any.
+/// Returns the target profiles to check: of one tenant or of all, and with one name or with any.
 ///
 /// # Errors
-/// If the tenant does not exist, so the command line cannot be used.
+/// If the tenant does not exist.
 fn profiles(known: &Snapshot, tenant: Option<&str>, target: Option<&str>) -> Result<Vec<Profile>, Failure> {
     let entries = known.entries(tenant).map_err(|failure| Failure { exit: Exit::Usage, ..failure })?;
     let profile = |entry: &Entry| match entry {
@@ -318,7 +319,8 @@ fn profiles(known: &Snapshot, tenant: Option<&str>, target: Option<&str>) -> Res
     Ok(entries.filter_map(profile).collect())
 }
 
-/// Returns the secrets that profiles name. A profile that cannot be read has a check of its own.
+/// Returns the secrets that target profiles name, by reference. A profile that cannot be parsed is
+/// left out, because another check reports it.
 fn named(profiles: &[Profile]) -> Named {
     let mut found = Named::new();
     for stored in profiles {

@@ -6,49 +6,49 @@ use toml::{Table, Value};
 
 use crate::exit::Failure;
 
-/// Default value of `SecretNamePrefix`.
+/// Default value of the template parameter `SecretNamePrefix`.
 const SECRET_PREFIX: &str = "mq/";
 
-/// Template parameters by name. An absent one has the template's default.
+/// Values of the template's parameters, by name. An absent parameter has the template's default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Parameters(pub(crate) BTreeMap<String, String>);
 
-/// Part of `samconfig.toml` that a deployment uses.
+/// Settings of `samconfig.toml` that a deployment uses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Settings {
-    /// Name of the CloudFormation stack in the samconfig file.
+    /// Name of the CloudFormation stack that a deployment updates.
     pub(crate) stack: Option<String>,
-    /// AWS region of the CloudFormation stack.
+    /// AWS region of the stack.
     pub(crate) region: Option<String>,
     /// Values of the template's parameters.
     pub(crate) parameters: Parameters,
 }
 
 impl Parameters {
-    /// Returns a parameter; empty if it is not set.
+    /// Returns the value of a parameter; empty if it is not set.
     pub(crate) fn get(&self, name: &str) -> &str {
         self.0.get(name).map_or("", |value| value.trim())
     }
 
-    /// Returns the members of a parameter that is a list.
+    /// Returns the elements of a parameter that is a list separated by commas.
     pub(crate) fn list(&self, name: &str) -> Vec<String> {
         let members = self.get(name).split(',').map(str::trim);
         members.filter(|member| !member.is_empty()).map(str::to_owned).collect()
     }
 
-    /// Returns a parameter that is a number; 0 if it is not set, or no number.
+    /// Returns the value of a numeric parameter; 0 if it is not set or not a number.
     pub(crate) fn number(&self, name: &str) -> i64 {
         self.get(name).parse().unwrap_or_default()
     }
 
-    /// Returns whether the ingest is deployed.
+    /// Returns whether the parameters deploy the ingest.
     pub(crate) fn has_ingest(&self) -> bool {
         let has_database = !self.get("DatabaseSecretArn").is_empty()
             || ["true", "with-reader"].contains(&self.get("CreateDatabase"));
         has_database && self.get("IngestEnabled") != "false"
     }
 
-    /// Returns the beginning of the names of secrets that target profiles may use.
+    /// Returns the prefix of the secret names that target profiles may use.
     pub(crate) fn secret_prefix(&self) -> &str {
         match self.get("SecretNamePrefix") {
             "" => SECRET_PREFIX,
@@ -58,11 +58,11 @@ impl Parameters {
 }
 
 impl Settings {
-    /// Parses `samconfig.toml`. The settings of `deploy` take precedence over those of `global`, as
-    /// in SAM CLI: the parameters as a whole, and not one by one.
+    /// Parses `samconfig.toml`. As in SAM CLI, the settings of `deploy` take precedence over those
+    /// of `global`, and `parameter_overrides` of `deploy` replaces that of `global` as a whole.
     ///
     /// # Errors
-    /// If the text is no TOML, or has no such environment.
+    /// If the text is not TOML, or has no such environment.
     pub(crate) fn parse(text: &str, environment: &str) -> Result<Self, Failure> {
         let document: Table = text.parse().map_err(|error: toml::de::Error| {
             Failure::usage("the settings cannot be read").why(error.to_string())
@@ -86,7 +86,7 @@ impl Settings {
     }
 }
 
-/// Reads `parameter_overrides`: a list of `Name=value`, or one text with several of them.
+/// Parses `parameter_overrides`: a list of `Name=value`, or a string with several of them.
 fn overrides(value: &Value) -> BTreeMap<String, String> {
     let texts = match value {
         Value::Array(entries) => entries.iter().filter_map(Value::as_str).flat_map(words).collect(),
@@ -96,14 +96,14 @@ fn overrides(value: &Value) -> BTreeMap<String, String> {
     texts.iter().filter_map(|text| pair(text)).collect()
 }
 
-/// Reads `Name=value`, or the form of AWS CLI, `ParameterKey=Name,ParameterValue=value`.
+/// Parses `Name=value`, or the form of AWS CLI, `ParameterKey=Name,ParameterValue=value`.
 fn pair(text: &str) -> Option<(String, String)> {
     let long = text.strip_prefix("ParameterKey=").and_then(|rest| rest.split_once(",ParameterValue="));
     let (name, value) = long.or_else(|| text.split_once('='))?;
     Some((name.to_owned(), value.to_owned()))
 }
 
-/// Splits a text at its spaces, except between quotes, which are left out.
+/// Splits a text at spaces outside of quotes, and removes the quotes.
 fn words(text: &str) -> Vec<String> {
     let (mut words, mut word, mut quote) = (Vec::new(), String::new(), None);
     for character in text.chars() {

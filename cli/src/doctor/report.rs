@@ -6,8 +6,8 @@ use serde_json::{Map, Value, json};
 use crate::aws_query::{AwsError, AwsErrorKind};
 use crate::exit::{Exit, Failure};
 
-/// Next steps for a missing permission, which name the policies that include it: one for the access
-/// table, and one for everything else.
+/// Advice for a missing permission: the policy files that contain it, for the access table and for
+/// everything else.
 const RIGHTS: [&str; 2] = [
     "deploy/access-policy.json has it",
     "deploy/deployer-policy.json and deploy/operator-policy.json have it",
@@ -19,15 +19,15 @@ const RIGHTS: [&str; 2] = [
 pub(crate) enum Status {
     /// The check found no fault.
     Ok,
-    /// The part works, but needs attention.
+    /// The checked part works, but needs attention.
     Warn,
-    /// The part does not work.
+    /// The checked part does not work.
     Fail,
-    /// The part was not checked.
+    /// The check could not be made, because a fact is unknown.
     Skip,
 }
 
-/// Part of a deployment that a check is about.
+/// Part of a deployment, such as its network, under which checks are listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Group {
@@ -41,10 +41,11 @@ pub(crate) enum Group {
     Topics,
 }
 
-/// Kind of a check. Its id never changes, because programs look for it.
+/// Kind of check that `doctor` makes, such as the state of the stack. Its id never changes, because
+/// programs search for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Kind {
-    /// Name by which programs find the check.
+    /// Id by which programs find the check in the report.
     pub(crate) id: &'static str,
     /// Part of the deployment that the check is about.
     pub(crate) group: Group,
@@ -54,10 +55,10 @@ pub(crate) struct Kind {
     pub(crate) docs: &'static str,
 }
 
-/// Check that was made, with its outcome.
+/// Result of one check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Check {
-    /// Id of the check's kind.
+    /// Id by which programs find the check in the report.
     pub(crate) id: &'static str,
     /// Resource that the check is about, if the same check is made for several resources.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -68,7 +69,7 @@ pub(crate) struct Check {
     pub(crate) group: Group,
     /// Outcome of the check.
     pub(crate) status: Status,
-    /// Facts that the check found.
+    /// Sentence about what the check found.
     pub(crate) detail: String,
     /// Next step for the person who reads the report.
     pub(crate) fix: Option<String>,
@@ -76,14 +77,14 @@ pub(crate) struct Check {
     pub(crate) docs: &'static str,
 }
 
-/// Reason why a fact is not known.
+/// Reason why a fact about the deployment is not known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Unknown {
-    /// The credentials lack this permission.
+    /// The credentials lack the permission with this name.
     Denied(String),
-    /// The request for the fact failed.
+    /// The request for the fact failed, for this reason.
     Failed(String),
-    /// The fact is about a resource that does not exist.
+    /// The fact is about a resource that does not exist, as this sentence says.
     Absent(String),
 }
 
@@ -96,22 +97,22 @@ impl Kind {
         Check { id, about: None, title, group, status, detail: detail.into(), fix, docs }
     }
 
-    /// Creates a check of a part that works.
+    /// Creates the result of a check that found no fault.
     pub(crate) fn ok(&self, detail: impl Into<String>) -> Check {
         self.check(Status::Ok, detail, None)
     }
 
-    /// Creates a check of a part that works, but needs attention.
+    /// Creates the result of a check whose part works, but needs attention.
     pub(crate) fn warn(&self, detail: impl Into<String>, fix: impl Into<String>) -> Check {
         self.check(Status::Warn, detail, Some(fix.into()))
     }
 
-    /// Creates a check of a part that does not work.
+    /// Creates the result of a check that found a fault.
     pub(crate) fn fail(&self, detail: impl Into<String>, fix: impl Into<String>) -> Check {
         self.check(Status::Fail, detail, Some(fix.into()))
     }
 
-    /// Creates a check that was skipped because a fact is unknown.
+    /// Creates the result of a check that was not made, because a fact is unknown.
     pub(crate) fn skip(&self, unknown: &Unknown) -> Check {
         match unknown {
             Unknown::Denied(right) => {
@@ -133,7 +134,7 @@ impl Check {
         Self { about: Some(thing.into()), ..self }
     }
 
-    /// Returns the check as lines of text.
+    /// Returns the result of the check as lines of text.
     pub(crate) fn lines(&self) -> Vec<String> {
         let word = match self.status {
             Status::Ok => "ok  ",
@@ -149,7 +150,7 @@ impl Check {
 }
 
 impl Unknown {
-    /// Converts the failure of a call to a reason. `right` is the permission that the call needs.
+    /// Converts the failure of an AWS call. `right` is the permission that the call needs.
     pub(crate) fn of_failure(failure: &Failure, right: &str) -> Self {
         if failure.exit == Exit::Denied {
             return Self::Denied(right.to_owned());
@@ -168,7 +169,7 @@ impl From<AwsError> for Unknown {
     }
 }
 
-/// Returns the number of checks of each status.
+/// Returns the numbers of checks by status.
 pub(crate) fn counts(checks: &[Check]) -> [(&'static str, usize); 4] {
     let count = |status| checks.iter().filter(|check| check.status == status).count();
     [
@@ -179,14 +180,14 @@ pub(crate) fn counts(checks: &[Check]) -> [(&'static str, usize); 4] {
     ]
 }
 
-/// Returns the whole report as JSON.
+/// Returns the report as JSON, with the counts and all checks.
 pub(crate) fn document(before: bool, checks: &[Check]) -> Value {
     let counts: Map<String, Value> =
         counts(checks).into_iter().map(|(name, count)| (name.to_owned(), json!(count))).collect();
     json!({"before": before, "counts": counts, "checks": checks})
 }
 
-/// Returns the exit code of the command. Warnings change it only if `strict` is true.
+/// Returns the exit code of `doctor`. Warnings change it only if `strict` is true.
 pub(crate) fn exit(checks: &[Check], strict: bool) -> Exit {
     let has = |status| checks.iter().any(|check| check.status == status);
     if has(Status::Fail) {

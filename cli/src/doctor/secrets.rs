@@ -11,7 +11,7 @@ use super::report::{Check, Known, Unknown};
 use crate::aws_query::{AwsError, AwsQuery};
 use crate::member::text;
 
-/// Names of the parameters that are ARNs of secrets.
+/// Names of the template parameters whose values are ARNs of secrets.
 const PARAMETERS: [&str; 4] =
     ["DatabaseSecretArn", "DatabaseCaSecretArn", "KafkaSecretArn", "KafkaCaSecretArn"];
 /// Maximum number of secrets of target profiles that are checked.
@@ -33,10 +33,10 @@ pub(crate) enum Secret {
     Missing,
 }
 
-/// Secrets of target profiles: by reference, the profiles that name it.
+/// Titles of the target profiles that name each secret, by the secret's reference.
 pub(crate) type Named = BTreeMap<String, BTreeSet<String>>;
 
-/// Adds the secrets that a profile names.
+/// Adds the secrets that a target profile names: passwords, key stores and trust stores.
 pub(crate) fn add(named: &mut Named, title: &str, profile: &Profile) {
     let auth = profile.target.auth.iter().filter_map(|auth| auth.password_ref.as_ref());
     let of_tls = profile.target.ssl.iter().filter_map(|ssl| ssl.store_password_ref.as_ref());
@@ -55,7 +55,7 @@ fn secret(store: &StoreRef) -> Option<&SecretRef> {
     }
 }
 
-/// Queries the state of a secret, by its ARN or name.
+/// Requests the state of a secret by its ARN or name.
 async fn look(client: &AwsQuery, id: &str) -> Known<Secret> {
     let target = "secretsmanager.DescribeSecret";
     match client.json("secretsmanager", target, &json!({"SecretId": id})).await {
@@ -112,8 +112,8 @@ fn parameter(secret: &Known<Secret>, arn: &str) -> Check {
     }
 }
 
-/// Checks the secrets of target profiles. `prefix` begins the names of secrets that the functions
-/// may read; `None` if they may read any.
+/// Checks the secrets of target profiles. `prefix` is what the names of secrets must begin with;
+/// `None` if functions may read any secret.
 pub(crate) async fn of_profiles(client: &AwsQuery, named: &Known<Named>, prefix: Option<&str>) -> Check {
     let named = match named {
         Ok(named) => named,

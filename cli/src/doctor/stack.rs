@@ -6,7 +6,7 @@ use crate::aws_query::{AwsQuery, Node, Stack};
 
 /// Maximum number of pages of a stack's resources: a stack has at most 500, and a page 100.
 const MOST_PAGES: usize = 10;
-/// Outputs without which neither this program nor anybody else can use the deployment.
+/// Outputs of the stack that this program and the API's users cannot do without.
 const NEEDED: [&str; 4] = ["ApiUrl", "AccessTableName", "IdempotencyTableName", "MqAccessFunctionName"];
 
 /// Resource of a CloudFormation stack.
@@ -18,7 +18,7 @@ pub(crate) struct Resource {
     pub(crate) id: String,
 }
 
-/// Reads the resources of a CloudFormation stack.
+/// Reads all resources of a CloudFormation stack.
 pub(crate) async fn resources(client: &AwsQuery, name: &str) -> Known<Vec<Resource>> {
     let (action, asked, list) = ("ListStackResources", [("StackName", name)], "StackResourceSummaries");
     let (found, _) = client.pages("cloudformation", action, &asked, list, MOST_PAGES).await?;
@@ -29,7 +29,7 @@ pub(crate) async fn resources(client: &AwsQuery, name: &str) -> Known<Vec<Resour
     Ok(found.iter().map(resource).collect())
 }
 
-/// Checks the state of a stack, before or after a deployment.
+/// Checks the state of a stack. With `before`, a stack that does not exist yet is no fault.
 pub(crate) fn state(stack: &Known<Option<Stack>>, before: bool) -> Check {
     let stack = match stack {
         Err(unknown) => return STATE.skip(unknown),
@@ -80,7 +80,7 @@ pub(crate) fn state(stack: &Known<Option<Stack>>, before: bool) -> Check {
     }
 }
 
-/// Checks the outputs of an existing stack.
+/// Checks that an existing stack has the outputs that it needs.
 pub(crate) fn outputs(stack: &Known<Option<Stack>>) -> Check {
     let absent = Unknown::Absent("there is no stack that could have outputs".to_owned());
     let stack = match stack {

@@ -76,7 +76,7 @@ pub(crate) async fn run(args: &Explain, context: &Context, out: &mut Output) -> 
     })
 }
 
-/// Refuses options that say nothing about the operation.
+/// Refuses options about a target or an establishment that the operation does not have.
 fn check(args: &Explain, subject: Subject) -> Result<(), Failure> {
     let names_a_target = args.target.is_some()
         || args.target_ref.is_some()
@@ -93,7 +93,7 @@ fn check(args: &Explain, subject: Subject) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Settings of a deployment, from the parameters of its stack or from the local stack.
+/// Reader of a deployment's settings, from the parameters of its stack or from the local stack.
 struct Deployment<'a> {
     context: &'a Context,
     aws: Aws,
@@ -104,8 +104,8 @@ impl<'a> Deployment<'a> {
         Ok(Self { context, aws: Aws::of(context).await? })
     }
 
-    /// Returns a parameter of the stack; the local stack has the variable in its place. `None` if
-    /// nothing here knows it.
+    /// Returns the stack's parameter `name`, or for the local stack its `variable`; `None` if it
+    /// cannot be read.
     async fn parameter(&self, name: &str, variable: &str) -> Option<String> {
         match &self.context.local {
             Some(local) => local.variable(variable).map(str::to_owned),
@@ -120,14 +120,15 @@ impl<'a> Deployment<'a> {
         }
     }
 
-    /// Returns the limits that hold where a tenant has none of its own.
+    /// Returns the rate limits in a parameter, which apply to tenants without limits of their own.
     async fn limits(&self, name: &str, variable: &str) -> TargetLimits {
         let text = self.parameter(name, variable).await.unwrap_or_default();
         text.parse().unwrap_or_default()
     }
 }
 
-/// Returns whether the API would take the request; `None` if a rule is not known here.
+/// Returns whether the API would accept the request; `None` if a rule that decides could not be
+/// checked.
 fn allowed(rules: &[Rule]) -> Option<bool> {
     let has = |verdict: Verdict| rules.iter().any(|rule| rule.verdict == verdict);
     match (has(Verdict::Broken), has(Verdict::Unknown)) {

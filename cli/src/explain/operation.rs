@@ -20,12 +20,12 @@ pub(super) enum Subject {
     Nothing,
 }
 
-/// Route of an operation, with the scopes and the subject that it needs.
+/// Requirements of an operation: its route, its scopes and its subject.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Needed {
-    /// HTTP method and path of the operation.
+    /// HTTP method and path of the API's route.
     pub(super) route: (&'static str, &'static str),
-    /// Scopes of which the API key needs one.
+    /// Scopes of which the API key needs at least one.
     pub(super) scopes: &'static [Scope],
     pub(super) subject: Subject,
 }

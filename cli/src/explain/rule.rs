@@ -2,14 +2,14 @@
 
 use serde_json::{Value, json};
 
-/// Result of checking one access rule.
+/// Result of checking an access rule for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// The rule permits the request.
     Holds,
     /// The rule refuses the request.
     Broken,
-    /// The facts that decide about the rule are unknown here.
+    /// The facts that decide about the rule are not known to this program.
     Unknown,
 }
 
@@ -23,13 +23,13 @@ pub(super) struct Rule {
     pub(super) entries: Vec<Entry>,
 }
 
-/// Entry of an allow-list, with the parts in which the target differs from it.
+/// Entry of an allow-list, compared with the target of the request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
-    /// Owner of the allow-list: `deployment` or `tenant`.
+    /// Owner of the allow-list that has the entry: `deployment` or `tenant`.
     pub(super) list: &'static str,
     pub(super) text: String,
-    /// Reasons why the entry does not cover the target; none if it does.
+    /// Parts of the target that the entry does not cover; empty if the entry covers the target.
     pub(super) differences: Vec<&'static str>,
 }
 
@@ -38,22 +38,22 @@ impl Rule {
         Self { name, verdict, reason: reason.into(), entries: Vec::new() }
     }
 
-    /// Creates a rule that permits the request.
+    /// Creates the result for a rule that permits the request.
     pub(super) fn holds(name: &'static str, reason: impl Into<String>) -> Self {
         Self::new(name, Verdict::Holds, reason)
     }
 
-    /// Creates a rule that refuses the request.
+    /// Creates the result for a rule that refuses the request.
     pub(super) fn broken(name: &'static str, reason: impl Into<String>) -> Self {
         Self::new(name, Verdict::Broken, reason)
     }
 
-    /// Creates a rule whose decision depends on facts that are not known here.
+    /// Creates the result for a rule that depends on facts this program does not know.
     pub(super) fn unknown(name: &'static str, reason: impl Into<String>) -> Self {
         Self::new(name, Verdict::Unknown, reason)
     }
 
-    /// Returns the rule as lines for people: one for the rule, and one for each entry.
+    /// Returns the result for people: a line for the rule, and a line for each allow-list entry.
     pub(super) fn lines(&self) -> Vec<String> {
         let sign = match self.verdict {
             Verdict::Holds => '✔',
@@ -68,7 +68,7 @@ impl Rule {
         [format!("{sign} {}: {}", self.name, self.reason)].into_iter().chain(entries).collect()
     }
 
-    /// Returns the rule as JSON, for programs.
+    /// Returns the result as JSON, for programs.
     pub(super) fn document(&self) -> Value {
         let holds = match self.verdict {
             Verdict::Holds => Some(true),
@@ -84,7 +84,7 @@ impl Rule {
     }
 }
 
-/// Names of the rules that refuse a request.
+/// Returns the names of the rules that refuse the request.
 #[cfg(test)]
 pub(super) fn broken(rules: &[Rule]) -> Vec<&'static str> {
     let broken = rules.iter().filter(|rule| rule.verdict == Verdict::Broken);

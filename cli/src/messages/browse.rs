@@ -10,7 +10,7 @@ use crate::context::Context;
 use crate::exit::{Exit, Failure};
 use crate::output::Output;
 
-/// Prints messages and leaves them on the queue.
+/// Runs `integrahub browse`: prints messages, and leaves them on the queue.
 pub(crate) async fn run(args: &Browse, context: &Context, out: &mut Output) -> Result<Exit, Failure> {
     let mut shown = Shown::begin(&args.show, args.max, out)?;
     let mut body = target(&args.queue.target, args.queue.queue.as_deref()).await?;

@@ -12,12 +12,13 @@ use crate::exit::{Exit, Failure};
 use crate::member::number;
 use crate::output::{Format, Output};
 
-/// Messages of one request. A response has room for fewer if they are large.
+/// Maximum number of messages that one consume request asks for. A response has fewer if they are
+/// large.
 const AT_ONCE: u64 = 500;
-/// Maximum number of messages that the API takes in one request.
+/// Maximum number of messages that the API allows in one consume request.
 const MOST_AT_ONCE: u64 = 10_000;
 
-/// Takes messages request by request, and prints each request's messages before the next request.
+/// Runs `integrahub consume`: takes messages, and prints those of each request before the next one.
 pub(crate) async fn run(args: &Consume, context: &Context, out: &mut Output) -> Result<Exit, Failure> {
     let goes_back = args.ack == Ack::Rollback;
     if goes_back && (args.all || args.max > MOST_AT_ONCE) {
@@ -44,7 +45,7 @@ pub(crate) async fn run(args: &Consume, context: &Context, out: &mut Output) -> 
     Ok(if nothing && args.error_on_nothing { Exit::Nothing } else { Exit::Done })
 }
 
-/// Takes up to `most` messages by requests whose keys are derived from the run's key.
+/// Takes up to `most` messages. The idempotency key of each request is derived from the run's key.
 async fn take(
     args: &Consume,
     api: &Api,
@@ -77,7 +78,7 @@ async fn take(
     Ok(())
 }
 
-/// Returns the members that every request of the run has.
+/// Returns the JSON members that all consume requests of the run have.
 async fn fixed(args: &Consume) -> Result<Members, Failure> {
     let mut body = target(&args.queue.target, args.queue.queue.as_deref()).await?;
     body.insert("ack".to_owned(), args.ack.as_str().into());
@@ -90,7 +91,7 @@ async fn fixed(args: &Consume) -> Result<Members, Failure> {
     Ok(body)
 }
 
-/// Adds to a refusal how to continue.
+/// Converts a refusal, and adds the command that continues with the same idempotency key.
 fn with_key(refusal: Refusal, run: Uuid) -> Failure {
     if refusal.is("MESSAGE_TOO_LARGE") {
         // That is another request, which needs a key of its own.

@@ -10,13 +10,13 @@ use crate::exit::{Exit, Failure};
 use crate::member::text;
 use crate::output::Output;
 
-/// Largest number of queues in one depth request.
+/// Maximum number of queues in one depth request.
 const AT_ONCE: usize = 100;
 
 const DEPTHS: &str = "integrahub.depths.v1";
 const PATH: &str = "/queue/depth";
 
-/// Prints the number of messages on the queues.
+/// Runs `integrahub depth`: prints the number of messages on the queues.
 pub(crate) async fn run(args: &Depth, context: &Context, out: &mut Output) -> Result<Exit, Failure> {
     let api = Api::of(context)?;
     let mut measured = Vec::new();
@@ -54,7 +54,7 @@ fn row(queue: &Value) -> Vec<String> {
     std::iter::once(text(queue, "queue").to_owned()).chain(counts).collect()
 }
 
-/// Returns why a queue could not be measured.
+/// Returns the failure of a queue whose messages could not be counted.
 fn failure(queue: &Value) -> Option<Failure> {
     let error = queue.get("error")?;
     let what = format!("{} could not be measured", text(queue, "queue"));

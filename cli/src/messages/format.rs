@@ -7,7 +7,7 @@ use crate::exit::Failure;
 use crate::member::text;
 use crate::output::Output;
 
-/// Form of a message.
+/// Format in which `consume` and `browse` print a message, such as `%i %s\n`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Template(Vec<Piece>);
 
@@ -33,7 +33,7 @@ enum Field {
 }
 
 impl Template {
-    /// Parses a format such as `%i %S\n%s\n`.
+    /// Parses a message format such as `%i %S\n%s\n`.
     ///
     /// # Errors
     /// If a field or an escape is unknown.
@@ -72,7 +72,7 @@ impl Template {
         Ok(Self(pieces))
     }
 
-    /// Writes a message in this template's form.
+    /// Writes a message in this format.
     ///
     /// # Errors
     /// If standard output did not accept everything.

@@ -51,7 +51,7 @@ async fn target(args: &TargetArgs, queue: Option<&str>) -> Result<Members, Failu
     Ok(members)
 }
 
-/// Returns the selector of a consume, if something is selected.
+/// Returns the JSON member `selector` of a consume request, if an option selects messages.
 fn selector(args: &SelectArgs) -> Option<Value> {
     let mut members = Members::new();
     let given = [
@@ -67,7 +67,8 @@ fn selector(args: &SelectArgs) -> Option<Value> {
     (!members.is_empty()).then(|| members.into())
 }
 
-/// Returns the idempotency key of the request `number` of a run, which follows from the run's key.
+/// Returns the idempotency key of the request `number` of a run. It is derived from the run's key,
+/// so that a repeated run sends the same keys.
 fn part_key(run: Uuid, number: u32) -> Uuid {
     if number == 0 {
         return run;
@@ -79,7 +80,7 @@ fn part_key(run: Uuid, number: u32) -> Uuid {
     Builder::from_random_bytes(bytes).into_uuid()
 }
 
-/// Prints the warnings of a response.
+/// Prints the warnings that a response contains.
 fn warn(answer: &Value, out: &mut Output) {
     for warning in answer.get("warnings").and_then(Value::as_array).into_iter().flatten() {
         out.note(&format!("warning: {}", warning.as_str().unwrap_or_default()));

@@ -13,15 +13,15 @@ use crate::exit::{Exit, Failure};
 use crate::member::{number, text};
 use crate::output::{Format, Output};
 
-/// Largest number of messages that one request moves.
+/// Maximum number of messages that one request moves.
 const AT_ONCE: u64 = 1000;
-/// Maximum number of staying messages that are named to people.
+/// Maximum number of messages listed for people that could not be moved.
 const NAMED: usize = 10;
 
 const MOVED: &str = "integrahub.moved.v1";
 const PATH: &str = "/messages/move";
 
-/// Prints the preview of the move, asks for confirmation, and moves the messages.
+/// Runs `integrahub move`: previews the move, asks for confirmation, and moves the messages.
 pub(crate) async fn run(args: &Move, context: &Context, out: &mut Output) -> Result<Exit, Failure> {
     let api = Api::of(context)?;
     let body = body(args).await?;
@@ -110,7 +110,7 @@ struct Total {
     possibly_moved: u64,
     remaining: Option<u64>,
     destinations: BTreeMap<String, u64>,
-    /// Messages of the last response, as JSON.
+    /// Messages in the last response, as JSON.
     messages: Value,
 }
 
@@ -176,7 +176,7 @@ fn show(total: &Total, out: &mut Output) -> Exit {
     if total.stayed > 0 { Exit::Partial } else { Exit::Done }
 }
 
-/// Prints which messages stay on their queue, and why.
+/// Prints which messages were not moved, and why.
 fn explain_stayed(answer: &Value, out: &mut Output) {
     let messages = answer.get("messages").and_then(Value::as_array).into_iter().flatten();
     let stayed: Vec<&Value> = messages.filter(|message| text(message, "outcome") == "stayed").collect();

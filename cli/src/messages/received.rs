@@ -18,13 +18,13 @@ const MOST_AT_ONCE: u64 = 10_000;
 const MESSAGE: &str = "integrahub.message.v1";
 const MESSAGES: &str = "integrahub.messages.v1";
 
-/// Received message, with its body as bytes.
+/// Message that a consume or browse returned, with its body as bytes.
 #[derive(Clone, Debug)]
 pub(crate) struct Received {
     pub(crate) json: Value,
     pub(crate) body: Vec<u8>,
     pub(crate) queue: String,
-    /// Number of the message in this run, from 1.
+    /// Position of the message among those of this run, from 1.
     pub(crate) number: u64,
 }
 
@@ -37,20 +37,20 @@ impl Received {
     }
 }
 
-/// Messages being written to standard output.
+/// Writer of received messages to standard output.
 #[derive(Debug)]
 pub(crate) struct Shown {
     template: Template,
-    /// Messages for the JSON document at the end.
+    /// Messages so far, if the output is a single JSON document, which is written at the end.
     kept: Vec<Value>,
     count: u64,
 }
 
 impl Shown {
-    /// Starts the output of up to `most` messages.
+    /// Creates the writer for a run of up to `most` messages.
     ///
     /// # Errors
-    /// If the format cannot be used, or one document would be too large.
+    /// If the format cannot be used, or a single JSON document would have too many messages.
     pub(crate) fn begin(args: &ShowArgs, most: u64, out: &Output) -> Result<Self, Failure> {
         if out.format() == Format::Json && most > MOST_AT_ONCE {
             return Err(Failure::usage(format!("one JSON document has at most {MOST_AT_ONCE} messages"))
@@ -60,12 +60,12 @@ impl Shown {
         Ok(Self { template, kept: Vec::new(), count: 0 })
     }
 
-    /// Returns how many messages there were so far.
+    /// Returns the number of messages so far.
     pub(crate) const fn count(&self) -> u64 {
         self.count
     }
 
-    /// Shows the messages of a response. A JSON document has them at the end.
+    /// Writes the messages of a response, or keeps them for a single JSON document at the end.
     ///
     /// # Errors
     /// If a body cannot be downloaded.
@@ -94,7 +94,7 @@ impl Shown {
         Ok(())
     }
 
-    /// Ends the output.
+    /// Writes the single JSON document, if that is the format, and ends the output.
     pub(crate) fn end(self, key: Option<&str>, out: &mut Output) {
         if out.format() == Format::Json {
             let mut document = Map::new();
@@ -106,7 +106,8 @@ impl Shown {
     }
 }
 
-/// Returns the body of a message: from the response, or from the stored object that it refers to.
+/// Returns the body of a message. A large body is downloaded from the object that the message
+/// names.
 async fn body(api: &Api, message: &Value) -> Result<Vec<u8>, Failure> {
     let Some(path) = message.get("bodyUrl").and_then(Value::as_str) else {
         return STANDARD

@@ -6,15 +6,15 @@ use super::Output;
 use super::terminal::harmless;
 use crate::exit::{Exit, Explain as _, Failure};
 
-/// Maximum number of bytes that are read of a person's answer to a question.
+/// Maximum bytes of the answer that a person types to a question.
 const MAX_ANSWER: u64 = 4096;
 
 impl Output {
-    /// Asks for confirmation before something is destroyed: the person has to type its name.
-    /// `--yes` confirms.
+    /// Asks for confirmation before something is destroyed: the person has to type `name`. With
+    /// `--yes`, no question is asked.
     ///
     /// # Errors
-    /// If the user enters something else, or there is no terminal to ask on.
+    /// If the person types something else, or there is no terminal to ask on.
     pub(crate) fn confirm(&mut self, question: &str, name: &str) -> Result<(), Failure> {
         if self.yes {
             return Ok(());

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use super::{Format, Output};
 
-/// Text that an [`Output`] wrote.
+/// Buffer with the text that an [`Output`] wrote in a test.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Written(Arc<Mutex<Vec<u8>>>);
 
@@ -26,8 +26,8 @@ impl Write for Written {
     }
 }
 
-/// Creates an output for tests, with the texts that it writes to standard output and standard
-/// error. With an answer, the output is interactive.
+/// Creates an output for tests, with the buffers of its standard output and standard error. If
+/// `answer` is given, it is typed in response to questions.
 pub(crate) fn output(format: Format, answer: Option<&str>) -> (Output, Written, Written) {
     let (data, words) = (Written::default(), Written::default());
     let output = Output {

@@ -26,12 +26,11 @@ pub(crate) enum Format {
     Text,
     /// A single JSON document.
     Json,
-    /// A JSON document on each line: for each item of a list, or each event.
+    /// A JSON document on each line: for each item of a list, or for each event.
     Ndjson,
 }
 
-/// Standard output and standard error of the program, and the answers of the person at the
-/// terminal.
+/// Standard output and standard error of the program, and the answers that a person types.
 pub(crate) struct Output {
     format: Format,
     data: Box<dyn Write + Send>,
@@ -41,7 +40,7 @@ pub(crate) struct Output {
     terminal: bool,
     /// True if standard error is a terminal.
     watched: bool,
-    /// True if a person can answer questions.
+    /// True if a person can answer questions: standard input and standard error are a terminal.
     interactive: bool,
     /// True if standard output is coloured.
     data_colour: bool,
@@ -53,7 +52,7 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    /// Opens the program's own streams.
+    /// Creates the output of the process, on its standard streams.
     pub(crate) fn of_process(global: &Global) -> Self {
         let terminal = io::stdout().is_terminal();
         let watched = io::stderr().is_terminal();
@@ -79,22 +78,22 @@ impl Output {
         self.format
     }
 
-    /// Returns whether a person reads standard error, and so would see bars.
+    /// Returns whether standard error is a terminal, so that progress bars make sense.
     pub(crate) const fn is_terminal(&self) -> bool {
         self.watched
     }
 
-    /// Returns whether bars and status lines are not wanted.
+    /// Returns whether `--quiet` suppresses progress bars and status lines.
     pub(crate) const fn is_quiet(&self) -> bool {
         self.quiet
     }
 
-    /// Returns whether standard output cannot be written any more, as in a pipe to `head`.
+    /// Returns whether writing to standard output has failed, as in a pipe to `head` that ended.
     pub(crate) const fn is_closed(&self) -> bool {
         self.broken.is_some()
     }
 
-    /// Writes a JSON document: `value`, an object, with its schema first.
+    /// Writes a JSON object with the name of its schema as the first member.
     pub(crate) fn json(&mut self, schema: &str, value: &Value) {
         let document = with_schema(schema, value);
         let text = match self.format {
@@ -104,7 +103,8 @@ impl Output {
         self.line(&text);
     }
 
-    /// Writes a table without borders. The header is for people: a pipe gets the rows alone.
+    /// Writes a table without borders. Only a terminal shows the header; a pipe receives the rows
+    /// alone.
     pub(crate) fn table(&mut self, header: &[&str], rows: Vec<Vec<String>>) {
         let mut lines = rows;
         for cell in lines.iter_mut().flatten() {
@@ -132,8 +132,8 @@ impl Output {
         }
     }
 
-    /// Writes a list: a table for people; as JSON one document whose `member` is the list; as
-    /// NDJSON one document an item.
+    /// Writes a list: as text a table, as JSON one document whose member `member` has the items, as
+    /// NDJSON one document for each item.
     pub(crate) fn list(
         &mut self,
         schema: &str,
@@ -156,7 +156,8 @@ impl Output {
         }
     }
 
-    /// Prints a list of objects. In a table, each column has a title and shows a member.
+    /// Writes a list of JSON objects. `columns` has the title of each table column and the member
+    /// it shows.
     pub(crate) fn members(&mut self, schema: &str, list: &str, items: Vec<Value>, columns: &[(&str, &str)]) {
         let header: Vec<&str> = columns.iter().map(|&(name, _)| name).collect();
         let row =
@@ -165,7 +166,8 @@ impl Output {
         self.list(schema, list, items, &header, rows);
     }
 
-    /// Writes one thing: for people a line for each of `rows`, name and value; else a document.
+    /// Writes a single thing: as text a line for each name and value in `rows`, otherwise `value`
+    /// as JSON.
     pub(crate) fn thing(&mut self, schema: &str, value: &Value, rows: &[(&str, String)]) {
         if self.format != Format::Text {
             return self.json(schema, value);
@@ -183,8 +185,8 @@ impl Output {
         let _remembered = self.raw(text.as_bytes()).and_then(|()| self.raw(b"\n"));
     }
 
-    /// Writes bytes unchanged. Only on a terminal, control characters are escaped: the data come
-    /// from others, and could command it.
+    /// Writes bytes of messages and other foreign data. On a terminal, control characters are
+    /// escaped, because they could command it; otherwise the bytes are unchanged.
     ///
     /// # Errors
     /// If standard output did not accept everything, now or earlier.
@@ -202,7 +204,8 @@ impl Output {
         })
     }
 
-    /// Writes bytes that the program or the command line chose, to a terminal too.
+    /// Writes bytes unchanged, even to a terminal. They must come from the program or the command
+    /// line.
     ///
     /// # Errors
     /// If standard output did not accept everything, now or earlier.
@@ -222,7 +225,7 @@ impl Output {
         })
     }
 
-    /// Writes a sentence to standard error, for the person at the terminal.
+    /// Writes a sentence to standard error for the person at the terminal.
     pub(crate) fn note(&mut self, text: &str) {
         // Without standard error there is nobody to tell.
         let _unread = writeln!(self.words, "{}", harmless(text, &LINES));
@@ -234,16 +237,16 @@ impl Output {
         let _unread = writeln!(self.words, "{head}: {}", harmless(&failure.to_string(), &LINES));
     }
 
-    /// Writes buffered output, as before a long wait.
+    /// Writes buffered output to standard output, as before a long wait.
     pub(crate) fn flush(&mut self) {
         let flushed = self.data.flush();
         let _remembered = self.remember(flushed);
     }
 
-    /// Ends the output.
+    /// Flushes standard output at the end of the program.
     ///
     /// # Errors
-    /// If standard output did not accept everything. A reader that closed its end is no error.
+    /// If standard output did not accept everything. A reader that closed the pipe is no error.
     pub(crate) fn finish(&mut self) -> Result<(), Failure> {
         self.flush();
         match self.broken.take() {
@@ -255,7 +258,7 @@ impl Output {
     }
 }
 
-/// Returns a JSON document with its schema as the first member.
+/// Returns a JSON object with the name of its schema as the first member.
 pub(crate) fn with_schema(schema: &str, value: &Value) -> Value {
     let mut document = Map::from_iter([("schema".to_owned(), Value::String(schema.to_owned()))]);
     match value {

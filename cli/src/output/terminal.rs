@@ -5,11 +5,11 @@ use std::ffi::OsString;
 
 use crate::args::Colour;
 
-/// Control characters that texts of several lines have.
+/// Control characters that belong to text of several lines.
 pub(super) const LINES: [char; 2] = ['\n', '\t'];
 
-/// Returns a text without the control characters that could command a terminal, as JSON writes
-/// them. Those of `kept` stay, and a line end of Windows where line ends stay.
+/// Replaces control characters by `\u` escapes, because they could command a terminal. The
+/// characters in `kept` stay, and so do Windows line ends if line feeds stay.
 pub(crate) fn harmless<'a>(text: &'a str, kept: &[char]) -> Cow<'a, str> {
     use std::fmt::Write as _;
 
@@ -30,8 +30,8 @@ pub(crate) fn harmless<'a>(text: &'a str, kept: &[char]) -> Cow<'a, str> {
     Cow::Owned(shown)
 }
 
-/// Decides whether a stream is coloured. `NO_COLOR` takes precedence over `CLICOLOR_FORCE`, whose
-/// `0` forces nothing.
+/// Decides whether a stream is coloured. `NO_COLOR` takes precedence over `CLICOLOR_FORCE`, which
+/// has no effect with the value `0`.
 pub(super) fn has_colour(
     choice: Colour,
     terminal: bool,

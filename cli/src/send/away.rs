@@ -17,32 +17,32 @@ use crate::exit::{Exit, Explain as _, Failure};
 
 const RESULT: &str = "integrahub.send-result.v1";
 
-/// Place of a file at the end of its delivery.
+/// Location of a file after its delivery.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     /// The file stays where it is, because it may succeed later.
     Stays,
     /// The file was moved to this path.
     Moved(PathBuf),
-    /// The file was overwritten: another file has its path by now.
+    /// Another program has written a new file to the path meanwhile, which stays.
     Overwritten,
 }
 
-/// Places in a directory for files that are sent.
+/// Subdirectories of a watched directory, `done` and `failed`, that finished files are moved to.
 #[derive(Clone, Debug)]
 pub(crate) struct Away {
     directory: PathBuf,
 }
 
 impl Away {
-    /// Builds the places of a directory.
+    /// Creates the places below a watched directory.
     pub(crate) fn of(directory: &Path) -> Self {
         Self { directory: directory.to_owned() }
     }
 
-    /// Moves a finished file away, together with its result and its items in error. A file that may
-    /// succeed later stays. If something wrote the file anew meanwhile, the new file stays, and the
-    /// result of the old one is written.
+    /// Moves a finished file to `done` or `failed`, and writes its result and its items in error
+    /// next to it. A file that may succeed later stays. If another program has overwritten the
+    /// file, the new file stays and only the result is written.
     ///
     /// # Errors
     /// If the items in error cannot be downloaded, or the file system fails.
@@ -85,7 +85,7 @@ impl Away {
         moved
     }
 
-    /// Returns a path that no file and no result has, in the directory of the day.
+    /// Returns a free path below `place` and today's date (UTC) for a file and its result.
     fn target(&self, place: &str, path: &Path) -> Result<PathBuf, Failure> {
         let day = Timestamp::now().to_zoned(TimeZone::UTC).date();
         let directory = self.directory.join(place).join(day.to_string());

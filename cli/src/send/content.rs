@@ -11,12 +11,12 @@ use sha2::{Digest as _, Sha256};
 use crate::args::Form;
 use crate::exit::{Explain as _, Failure};
 
-/// Bytes that are read at a time.
+/// Bytes of a file that are read at a time.
 const BLOCK: usize = 256 * 1024;
-/// Bytes of the decoded content that are inspected.
+/// Bytes at the beginning of the decoded content that decide about its format and establishment.
 const HEAD: usize = 64 * 1024;
 
-/// Facts found by reading a file.
+/// Facts about a catalogue file, found by reading it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Content {
     /// Number of bytes that will be sent.
@@ -32,13 +32,13 @@ pub(crate) struct Content {
 }
 
 impl Content {
-    /// Returns the name of the files that have to arrive in their order: the establishment, or the
-    /// empty text if it is not known.
+    /// Returns the key of the files that must arrive in order: their establishment, or an empty
+    /// text if it is not known.
     pub(crate) fn group(&self) -> String {
         self.establishment.clone().unwrap_or_default()
     }
 
-    /// Returns the media type of a request with this content, and its encoding.
+    /// Returns the media type and the encoding of a request with this content.
     pub(crate) const fn media_type(&self) -> (&'static str, Option<&'static str>) {
         match (self.form, self.is_gzip) {
             (Form::Array, false) => ("application/json", None),
@@ -48,7 +48,7 @@ impl Content {
         }
     }
 
-    /// Returns the media type of an upload, whose encoding is a member of its own.
+    /// Returns the media type of uploaded content, for which gzip is declared separately.
     pub(crate) const fn inner_type(&self) -> &'static str {
         match self.form {
             Form::Array => "application/json",
@@ -56,11 +56,11 @@ impl Content {
         }
     }
 
-    /// Reads a file to its end. `given` takes precedence over the format that the first bytes show;
+    /// Reads a file to its end. `given` takes precedence over the format that the first bytes show.
     /// `read` is called with the number of bytes read so far.
     ///
     /// # Errors
-    /// If the file cannot be read, or is no catalogue.
+    /// If the file cannot be read, or is not a catalogue.
     pub(crate) fn of(
         path: &Path,
         name: &str,
@@ -89,7 +89,7 @@ impl Content {
     }
 }
 
-/// Inflates the beginning of gzip content.
+/// Inflates the beginning of gzip content, about 64 KiB.
 fn inflated(head: &[u8], name: &str) -> Result<Vec<u8>, Failure> {
     let mut gzip = MultiGzDecoder::new(head);
     let (mut text, mut block) = (Vec::new(), vec![0; HEAD]);
@@ -109,7 +109,7 @@ fn inflated(head: &[u8], name: &str) -> Result<Vec<u8>, Failure> {
     Ok(text)
 }
 
-/// Returns the format of content by its first character.
+/// Returns the format of decoded content, by its first character unless it is `given`.
 fn form_of(text: &[u8], name: &str, given: Option<Form>) -> Result<Form, Failure> {
     let first = text.iter().find(|byte| !byte.is_ascii_whitespace());
     let refused = |what: &str, why: &str, next: &str| {
@@ -140,7 +140,8 @@ fn form_of(text: &[u8], name: &str, given: Option<Form>) -> Result<Form, Failure
     }
 }
 
-/// Finds the CNPJ of the first item: letters and digits only, with the zeros that a number lacks.
+/// Finds the CNPJ of the first item, without punctuation. Leading zeros are added, because a CNPJ
+/// that is written as a number lacks them.
 fn establishment(text: &[u8]) -> Option<String> {
     const NAME: &[u8] = b"\"cnpj\"";
     let at = text.windows(NAME.len()).position(|window| window.eq_ignore_ascii_case(NAME))?;

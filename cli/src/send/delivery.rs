@@ -31,14 +31,14 @@ pub(crate) struct Sender {
     pub(crate) api: Api,
     pub(crate) storage: Storage,
     pub(crate) journal: Journal,
-    /// Options of `integrahub send`.
+    /// Arguments of `integrahub send`.
     pub(crate) args: Send,
     pub(crate) news: UnboundedSender<News>,
-    /// True once the program is asked to stop.
+    /// True once a signal has asked the program to stop.
     pub(crate) stopping: watch::Receiver<bool>,
 }
 
-/// File that was read, with the name of its load.
+/// File that has been read, with the planned load.
 #[derive(Debug)]
 pub(crate) struct Prepared {
     pub(crate) source: Source,
@@ -46,31 +46,32 @@ pub(crate) struct Prepared {
     pub(crate) entry: Entry,
     pub(crate) version: Version,
     is_begun: bool,
-    /// Reason why the plan may be wrong; `None` if there is none.
+    /// Failure to find out how an earlier load of the same content ended, in which case the plan
+    /// may be wrong.
     unknown: Option<Failure>,
 }
 
-/// Load that the API accepted.
+/// Load that the API has accepted, with its batch.
 #[derive(Clone, Debug)]
 pub(crate) struct Accepted {
     pub(crate) entry: Entry,
     pub(crate) batch_id: String,
-    /// True if the API had the load before this program sent it.
+    /// True if the API already had the load before any run of this program sent it.
     pub(crate) is_replay: bool,
 }
 
-/// End of a file's delivery.
+/// End of the delivery of one file.
 #[derive(Clone, Debug)]
 pub(crate) enum End {
     /// The batch is final.
     Final(Batch),
     /// The API accepted the file, and the program does not wait for the batch.
     Accepted(String),
-    /// The time to wait for the batch's end has passed.
+    /// The time to wait for the end of the batch has passed.
     TimedOut(Batch),
-    /// The file did not arrive, or its batch cannot be followed.
+    /// The file did not reach the API, or its batch cannot be followed.
     Failed(Failure),
-    /// The program was asked to stop before the file was sent.
+    /// A signal asked the program to stop before the file was sent.
     Stopped,
 }
 
@@ -80,12 +81,12 @@ impl Sender {
         let _unheard = self.news.send(News { file, step });
     }
 
-    /// Returns whether the files are those of a directory that is watched.
+    /// Returns whether `--watch` is set, so that files come from a directory.
     pub(crate) const fn watches(&self) -> bool {
         self.args.watch.is_some()
     }
 
-    /// Returns whether the program is asked to stop.
+    /// Returns whether a signal has asked the program to stop.
     pub(crate) fn is_stopping(&self) -> bool {
         *self.stopping.borrow()
     }
@@ -93,7 +94,7 @@ impl Sender {
     /// Reads a file and plans its load.
     ///
     /// # Errors
-    /// If the file cannot be read, is no catalogue, or changed meanwhile.
+    /// If the file cannot be read, is not a catalogue, or changed meanwhile.
     pub(crate) async fn prepare(self: &Arc<Self>, file: usize, source: Source) -> Result<Prepared, Failure> {
         let version = source.version().await?;
         self.tell(file, Step::Found { name: source.name.clone(), bytes: version.bytes });
@@ -117,8 +118,8 @@ impl Sender {
         Ok(Prepared { source, content, entry: plan.entry, version, is_begun: plan.is_begun, unknown })
     }
 
-    /// Records the end of a batch that no run waited for, so that the next load of the same content
-    /// is a new one.
+    /// Looks up the batch of an accepted load whose end no run has seen, and records the end in the
+    /// journal. The same content is then a new load.
     async fn look_up(&self, identity: &str) -> Result<(), Failure> {
         let Some(entry) = self.journal.last(self.api.base(), identity)? else { return Ok(()) };
         let Some(batch_id) = entry.batch_id.as_deref().filter(|_| entry.state == State::Accepted) else {
@@ -137,10 +138,11 @@ impl Sender {
         }
     }
 
-    /// Brings a file to the API. The journal has the load before the first request.
+    /// Sends a file to the API, in a request or as an upload. The journal records the load before
+    /// the first request.
     ///
     /// # Errors
-    /// If the API does not have the file, as far as is known.
+    /// If the API did not accept the file, as far as this program knows.
     pub(crate) async fn accept(&self, file: usize, prepared: &Prepared) -> Result<Accepted, Failure> {
         if let Some(failure) = &prepared.unknown {
             return Err(failure.clone());
@@ -204,8 +206,8 @@ impl Sender {
         self.api.send(&self.headers(call, entry)).await
     }
 
-    /// Announces an upload and puts the file, again and again as long as the failures are
-    /// temporary. Each time the URL is a new one, of the same batch.
+    /// Announces an upload to the API and puts the file to S3. Temporary failures are tried again,
+    /// each time with a new URL for the same batch.
     async fn upload(&self, file: usize, prepared: &Prepared, entry: &mut Entry) -> Result<Answer, Refusal> {
         let content = &prepared.content;
         let mut announcement = json!({
@@ -251,8 +253,8 @@ impl Sender {
         }
     }
 
-    /// Ends a load whose upload came after its batch had expired; the next run begins another
-    /// batch.
+    /// Records the end of a load whose batch expired before the file was uploaded, so that the next
+    /// run begins another batch. Returns the failure to show.
     fn expired(&self, entry: &Entry) -> Failure {
         let _unwritten = self.journal.add(&entry.elsewhere(Path::new("")));
         Failure::new(Exit::Temporary, "the batch of an earlier run has expired")
@@ -260,7 +262,8 @@ impl Sender {
             .next("run the same command again: it begins a new batch")
     }
 
-    /// Follows a batch to its end, unless `--no-wait` is given or the program is asked to stop.
+    /// Follows a batch to its end, unless `--no-wait` is given or a signal asks the program to
+    /// stop.
     pub(crate) async fn wait(&self, file: usize, accepted: &Accepted) -> End {
         if self.args.no_wait {
             return End::Accepted(accepted.batch_id.clone());
@@ -285,12 +288,13 @@ impl Sender {
     }
 }
 
-/// Returns the last entry of a load. If nothing was loaded, its file has to be sent again.
+/// Returns the journal's last entry for a load whose batch has ended. If nothing was loaded, the
+/// entry lets the next run send the file again.
 fn ended(entry: &Entry, batch: &Batch) -> Entry {
     if batch.is_lost() { entry.elsewhere(Path::new("")) } else { entry.now(State::Final) }
 }
 
-/// Completes when the program is asked to stop.
+/// Completes when a signal asks the program to stop.
 pub(crate) async fn stopped(mut stopping: watch::Receiver<bool>) {
     if stopping.wait_for(|&stop| stop).await.is_err() {
         // Nobody can ask any more.
@@ -298,7 +302,8 @@ pub(crate) async fn stopped(mut stopping: watch::Receiver<bool>) {
     }
 }
 
-/// Returns whether a request was too large for one: a 413 without a reason is the front's own.
+/// Returns whether a request was refused because it is too large, so that the file must be
+/// uploaded. A 413 without a reason comes from API Gateway itself.
 fn needs_upload(refusal: &Refusal) -> bool {
     refusal.status == Some(413) && (refusal.reason.is_none() || refusal.is("USE_UPLOAD"))
 }

@@ -9,31 +9,31 @@ use wildmatch::WildMatch;
 use super::load::Version;
 use crate::exit::{Exit, Explain as _, Failure};
 
-/// File name patterns of catalogues, in lower case.
+/// Name patterns of catalogue files that are sent by default, in lower case.
 const PATTERNS: [&str; 6] = ["*.json", "*.ndjson", "*.jsonl", "*.json.gz", "*.ndjson.gz", "*.jsonl.gz"];
-/// Endings of the names of unfinished files, in lower case.
+/// Name endings of files that another program is still writing, in lower case.
 const UNFINISHED: [&str; 9] =
     [".tmp", ".temp", ".part", ".partial", ".filepart", ".crdownload", ".inprogress", ".swp", "~"];
-/// Lock file that keeps a second program from the directory.
+/// Name of the lock file that keeps a second `send --watch` from the directory.
 const LOCK: &str = ".integrahub.lock";
 
-/// Watched directory, with the files seen in it so far.
+/// Directory that `send --watch` watches, with the files of the last scan.
 #[derive(Debug)]
 pub(crate) struct Folder {
     directory: PathBuf,
     patterns: Vec<WildMatch>,
     seen: HashMap<PathBuf, Version>,
-    /// Files that stay because they cannot be sent, which are said once.
+    /// Files that cannot be sent and were reported, so that each is reported only once.
     told: HashSet<PathBuf>,
     _lock: File,
 }
 
 impl Folder {
-    /// Opens a directory, and keeps other programs of this kind from it. `patterns` are of names;
-    /// none means those of JSON files.
+    /// Opens a directory, and locks it against other runs of this program. `patterns` are file name
+    /// patterns; if empty, the names of JSON files match.
     ///
     /// # Errors
-    /// If there is no such directory, it cannot be written to, or another program watches it.
+    /// If the directory does not exist or cannot be written to, or another run watches it.
     pub(crate) fn open(directory: &Path, patterns: &[String]) -> Result<Self, Failure> {
         let name = directory.display();
         let path = directory.join(LOCK);
@@ -64,9 +64,9 @@ impl Folder {
         })
     }
 
-    /// Scans the directory. Returns the files that have not changed since the last scan, the one
-    /// with the oldest change first, without those of `busy`. Files that cannot be sent are
-    /// reported to `tell` instead, once each, as a sentence.
+    /// Scans the directory. Returns the files that have not changed since the last scan, oldest
+    /// change first, without those in `busy`. For a file that cannot be sent, `tell` is called with
+    /// a sentence, once for each file.
     ///
     /// # Errors
     /// If the directory cannot be read.
@@ -116,8 +116,7 @@ impl Folder {
     }
 }
 
-/// Returns the reason why a file of the directory cannot be sent, as far as its name and
-/// metadata show it.
+/// Returns the reason why a file cannot be sent, judged by its name and metadata; `None` if it can.
 fn obstacle(directory: &Path, path: &Path, version: &Version) -> Option<&'static str> {
     if path.file_name().is_some_and(|name| name.to_str().is_none()) {
         return Some("its name is not UTF-8; rename it");

@@ -9,10 +9,10 @@ use super::content::Content;
 use super::journal::{Entry, State, Way};
 use crate::args::{LoadType, PartialItems, Send};
 
-/// Maximum bytes of content that one request carries; larger content is uploaded.
+/// Maximum bytes of content that one request carries. Larger content is uploaded.
 pub(crate) const MAX_REQUEST: u64 = 4_500_000;
 
-/// Kind of a load. All files of a run have the same kind.
+/// Options of a load that are the same for all files of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kind {
     pub(crate) load_type: LoadType,
@@ -20,13 +20,13 @@ pub(crate) struct Kind {
 }
 
 impl Kind {
-    /// Returns the kind of the loads of a run.
+    /// Returns the load options of a run.
     pub(crate) const fn of(args: &Send) -> Self {
         Self { load_type: args.load_type, partial_items: args.partial_items }
     }
 
-    /// Returns the identity of a load. Loads that the API would treat as equal have the same one,
-    /// whatever their files' names.
+    /// Returns the identity of a load in the journal: its options, form and SHA-256. File names do
+    /// not matter.
     pub(crate) fn identity(&self, content: &Content) -> String {
         let partial = self.partial_items.map(|partial| format!(":{}", partial.as_str()));
         let (load_type, form) = (self.load_type.as_str(), content.form.as_str());
@@ -34,7 +34,7 @@ impl Kind {
     }
 }
 
-/// State of a file when it was looked at, by which a later change is noticed.
+/// Size and time of the last change of a file, by which a later change is noticed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Version {
     pub(crate) bytes: u64,
@@ -49,21 +49,22 @@ impl Version {
     }
 }
 
-/// User's choice of what to do with content that was sent before.
+/// User's choice of whether content that was sent before is a new load.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Wish<'a> {
-    /// The caller's own name for the load.
+    /// The load has the name that `--key` gives it.
     Named(&'a str),
-    /// Content that was loaded before is loaded again.
+    /// Content that was loaded before is loaded again (`--again`).
     Again,
-    /// A file that was loaded before is not loaded again, unless it has changed since.
+    /// A file that was loaded before is loaded again only if it has changed (`--watch`).
     Once,
-    /// A run that follows a finished one is a new load.
+    /// A load that an earlier run left unfinished is continued; after a finished load, a new one
+    /// begins.
     Continue,
 }
 
 impl<'a> Wish<'a> {
-    /// Returns the wish that the options of a run express.
+    /// Returns the choice that the options of a run express.
     pub(crate) fn of(args: &'a Send) -> Self {
         match (&args.key, args.again, &args.watch) {
             (Some(key), ..) => Self::Named(key),
@@ -74,14 +75,15 @@ impl<'a> Wish<'a> {
     }
 }
 
-/// Planned load of a file: its journal entry, and whether an earlier run began it.
+/// Planned load of a file: its journal entry, and whether it continues a load of an earlier run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Plan {
     pub(crate) entry: Entry,
     pub(crate) is_begun: bool,
 }
 
-/// Returns the identity of a load in the journal.
+/// Returns the identity of a load in the journal: the user's name for it, or the content's
+/// identity.
 pub(crate) fn identity(kind: Kind, content: &Content, wish: Wish<'_>) -> String {
     match wish {
         Wish::Named(key) => format!("named:{key}"),
@@ -89,7 +91,7 @@ pub(crate) fn identity(kind: Kind, content: &Content, wish: Wish<'_>) -> String 
     }
 }
 
-/// Plans the load of a file. `found` is the journal's entry of the load.
+/// Plans the load of a file. `found` is the last journal entry with the same identity.
 pub(crate) fn plan(
     api: &str,
     kind: Kind,

@@ -45,12 +45,12 @@ use crate::storage::Storage;
 const RESULT: &str = "integrahub.send.v1";
 const PLAN: &str = "integrahub.send-plan.v1";
 
-/// Interval at which the progress checks whether a line is due.
+/// Interval at which the progress display checks whether a line is due.
 const TICK: Duration = Duration::from_secs(1);
-/// Number of an event that belongs to no file.
+/// File number of an event that belongs to no file.
 const NO_FILE: usize = usize::MAX;
 
-/// Sends files, or the files of a watched directory as they appear.
+/// Runs `integrahub send`: sends files, or with `--watch` the files of a directory as they appear.
 pub(crate) async fn run(args: &Send, context: &Context, out: &mut Output) -> Result<Exit, Failure> {
     check(args)?;
     if args.dry_run {
@@ -96,7 +96,8 @@ fn check(args: &Send) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Sends the files in parallel, and returns the outcome of each, in the order of the files.
+/// Sends the files of the command line, several at once, and returns their outcomes in the order of
+/// the files.
 async fn all(
     args: &Send,
     mut pipeline: Pipeline,
@@ -148,7 +149,7 @@ async fn report(args: &Send, api: &Api, sent: &[Sent], out: &mut Output) -> Resu
     Ok(worst(exits))
 }
 
-/// Prints the facts about a sent file that a person has to know.
+/// Prints notes about a sent file and the reason why it failed, if any.
 fn tell(sent: &Sent, out: &mut Output) {
     for note in sent.notes() {
         out.note(&note);
@@ -158,7 +159,7 @@ fn tell(sent: &Sent, out: &mut Output) {
     }
 }
 
-/// Writes the items in error of all files, each with the file that it is of.
+/// Writes the items in error of all files, each with the name of its file.
 async fn write_errors(api: &Api, path: &Path, sent: &[Sent]) -> Result<(), Failure> {
     let mut file = ItemsFile::create(path)?;
     for sent in sent {
@@ -197,7 +198,8 @@ async fn show_first_errors(api: &Api, sent: &Sent, out: &mut Output) {
     }
 }
 
-/// Prints which files would be sent, how, and under which keys. Nothing is sent or recorded.
+/// Runs `integrahub send --dry-run`: prints which files would be sent, how, and under which keys.
+/// Nothing is sent or recorded.
 async fn dry_run(args: &Send, context: &Context, out: &mut Output) -> Result<Exit, Failure> {
     let journal = Journal::look()?;
     let api =

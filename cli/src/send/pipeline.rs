@@ -14,21 +14,24 @@ use super::report::Sent;
 use super::source::Source;
 use crate::exit::{Exit, Failure};
 
-/// Files that wait, and files that are being sent.
+/// Queue of files to send, of which up to `parallel` are sent at once.
 #[derive(Debug)]
 pub(crate) struct Pipeline {
     sender: Arc<Sender>,
-    /// Place that files are moved to at their end, if they are those of a directory.
+    /// Directories that finished files are moved to; `None` without `--watch`.
     away: Option<Arc<Away>>,
     parallel: usize,
     waiting: VecDeque<Source>,
     tasks: JoinSet<Task>,
-    /// True while a file is inspected. Files are inspected in turn, so that their order is known.
+    /// True while a file is inspected. Files are inspected one after another, so that their order
+    /// is known.
     is_preparing: bool,
     count: usize,
-    /// Turn of the last file of each group, by group.
+    /// Receiver for each group (files of one establishment), by which its last file permits the
+    /// next one to be sent.
     turns: HashMap<String, oneshot::Receiver<()>>,
-    /// Groups whose other files wait for the next attempt at a failed file.
+    /// Groups (files of one establishment) of which no file is sent until a failed file is tried
+    /// again.
     blocked: HashSet<String>,
 }
 
@@ -36,15 +39,16 @@ pub(crate) struct Pipeline {
 #[derive(Debug)]
 enum Task {
     Prepared(usize, Box<Prepared>),
-    /// A file has ended; `blocks` if later ones of its group have to wait for its next attempt.
+    /// A file's delivery has ended. If `blocks` is true, later files of its group wait until it is
+    /// tried again.
     Ended {
         sent: Box<Sent>,
         blocks: bool,
     },
 }
 
-/// Turn of a file among those of its group. A file that does not pass it on ends the turns of the
-/// later ones.
+/// Permission for a file to be sent after the files of its group before it. If it is dropped
+/// without being passed on, the later files of the group are not sent.
 #[derive(Debug)]
 struct Turn {
     before: Option<oneshot::Receiver<()>>,
@@ -62,7 +66,7 @@ impl Turn {
 }
 
 impl Pipeline {
-    /// Creates an empty pipeline of `parallel` files at once.
+    /// Creates an empty queue that sends up to `parallel` files at once.
     pub(crate) fn new(sender: Arc<Sender>, away: Option<Away>, parallel: usize) -> Self {
         Self {
             sender,
@@ -77,17 +81,17 @@ impl Pipeline {
         }
     }
 
-    /// Adds a file after the others.
+    /// Adds a file to the end of the queue.
     pub(crate) fn add(&mut self, source: Source) {
         self.waiting.push_back(source);
     }
 
-    /// Drops the files that have not been started yet.
+    /// Removes the files that have not been started yet.
     pub(crate) fn forget_waiting(&mut self) {
         self.waiting.clear();
     }
 
-    /// Permits the files of a group to be sent again after one of them failed.
+    /// Lets the files of a group be sent again, after a failed file of the group blocked them.
     pub(crate) fn release(&mut self, group: &str) {
         self.blocked.remove(group);
         if let Some(last) = self.turns.get_mut(group)
@@ -102,8 +106,8 @@ impl Pipeline {
         self.waiting.is_empty() && self.tasks.is_empty()
     }
 
-    /// Waits for the next file to end; `None` if there is none. A caller that stops waiting loses
-    /// nothing.
+    /// Waits until the next file has ended; `None` if the queue is empty. If the returned future is
+    /// dropped, no file is lost.
     pub(crate) async fn next(&mut self) -> Option<Sent> {
         loop {
             self.begin();
@@ -213,7 +217,7 @@ async fn deliver(sender: &Sender, file: usize, prepared: Prepared, turn: &mut Tu
     sent
 }
 
-/// Moves a file of a watched directory to its final place, and reports its end.
+/// Moves a file of a watched directory to its final place, and announces the end of its delivery.
 async fn end(sender: &Sender, away: Option<&Away>, path: &std::path::Path, mut sent: Sent) -> Sent {
     if let Some(away) = away {
         match away.put(&sender.api, path, &sent).await {

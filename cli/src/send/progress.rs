@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::journal::Way;
 use crate::output::{Format, Output, harmless};
 
-/// Pause between two lines about a file.
+/// Minimum time between two lines about the progress of one file.
 const LINE: Duration = Duration::from_secs(10);
 /// Shortest pause between two similar events of a file.
 const EVENT: Duration = Duration::from_secs(1);

@@ -7,14 +7,15 @@ use crate::doctor::report::{Known, Unknown};
 /// Maximum number of pages that are read of one AWS list.
 const MOST_PAGES: usize = 20;
 
-/// Network with all facts that decide what its functions reach.
+/// Network of a group of functions, with everything that decides which services they can reach.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Network {
-    /// VPC of the first subnet.
+    /// Id of the VPC that the first subnet is in.
     pub(crate) vpc: String,
-    /// True if the VPC resolves names.
+    /// True if the VPC has DNS resolution (`enableDnsSupport`).
     pub(crate) dns_support: bool,
-    /// True if the VPC gives names to endpoints.
+    /// True if the VPC has DNS host names (`enableDnsHostnames`), which private names of endpoints
+    /// need.
     pub(crate) dns_hostnames: bool,
     pub(crate) subnets: Vec<Subnet>,
     pub(crate) tables: Vec<RouteTable>,
@@ -23,7 +24,7 @@ pub(crate) struct Network {
     pub(crate) groups: Vec<SecurityGroup>,
 }
 
-/// Subnet in which the functions run.
+/// VPC subnet in which the functions run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Subnet {
     pub(crate) id: String,
@@ -31,35 +32,36 @@ pub(crate) struct Subnet {
     pub(crate) zone: String,
 }
 
-/// A route table of the VPC.
+/// Route table of the VPC.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RouteTable {
     pub(crate) id: String,
-    /// True for the table of subnets that have none of their own.
+    /// True for the VPC's main route table, which applies to subnets without a table of their own.
     pub(crate) is_main: bool,
     pub(crate) subnets: Vec<String>,
-    /// Target of the route to everywhere; `None` if there is none, or its target is gone.
+    /// Target of the default route; `None` if there is no such route, or its target no longer
+    /// exists.
     pub(crate) way_out: Option<String>,
-    /// True if it has a route to another network, such as one by a transit gateway.
+    /// True if a route leads to another network, such as one through a transit gateway.
     pub(crate) leads_elsewhere: bool,
 }
 
-/// VPC endpoint.
+/// VPC endpoint for an AWS service.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Endpoint {
     pub(crate) id: String,
-    /// Last part of the service's name, such as `s3`.
+    /// Last part of the endpoint's service name, such as `s3`.
     pub(crate) service: String,
     pub(crate) is_gateway: bool,
     pub(crate) is_available: bool,
     pub(crate) has_private_name: bool,
-    /// True if it is known to be none of the stack's own.
+    /// True if the stack's resources are known, and the endpoint is none of them.
     pub(crate) is_foreign: bool,
     pub(crate) tables: Vec<String>,
     pub(crate) groups: Vec<String>,
 }
 
-/// A security group with its rules.
+/// VPC security group with its rules.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SecurityGroup {
     pub(crate) id: String,
@@ -68,16 +70,16 @@ pub(crate) struct SecurityGroup {
     pub(crate) outwards: Vec<Rule>,
 }
 
-/// A rule of a security group.
+/// Inbound or outbound rule of a security group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Rule {
     /// Protocol of the rule; `-1` is every protocol.
     pub(crate) protocol: String,
     /// First and last port of the rule; `None` if it is for all ports.
     pub(crate) ports: Option<(u16, u16)>,
-    /// Security groups on the other side of the rule.
+    /// Security groups that the rule admits traffic from or to.
     pub(crate) groups: Vec<String>,
-    /// Address ranges and prefix lists on the other side of the rule.
+    /// Address ranges and prefix lists that the rule admits traffic from or to.
     pub(crate) addresses: Vec<String>,
 }
 
@@ -88,13 +90,13 @@ impl Rule {
         self.protocol == "-1" || (self.protocol == "tcp" && fits)
     }
 
-    /// Returns whether the rule permits all traffic.
+    /// Returns whether the rule permits all traffic to or from every IPv4 address.
     pub(crate) fn is_open(&self) -> bool {
         self.protocol == "-1" && self.addresses.iter().any(|range| range == "0.0.0.0/0")
     }
 }
 
-/// Reads from AWS the facts about the network that the functions run in.
+/// Reads the network of the functions from EC2.
 pub(crate) async fn read(client: &AwsQuery, place: &Place) -> Known<Network> {
     let found = described(client, "DescribeSubnets", "subnetSet", ("subnet-id", &place.subnets)).await?;
     let subnets: Vec<Subnet> = found.iter().map(subnet).collect();
@@ -119,8 +121,8 @@ pub(crate) async fn read(client: &AwsQuery, place: &Place) -> Known<Network> {
     Ok(Network { vpc, dns_support, dns_hostnames, subnets, tables, endpoints, groups })
 }
 
-/// Calls an action with a filter, and returns the items of the list in its answer. What does not
-/// exist is left out.
+/// Calls an EC2 action with a filter, and returns the items of a list in its response. Ids that do
+/// not exist have no item.
 async fn described(
     client: &AwsQuery,
     action: &str,

@@ -12,30 +12,30 @@ use crate::aws_query::AwsQuery;
 
 pub(crate) use facts::Network;
 
-/// Functions that share a network, with the services that they have to reach.
+/// Group of functions in the same subnets, with the AWS services that they must reach.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Place {
-    /// Name for people.
+    /// Name of the group in reports: `brokers` or `database`.
     pub(crate) name: &'static str,
-    /// Subnets; empty if the functions run outside any VPC.
+    /// Ids of the group's subnets; empty if the functions run outside any VPC.
     pub(crate) subnets: Vec<String>,
-    /// Ids of the security groups.
+    /// Ids of the security groups of the functions.
     pub(crate) groups: Vec<String>,
-    /// VPC that the parameters name; empty if they name none.
+    /// Id of the VPC in the parameters; empty if they name none.
     pub(crate) vpc: String,
-    /// Route tables for which the template makes endpoints.
+    /// Ids of the route tables for which the template creates gateway endpoints.
     pub(crate) tables: Vec<String>,
-    /// Name of the parameter with the route tables.
+    /// Name of the template parameter that has the ids of the route tables.
     pub(crate) tables_parameter: &'static str,
-    /// Services that need an interface endpoint if there is no way to the internet.
+    /// Services that need an interface endpoint if the subnets have no route to the internet.
     pub(crate) services: Vec<&'static str>,
-    /// Services whose interface endpoints the template makes.
+    /// Services for which the template creates interface endpoints.
     pub(crate) made: Vec<&'static str>,
-    /// Minimum number of availability zones that the subnets need.
+    /// Minimum number of availability zones that the subnets must span.
     pub(crate) zones: usize,
 }
 
-/// Returns the networks of the deployment's functions.
+/// Returns the groups of functions that the deployment runs in VPCs.
 pub(crate) fn places(parameters: &Parameters) -> Vec<Place> {
     let get = |name: &str| parameters.get(name);
     let given = |name: &str, service: &'static str| (!get(name).is_empty()).then_some(service);

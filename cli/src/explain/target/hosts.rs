@@ -6,7 +6,8 @@ use mq::Target;
 
 use crate::explain::rule::Rule;
 
-/// Returns the rule about the names of the target's hosts.
+/// Returns the rule about host names in the target's addresses, which the gateway resolves at each
+/// connection.
 pub(super) fn names(target: &Target) -> Rule {
     let names = target.endpoint.addresses.iter().filter(|address| address.host.parse::<IpAddr>().is_err());
     match names.count() {
@@ -21,7 +22,8 @@ pub(super) fn names(target: &Target) -> Rule {
     }
 }
 
-/// Resolves the names of an allowed target here, and asks the gateway's rule about the addresses.
+/// Resolves the target's host names on this machine, and checks the addresses by the gateway's
+/// rule.
 pub(in crate::explain) async fn resolve(target: &Target) -> Vec<Rule> {
     const NAME: &str = "resolved";
     let mut rules = Vec::new();

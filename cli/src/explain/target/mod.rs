@@ -16,16 +16,16 @@ use super::rule::{Entry, Rule, Verdict};
 use crate::access::{Entry as Item, Snapshot, profile};
 use crate::exit::Failure;
 
-/// Settings of the deployment that decide about targets; `None` if they are not known here.
+/// Settings of the deployment that decide which targets are allowed; `None` if they cannot be read.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Settings {
-    /// Allow-list of the deployment for inline targets.
+    /// Value of the parameter `InlineTargets`: the deployment's allow-list of targets.
     pub(super) inline_targets: Option<String>,
-    /// Beginning of the names of secrets that the functions may read.
+    /// Prefix of the names of secrets that the functions may read.
     pub(super) secret_prefix: Option<String>,
 }
 
-/// Rules about a target, and the target itself if it is complete.
+/// Results of the access rules for a target, and the target itself if it is complete.
 #[derive(Debug, Default)]
 pub(super) struct Decided {
     pub(super) rules: Vec<Rule>,
@@ -37,12 +37,13 @@ struct Lists {
     deployment: InlineTargets,
     own: InlineTargets,
     texts: Vec<(&'static str, String)>,
-    /// True if the list of the deployment is known.
+    /// True if the deployment's allow-list could be read.
     is_known: bool,
 }
 
 impl Lists {
-    /// Reads the lists. A list of the tenant that cannot be read allows nothing, as in the gateway.
+    /// Parses both allow-lists, and adds a rule to `rules` for each fault. An invalid list of the
+    /// tenant allows nothing, as in the gateway.
     fn of(known: &Snapshot, tenant: &str, settings: &Settings, rules: &mut Vec<Rule>) -> Self {
         let text = settings.inline_targets.as_deref();
         let deployment = text.map(str::parse::<InlineTargets>).transpose();
@@ -77,7 +78,7 @@ impl Lists {
         self.deployment.of(tenant).and(&self.own)
     }
 
-    /// Returns the parts in which the target differs from each entry.
+    /// Returns every allow-list entry with the parts of the target that it does not cover.
     fn entries(&self, tenant: &str, target: &Target) -> Vec<Entry> {
         let differences = self.allowed(tenant).differences(target);
         let texts = self.texts.iter().cloned().zip(differences);
@@ -149,7 +150,7 @@ pub(super) fn decide(
     Ok(Decided { rules, target: Some(allowed.unwrap_or(target)) })
 }
 
-/// Finds a profile of the tenant, or says why there is none.
+/// Finds a target profile of the tenant, or returns a sentence about why it cannot be used.
 fn find(known: &Snapshot, tenant: &str, name: &str) -> Result<Profile, String> {
     let pk = pk::profile(tenant, name);
     match (known.get(&pk).map(|held| &held.entry), known.fault(&pk)) {
@@ -161,7 +162,7 @@ fn find(known: &Snapshot, tenant: &str, name: &str) -> Result<Profile, String> {
     }
 }
 
-/// Returns the rule about the queue that the operation needs.
+/// Returns a broken rule if the operation needs a queue or an exchange that the target lacks.
 fn place(target: &Target, subject: Subject) -> Option<Rule> {
     let has_place = match subject {
         Subject::Queue => target.queue.is_some(),
@@ -171,7 +172,7 @@ fn place(target: &Target, subject: Subject) -> Option<Rule> {
     (!has_place).then(|| Rule::broken("target", "/target/queue: is required"))
 }
 
-/// True if an entry of an allow-list may make the rule hold.
+/// Returns whether an allow-list entry could satisfy this rule about targets.
 const fn depends(rule: TargetRule) -> bool {
     match rule {
         TargetRule::AllowList
@@ -194,7 +195,7 @@ fn explained(rule: TargetRule, says: &Result<(), TargetError>, list_is_known: bo
     }
 }
 
-/// Returns the sentence about a rule that permits the request.
+/// Returns a sentence that explains why the target satisfies this rule.
 const fn holding(rule: TargetRule) -> &'static str {
     match rule {
         TargetRule::AllowList => "an entry covers the target at each of its addresses",
@@ -208,7 +209,7 @@ const fn holding(rule: TargetRule) -> &'static str {
     }
 }
 
-/// Returns the secrets that a target uses, those of its profile included.
+/// Returns the secrets that a target uses, including those of its profile.
 fn secrets(target: &Target) -> Vec<&SecretRef> {
     let mut all: Vec<&SecretRef> = target.endpoint.password_ref.iter().collect();
     if let Tls::On { key_store_ref, trust_store_ref, opening, .. } = &target.endpoint.tls {
@@ -219,7 +220,8 @@ fn secrets(target: &Target) -> Vec<&SecretRef> {
     all
 }
 
-/// Compares the names of secrets with those that the functions may read.
+/// Returns the rule that the target's secrets have names the functions may read. `None` if there is
+/// no secret, or the prefix of such names is not known.
 fn secret_names(target: &Target, prefix: Option<&str>) -> Option<Rule> {
     const NAME: &str = "secret names";
     let (secrets, prefix) = (secrets(target), prefix?);

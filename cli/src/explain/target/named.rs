@@ -7,23 +7,23 @@ use crate::args::Explain;
 use crate::exit::Failure;
 use crate::input;
 
-/// JSON members of a target.
+/// JSON members that describe a target.
 type Members = Map<String, Value>;
 
-/// Target as the command line names it: by a profile, by members, or both.
+/// Target that the command line names: by a profile, by members, or by both.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(in crate::explain) struct Named {
     /// Name of the target profile.
     pub(in crate::explain) profile: Option<String>,
-    /// Members that the request gives.
+    /// Members of the target that the request itself contains.
     pub(in crate::explain) inline: Option<TargetSpec>,
 }
 
 impl Named {
-    /// Reads the options, as far as they name a target.
+    /// Reads the target from the options of the command.
     ///
     /// # Errors
-    /// If the target cannot be read.
+    /// If the target cannot be parsed, or two options name a profile.
     pub(in crate::explain) async fn of(args: &Explain) -> Result<Self, Failure> {
         let mut members = match &args.target_file {
             Some(path) => input::document::<Members>(path).await?,

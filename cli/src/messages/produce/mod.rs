@@ -18,10 +18,10 @@ use crate::storage::Storage;
 
 const PRODUCED: &str = "integrahub.produced.v1";
 const PATH: &str = "/messages/produce";
-/// Bytes of the longest template file that is read.
+/// Maximum bytes of a template file for generated messages.
 const MAX_TEMPLATE: u64 = 4 * 1024 * 1024;
 
-/// Puts messages from files, lines or options, or generated ones.
+/// Runs `integrahub produce`: puts messages from files, lines or options, or generated ones.
 pub(crate) async fn run(args: &Produce, context: &Context, out: &mut Output) -> Result<Exit, Failure> {
     let fixed = fixed(args).await?;
     let run = args.key.unwrap_or_else(Uuid::new_v4);
@@ -52,7 +52,7 @@ pub(crate) async fn run(args: &Produce, context: &Context, out: &mut Output) -> 
     Ok(Exit::Done)
 }
 
-/// Returns the members that every request of the run has.
+/// Returns the JSON members that all produce requests of the run have.
 async fn fixed(args: &Produce) -> Result<Members, Failure> {
     let mut body = target(&args.queue.target, args.queue.queue.as_deref()).await?;
     let routing = [("exchange", &args.exchange), ("routingKey", &args.routing_key)];
@@ -72,7 +72,8 @@ async fn fixed(args: &Produce) -> Result<Members, Failure> {
     Ok(body)
 }
 
-/// Returns the members of a request for generated messages, if such are asked for.
+/// Returns the JSON members of a request for generated messages; `None` if the options ask for
+/// none.
 async fn generated(args: &Produce) -> Result<Option<Members>, Failure> {
     if args.count.is_none() && args.size.is_none() && args.template.is_none() {
         return Ok(None);
@@ -103,14 +104,14 @@ async fn generated(args: &Produce) -> Result<Option<Members>, Failure> {
     Ok(Some(members))
 }
 
-/// Run of a produce: its requests, and the messages put so far.
+/// State of a produce run: its client, the number of requests, and the messages put so far.
 struct Put {
     api: Api,
     storage: Storage,
     fixed: Members,
     run: Uuid,
     requests: u32,
-    /// Messages that a request is known to have put before it failed.
+    /// Number of messages that a failed request is known to have put before it failed.
     unfinished: u64,
     total: Total,
 }
@@ -156,7 +157,7 @@ impl Put {
         refusal.failure
     }
 
-    /// Adds to a failure how many messages are put, and how to continue.
+    /// Adds to a failure how many messages were put, and which command continues the run.
     fn explained(&self, failure: Failure) -> Failure {
         let put = self.total.enqueued.saturating_add(self.unfinished);
         if put == 0 && failure.exit == Exit::Usage {
@@ -259,7 +260,7 @@ mod tests {
         }
     }
 
-    /// Runs a produce. The request of this number is refused.
+    /// Runs a produce against a server that refuses the request with this number.
     async fn produced(
         args: &Produce,
         refused: usize,

@@ -18,16 +18,16 @@ use crate::input;
 use crate::storage::{Attempts, Signed, Storage};
 
 const BODIES: &str = "/messages/bodies";
-/// Bytes of the longest body that can be uploaded.
+/// Maximum bytes of a message body that can be uploaded.
 const MAX_BODY: u64 = 32 * 1024 * 1024;
-/// Longest message within a request, as JSON. A request has 4 MB.
+/// Maximum bytes of a message inside a request, as JSON. A request has at most 4 MB.
 const MAX_INLINE: usize = 3_000_000;
-/// Maximum bytes of the messages of one request, as JSON.
+/// Maximum bytes of all messages in one request, as JSON.
 const PART_BYTES: usize = 3_000_000;
-/// Largest number of messages in one produce request.
+/// Maximum number of messages in one produce request.
 const PART_COUNT: usize = 10_000;
 
-/// Body of a message to produce.
+/// Body of a message to produce: inside the request or uploaded.
 #[derive(Debug)]
 pub(super) enum Body {
     /// Message that the request itself carries, as JSON.
@@ -36,13 +36,13 @@ pub(super) enum Body {
     Stored(Vec<u8>),
 }
 
-/// Messages of the command line and of its files, which are read as they are needed.
+/// Messages of the options and files, read as they are needed and grouped into requests.
 pub(super) struct Parts {
     texts: std::vec::IntoIter<String>,
     files: std::vec::IntoIter<PathBuf>,
     by_line: bool,
     lines: Option<(String, Box<dyn AsyncBufRead + Unpin>)>,
-    /// Message that did not fit into the last part.
+    /// Message that exceeded the size of the last request, and begins the next one.
     left: Option<Body>,
 }
 
@@ -57,8 +57,9 @@ impl Parts {
         }
     }
 
-    /// Returns the messages of the next request; `None` at the end. The same input makes the same
-    /// parts, so that another run with the same key repeats the same requests.
+    /// Returns the messages of the next request; `None` if there are no more. The same input is
+    /// always grouped in the same way, so that another run with the same key repeats the same
+    /// requests.
     ///
     /// # Errors
     /// If a file cannot be read, or a message is too large.
@@ -133,7 +134,8 @@ async fn line(name: &str, lines: &mut (impl AsyncBufRead + Unpin)) -> Result<Opt
     }
 }
 
-/// Builds a message with a body: text if it is UTF-8.
+/// Builds a message from its body: as text if it is UTF-8, otherwise as base64. A large one is to
+/// be uploaded.
 fn of(bytes: Vec<u8>) -> Body {
     let message = match String::from_utf8(bytes) {
         Ok(text) => json!({"bodyText": text}),
@@ -157,10 +159,10 @@ fn of(bytes: Vec<u8>) -> Body {
     }
 }
 
-/// Uploads a body, and returns the API's response to its announcement.
+/// Uploads a message body to S3, and returns the API's response to the announcement of the upload.
 ///
 /// # Errors
-/// If the API or S3 does not accept it.
+/// If the API or S3 does not accept the body.
 pub(super) async fn upload(api: &Api, storage: &Storage, bytes: &[u8]) -> Result<Value, Refusal> {
     let explain = || "upload the body of a message".to_owned();
     let announcement = json!({"size": bytes.len(), "sha256": hex::encode(Sha256::digest(bytes))});

@@ -8,15 +8,15 @@ use serde::{Deserialize, Serialize};
 /// Version of the format of the journal's lines.
 pub(super) const VERSION: u32 = 1;
 
-/// State of a load in the journal.
+/// State of a load, as the journal records it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum State {
-    /// The request may have been sent.
+    /// The program may have sent the request, and knows no response.
     Sending,
-    /// The API has the content. The batch is not known to be final.
+    /// The API accepted the content. The end of its batch is not known.
     Accepted,
-    /// The batch is final.
+    /// The batch has ended.
     Final,
     /// The API refused the request and stored nothing of it.
     Refused,
@@ -42,7 +42,7 @@ impl Way {
     }
 }
 
-/// Line of the journal: a load and its state.
+/// Line of the journal, which records a load and its state at one time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Entry {
@@ -51,12 +51,12 @@ pub(crate) struct Entry {
     pub(crate) state: State,
     /// Base URL of the API that the load was sent to.
     pub(crate) api: String,
-    /// Kind of the load and SHA-256 of its content, or the name that the user gave the load. The
-    /// idempotency key is derived from it.
+    /// Identity of the load: its load type, form and SHA-256, or the name that the user gave it.
+    /// The idempotency key is derived from it.
     pub(crate) identity: String,
     pub(crate) key: String,
     pub(crate) way: Way,
-    /// Number of loads of this content so far, this one included.
+    /// Number of times that this content was loaded, including this load.
     pub(crate) occurrence: u32,
     pub(crate) file: PathBuf,
     pub(crate) bytes: u64,
@@ -66,7 +66,7 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// Creates a first entry.
+    /// Creates the first journal entry of a load.
     pub(crate) fn new(state: State, api: &str, identity: &str, key: String, way: Way) -> Self {
         Self {
             version: VERSION,
@@ -84,14 +84,14 @@ impl Entry {
         }
     }
 
-    /// Returns the entry with a later state.
+    /// Returns the entry with another state and the present time.
     #[must_use]
     pub(crate) fn now(&self, state: State) -> Self {
         Self { state, at: Timestamp::now(), ..self.clone() }
     }
 
-    /// Returns the entry with the state [`State::Final`] and the file's new place. An empty `path`
-    /// makes a watching run send the file again, because no file has that path.
+    /// Returns the entry with the state [`State::Final`] and the path that the file was moved to.
+    /// With an empty `path`, `--watch` sends the file again, because no file has that path.
     #[must_use]
     pub(crate) fn elsewhere(&self, path: &Path) -> Self {
         Self { file: path.to_owned(), ..self.now(State::Final) }

@@ -40,14 +40,14 @@ pub(crate) struct Journal {
     known: Mutex<Known>,
 }
 
-/// Content of the journal, as far as this process knows it.
+/// Content of the journal that this process has read.
 #[derive(Debug)]
 struct Known {
     loads: Loads,
-    /// Size of the journal with these loads, in bytes. If the size differs, another process has
-    /// written to the journal.
+    /// Size of the journal in bytes when `loads` was read. If the file's size differs, another
+    /// process has written to it.
     bytes: u64,
-    /// Size in bytes at which the journal is compacted.
+    /// Size in bytes from which on the journal is compacted.
     compact_at: u64,
 }
 
@@ -83,7 +83,7 @@ impl Journal {
         Self::at(&PLACES.find(|name| std::env::var_os(name))?)
     }
 
-    /// Reads the journal of this user without creating or writing anything.
+    /// Reads the journal of this user, and creates or writes nothing.
     ///
     /// # Errors
     /// If no environment variable leads to a directory for it, or the file system fails.
@@ -164,7 +164,7 @@ impl Journal {
     }
 }
 
-/// Locks the journal for this process until the file is dropped.
+/// Locks the journal against other processes, until the returned file is dropped.
 fn lock(path: &Path) -> io::Result<File> {
     let file =
         OpenOptions::new().create(true).truncate(false).write(true).open(path.with_extension("lock"))?;
@@ -172,7 +172,8 @@ fn lock(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Reads the last entry of each load. Ignores a line that is cut off or has another format version.
+/// Reads the last entry of each load. Lines that are cut off or have another format version are
+/// ignored.
 fn read(path: &Path) -> io::Result<Loads> {
     let file = match File::open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(HashMap::new()),
@@ -192,7 +193,7 @@ fn read(path: &Path) -> io::Result<Loads> {
     Ok(last)
 }
 
-/// Returns the size of the file in bytes; 0 if it cannot be found.
+/// Returns the size of a file in bytes; 0 if it does not exist.
 fn size(path: &Path) -> u64 {
     fs::metadata(path).map_or(0, |found| found.len())
 }

@@ -10,30 +10,32 @@ use super::facts::{Network, RouteTable, Rule, SecurityGroup, Subnet};
 use crate::doctor::kinds::{DNS, EGRESS, ENDPOINTS, ROUTES, SUBNETS};
 use crate::doctor::report::Check;
 
-/// Port of every service of AWS.
+/// TCP port on which all AWS services are reached.
 const HTTPS: u16 = 443;
-/// Services that a gateway endpoint leads to, which costs nothing.
+/// Services that can be reached through a gateway endpoint, which is free of charge.
 const BY_GATEWAY: [&str; 2] = ["s3", "dynamodb"];
-/// Words about subnets with routes to another network.
+/// Words of a report about subnets that have routes to another network, whose endpoints are not
+/// visible.
 const UNSEEN: &str = "only the network that its other routes lead to may have one";
 const ELSEWHERE: &str =
     "make sure that the other network has endpoints for them, and that their names lead there";
 
-/// Route of a subnet to the internet.
+/// Default route of a subnet, by what it lets functions reach.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
-    /// Way by a NAT gateway, a transit gateway or an appliance.
+    /// Route to the internet through a NAT gateway, a transit gateway or an appliance.
     Open,
-    /// Way by an internet gateway. It serves only public addresses, and functions have none.
+    /// Route to an internet gateway. Functions cannot use it, because they have no public
+    /// addresses.
     PublicOnly,
-    /// No way to the internet, but one to another network, which may have endpoints for several
-    /// VPCs.
+    /// No route to the internet, but one to another network. It may have endpoints that several
+    /// VPCs share.
     Elsewhere,
-    /// No way to the internet or to another network.
+    /// No route to the internet or to another network.
     Closed,
 }
 
-/// Makes all checks of a network.
+/// Makes all checks of one network.
 pub(super) fn all(place: &Place, network: &Network, before: bool) -> Vec<Check> {
     let subnets = subnets(place, network);
     // Of subnets that are not there nothing else can be said.
@@ -272,8 +274,8 @@ fn egress(place: &Place, network: &Network) -> Check {
     )
 }
 
-/// Returns whether a rule of an endpoint lets the functions in. Ranges of addresses are taken to
-/// cover the subnets.
+/// Returns whether a rule of an endpoint's security group admits HTTPS from the functions. Any
+/// address range is assumed to contain their subnets.
 fn admits(rule: &Rule, place: &Place) -> bool {
     rule.is_for(HTTPS)
         && (!rule.addresses.is_empty() || rule.groups.iter().any(|group| place.groups.contains(group)))
@@ -299,7 +301,7 @@ fn is_open(network: &Network) -> bool {
     network.subnets.iter().all(is_out)
 }
 
-/// Returns whether every subnet has a way to the internet, or to another network.
+/// Returns whether every subnet has a route to the internet or to another network.
 fn is_elsewhere(network: &Network) -> bool {
     let leads = |subnet: &Subnet| {
         table_of(network, subnet).is_some_and(|table| [Way::Open, Way::Elsewhere].contains(&way(table)))

@@ -18,7 +18,7 @@ fn place() -> Place {
     }
 }
 
-/// A network with a NAT gateway.
+/// Returns a network with a NAT gateway.
 fn network() -> Network {
     let subnet = |number: u8| Subnet {
         id: format!("subnet-{number}"),
@@ -50,7 +50,7 @@ fn network() -> Network {
     }
 }
 
-/// A network without a way out, and with endpoints of these services.
+/// Returns a network without a route to the internet, but with endpoints for these services.
 fn closed(services: &[&str]) -> Network {
     let mut network = network();
     network.tables[0].way_out = None;
