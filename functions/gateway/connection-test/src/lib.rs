@@ -7,7 +7,7 @@ use front::{Action, KeyRule, Operation, Plan, QueueRule, TargetRequest};
 use orders::Read;
 use serde::Deserialize;
 
-/// The body of a request. Without a queue, the last step is skipped.
+/// Body of a connection test. If it names no queue, the step `openQueue` is skipped.
 #[derive(Debug, Deserialize)]
 #[serde(transparent)]
 pub struct ConnectionTestRequest(TargetRequest);

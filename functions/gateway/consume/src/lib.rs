@@ -16,7 +16,7 @@ use serde::{Deserialize, Deserializer};
 /// Operation type of a consume, in idempotency records.
 const CONSUME: OperationType = OperationType::named("CONSUME");
 
-/// Answers a request for either route.
+/// Responds to a consume request, or to a request for a stored message body.
 pub async fn handle(gateway: &Gateway, request: Request) -> Response<Body> {
     if path_parameter(STORED_BODY.path, request.uri().path()).is_some() {
         gateway.stored_body(CONSUME, request).await
@@ -48,7 +48,8 @@ pub struct ConsumeRequest {
     tags: Tags,
 }
 
-/// Member `selector`. A member of it is `None` if it is absent, and `Some(None)` if it is null.
+/// Member `selector` of a consume request. In it, an absent member is `None`, and null is
+/// `Some(None)`.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct ConsumeSelector {
@@ -60,7 +61,8 @@ struct ConsumeSelector {
     expression: Option<Option<SelectorExpression>>,
 }
 
-/// Reads a member that the request names.
+/// Reads a member that is present: null becomes `Some(None)`. An absent member needs a default of
+/// `None`.
 fn named<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     deserializer: D,
 ) -> Result<Option<Option<T>>, D::Error> {
@@ -68,8 +70,8 @@ fn named<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
 }
 
 impl ConsumeSelector {
-    /// Returns the selection. It refuses an empty object, with which a client that lost the id of
-    /// its message would remove any other.
+    /// Converts the member to a selection. An empty object is refused: a client that lost the id of
+    /// its message would remove any other message with it.
     fn selection(self) -> Result<Selector, Problem> {
         let Self { correl_id_base64, msg_id_base64, expression } = self;
         if correl_id_base64.is_none() && msg_id_base64.is_none() && expression.is_none() {
@@ -86,8 +88,8 @@ impl ConsumeSelector {
     }
 }
 
-/// Member `transaction`, accepted for symmetry with a produce: a call that commits or backs out is
-/// one unit of work, of any size.
+/// Member `transaction` of a consume request, which mirrors a produce's. It has no effect: a call
+/// that commits or rolls back is always one unit of work.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct ConsumeTransaction {
@@ -138,7 +140,7 @@ impl Operation for ConsumeRequest {
 }
 
 impl ConsumeRequest {
-    /// Lists warnings about the members of the request that have no effect.
+    /// Returns warnings about members of the request that have no effect.
     fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         if self.browse_only && self.ack.is_some() {

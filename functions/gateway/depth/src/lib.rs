@@ -8,7 +8,7 @@ use lambda_http::{Body, Request, Response};
 use orders::Read;
 use serde::Deserialize;
 
-/// Answers a request for either route.
+/// Responds to a depth request, or to a request for the list of target profiles.
 pub async fn handle(gateway: &Gateway, request: Request) -> Response<Body> {
     if request.uri().path() == TARGETS.path {
         gateway.front.targets(request).await

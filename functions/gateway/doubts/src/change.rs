@@ -6,7 +6,8 @@ use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 use serde_dynamo::Item;
 
-/// Batch of stream records, in order. `aws_lambda_events` has this type too, but depends on chrono.
+/// Batch of records from the stream of the idempotency table, in order. `aws_lambda_events` has
+/// this type too, but depends on chrono.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Changes {
     #[serde(rename = "Records")]
@@ -28,12 +29,13 @@ struct Images {
     new_image: Option<Item>,
 }
 
-/// An item in the form in which the store's crate reads it.
+/// DynamoDB item before or after a change, generic over the attribute values of the crate that
+/// reads it.
 type Image<Value> = Option<HashMap<String, Value>>;
 
 impl Change {
-    /// Returns the time of the change. A change without a time counts as made now, and is never
-    /// given up.
+    /// Returns the time of the change. A change without a time counts as made now, so it is retried
+    /// until the stream drops it.
     pub(crate) fn made_at(&self) -> Timestamp {
         let seconds = self.dynamodb.approximate_creation_date_time.unwrap_or(f64::INFINITY);
         let since = SignedDuration::try_from_secs_f64(seconds).ok();
@@ -41,7 +43,7 @@ impl Change {
         made_at.unwrap_or_else(Timestamp::now)
     }
 
-    /// Returns the change's sequence number, and the item before and after it.
+    /// Returns the sequence number of the change, and the item before and after it.
     pub(crate) fn into_images<Value: From<serde_dynamo::AttributeValue>>(
         self,
     ) -> (String, Image<Value>, Image<Value>) {

@@ -9,7 +9,8 @@ const EVENT_TYPE: &str = "integrahub.message.in_doubt";
 /// Maximum number of characters of a target's name in an event.
 const LONGEST_TARGET: usize = 255;
 
-/// Builds the event of a doubt. A repeated call makes the same event.
+/// Builds the event about messages in doubt: those that may or may not have been put or removed.
+/// The same doubt always gives the same event.
 pub(crate) fn of(doubt: &Doubt) -> Result<Published, EventError> {
     let id = doubt.id.to_string();
     let target: String = doubt.target.chars().filter(|c| !c.is_control()).take(LONGEST_TARGET).collect();

@@ -28,43 +28,43 @@ use serde_json::Value;
 
 use crate::change::{Change, Changes};
 
-/// Types of the gateway's work in idempotency records. Produces and moves go message by message,
-/// and a consume removes all its messages at one moment. Messages of a consume with `"ack": "none"`
-/// are gone before, which its caller asked for.
+/// Operation types in idempotency records whose attempts can leave messages in doubt. Produces and
+/// moves progress message by message; a consume stores its response and then removes all messages
+/// at once. A consume with `"ack": "none"` removes its messages before, as its caller asked.
 const DOUBTFUL: Doubtful<'static> = Doubtful {
     resumable: &[OperationType::named("PRODUCE"), OperationType::named("MOVE")],
     prepared: &[OperationType::named("CONSUME")],
 };
 
-/// Time for which an event is retried that a destination refuses while it responds. It may refuse
-/// an event for want of capacity.
+/// Time for which an event is retried that the destination refuses although it responds. A refusal
+/// may be temporary, because of throttling.
 const REFUSED_FOR: Duration = Duration::from_mins(15);
 
-/// Time for which an event is retried while a destination does not respond. The stream forgets its
-/// change after 24 hours.
+/// Time for which an event is retried while no destination responds. It is below the 24 hours for
+/// which a DynamoDB stream keeps a change.
 const AWAY_FOR: Duration = Duration::from_hours(20);
 
-/// The function's state, which outlives invocations.
+/// State of the function, kept between invocations.
 #[derive(Debug)]
 pub struct Doubts {
     pub publisher: Publisher,
     pub unhandled: UnhandledQueue,
 }
 
-/// Change of a record that makes an event.
+/// Sequence number and time of a change of an idempotency record that leads to an event.
 struct Found {
     sequence_number: String,
     made_at: Timestamp,
 }
 
-/// Response to Lambda, which begins again with the first change that it names.
+/// Response to Lambda. Lambda retries the batch from the first change that the response names.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StreamResponse {
     pub batch_item_failures: Vec<Failed>,
 }
 
-/// A change that Lambda must deliver again, with all changes after it.
+/// Change that Lambda must deliver again, together with all changes after it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Failed {
@@ -73,10 +73,11 @@ pub struct Failed {
 }
 
 impl Doubts {
-    /// Publishes an event for each doubt in a batch of stream records, in order.
+    /// Publishes an event for each change in a batch of stream records that leaves messages in
+    /// doubt, in order.
     ///
     /// # Errors
-    /// If the event is not one of a table's stream.
+    /// If `event` is not an event of a DynamoDB stream.
     pub async fn handle(&self, event: Value) -> Result<StreamResponse, Malformed> {
         let changes: Changes = attempt::malformed::from_value(event)?;
         let found: Vec<(Found, Fact)> = changes.records.into_iter().filter_map(found).collect();
@@ -106,8 +107,8 @@ impl Doubts {
         Ok(StreamResponse::default())
     }
 
-    /// Moves events to the unhandled queue, up to the first one that has not been tried for
-    /// `patience` yet. Returns their number.
+    /// Moves events to the unhandled queue, up to the first one whose change is younger than
+    /// `patience`. Returns the number of moved events.
     async fn park(&self, found: &[Found], facts: &[Fact], patience: Duration) -> usize {
         let mut parked = 0_usize;
         for (Found { made_at, .. }, Fact { event, .. }) in found.iter().zip(facts) {
@@ -148,8 +149,8 @@ fn log_unpublished(unpublished: &Unpublished) {
     );
 }
 
-/// Returns the event of a change, if the change makes one. A record that cannot be read is the same
-/// at each delivery, so it is logged and skipped.
+/// Returns the event that a change leads to; `None` if it leads to none. An unreadable record stays
+/// unreadable, so it is logged and skipped.
 fn found(change: Change) -> Option<(Found, Fact)> {
     let made_at = change.made_at();
     let (sequence_number, old, new) = change.into_images();

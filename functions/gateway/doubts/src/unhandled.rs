@@ -4,7 +4,7 @@ use aws_sdk_sqs::Client;
 use aws_sdk_sqs::types::MessageAttributeValue;
 use events::Published;
 
-/// SQS queue of unhandled events, which keeps messages for 14 days.
+/// SQS queue for events that could not be published; it keeps messages for 14 days.
 #[derive(Clone, Debug)]
 pub struct UnhandledQueue {
     client: Client,
@@ -26,8 +26,8 @@ impl UnhandledQueue {
         Self { client, queue_url }
     }
 
-    /// Sends an event as it would have been published, with the reason as an attribute. A repeated
-    /// call sends a second copy.
+    /// Sends an event to the queue in the form in which it would have been published, with `reason`
+    /// as a message attribute. A repeated call sends a second copy.
     pub(crate) async fn park(&self, event: &Published, reason: &str) -> Result<(), ParkError> {
         let reason = MessageAttributeValue::builder().data_type("String").string_value(reason).build();
         let reason = reason.map_err(aws_sdk_sqs::Error::from)?;

@@ -7,8 +7,8 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-/// Destination in its JSON form. An untagged enum would parse the same form, but its errors would
-/// not name the faulty member.
+/// Destination of a move in its JSON form. An untagged enum would parse the same JSON, but its
+/// errors would not name the faulty member.
 #[derive(Debug)]
 pub(crate) struct To(pub(crate) Destination);
 

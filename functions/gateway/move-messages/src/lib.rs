@@ -33,7 +33,7 @@ pub struct MoveRequest {
     tags: Tags,
 }
 
-/// The queue that messages are moved from.
+/// Member `from`: the target whose queue the messages are moved from.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct From {
@@ -41,7 +41,8 @@ struct From {
     target_ref: Option<ProfileName>,
 }
 
-/// Selection of the messages to move; without ids, the first ones on the queue.
+/// Member `selector`: ids of the messages to move. Without ids, the move takes the first messages
+/// on the queue.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct MoveSelector {

@@ -13,25 +13,25 @@ use mq::{
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// Maximum number of bytes of a place's name in a problem.
+/// Maximum number of bytes of the name of a queue or exchange in a problem response.
 const MAX_NAME_IN_A_PROBLEM: usize = 100;
-/// Maximum number of bytes of all places in a problem: of the 1000 that it has for such members,
-/// `enqueued`, `resumedFrom` and `messagesInDoubt` take less than 120.
+/// Maximum number of bytes of the member `elsewhere` in a problem response. Extension members may
+/// have 1000 bytes, of which `enqueued`, `resumedFrom` and `messagesInDoubt` take less than 120.
 const MAX_IN_A_PROBLEM: usize = 850;
 
-/// Result of a completed produce.
+/// Result of a completed produce, from which its response is built.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Produced<'a> {
-    /// Warnings about the request that its response carries.
+    /// Warnings about the request, which the response repeats.
     pub(crate) warnings: &'a [String],
     pub(crate) report: &'a ProduceReport,
-    /// Execution with the progress that it had before it put messages here.
+    /// Execution as it was before this attempt put its messages.
     pub(crate) execution: &'a Execution,
     /// Number of messages put by all attempts.
     pub(crate) count: u64,
 }
 
-/// A response to a produce. Its members are in the order of their names, as those of other
+/// Body of the response to a produce, with its members in alphabetical order, as in other
 /// responses.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -76,15 +76,16 @@ pub(crate) fn produced(target: &Target, produced: &Produced<'_>, took: Duration)
     Reply::json(201, &body)
 }
 
-/// Lists the messages that earlier attempts left at other places, at most `count` in doubt at each.
+/// Lists the messages that earlier attempts put on other queues or brokers. Messages in doubt count
+/// as at most `count` on each.
 pub(crate) fn elsewhere(left: &[AbandonedProgress], count: u64) -> Value {
     left.iter()
         .map(|left| json!({"target": left.name, "enqueued": left.done, "inDoubt": left.in_doubt.min(count)}))
         .collect()
 }
 
-/// Lists the messages that earlier attempts left at other places for a problem, which has little
-/// room: names are cut, and places that would exceed the room are added up in the last entry.
+/// Lists the messages that earlier attempts put on other queues or brokers, within the limited size
+/// of a problem response: names are cut, and the last entry adds up all that do not fit.
 pub(crate) fn elsewhere_in_a_problem(left: &[AbandonedProgress], count: u64) -> Value {
     let cut = |name: &String| api::cut(name, MAX_NAME_IN_A_PROBLEM).into_owned();
     let mut told: Vec<_> = left
@@ -103,8 +104,8 @@ pub(crate) fn elsewhere_in_a_problem(left: &[AbandonedProgress], count: u64) -> 
     }
 }
 
-/// Returns the words of a warning about the messages that earlier attempts left at a place: their
-/// number, and the place after the preposition.
+/// Returns the part of a warning that says how many messages earlier attempts left at another queue
+/// or broker, and where, after the preposition.
 pub(crate) fn left_behind(left: &AbandonedProgress, most: u64, preposition: &str) -> String {
     let AbandonedProgress { name, done, in_doubt } = left;
     let place = match name {
@@ -115,7 +116,7 @@ pub(crate) fn left_behind(left: &AbandonedProgress, most: u64, preposition: &str
     format!("{done} messages, and perhaps {more} more, {preposition} {place}")
 }
 
-/// Builds a warning for each place that was left.
+/// Builds a warning for each other queue or broker on which earlier attempts put messages.
 fn moved(left: &[AbandonedProgress], count: u64) -> Vec<String> {
     let warning = |left| {
         let messages = left_behind(left, count, "on");
@@ -124,7 +125,7 @@ fn moved(left: &[AbandonedProgress], count: u64) -> Vec<String> {
     left.iter().map(warning).collect()
 }
 
-/// Response to a consume, without the label that [`Prepared`] adds.
+/// Body of the response to a consume, without the label that [`Prepared`] adds to it.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ConsumeAnswer<'a> {
@@ -138,7 +139,7 @@ struct ConsumeAnswer<'a> {
     messages: Messages<'a>,
 }
 
-/// Messages of a response. A message whose body is stored comes alone.
+/// Messages in the response to a consume. A message whose body is stored is the only one.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Messages<'a> {
@@ -146,7 +147,7 @@ enum Messages<'a> {
     Stored(Vec<ShownMessage<'a>>),
 }
 
-/// Consumed messages, with the stored body's place if a single message is too large for any
+/// Consumed messages, and the location of the stored body if a single message is too large for a
 /// response.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct InHand<'a> {
@@ -154,10 +155,11 @@ pub(crate) struct InHand<'a> {
     pub(crate) stored: Option<&'a StoredBody>,
 }
 
-/// Creates the response to a consume.
+/// Builds the response to a consume.
 ///
 /// # Errors
-/// If the response has no place for its label. Then no message may be removed from the queue.
+/// If the label of [`Prepared`] cannot be added to the response. No message may be removed from the
+/// queue then.
 pub(crate) fn consumed(
     target: &Target,
     command: &ConsumeCommand,
@@ -201,7 +203,7 @@ pub(crate) fn depth(
     Reply::json(200, &body)
 }
 
-/// Returns the depth of one queue as JSON, without the queue's place.
+/// Returns the depth of one queue as JSON, without its target.
 pub(crate) fn measured(queue: &QueueName, report: &DepthReport, measured_at: Timestamp) -> Value {
     json!({
         "queue": queue,
@@ -224,7 +226,8 @@ pub(crate) fn test(report: &TestReport) -> Reply {
     Reply::json(200, &body)
 }
 
-/// Builds the result of a test that ended before a connection: the target's secrets cannot be used.
+/// Builds the result of a connection test that could not connect, because the target's secrets
+/// cannot be used.
 pub(crate) fn untested(unusable: &SecretError) -> Reply {
     let step = |name: &str| match name == unusable.step() {
         true => json!({"name": name, "ok": false, "code": unusable.code(), "detail": unusable.to_string()}),
@@ -256,7 +259,8 @@ mod tests {
     use super::*;
     use crate::produce::with_elsewhere;
 
-    /// Sixteen of the longest names, in characters of several bytes and in ones that JSON escapes.
+    /// Uses sixteen names of the maximum length, with multi-byte characters and characters that
+    /// JSON escapes.
     #[test]
     fn a_problem_tells_of_every_place_however_long_the_names_are() {
         for letter in ["q", "é", "😀", "\"", "\\"] {

@@ -13,17 +13,19 @@ use crate::large::LARGEST_BODY;
 use crate::ready::queue_of;
 use crate::{MqAccess, answer};
 
-/// Bytes of messages that fit into a response of Lambda (6 MB) besides its other members.
+/// Maximum number of bytes of the messages in a response, which leaves room for its other members
+/// within Lambda's 6 MB.
 pub(crate) const MAX_CARRIED: usize = 5_500_000;
 
 impl MqAccess {
-    /// Gets messages as one unit of work: stores the response first, then settles at the broker,
-    /// then completes the record. A crash before the response is stored puts the messages back;
-    /// after it, a retry returns the stored response. With `ack: none` the messages are removed as
-    /// they are got, and a crash before the record is completed loses them.
+    /// Gets messages as one unit of work: stores the response, then commits or rolls back at the
+    /// broker, then completes the idempotency record. A crash before the response is stored returns
+    /// the messages to the queue; after a later crash, a retry gets the stored response. With `ack:
+    /// none` the broker removes messages on delivery, and a crash before the record is completed
+    /// loses them.
     ///
-    /// The body of a `large` message is stored before the response that names it. A crash in
-    /// between leaves an object that no response names.
+    /// The body of a message that is too large for a response (`large`) is stored first. A crash
+    /// between the two leaves an object that no response names.
     pub(crate) async fn consume(
         &self,
         target: &Target,
@@ -69,7 +71,8 @@ impl MqAccess {
         }
     }
 
-    /// Records a doubt, so that readers of the records' stream learn of it before a retry does.
+    /// Writes into the record that it is unknown whether the messages were removed, so that readers
+    /// of the table's stream learn of it before a retry does.
     async fn note_doubt(&self, execution: &Execution) {
         if let Err(error) = self.store.note_doubt(execution).await {
             let error: &dyn std::error::Error = &error;
@@ -82,8 +85,8 @@ impl MqAccess {
         }
     }
 
-    /// Responds with messages that are removed already. This response alone has them, so it is
-    /// returned even if it cannot be recorded, and it shows if it was.
+    /// Responds with messages that the broker has already removed. No other copy exists, so the
+    /// response is returned even if it cannot be recorded; it then has a warning.
     async fn removed(
         &self,
         target: &Target,
@@ -112,8 +115,8 @@ impl MqAccess {
         answer(&consumed).map(ChangeDone::Ended)
     }
 
-    /// Stores the response before the messages are removed, and checks that there is time left to
-    /// remove them.
+    /// Stores the response before the messages are removed, and fails if there is too little time
+    /// left to remove them.
     async fn prepare(
         &self,
         execution: &Execution,
@@ -132,7 +135,7 @@ impl MqAccess {
         }
     }
 
-    /// Reads messages and leaves them on the queue; no record is written.
+    /// Reads messages and leaves them on the queue. The request has no idempotency record.
     pub(crate) async fn browse(
         &self,
         target: &Target,
@@ -167,7 +170,8 @@ impl MqAccess {
     }
 }
 
-/// Returns the volume of messages that the caller gets, whether they stay on the queue or not.
+/// Returns the number and bytes of the messages in the response, including messages that stay on
+/// the queue.
 fn got(consumed: &Consumed) -> Volume {
     let whole = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
     let bodies = consumed.messages.iter().map(|message| whole(message.body.0.len()));

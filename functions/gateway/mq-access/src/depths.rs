@@ -11,11 +11,12 @@ use crate::answer;
 use crate::{MqAccess, explained};
 
 impl MqAccess {
-    /// Connects, and then measures the queues one after the other. A queue that the broker does not
-    /// have, or does not let this login measure, has an error in the place of its depth.
+    /// Connects once and measures the queues one after the other. A queue that does not exist or
+    /// that this login may not inspect has an error in place of its depth.
     ///
     /// # Errors
-    /// Failure to connect, or loss of the connection. An error of a single queue is in the answer.
+    /// If the connection cannot be opened or is lost. The error of a single queue is in the
+    /// response instead.
     pub(crate) async fn depths(
         &self,
         target: &Target,
@@ -38,8 +39,8 @@ impl MqAccess {
     }
 }
 
-/// True if the other queues can be measured, although this one cannot. The broker has accepted the
-/// login at the place before.
+/// True if the error concerns only this queue, so that other queues on the same connection can be
+/// measured.
 const fn is_about_the_queue(error: &BrokerError) -> bool {
     matches!(
         error,

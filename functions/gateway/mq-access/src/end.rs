@@ -7,24 +7,27 @@ use idempotency::{Execution, Outcome, Progress, Volume, WriteOutcome, in_progres
 
 use crate::MqAccess;
 
-/// Change at a broker that completed.
+/// End of a successful change (produce, consume or move), which decides how its record is
+/// completed.
 pub(crate) enum ChangeDone {
-    /// The reply is recorded with the volume of the request, and retries get it again.
+    /// The reply still has to be recorded, with the request's volume. Retries get the recorded
+    /// reply.
     Completed(Reply, Volume),
-    /// The reply was stored before the change became final. Retries get it again.
+    /// The reply was stored before the broker committed; retries get the stored reply.
     AsPrepared(Reply, Volume),
-    /// The record has ended already, and the reply states its outcome.
+    /// The record is already complete. The reply says so, or has a warning if completing it failed.
     Ended(Reply),
 }
 
-/// Failure of a change, as a whole or in part.
+/// End of a failed change (produce, consume or move), which decides how its record is updated.
 pub(crate) enum ChangeFailure {
-    /// The execution did nothing. Retries run again, from where it began.
+    /// The execution changed nothing at the broker. A retry starts where this execution started.
     Failed(Problem),
-    /// The execution left `in_doubt` units in doubt, at most. Retries run again, from `progress`,
-    /// which counts these too. `volume` is that of all attempts.
+    /// The execution left at most `in_doubt` messages in doubt. A retry starts at `progress`, which
+    /// includes them. `volume` counts the messages of all attempts.
     Stopped { problem: Problem, progress: Progress, in_doubt: u64, volume: Volume },
-    /// The record stays unchanged: another execution owns it, or retries wait for its lease.
+    /// The record stays unchanged: another execution owns it, or retries have to wait until its
+    /// lease expires.
     Left(Problem),
 }
 
@@ -35,20 +38,22 @@ impl From<Problem> for ChangeFailure {
 }
 
 impl ChangeFailure {
-    /// An end without a word: another execution has the record by now.
+    /// Returns the failure of an execution whose record another execution has taken over.
     pub(crate) fn taken_over() -> Self {
         Self::Left(taken_over())
     }
 }
 
-/// The answer of an execution that lost its record is that of the one that has it by now.
+/// Returns the problem "in progress" for an execution whose record another execution has taken
+/// over, since that execution's outcome will be the request's.
 pub(crate) fn taken_over() -> Problem {
     in_progress(Duration::from_secs(1))
 }
 
 impl MqAccess {
-    /// Ends the record of an execution, and answers. If another one has the record by now, the
-    /// answer is that one's, even if this change was done: no replay would ever repeat its reply.
+    /// Writes the outcome of an execution into its record, and returns the response. If another
+    /// execution owns the record by now, even a completed change is answered as "in progress",
+    /// since no retry would repeat its reply.
     pub(crate) async fn end(
         &self,
         execution: &Execution,

@@ -4,7 +4,8 @@
 use api::{Problem, Reason};
 use mq::{BrokerKind, PasswordOrigin, Target, TestReport};
 
-/// Adds to a problem the details that help its reader to correct it.
+/// Adds advice to the problem of a missing queue or a refused login, for example which name to
+/// check.
 pub(crate) fn problem(mut problem: Problem, target: &Target) -> Problem {
     let more = match problem.reason {
         // With an exchange, the same reason is about its bindings.
@@ -19,7 +20,8 @@ pub(crate) fn problem(mut problem: Problem, target: &Target) -> Problem {
     problem
 }
 
-/// Adds to the failed steps of a connection test the details that help its reader to correct them.
+/// Adds advice to the steps of a connection test that failed because of a missing queue or a
+/// refused login.
 pub(crate) fn report(mut report: TestReport, target: &Target) -> TestReport {
     for step in &mut report.steps {
         let more = match step.code {
@@ -34,8 +36,8 @@ pub(crate) fn report(mut report: TestReport, target: &Target) -> TestReport {
     report
 }
 
-/// Returns the name of the place in which a queue is missing. IBM's client may be led to any queue
-/// manager.
+/// Returns advice that names the virtual host or queue manager on which a queue is missing. For IBM
+/// MQ, the channel may lead to any queue manager.
 fn place(target: &Target) -> Option<String> {
     let name = &target.endpoint.queue_manager;
     let whole = !name.is_empty() && !name.starts_with('*');
@@ -47,8 +49,8 @@ fn place(target: &Target) -> Option<String> {
     Some(format!(" {place}: check the name, of which case matters, or ask the operator to create it"))
 }
 
-/// Returns the owner of a refused login. A secret's own user is part of the secret, and a profile's
-/// login is shown to its operator alone.
+/// Returns advice that names the owner of a refused login: the profile, or the secret in the
+/// request. User names are not shown.
 fn login(target: &Target) -> Option<String> {
     let password = target.endpoint.password_ref.as_ref()?;
     Some(match &target.password_origin {

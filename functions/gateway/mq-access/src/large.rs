@@ -12,18 +12,18 @@ use sha2::{Digest as _, Sha256};
 use crate::MqAccess;
 use crate::consume::{MAX_CARRIED, unstored};
 
-/// Largest body that is stored: the most that IBM MQ takes, 100 MB. The function's memory holds it
-/// twice.
+/// Maximum size in bytes of a body that is stored in S3: 100 MB, the maximum of IBM MQ. The
+/// function holds such a body in memory twice.
 pub(crate) const LARGEST_BODY: usize = 100 * 1024 * 1024;
 
-/// Time that S3 may take to store a body: the time for any object, and a second for each
+/// Base time for storing a body in S3, to which [`time_to_store`] adds a second for each
 /// `BYTES_PER_SECOND`.
 const TO_STORE: Duration = Duration::from_millis(2_600);
 const BYTES_PER_SECOND: usize = 8 * 1024 * 1024;
 
 impl MqAccess {
-    /// Stores the body of a consumed message that is too large for any response, if there is one.
-    /// The message must not leave its queue before.
+    /// Stores the body of a consumed message in S3 if the message is too large for a response;
+    /// otherwise returns `None`. Must be called before the message is removed from its queue.
     pub(crate) async fn stored_body(
         &self,
         execution: &Execution,
@@ -55,7 +55,7 @@ impl MqAccess {
     }
 }
 
-/// Upper bound of the length in bytes of a path that names an attachment.
+/// Upper bound in bytes of the URL path of a stored body.
 const LONGEST_URL: usize = 200;
 
 fn time_to_store(bytes: usize) -> Duration {

@@ -35,11 +35,10 @@ use tracing::Instrument as _;
 use crate::pool_users::PoolUsers;
 use crate::ready::queue_of;
 
-/// Bytes of memory that the function needs with a cap of `connections`, for any request and any
-/// messages on a queue: itself, IBM MQ's client, the secrets that it remembers, its connections'
-/// buffers, the messages of one fetch or move or the uploaded bodies of a produce, and the copies
-/// of an order or a response of 6 MB that is parsed, built and stored; or, in their place, one
-/// message that no response can carry.
+/// Bytes of memory that the function needs if `connections` connections may be open. The sum covers
+/// the function itself, IBM MQ's client library, cached secrets, connection buffers, and the
+/// largest request: its messages with the copies of a 6 MB order or response, or one message that
+/// is too large for a response.
 #[must_use]
 pub const fn memory(connections: usize) -> usize {
     let most_held = max(rabbitmq::MOST_HELD, ibm_mq::MOST_HELD);
@@ -60,23 +59,23 @@ const fn max(one: usize, other: usize) -> usize {
 const MEBIBYTE: usize = 1024 * 1024;
 const COPIES_OF_A_PAYLOAD: usize = 32;
 
-/// Part of the invocation's time that is kept free for writing the outcome: one operation of the
-/// store, and a little more.
+/// Time of an invocation that is reserved for writing the outcome: one operation of the store, with
+/// a margin.
 const TO_RECORD: Duration = Duration::from_secs(3);
 
-/// Time within which connections that are not kept must end before the response.
+/// Maximum time for closing connections that must not stay open after the response.
 const TO_CLOSE: Duration = Duration::from_secs(1);
 
-/// Parses an order from its event. Only after an error is the event parsed again with the names of
-/// all members, to find the fault's place.
+/// Parses an order from its event. After an error, the event is parsed again with all member names,
+/// to find the place of the fault.
 ///
 /// # Errors
-/// If it is no order of this version.
+/// If the event is not an order of this version.
 pub fn order(event: &str) -> Result<WorkOrder, Malformed> {
     serde_json::from_str(event).or_else(|_| attempt::malformed::from_slice(event.as_bytes()))
 }
 
-/// The function's state, which outlives invocations.
+/// State of the function, kept between invocations.
 #[derive(Debug)]
 pub struct MqAccess {
     store: Store,
@@ -86,12 +85,13 @@ pub struct MqAccess {
 }
 
 impl MqAccess {
-    /// Creates the function's state. `uploads` is the bucket of uploaded bodies, if there is one.
+    /// Creates the function's state. `uploads` is the bucket of uploaded bodies; `None` if the
+    /// deployment has none.
     pub fn new(store: Store, brokers: Brokers, uploads: Option<Objects>) -> Self {
         Self { store, brokers, pool_users: PoolUsers::default(), uploads }
     }
 
-    /// Executes an order and returns its response before `ends_at`, when the invocation is cut off.
+    /// Executes an order and returns its response before `ends_at`, the time-out of the invocation.
     pub async fn handle(&self, order: WorkOrder, ends_at: SystemTime) -> Reply {
         self.brokers.end_stale();
         let deadline = Deadline::of_invocation(ends_at, TO_RECORD);
@@ -118,7 +118,7 @@ impl MqAccess {
         })
     }
 
-    /// Executes the work of an order.
+    /// Executes the work of an order, and returns its reply or problem.
     async fn answer(&self, tenant: &str, work: Work, deadline: Deadline) -> Result<Reply, Problem> {
         let (target, answer) = match work {
             Work::Change { target, execution, change } => {
@@ -137,9 +137,9 @@ impl MqAccess {
         answer.map_err(|problem| explained::problem(problem, &target))
     }
 
-    /// Executes a change under its idempotency record, unless the order comes too late to start,
-    /// and ends the record. Boxed, as in [`Self::read`]: each kind of work is a deep nest of
-    /// futures of its own.
+    /// Executes a change (produce, consume or move) under its idempotency record, unless the order
+    /// arrives too late to start, and completes the record. The futures are boxed, as in
+    /// [`Self::read`], because each kind of work is large.
     async fn change(
         &self,
         target: &Target,
@@ -183,8 +183,8 @@ impl MqAccess {
         Ok(answer::depth(target, queue, &report, Timestamp::now()))
     }
 
-    /// Tests a target. A secret that cannot be read is a result of the test, as a wrong password
-    /// is.
+    /// Tests the connection to a target. An unreadable secret is a failed step of the test, as a
+    /// wrong password is.
     async fn test(&self, target: &Target, deadline: Deadline) -> Reply {
         match self.brokers.ready(target, deadline).await {
             Ok(ready) => {
@@ -210,13 +210,13 @@ mod tests {
         }
     }
 
-    /// By this type the HTTP functions know that nothing was done.
+    /// Checks the error type by which the HTTP functions know that the order was not executed.
     #[test]
     fn an_order_that_cannot_be_read_ends_the_invocation_with_the_agreed_type() {
         assert_eq!(runtime::answered(order("{}")).unwrap_err().error_type, orders::UNREADABLE);
     }
 
-    /// Returns the first value of a member of the template's entry.
+    /// Returns the first value of `member` in this entry of template.yaml.
     fn of_template(entry: &str, member: &str) -> usize {
         let template = include_str!("../../../../template.yaml");
         let (_, after) = template.split_once(&format!("\n  {entry}:\n")).unwrap();

@@ -5,11 +5,11 @@ use std::sync::{Mutex, PoisonError};
 
 use mq::{Endpoint, PoolReport};
 
-/// Maximum number of pairs of a tenant and a target that are cached: far more than there are pools
-/// in one environment.
+/// Maximum number of remembered pairs of tenant and target, far more than an execution environment
+/// has pools.
 const MAX_REMEMBERED: usize = 500;
 
-/// Tenants and the targets of their orders, those of the latest orders last.
+/// Pairs of a tenant and a target that the tenant's orders used, the most recent pair last.
 #[derive(Debug, Default)]
 pub(crate) struct PoolUsers(Mutex<VecDeque<(String, String)>>);
 
@@ -24,7 +24,7 @@ impl PoolUsers {
         }
     }
 
-    /// Returns the pools among `reports` to which the tenant's orders went.
+    /// Returns those of `reports` whose pool the tenant's orders used.
     pub(crate) fn of(&self, tenant: &str, reports: Vec<PoolReport>) -> Vec<PoolReport> {
         let used = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_used =

@@ -8,7 +8,7 @@ use mq::{QueueName, Target};
 use crate::MqAccess;
 
 impl MqAccess {
-    /// Reads the secrets of an order's target and finds its broker.
+    /// Reads the secrets of the order's target, and selects the client of its broker.
     ///
     /// # Errors
     /// The problem of a secret that cannot be read or used before `deadline`.
@@ -21,15 +21,15 @@ impl MqAccess {
     }
 }
 
-/// Returns the queue of an order's target.
+/// Returns the queue of the order's target.
 ///
 /// # Errors
-/// If the target names none.
+/// If the target names no queue.
 pub(crate) fn queue_of(target: &Target) -> Result<&QueueName, Problem> {
     target.queue.as_ref().ok_or_else(|| Problem::violation("/target/queue", "is required"))
 }
 
-/// Maps a secret that cannot be used to a problem.
+/// Converts the error of an unusable secret to a problem response.
 fn from_secret(unusable: &SecretError) -> Problem {
     match unusable {
         SecretError::Unreadable(_)

@@ -21,28 +21,30 @@ use crate::{MqAccess, answer};
 
 /// Reason why a move ended early.
 enum Stopped {
-    /// `done` messages are at their new places, and `settled` of them have left the old one.
+    /// The broker failed. `done` messages are on their destination queues, and `settled` of them
+    /// are removed from the source queue.
     Failed { failure: MoveFailure, done: u64, settled: u64 },
-    /// The idempotency record could not be written.
+    /// The idempotency record could not be written; `moved` messages had been moved before.
     Unnoted { error: StoreError, moved: u64 },
-    /// Another execution owns the record. The held messages stay at the old place as well; that
-    /// execution's response counts them as possible duplicates.
+    /// Another execution owns the record. Messages that were put and not yet removed stay on the
+    /// source queue too; the response of that execution counts them as possible duplicates.
     TakenOver,
 }
 
-/// Result of a completed move.
+/// Result of a completed move, from which its response is built.
 struct Moved<'a> {
-    /// Execution with the progress that it had before it moved messages here.
+    /// Execution as it was before this attempt moved its messages.
     execution: &'a Execution,
-    /// Number of messages that were moved, by all attempts.
+    /// Number of messages that all attempts together moved.
     moved: u64,
     possible_duplicates: u64,
     possibly_moved: u64,
 }
 
 impl MqAccess {
-    /// Moves as many messages as the command wants and earlier attempts did not move. A message is
-    /// recorded before it leaves the old place.
+    /// Moves messages until the total of all attempts reaches the command's maximum. The progress
+    /// is recorded before a message is removed from the source queue, if the broker cannot move it
+    /// atomically.
     pub(crate) async fn relocate(
         &self,
         target: &Target,
@@ -106,7 +108,7 @@ impl MqAccess {
         }
     }
 
-    /// Lists the messages that a move would take, and moves none.
+    /// Lists the messages that a move would take, without moving them.
     pub(crate) async fn preview_move(
         &self,
         target: &Target,
@@ -123,7 +125,8 @@ impl MqAccess {
         Ok(answered(target, command, None, &report, started.elapsed()))
     }
 
-    /// Moves messages until none is left to move, and returns how many were moved in all.
+    /// Moves messages until none is left or the command's maximum is reached. Returns the number
+    /// that all attempts moved.
     async fn move_all(
         &self,
         moving: &mut dyn Relocation,
@@ -163,8 +166,8 @@ impl MqAccess {
         Ok(moved)
     }
 
-    /// Records how many messages are at their new places, and how many of those that stay may be
-    /// there too.
+    /// Writes the progress of the move to the record. `moved` is the number of moved messages for
+    /// the error.
     async fn note(&self, execution: &Execution, progress: Progress, moved: u64) -> Result<(), Stopped> {
         match self.store.checkpoint(execution, progress).await {
             Ok(WriteOutcome::Applied) => Ok(()),
@@ -174,8 +177,8 @@ impl MqAccess {
     }
 }
 
-/// Builds the problem of a move that stopped because its record did not take that `moved` messages
-/// are at their new places.
+/// Builds the problem of a move that stopped because the record could not be updated to `moved`
+/// moved messages.
 fn unnoted(error: &StoreError, moved: u64) -> Problem {
     let mut problem = from_store(error, "cannot record what was moved").extension("moved", json!(moved));
     if moved > 0 {
@@ -187,8 +190,8 @@ fn unnoted(error: &StoreError, moved: u64) -> Problem {
     problem
 }
 
-/// Returns the progress of an execution with `done` messages at their new places, and `in_doubt`
-/// more that may be.
+/// Returns the progress of an execution with `done` messages on their destination queues, and
+/// `in_doubt` more that may be.
 fn progress(execution: &Execution, (done, in_doubt): (u64, u64), moving: &dyn Relocation) -> Progress {
     let begun = execution.progress;
     let advanced = begun.advanced(done, in_doubt);
@@ -197,8 +200,8 @@ fn progress(execution: &Execution, (done, in_doubt): (u64, u64), moving: &dyn Re
     Progress { repeated, ..advanced }.repeating(moving.left_somewhere())
 }
 
-/// Returns the volume of a move with `moved` messages at their new places, and those that earlier
-/// attempts moved from other places. A move does not count bytes.
+/// Returns the number of moved messages, including those that earlier attempts moved from other
+/// source queues. Bytes of a move are not counted.
 fn volume(execution: &Execution, moved: u64) -> Volume {
     let elsewhere = execution.whereabouts.left_behind.iter().map(|left| left.done);
     Volume { messages: elsewhere.fold(moved, u64::saturating_add), bytes: 0 }
@@ -208,9 +211,9 @@ fn max(command: &MoveCommand) -> u64 {
     command.max.get().into()
 }
 
-/// Counts the messages that earlier attempts may have left at a new place twice, or at both places.
-/// An attempt that failed has recorded their number, and so has the record of messages that a queue
-/// refused. An attempt that ended without a report left at most those that it had in hand.
+/// Counts the messages of earlier attempts that may be on both queues, or on a destination twice.
+/// Attempts that reported their end have recorded the number; for each other attempt,
+/// `most_in_doubt` is assumed.
 fn possible_duplicates(execution: &Execution, most_in_doubt: u64) -> u64 {
     if most_in_doubt == 0 {
         return 0;
@@ -220,9 +223,9 @@ fn possible_duplicates(execution: &Execution, most_in_doubt: u64) -> u64 {
     most_in_doubt.saturating_mul(silent.into()).saturating_add(counted)
 }
 
-/// Counts the messages that earlier attempts may have moved beyond those that are counted. It is 0
-/// where a message may be at both places: there it counts as a possible duplicate. An attempt moves
-/// at most `max`.
+/// Counts the messages that earlier attempts may have moved without recording it, at most `max` for
+/// each attempt. The count is 0 if the broker cannot move atomically, since such messages are
+/// possible duplicates there.
 fn possibly_moved(execution: &Execution, most_in_doubt: u64, max: u64) -> u64 {
     if most_in_doubt > 0 {
         return 0;
@@ -232,8 +235,7 @@ fn possibly_moved(execution: &Execution, most_in_doubt: u64, max: u64) -> u64 {
     in_doubt.min(max.saturating_mul(u64::from(execution.earlier_attempts())))
 }
 
-/// Body of a response; that of a dry run has no `done`. Its members are in the order of their
-/// names, as those of other responses.
+/// Body of the response to a move, with its members in alphabetical order, as in other responses.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct MoveAnswer<'a> {
@@ -289,7 +291,7 @@ fn answered(
     Reply::json(200, &body)
 }
 
-/// Builds a warning about a place that was left.
+/// Builds a warning about messages that earlier attempts moved from another queue or broker.
 fn moved_elsewhere(left: &AbandonedProgress, max: u64) -> String {
     let messages = answer::left_behind(left, max, "from");
     format!("earlier attempts moved {messages}; this attempt began again")
@@ -311,7 +313,7 @@ mod tests {
         assert!(unnoted(&error, 0).detail.contains("executed nothing"));
     }
 
-    /// The largest move has as many messages as one takes, with the longest possible ids and names.
+    /// Uses the maximum number of messages of a move, with ids and names of the maximum length.
     #[test]
     fn the_answer_of_the_largest_move_can_be_carried() {
         let name: QueueName = "\"".repeat(255).try_into().unwrap();

@@ -9,16 +9,16 @@ use sha2::{Digest as _, Sha256};
 
 use crate::MqAccess;
 
-/// Maximum number of bytes of all uploaded bodies of a request together: as many as one of them may
-/// have.
+/// Maximum number of bytes of all uploaded bodies of a request together, which equals the maximum
+/// of a single one.
 const MOST_TOGETHER: usize = 32 * 1024 * 1024;
 
-/// Maximum number of bytes that uploaded bodies take in memory: as they were read, in the messages
-/// on their way to the broker, in the client library's frames, and as the broker returns them.
+/// Maximum number of bytes that uploaded bodies take in memory. Up to four copies exist: as read
+/// from S3, in the messages, in the client library's frames, and as the broker returns them.
 pub(crate) const MOST_HELD: usize = 4 * MOST_TOGETHER;
 
 impl MqAccess {
-    /// Returns the command with the bytes of the bodies that it names.
+    /// Replaces each reference to an uploaded body in the command by the bytes of that body.
     pub(crate) async fn with_uploaded_bodies(
         &self,
         tenant: &str,
@@ -38,9 +38,9 @@ impl MqAccess {
         Ok(command)
     }
 
-    /// Reads the uploaded body with this digest, of at most `limit` bytes. S3 compared bytes and
-    /// digest at the upload; they are compared again here, so that no attempt puts other bytes even
-    /// if the object was changed since.
+    /// Reads the uploaded body with this digest, of at most `limit` bytes. The digest is checked
+    /// again, although S3 checked it at the upload, so that no attempt puts bytes that were changed
+    /// since.
     async fn uploaded(
         &self,
         tenant: &str,

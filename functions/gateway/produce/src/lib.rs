@@ -20,7 +20,7 @@ pub use request::ProduceRequest;
 /// Operation type of a produce, in idempotency records.
 const PRODUCE: OperationType = OperationType::named("PRODUCE");
 
-/// Answers a request for either route.
+/// Responds to a produce request, or to the announcement of an uploaded body.
 pub async fn handle(gateway: &Gateway, request: Request) -> Response<Body> {
     if request.uri().path() == UPLOADED_BODY.path {
         gateway.announce_body(request).await
@@ -53,7 +53,8 @@ impl Operation for ProduceRequest {
     }
 }
 
-/// Returns the places to which reports about the messages go, each once.
+/// Returns the reply queues to which IBM MQ sends the reports that the messages request, without
+/// duplicates.
 fn reports(command: &ProduceCommand) -> Vec<Reports> {
     let all = &command.props.properties;
     let ProduceSource::Explicit { messages } = &command.source else {
@@ -71,7 +72,8 @@ fn reports(command: &ProduceCommand) -> Vec<Reports> {
     places.filter(|Reports { place, .. }| seen.insert(place.clone())).collect()
 }
 
-/// Returns the routing keys that messages have of their own, each once.
+/// Returns the routing keys that messages set for themselves, without duplicates, each with the
+/// index of the first message that has it.
 fn routing_keys(command: &ProduceCommand) -> Vec<(usize, RoutingKey)> {
     let ProduceSource::Explicit { messages } = &command.source else { return Vec::new() };
     let own = |message: &ExplicitMessage| message.own.as_ref()?.routing_key.clone();
@@ -80,13 +82,14 @@ fn routing_keys(command: &ProduceCommand) -> Vec<(usize, RoutingKey)> {
     keys.filter(|(_, key)| seen.insert(key.as_str().to_owned())).collect()
 }
 
-/// True if each message has a routing key of its own, so that the target's is not used.
+/// True if each message sets its own routing key, so that the target's routing key is not used.
 fn all_have_routing_keys(command: &ProduceCommand) -> bool {
     let ProduceSource::Explicit { messages } = &command.source else { return false };
     messages.iter().all(|message| message.own.as_ref().is_some_and(|own| own.routing_key.is_some()))
 }
 
-/// Refuses headers that tags set, and those that leave no room for them.
+/// Refuses a request with tags whose own headers have a name that the tags need, or leave no room
+/// for them.
 fn check_tags(tags: &Tags, command: &ProduceCommand) -> Result<(), Problem> {
     let refused = |(pointer, detail): (String, &str)| Problem::violation(pointer, detail);
     tags.check(&command.headers, "/headers").map_err(refused)?;
@@ -99,7 +102,7 @@ fn check_tags(tags: &Tags, command: &ProduceCommand) -> Result<(), Problem> {
     })
 }
 
-/// Refuses a rate at which the messages cannot be put within one request.
+/// Refuses a rate limit at which putting the messages takes longer than a request may.
 fn check_time_budget(command: &ProduceCommand) -> Result<(), Problem> {
     let Some(rate) = command.rate_limit_per_sec else {
         return Ok(());

@@ -25,11 +25,12 @@ pub struct ProduceRequest {
     pub(crate) tags: Tags,
 }
 
-/// Messages of a request: as many as `batch.count` can ask for.
+/// Messages of a request: at most as many as `batch.count` may generate.
 type Messages = List<MessageForm, 1, 100_000>;
 
 impl ProduceRequest {
-    /// Checks the members against each other, and converts them to profile, target and command.
+    /// Checks the members of the request against each other, and converts them to profile name,
+    /// target and command.
     pub(crate) fn into_parts(
         self,
     ) -> Result<(Option<ProfileName>, Option<TargetSpec>, ProduceCommand), Problem> {
@@ -55,7 +56,7 @@ impl ProduceRequest {
     }
 }
 
-/// Builds the problem of a part of the request whose members do not go together.
+/// Builds the problem of a part of the request whose members contradict each other.
 fn violation(part: &str, misfit: Misfit) -> Problem {
     Problem::violation(format!("{part}{}", misfit.pointer), misfit.detail)
 }

@@ -10,7 +10,8 @@ use front::Operation as _;
 use idempotency::Fingerprint;
 use produce::ProduceRequest;
 
-/// Everything that the body alone decides. Whether it is refused, and where, does not matter here.
+/// Runs the parts of the produce function that depend only on the body, whether or not it is
+/// accepted.
 fn handle(body: &[u8]) {
     if let Ok(value) = json::parse(body) {
         let _ = Fingerprint::of(&value);
@@ -40,7 +41,7 @@ fn headers(number: usize) -> String {
     format!(r#"{{"targetRef":"a","headers":{{{}}}}}"#, headers.join(","))
 }
 
-/// A shape, and its body at a size.
+/// Kind of request body: its name, and a function that builds it in a given size.
 type Shape = (&'static str, fn(usize) -> String);
 
 const SHAPES: &[Shape] = &[
@@ -101,7 +102,8 @@ fn cost_is_linear_in_a_body_of_any_shape() {
     }
 }
 
-/// A small object takes a hundred times as much memory as text. The function has 512 MB.
+/// Checks memory against the function's 512 MB: a small JSON object takes a hundred times as much
+/// memory as its text.
 #[test]
 fn no_body_takes_the_memory_of_a_function() {
     const SIZE: usize = api::body::MAX_JSON;
@@ -115,9 +117,8 @@ fn no_body_takes_the_memory_of_a_function() {
     }
 }
 
-/// A constant factor that hides in the multiples above is bounded too. The canonical form writes
-/// the members of each open object apart and copies them when the object ends: once a level, of
-/// which there are at most 64.
+/// Limits the constant factor too. The canonical form copies the members of each open object once
+/// for each level of nesting, of which there are at most 64.
 #[test]
 fn no_shape_costs_more_than_a_few_copies_a_level() {
     for (name, shape) in SHAPES {

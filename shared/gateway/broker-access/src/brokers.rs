@@ -10,7 +10,7 @@ use runtime::Sdk;
 
 use crate::secrets::Secrets;
 
-/// Client of each kind of broker, and the secrets of their targets.
+/// Clients for RabbitMQ and IBM MQ, and the reader of the secrets of their targets.
 #[derive(Debug)]
 pub struct Brokers {
     cap: Arc<ConnectionCap>,
@@ -20,8 +20,8 @@ pub struct Brokers {
 }
 
 impl Brokers {
-    /// Creates the clients. At most `cap` connections are open at any time, over all targets of all
-    /// kinds. The secrets are read with the clients of `sdk`.
+    /// Creates the clients. `cap` limits the number of open connections, over all targets and both
+    /// brokers. `sdk` reads the secrets.
     #[must_use]
     pub fn new(cap: usize, ibm_mq: ibm_mq::Settings, sdk: &Sdk) -> Self {
         let cap = ConnectionCap::new(cap);
@@ -29,7 +29,8 @@ impl Brokers {
         Self { cap, rabbitmq, ibm_mq, secrets: Secrets::new(sdk) }
     }
 
-    /// Limit on connections. It also shows if no more can be opened in this process.
+    /// Returns the limit on open connections. It also shows if no more connections can be opened in
+    /// this process.
     #[must_use]
     pub fn cap(&self) -> Arc<ConnectionCap> {
         Arc::clone(&self.cap)
@@ -42,19 +43,20 @@ impl Brokers {
         }
     }
 
-    /// Ends idle connections that are too old for another use, of all targets. A function that was
-    /// frozen calls this when it resumes, before any work.
+    /// Ends idle connections that are too old to be used again, for all targets. A Lambda function
+    /// calls this after it was frozen, before any work.
     pub fn end_stale(&self) {
         self.rabbitmq.end_stale();
         self.ibm_mq.end_stale();
     }
 
-    /// Waits for the connections that must have ended before the function may be frozen.
+    /// Waits for closing connections that must end before the Lambda environment may be frozen (IBM
+    /// MQ).
     pub async fn settle(&self, deadline: Deadline) {
         self.ibm_mq.settle(deadline).await;
     }
 
-    /// Lists the pools of open connections, of all targets.
+    /// Lists the connection pools of all targets.
     #[must_use]
     pub fn pools(&self) -> Vec<PoolReport> {
         let mut pools = self.rabbitmq.pools();

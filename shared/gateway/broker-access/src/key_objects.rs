@@ -9,16 +9,17 @@ use objects::{ObjectError, Objects};
 
 use crate::secrets::{REMEMBERED, Secret, SecretError, Value};
 
-/// Largest object that is read, in bytes. A key repository with all public authorities has a third
-/// of it.
+/// Maximum size in bytes of a key repository in S3. A key repository with all public authorities
+/// takes a third of it.
 const LARGEST: usize = 1024 * 1024;
-/// Maximum bytes that remembered objects take in memory: hundreds of key repositories as they
-/// usually are. A further one is read each time.
+/// Maximum number of bytes of memory for cached key repositories, enough for hundreds of usual
+/// size. Beyond it, a repository is read from S3 each time.
 pub(crate) const MEMORY: usize = 8 * (LARGEST + OVERHEAD);
-/// Bytes that a remembered object takes besides its own: names, and the entry in the cache.
+/// Bytes of memory that a cached object takes besides its content: names, and the entry in the
+/// cache.
 const OVERHEAD: usize = 4096;
 
-/// Reader of key repositories in any bucket that the function may read, with a cache.
+/// Reader of IBM MQ key repositories in S3, with a cache.
 #[derive(Debug)]
 pub(crate) struct KeyObjects {
     s3: aws_sdk_s3::Client,
@@ -30,8 +31,8 @@ pub(crate) struct KeyObjects {
 pub enum KeyObjectError {
     #[error("does not exist")]
     Missing,
-    /// The object does not exist, or may not be read. Without the right to list the bucket, S3
-    /// denies access to an object that does not exist.
+    /// The object does not exist, or this function may not read it. S3 reports both in the same way
+    /// to a caller that may not list the bucket.
     #[error("does not exist, or the function may not read it (parameter KeyRepositoryObjects)")]
     Denied,
     #[error("is larger than 1 MiB, the most that a key repository may have")]
@@ -58,7 +59,7 @@ impl KeyObjects {
         Self { s3, remembered: Remembered::new(REMEMBERED, MEMORY) }
     }
 
-    /// Reads the bytes of an S3 object and the name of their version.
+    /// Reads the bytes of an S3 object and its version id.
     pub(crate) async fn read(&self, object: &ObjectRef, deadline: Deadline) -> Result<Secret, SecretError> {
         if let Some(known) = self.remembered.get(object) {
             return Ok(known);

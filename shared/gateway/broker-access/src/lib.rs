@@ -17,5 +17,5 @@ pub use brokers::Brokers;
 pub use ready::Ready;
 pub use secrets::SecretError;
 
-/// Maximum number of bytes of memory that the remembered secrets and key repositories take.
+/// Maximum number of bytes of memory that cached secrets and key repositories take.
 pub const SECRETS_MEMORY: usize = secrets::MEMORY;

@@ -45,7 +45,7 @@ mod tests {
 
     use super::*;
 
-    /// Reads the parameter `/mq/app` from a server with this answer.
+    /// Reads the parameter `/mq/app` from a server that responds with `status` and `answer`.
     async fn read_from(status: u16, answer: &'static str) -> Result<Secret, String> {
         let server = Server::start(move |request| async move {
             let is_expected = request.headers()["x-amz-target"] == "AmazonSSM.GetParameter"

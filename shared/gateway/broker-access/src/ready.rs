@@ -9,8 +9,8 @@ use mq::{Access, BrokerError, Target, TestReport};
 use crate::brokers::Brokers;
 use crate::secrets::{SecretError, Secrets};
 
-/// A target with its broker and its secrets, which [`Self::with_login`] alone hands out: no
-/// operation can forget that they may have been replaced since they were read.
+/// Target with the client of its broker and its secrets. The secrets are available only through
+/// [`Self::with_login`], which reads them again if the broker refuses them.
 pub struct Ready<'a> {
     broker: &'a dyn Broker,
     secrets: &'a Secrets,
@@ -19,9 +19,9 @@ pub struct Ready<'a> {
     deadline: Deadline,
 }
 
-/// Result of an attempt at a broker.
+/// Result of an operation at a broker that may have failed because of the target's secrets.
 pub trait Attempt {
-    /// Returns whether the attempt failed because of the target's secrets.
+    /// Returns true if the operation failed because of the target's secrets.
     fn is_about_secrets(&self, broker: &dyn Broker) -> bool;
 }
 
@@ -38,7 +38,7 @@ impl Attempt for TestReport {
 }
 
 impl Brokers {
-    /// Reads the target's secrets and finds its broker.
+    /// Reads the target's secrets and selects the client of its broker.
     ///
     /// # Errors
     /// If a secret cannot be read or used before `deadline`.
@@ -54,14 +54,14 @@ impl Brokers {
 }
 
 impl<'a> Ready<'a> {
-    /// Returns the target's broker, for questions that need no connection.
+    /// Returns the client of the target's broker, for functions that need no connection.
     #[must_use]
     pub fn broker(&self) -> &'a dyn Broker {
         self.broker
     }
 
-    /// Makes an attempt with the target's secrets. If it fails because of them, they are read
-    /// again. If they are others than before, the attempt is made a second time.
+    /// Runs `attempt` with the target's secrets. If it fails because of them, they are read again,
+    /// and if they have changed, `attempt` runs a second time.
     pub async fn with_login<T: Attempt>(&self, attempt: impl AsyncFn(&dyn Broker, &Access) -> T) -> T {
         let result = attempt(self.broker, &self.access).await;
         if !result.is_about_secrets(self.broker) {

@@ -18,27 +18,28 @@ use crate::key_objects::{self, KeyObjectError, KeyObjects};
 use crate::parameters;
 use crate::stores::{Files, Stores};
 
-/// Time for which a secret is used before it is read again. A secret that the broker refuses is
-/// read again at once.
+/// Time for which a cached secret is used before it is read again. A secret that the broker refuses
+/// is read again at once.
 pub(crate) const REMEMBERED: Duration = Duration::from_secs(300);
-/// Maximum number of remembered secrets: more than an environment has connections. A further one
+/// Maximum number of cached secrets, more than an environment has connections. Beyond it, a secret
 /// is read each time.
 const MAX_REMEMBERED: usize = 100;
-/// Maximum number of bytes that remembered secrets take in memory: Secrets Manager keeps up to
-/// 65,536 bytes each.
+/// Maximum number of bytes of memory that cached secrets and key repositories take. Secrets Manager
+/// allows 65,536 bytes for a secret.
 pub(crate) const MEMORY: usize = MAX_REMEMBERED * 65_536 + key_objects::MEMORY;
 
-/// Reader of secrets with a cache: Secrets Manager, Parameter Store and key repositories in S3.
+/// Reader of the secrets of targets in Secrets Manager, Parameter Store and S3, with a cache.
 #[derive(Debug)]
 pub(crate) struct Secrets {
     secrets_manager: aws_sdk_secretsmanager::Client,
-    /// Client for calls to AWS without a service's SDK. It reads from Parameter Store.
+    /// Client for single AWS calls without a service's SDK. It calls `GetParameter` of Parameter
+    /// Store.
     actions: Actions,
     key_objects: KeyObjects,
     remembered: Remembered<SecretRef, Secret>,
 }
 
-/// Value of a secret, and the name of its version.
+/// Value of a secret, with the id of its version.
 #[derive(Clone, Debug)]
 pub(crate) struct Secret {
     pub(crate) value: Value,
@@ -68,14 +69,14 @@ pub enum SecretError {
     /// The secret is binary, but a password or PEM must be text.
     #[error("`{0}` is binary, and has to be text here")]
     Binary(StoreRef),
-    /// The secret is a JSON object, but not in the form of a login. It is not sent to a broker as a
+    /// The secret is a JSON object without the members of a login. It is not sent to a broker as a
     /// password.
     #[error("the secret `{0}` is a JSON object, and not one with the texts `password` and `username`")]
     NoLogin(SecretRef),
-    /// The secret is text, but a stash file must be binary.
+    /// The secret of a stash file is text, but a stash file is binary.
     #[error("`{0}` is text, and a stash file is binary")]
     NoFile(StoreRef),
-    /// A key repository in S3 cannot be used.
+    /// The key repository in S3 cannot be used.
     #[error("the object `{object}` {why}")]
     Object {
         /// S3 object that the target names.
@@ -83,19 +84,19 @@ pub enum SecretError {
         /// Reason, as the end of a sentence about the object.
         why: KeyObjectError,
     },
-    /// A password without a user. Another user's name in its place would send the password to the
-    /// broker under that name, or log in as a user that the request did not name.
+    /// The request names a password, but no user. The gateway sets no other user in its place,
+    /// since that would send the password to the broker under another name.
     #[error("neither the target nor the secret `{secret}` names a user")]
     NoUser {
         /// Reference to the secret with the password.
         secret: SecretRef,
-        /// Place of the target's members in the request's body, as a JSON Pointer.
+        /// JSON Pointer to the target in the request's body.
         target: String,
     },
-    /// A password without a user, where a profile names the password.
+    /// The profile of this name names a password, but no user.
     #[error("neither the profile `{}` nor its secret names a user", .0.as_str())]
     NoUserInProfile(ProfileName),
-    /// A secret that the TLS settings need cannot be used.
+    /// A secret for TLS (store, stash file or password of a key repository) cannot be used.
     #[error(transparent)]
     OfTls(Box<Self>),
 }
@@ -112,7 +113,7 @@ impl SecretError {
         }
     }
 
-    /// Returns the name of the step at which a connection test fails with this error.
+    /// Returns the name of the connection test's step that fails with this error.
     #[must_use]
     pub const fn step(&self) -> &'static str {
         if matches!(self, Self::OfTls(_)) { "tls" } else { "authenticate" }
@@ -136,7 +137,7 @@ impl Secrets {
         }
     }
 
-    /// Reads all secrets to which `target` refers.
+    /// Reads all secrets that `target` refers to.
     pub(crate) async fn access(&self, target: &Target, deadline: Deadline) -> Result<Access, SecretError> {
         let endpoint = &target.endpoint;
         let password = self.text(endpoint.password_ref.as_ref(), deadline).await?;
@@ -160,8 +161,8 @@ impl Secrets {
         })
     }
 
-    /// Reads all secrets to which `target` refers again, after the broker refused the login with
-    /// `refused`. `None` if they are still the same or cannot be read.
+    /// Reads all secrets that `target` refers to again, after the broker refused the login with
+    /// `refused`. `None` if they are unchanged or cannot be read.
     pub(crate) async fn renewed(
         &self,
         target: &Target,
@@ -190,7 +191,7 @@ impl Secrets {
         }
     }
 
-    /// Reads a secret that has to be text.
+    /// Reads a secret whose value has to be text; `None` without a reference.
     pub(crate) async fn text(
         &self,
         reference: Option<&SecretRef>,
@@ -254,7 +255,7 @@ impl Secrets {
     }
 }
 
-/// Lists the secrets of an endpoint that have to be text.
+/// Lists the references of an endpoint to secrets that have to be text.
 fn secrets_of(endpoint: &Endpoint) -> impl Iterator<Item = &SecretRef> {
     let store_password = match &endpoint.tls {
         Tls::Off => None,
@@ -263,7 +264,7 @@ fn secrets_of(endpoint: &Endpoint) -> impl Iterator<Item = &SecretRef> {
     endpoint.password_ref.iter().chain(store_password)
 }
 
-/// Returns the login of an endpoint with the secret that it names.
+/// Returns the user and password for an endpoint; `None` if it names no password.
 fn login(
     endpoint: &Endpoint,
     origin: &PasswordOrigin,
@@ -280,9 +281,9 @@ fn login(
     })
 }
 
-/// Reads the login from a secret: a password, or a JSON object with `password` and perhaps
-/// `username`; the target's own user takes precedence. Any other text is a password, even if it is
-/// JSON. `None` without a user. The error of a JSON object of another form might quote the secret.
+/// Reads user and password from a secret: a plain password, or a JSON object with `password` and
+/// optionally `username`. The target's own `user` takes precedence. Text that is not a JSON object
+/// is a password. `None` if there is no user. The error may quote the secret.
 fn credentials(user: Option<&str>, secret: &SecretString) -> serde_json::Result<Option<Credentials>> {
     // Some editors write an invisible byte order mark before JSON.
     let text = secret.expose_secret();

@@ -9,17 +9,17 @@ use secrecy::{SecretSlice, SecretString};
 
 use crate::secrets::{Secret, SecretError, Secrets, Value};
 
-/// Stores and key files that a target's TLS needs.
+/// Contents of the stores and key files that a target's TLS settings refer to.
 #[derive(Default)]
 pub(crate) struct Stores {
     pub(crate) trust_store: Option<SecretString>,
     pub(crate) key_store: Option<SecretString>,
     pub(crate) key_files: Option<KeyFiles>,
-    /// Versions of all stores and files in one text.
+    /// Versions of all stores and key files, joined to one text.
     pub(crate) version: String,
 }
 
-/// Stores and stash of an endpoint's TLS that may be files.
+/// References to an endpoint's key store, trust store and stash file.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Files<'a> {
     key_store: Option<&'a StoreRef>,

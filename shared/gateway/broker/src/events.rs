@@ -13,17 +13,17 @@ use crate::health::HealthStatus;
 use crate::latencies::milliseconds;
 use crate::pool::PoolStats;
 
-/// Value of the field `password`, which the connection model asks for.
+/// Value of the log field `password`, which the connection model requires in each connection event.
 const REDACTED: &str = "***REDACTED***";
 
-/// Broker, address, virtual host or queue manager, user and TLS use of a connection, as the log
-/// names them.
+/// Broker connection as log lines describe it: broker, address, virtual host or queue manager,
+/// user, and whether it uses TLS.
 #[derive(Clone, Debug)]
 pub struct Peer {
     /// Broker of the connection: RabbitMQ or IBM MQ.
     pub broker: BrokerKind,
-    /// Address that was connected to, or the first one if the client does not report which one
-    /// answered. `None` if a channel table has the addresses.
+    /// Address of the connection, or the target's first address if the client does not report which
+    /// one answered. `None` if a channel table contains the addresses.
     pub address: Option<Address>,
     /// Queue manager of IBM MQ, or virtual host of RabbitMQ.
     pub queue_manager: String,
@@ -40,7 +40,8 @@ impl Peer {
 }
 
 impl fmt::Display for Peer {
-    /// Writes the product and the address, or the queue manager of a channel table.
+    /// Writes the product and the address; with a channel table, the queue manager in place of the
+    /// address.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.address {
             Some(address) => write!(f, "{} at {address}", self.broker.product()),
@@ -49,7 +50,7 @@ impl fmt::Display for Peer {
     }
 }
 
-/// Logs an event with the fields that all connection events have.
+/// Logs a connection event with the fields that all connection events have.
 macro_rules! event {
     ($level:ident, $event_type:literal, $peer:expr, $($rest:tt)+) => {
         $level!(
@@ -72,8 +73,8 @@ pub fn established(peer: &Peer, took: Duration) {
     event!(info, "connection.established", peer, latency_ms = milliseconds(took), "Connected to {peer}");
 }
 
-/// Logs that a round of attempts to connect failed, of which `peer` was the last. There is one line
-/// for the whole round, because a caller can give a target any number of addresses.
+/// Logs that all attempts of a round to connect failed; `peer` is the last address of the round. A
+/// round has one log line, because a target can have up to 16 addresses.
 pub fn failed(peer: &Peer, step: &str, error: &BrokerError, addresses_tried: usize) {
     event!(
         warn,
@@ -91,8 +92,8 @@ pub fn lost(peer: &Peer, why: &str) {
     event!(warn, "connection.lost", peer, reason = why, "Gave up the connection to {peer}: {why}");
 }
 
-/// Logs that the broker blocks the connection, because it is short of memory or disk space: it
-/// reads nothing from it. The broker reports this only to connections that publish.
+/// Logs that the broker blocks the connection because it is short of memory or disk space, and
+/// reads nothing from it. The broker reports this only to publishing connections.
 pub fn blocked(peer: &Peer, reason: &str) {
     event!(warn, "connection.blocked", peer, reason, "{peer} has blocked the connection: {reason}");
 }
@@ -114,13 +115,13 @@ pub fn reconnecting(peer: &Peer, attempt: u64, delay: Duration) {
     );
 }
 
-/// Logs that a connection was closed; `polite` if the broker answered that.
+/// Logs that a connection was closed. `polite` is true if the broker confirmed the close.
 pub fn disconnected(peer: &Peer, polite: bool) {
     event!(info, "connection.disconnected", peer, polite, "Closed the connection to {peer}");
 }
 
-/// Logs that a connection was taken from a pool after the wait `waited`. The pool is counted only
-/// if this is logged.
+/// Logs that a connection was taken from a pool after the wait `waited`. `count` is called only if
+/// the log level includes this event.
 pub fn acquired(peer: &Peer, waited: Duration, is_new: bool, count: impl FnOnce() -> PoolStats) {
     if !enabled!(Level::DEBUG) {
         return;
@@ -140,7 +141,8 @@ pub fn acquired(peer: &Peer, waited: Duration, is_new: bool, count: impl FnOnce(
     );
 }
 
-/// Logs that a connection was returned to its pool, which is counted only then.
+/// Logs that a connection was returned to its pool. `count` is called only if the log level
+/// includes this event.
 pub fn released(peer: &Peer, count: impl FnOnce() -> PoolStats) {
     if !enabled!(Level::DEBUG) {
         return;

@@ -6,11 +6,10 @@ use jiff::Timestamp;
 
 use crate::latencies::milliseconds;
 
-/// Health of a connection and its broker, `HealthStatus` of the connection model. It is an
-/// immutable record of one check.
+/// Result of one health check of a connection: `HealthStatus` of the connection model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HealthStatus {
-    /// True if the connection is open, as far as the client knows.
+    /// True if the client library considers the connection open.
     pub is_connected: bool,
     /// True if the broker answered.
     pub broker_available: bool,
@@ -35,7 +34,7 @@ impl HealthStatus {
         }
     }
 
-    /// Creates the result of a check that got no answer from the broker.
+    /// Creates the result of a check that the broker did not answer.
     pub fn unhealthy(is_connected: bool, latency: Duration, error: impl Into<String>) -> Self {
         Self {
             is_connected,

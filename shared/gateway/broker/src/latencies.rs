@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use mq::Latency;
 
-/// Returns a duration in milliseconds, rounded to the microsecond, as in reports.
+/// Converts a duration to milliseconds, rounded to the microsecond, for reports.
 #[must_use]
 pub fn milliseconds(duration: Duration) -> f64 {
     (duration.as_secs_f64() * 1e6).round() / 1e3
 }
 
-/// Microseconds from publish to confirm, one for each message. A request has at most 100,000, and
-/// most have so few that no histogram would take less memory or time.
+/// Latencies of puts in microseconds, from publish to confirm, one for each message. A request has
+/// at most 100,000 messages, so exact values cost less than a histogram in most cases.
 #[derive(Debug, Default)]
 pub struct Latencies(Vec<u32>);
 
@@ -21,7 +21,7 @@ impl Latencies {
         self.0.push(u32::try_from(latency.as_micros()).unwrap_or(u32::MAX));
     }
 
-    /// Returns the percentiles; all are zero if nothing was recorded.
+    /// Returns the percentiles of the recorded latencies; all are 0 if nothing was recorded.
     #[must_use]
     pub fn report(&self) -> Latency {
         if self.0.is_empty() {

@@ -11,42 +11,43 @@ use async_trait::async_trait;
 use attempt::Deadline;
 use mq::{BrokerError, Outgoing, OutgoingMessage, PropertyText, QueueName};
 
-/// Property with the number of a message, as in a produce.
+/// Name of the message property with the sequence number, as in a produce.
 pub const SEQUENCE: &str = "sequence";
-/// Property with the id of the test that a message belongs to.
+/// Name of the message property with the id of the load test.
 pub const TEST_ID: &str = "testId";
-/// Property with the time that a message carries, in microseconds since 1970.
+/// Name of the message property with the send time of a load test's message, in microseconds since
+/// 1970.
 pub const SENT_AT: &str = "sentAtUs";
 
-/// Limit on the total size of a producer's unconfirmed bodies in bytes, besides the limit on the
-/// number of messages. A producer below the limit may send another message of any size.
+/// Limit on the total size in bytes of a load producer's unconfirmed bodies, besides the limit on
+/// their number. Below the limit, the producer may send one more message of any size.
 pub const MOST_IN_FLIGHT: usize = 8 * 1024 * 1024;
 
-/// Messages that a producer puts, and how it waits for their confirmations.
+/// Settings of a load producer: the messages that it puts, and the limits on unconfirmed messages.
 #[derive(Clone, Debug)]
 pub struct PutOptions {
-    /// Properties, headers and seed of the messages. Its number of messages, its rate and its
-    /// transactions are ignored.
+    /// Properties, headers and seed of the messages. Its message count, rate and transactions are
+    /// ignored.
     pub outgoing: Outgoing,
-    /// Id of the test, which every message carries.
+    /// Id of the load test, which every message carries.
     pub test: PropertyText,
-    /// Maximum number of messages that are unconfirmed at once. IBM MQ's client waits for each put,
-    /// so there it is the number of messages that are handed to the connection's thread. A
-    /// transaction may always be filled.
+    /// Maximum number of messages in flight (unconfirmed) at a time. IBM MQ's client waits for each
+    /// put, so there it limits the messages that wait for the connection's thread. A transaction
+    /// may always be filled.
     pub confirms_in_flight: NonZeroUsize,
-    /// Messages of a transaction: on IBM MQ a unit of work, on RabbitMQ a group whose confirms are
-    /// awaited before the next group begins. 1 means no transactions.
+    /// Number of messages of a transaction: a unit of work of IBM MQ, or a group of RabbitMQ whose
+    /// confirms are awaited before the next group begins. 1 means no transactions.
     pub transaction: NonZeroUsize,
 }
 
-/// The broker's answer to a message that was put.
+/// Answer of the broker to a message that a load test put.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Confirmation {
     /// Sequence number of the message in the load test.
     pub sequence: u64,
     /// Time at which the message was handed to the client library.
     pub sent_at: Instant,
-    /// Time at which the answer came, or the producer stopped waiting for it.
+    /// Time at which the broker's answer arrived, or the producer stopped waiting for it.
     pub at: Instant,
     /// Outcome of the put.
     pub outcome: Outcome,
@@ -57,39 +58,40 @@ pub struct Confirmation {
 pub enum Outcome {
     /// The broker has the message.
     Confirmed,
-    /// The broker refused the message, for example because the queue is full. RabbitMQ may have it
-    /// at a dead-letter exchange nevertheless.
+    /// The broker refused the message, for example because the queue is full. RabbitMQ may have
+    /// moved it to a dead-letter exchange.
     Refused,
-    /// RabbitMQ returned the message, because no queue takes it. The message is on no queue.
+    /// RabbitMQ returned the message, because no queue is bound for it. The message is on no queue.
     Returned,
     /// The message is on no queue: its unit of work was backed out, or its put did not begin.
     NotPut,
-    /// No answer came. The message may be on the queue.
+    /// The broker's answer did not arrive, so the message may be on the queue.
     InDoubt,
 }
 
-/// Result of a load test's producer.
+/// Result of a load producer, returned when it ends.
 #[derive(Clone, Debug)]
 pub struct PutEnd {
-    /// Confirmations that [`LoadProducer::confirmations`] did not return before. With them, every
-    /// message has one.
+    /// Confirmations that [`LoadProducer::confirmations`] had not returned. With them, each message
+    /// has one.
     pub confirmations: Vec<Confirmation>,
-    /// Reason of the outcomes that are not [`Outcome::Confirmed`]; the last one if there are
-    /// several, and `None` if there are none.
+    /// Last error that led to an outcome other than [`Outcome::Confirmed`]; `None` if there was
+    /// none.
     pub error: Option<BrokerError>,
 }
 
-/// Producer of a load test, on a connection of its own. Dropping it ends the connection, and leaves
+/// Producer of a load test, on its own connection. Dropping it ends the connection, and leaves
 /// unconfirmed messages in doubt.
 #[async_trait]
 pub trait LoadProducer: Send {
-    /// Hands a message to the client library, with `sent_at_us` as its [`SENT_AT`]. Waits while as
-    /// many messages as allowed are unconfirmed, and records the confirmations that arrive
+    /// Hands a message to the client library, with `sent_at_us` as its [`SENT_AT`]. Waits while the
+    /// limit of unconfirmed messages is reached, and records the confirmations that arrive
     /// meanwhile. If the call is cancelled, the message is not sent.
     ///
     /// # Errors
-    /// The message is not sent. [`BrokerError::Timeout`] means that there was no room for it before
-    /// `deadline`; there may be later. After any other error nothing more can be put.
+    /// [`BrokerError::Timeout`] if the limit was still reached at `deadline`; a later call may
+    /// succeed. After any other error the producer cannot put messages. In both cases, the message
+    /// is not sent.
     async fn put(
         &mut self,
         message: OutgoingMessage,
@@ -97,58 +99,60 @@ pub trait LoadProducer: Send {
         deadline: Deadline,
     ) -> Result<(), BrokerError>;
 
-    /// Waits until `due`, and records each confirmation that arrives meanwhile with the time of its
-    /// arrival. After a plain sleep, the producer would measure longer latencies than the broker's.
-    /// A cancelled call loses no confirmation.
+    /// Waits until `due`, and records each confirmation with the time of its arrival. A plain sleep
+    /// would make the measured latencies too long. If the call is cancelled, no confirmation is
+    /// lost.
     async fn idle_until(&mut self, due: tokio::time::Instant);
 
-    /// Takes the confirmations that have arrived, without waiting.
+    /// Returns the confirmations that have arrived since the last call, without waiting.
     fn confirmations(&mut self) -> Vec<Confirmation>;
 
     /// Commits an open unit of work, waits for all confirmations until `deadline`, and ends the
-    /// producer. A message without an answer is [in doubt](Outcome::InDoubt) then.
+    /// producer. Messages without an answer are then [in doubt](Outcome::InDoubt).
     async fn finish(self: Box<Self>, deadline: Deadline) -> PutEnd;
 }
 
-/// Selection of the messages that a consumer takes, and when it removes them.
+/// Settings of a load consumer: which messages it takes, and when it removes them.
 #[derive(Clone, Debug)]
 pub struct GetOptions {
-    /// Id of the test whose messages are taken.
+    /// Id of the load test whose messages are taken.
     pub test: PropertyText,
-    /// Maximum number of messages that the broker or the connection's thread hands over in advance.
+    /// Maximum number of messages that are delivered in advance, by RabbitMQ or by the thread of an
+    /// IBM MQ connection.
     pub prefetch: NonZeroU16,
-    /// Number of messages that are removed together: by one `basic.ack`, or by one unit of work. A
-    /// lower prefetch or limit of the queue manager takes precedence.
+    /// Number of messages that are removed together: by one `basic.ack` or one unit of work. A
+    /// lower prefetch, or a lower limit of the queue manager, takes precedence.
     pub ack_every: NonZeroUsize,
-    /// Treatment of messages that are not of the test.
+    /// Treatment of messages that do not belong to the load test.
     pub foreign: Foreign,
 }
 
-/// Treatment of a message that is not of the test.
+/// Treatment of a message that does not belong to the load test.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Foreign {
-    /// The consumer ends, and the message goes back to its place.
+    /// The consumer ends, and the message returns to its position on the queue.
     #[default]
     Leave,
-    /// The message is taken and removed, as those of the test are.
+    /// The message is taken and removed, like messages of the load test.
     Take,
 }
 
-/// Values that a message of a load test carries.
+/// Values that a message of a load test carries in its properties.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
     /// Sequence number of the message in the load test.
     pub sequence: u64,
-    /// Time in microseconds since 1970 that its producer was told.
+    /// Send time that the producer was given, in microseconds since 1970.
     pub sent_at_us: u64,
 }
 
-/// Message of a load test that a consumer took.
+/// Message that a load consumer took.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
     /// Time at which the client library delivered the message.
     pub at: Instant,
-    /// Values that the message carries; `None` if it belongs to no test or to another one.
+    /// Values of the load test that the message carries; `None` if it belongs to no test or to
+    /// another test.
     pub stamp: Option<Stamp>,
     /// True if the broker reports that the message may have been delivered before.
     pub redelivered: bool,
@@ -156,41 +160,43 @@ pub struct Arrival {
     pub bytes: usize,
 }
 
-/// Reason why a consumer stops taking messages.
+/// Reason why a load consumer stops taking messages.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum GetError {
-    /// A message is not of the test, and has to stay.
+    /// The queue has a message that does not belong to the load test and has to stay there.
     #[error("the queue `{0}` has a message that is not of this test; it was left there")]
     Foreign(QueueName),
-    /// The broker ended the work.
+    /// The connection or the operation at the broker failed.
     #[error(transparent)]
     Broker(#[from] BrokerError),
 }
 
-/// Result of a load test's consumer.
+/// Result of a load consumer, returned when it ends.
 #[derive(Clone, Debug)]
 pub struct GetEnd {
-    /// Messages that the consumer had received and that [`LoadConsumer::next`] did not return. They
-    /// count as taken, as the others do.
+    /// Messages that the consumer received, but [`LoadConsumer::next`] had not returned. They count
+    /// as taken.
     pub rest: Vec<Arrival>,
-    /// Sequence numbers of messages of the test that the consumer reported as taken, here or
-    /// before, but that are, or may be, on the queue again. They may be delivered a second time.
+    /// Sequence numbers of the test's messages that the consumer reported as taken, but that are or
+    /// may be on the queue again, so that they may be delivered a second time.
     pub unsettled: Vec<u64>,
-    /// Reason why the consumer ended by itself, or why messages are unsettled.
+    /// Error that ended the consumer, or that left messages unsettled; `None` if there was none.
     pub error: Option<GetError>,
 }
 
-/// Consumer of a load test, on a connection of its own. Dropping it ends the connection, and
-/// puts back the messages that are not removed yet.
+/// Consumer of a load test, on its own connection. Dropping it ends the connection, and returns the
+/// messages that are not removed yet to the queue.
 #[async_trait]
 pub trait LoadConsumer: Send {
-    /// Returns the next message, or `None` if none comes before `wait`. The first call begins to
-    /// take messages; before that, none is taken. A call that is cancelled loses no message.
+    /// Returns the next message; `None` if none arrives before `wait`. The first call begins to
+    /// take messages. If the call is cancelled, no message is lost.
     ///
     /// # Errors
-    /// No more messages are taken; see [`Self::finish`] about those in hand.
+    /// If the consumer ended: a message of another test has to stay, or the broker failed.
+    /// [`Self::finish`] settles the messages that were already received.
     async fn next(&mut self, wait: Deadline) -> Result<Option<Arrival>, GetError>;
 
-    /// Stops taking messages, removes those in hand, and ends the consumer before `deadline`.
+    /// Stops taking messages, removes those already received, and ends the consumer before
+    /// `deadline`.
     async fn finish(self: Box<Self>, deadline: Deadline) -> GetEnd;
 }

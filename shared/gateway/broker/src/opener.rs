@@ -7,39 +7,40 @@ use crate::cap::Permit;
 use crate::events::Peer;
 use crate::health::HealthStatus;
 
-/// A connection that a pool can keep. Dropping it ends everything that is open on it.
+/// Broker connection that a pool can keep. Dropping it closes everything that is open on it.
 pub trait Connection: Send + Sync + 'static {
-    /// Returns the broker's address and the login, as log lines name them.
+    /// Returns the broker, address and login of the connection, for log lines.
     fn peer(&self) -> &Peer;
 
-    /// Returns why the connection must not be used again; `None` if it may be.
+    /// Returns the reason why the connection must not be used again; `None` if it may be.
     fn unusable(&self) -> Option<&'static str>;
 
-    /// Records that a use begins or ends; idle time is counted from then.
+    /// Records that the connection is used now; its idle time is counted from this call.
     fn mark_used(&mut self);
 
-    /// Ends the connection in an orderly way, and then returns its permit.
+    /// Closes the connection in an orderly way, and then drops its [`Permit`].
     fn close(self) -> impl Future<Output = ()> + Send;
 }
 
-/// Way in which a use gets its connection, and begins on it.
+/// Procedure that reuses or opens a connection for a pool, and begins the caller's work on it.
 pub trait Opener: Send {
-    /// Kind of connection.
+    /// Type of the connection.
     type Connection: Connection;
-    /// Result of the beginning: a channel, or the answer to a first call.
+    /// Result of the begun work, for example a channel or the response to a first call.
     type Begun: Send;
 
-    /// Returns the peer that is tried first, for the log.
+    /// Returns the peer whose connection is tried first, for the log.
     fn peer(&self) -> Peer;
 
-    /// Begins on a connection that was idle, which proves that it answers. `None` if it does not.
+    /// Begins the caller's work on an idle connection, which shows that the broker answers. `None`
+    /// if it does not.
     fn reuse(
         &mut self,
         connection: &Self::Connection,
         deadline: Deadline,
     ) -> impl Future<Output = Option<(Self::Begun, HealthStatus)>> + Send;
 
-    /// Opens a connection, with one attempt at each address, and begins on it.
+    /// Opens a connection, with one attempt for each address, and begins the caller's work on it.
     fn open(
         &mut self,
         permit: Permit,
@@ -47,15 +48,15 @@ pub trait Opener: Send {
     ) -> impl Future<Output = Result<Opened<Self::Connection, Self::Begun>, OpenError>> + Send;
 }
 
-/// A new connection, the result of the first work on it, and the health that it showed.
+/// New connection, the result of the work begun on it, and its health.
 pub type Opened<C, B> = (C, B, HealthStatus);
 
-/// Failed attempt to open a connection. Nothing was sent to a queue yet.
+/// Failed attempt to open a connection, before anything was sent to a queue.
 #[derive(Debug, thiserror::Error)]
 #[error("{error}")]
 pub struct OpenError {
-    /// Error of the address that was tried last.
+    /// Error of the last address that was tried.
     pub error: BrokerError,
-    /// True if another attempt may succeed soon.
+    /// True if another attempt may succeed soon, so that it is retried.
     pub may_pass: bool,
 }

@@ -12,50 +12,50 @@ use tokio::sync::watch;
 
 use crate::load::{GetOptions, LoadConsumer, LoadProducer, PutOptions};
 
-/// Messages that were received but not yet settled, in one unit of work.
+/// Received messages that are not settled yet, as one unit of work.
 #[async_trait]
 pub trait UnitOfWork: Send {
-    /// Returns the messages, with facts about them for the response.
+    /// Returns the received messages, with facts about them for the response.
     fn consumed(&self) -> &Consumed;
 
-    /// Removes the messages from the queue. If the broker's answer does not come, the error is
+    /// Removes the messages from the queue. If the broker's answer does not arrive, the error is
     /// [`BrokerError::InDoubt`].
     async fn commit(self: Box<Self>, deadline: Deadline) -> Result<(), BrokerError>;
 
-    /// Returns the messages to their places on the queue.
+    /// Returns the messages to their positions on the queue.
     async fn rollback(self: Box<Self>, deadline: Deadline) -> Result<(), BrokerError>;
 }
 
-/// Messages that earlier attempts at a produce may have put.
+/// Range of messages that earlier attempts at a produce may have put without confirmation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EarlierAttempts {
-    /// Number of the first messages that are known to have been put.
+    /// Number of messages, counted from the first, that are known to have been put.
     pub from: u64,
     /// Maximum number of messages after `from` that may have been put.
     pub most: u64,
-    /// True if they were put here if they were put at all, unless a person moved them.
+    /// True if the messages are on this queue, provided that an earlier attempt put them and nobody
+    /// moved them.
     pub is_here: bool,
 }
 
-/// A connection on which no message has been put yet. The broker has reported its identity, so the
-/// caller knows if messages of an earlier attempt are there.
+/// Connection on which this attempt has put no message yet. The broker has reported its identity,
+/// so the caller can tell whether earlier attempts put messages on the same broker.
 #[async_trait]
 pub trait ReadyToPut: Send {
-    /// Returns the broker's name of the cluster that it belongs to, if it reports one.
+    /// Returns the name of the broker's cluster; `None` if the broker reports none.
     fn cluster(&self) -> Option<&str>;
 
-    /// Searches for messages of earlier attempts that were not confirmed, and returns how many of
-    /// the first messages were put here for certain. A broker that cannot search returns the number
-    /// that was known before.
+    /// Searches the queue for unconfirmed messages of earlier attempts. Returns how many of the
+    /// first messages are known to have been put here. A broker that cannot search returns
+    /// `unconfirmed.from`.
     async fn find(&mut self, unconfirmed: EarlierAttempts, deadline: Deadline) -> u64 {
         let _ = deadline;
         unconfirmed.from
     }
 
-    /// Puts the messages from index `from` on, in order, each confirmed by the broker, at their
-    /// rate and grouped in their transactions. `confirmed` is raised as confirms come in: that many
-    /// of the first messages, those before `from` included, are on the queue whatever happens from
-    /// then on. It may lag behind the result, never run ahead of it.
+    /// Puts the messages from index `from` on, in order, with their rate and transactions, each
+    /// confirmed by the broker. `confirmed` is the number of first messages (including those before
+    /// `from`) that are on the queue; it may lag behind, but is never too high.
     async fn put(
         self: Box<Self>,
         from: u64,
@@ -64,62 +64,63 @@ pub trait ReadyToPut: Send {
     ) -> Result<ProduceReport, ProduceFailure>;
 }
 
-/// Messages that are put at their new places and still in hand at the old one.
+/// Messages that were put on their destination queues and not yet removed from the source queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PutMessages {
-    /// Number of these messages; 0 only if no more will be put, or if more is [left
-    /// somewhere](Relocation::left_somewhere) than before.
+    /// Number of messages that were put. 0 if no more messages will be put, or if the call only
+    /// left messages that may be [in both places](Relocation::left_somewhere).
     pub count: u64,
-    /// True if the messages are at their new places whatever happens from now on. If not, they come
-    /// there when they leave the old one, in one unit of work.
+    /// True if the messages are on their destination queues for certain. False if they appear there
+    /// when the unit of work commits that also removes them from the source queue.
     pub is_certain: bool,
-    /// True if no more messages will be put.
+    /// True if no message is left to put.
     pub is_last: bool,
 }
 
-/// Messages on their way from one queue to others of the same broker. Each leaves its old place
-/// after it has come to its new one, or in the same unit of work, so none is lost. If the value is
-/// dropped, the messages that were not settled stay at the old place.
+/// Move of messages from one queue to others at the same broker. Each message is removed from the
+/// source queue after it was put on the destination, or in the same unit of work, so that none is
+/// lost. Dropping the value leaves unsettled messages on the source queue.
 #[async_trait]
 pub trait Relocation: Send {
-    /// Returns the broker's name of the cluster that it belongs to, if it reports one.
+    /// Returns the name of the broker's cluster; `None` if the broker reports none.
     fn cluster(&self) -> Option<&str>;
 
-    /// Returns the most messages that may be at both places if the move ends without a report.
+    /// Returns the maximum number of messages that may be on both queues if the move ends without a
+    /// report; 0 if the broker moves atomically.
     fn most_in_doubt(&self) -> u64;
 
-    /// Returns the number of messages that left their old place, but may be there again if the
-    /// broker ended before it had written down that they left.
+    /// Returns the number of removed messages that may be on the source queue again if the broker
+    /// crashed before it had persisted their removal.
     fn may_return(&self) -> u64 {
         0
     }
 
-    /// Counts the messages that stay at their old place, and may be at another one too, because the
-    /// queue that refused them does not prove that they are not. A [`put`](Self::put) leaves no
-    /// more of them than [may be in doubt](Self::most_in_doubt).
+    /// Counts the messages that stay on the source queue, and may be on another queue too, because
+    /// the destination that refused them may have dead-lettered them. One [`put`](Self::put) adds
+    /// at most [`most_in_doubt`](Self::most_in_doubt).
     fn left_somewhere(&self) -> u64 {
         0
     }
 
-    /// Puts the next messages at their new places, at most `limit`. Messages that cannot be put
-    /// stay.
+    /// Puts the next messages on their destination queues, at most `limit`. Messages that cannot be
+    /// put stay on the source queue.
     async fn put(&mut self, limit: u64, deadline: Deadline) -> Result<PutMessages, MoveFailure>;
 
-    /// Removes from the old place the messages that were put last.
+    /// Removes the messages of the last [`put`](Self::put) from the source queue.
     async fn settle(&mut self, deadline: Deadline) -> Result<(), MoveFailure>;
 
-    /// Ends the move. Messages that were examined and not moved are at their old place.
+    /// Ends the move. Messages that were examined but not moved stay on the source queue.
     async fn finish(self: Box<Self>, deadline: Deadline) -> MoveReport;
 }
 
-/// Operations of one kind of broker, at every target.
+/// Operations of one kind of broker (RabbitMQ or IBM MQ) at any target.
 #[async_trait]
 pub trait Broker: Send + Sync {
     /// Returns a message id in this broker's wire format.
     fn wire_id(&self, id: MessageId) -> Vec<u8>;
 
-    /// Connects to put `outgoing` on `queue`. Refuses work that this kind of broker cannot do at
-    /// all.
+    /// Connects to put `outgoing` on `queue`. Fails before any put if this kind of broker cannot
+    /// carry the messages.
     async fn connect_to_put<'a>(
         &self,
         access: &Access,
@@ -129,8 +130,8 @@ pub trait Broker: Send + Sync {
     ) -> Result<Box<dyn ReadyToPut + 'a>, BrokerError>;
 
     /// Connects to publish `outgoing` to `exchange`, each message with its routing key. A message
-    /// that no queue gets is [`BrokerError::Unroutable`]. By default a kind of broker has no
-    /// exchanges, and refuses.
+    /// without a bound queue fails with [`BrokerError::Unroutable`]. The default implementation is
+    /// for brokers without exchanges, and fails.
     async fn connect_to_publish<'a>(
         &self,
         access: &Access,
@@ -142,8 +143,8 @@ pub trait Broker: Send + Sync {
         Err(BrokerError::unsupported(format!("this broker has no exchanges, as `{}`", exchange.name)))
     }
 
-    /// Puts the messages of `outgoing` from index `from` on, on whichever broker answers: for
-    /// callers that have put nothing before. See [`ReadyToPut::put`].
+    /// Puts the messages of `outgoing` from index `from` on, whichever broker of the target
+    /// answers. Only for callers without an earlier attempt. See [`ReadyToPut::put`].
     async fn produce(
         &self,
         access: &Access,
@@ -158,9 +159,9 @@ pub trait Broker: Send + Sync {
         ready.map_err(nothing)?.put(from, confirmed, deadline).await
     }
 
-    /// Gets messages as one unit of work. Stops before the messages'
-    /// [`carried_size`](ReceivedMessage::carried_size) exceeds `max_bytes`; a first message
-    /// that alone does is [`BrokerError::MessageTooLarge`] and stays.
+    /// Gets messages as one unit of work. Stops before the sum of their
+    /// [`carried_size`](ReceivedMessage::carried_size) exceeds `max_bytes`. If the first message
+    /// alone exceeds it, the error is [`BrokerError::MessageTooLarge`], and the message stays.
     async fn fetch(
         &self,
         access: &Access,
@@ -170,12 +171,11 @@ pub trait Broker: Send + Sync {
         deadline: Deadline,
     ) -> Result<Box<dyn UnitOfWork>, BrokerError>;
 
-    /// Gets messages as [`Self::fetch`] does, but also a first message that alone exceeds
-    /// `max_bytes`: by itself, if its body has at most `largest` bytes. The caller can tell by its
-    /// size.
+    /// Gets messages as [`Self::fetch`] does. A first message that alone exceeds `max_bytes` is
+    /// returned by itself, if its body has at most `largest` bytes.
     ///
-    /// By default the message is fetched a second time. A broker that counts how often a message
-    /// goes back, or that has no room for every body, has an implementation of its own.
+    /// The default implementation fetches such a message a second time. A broker that counts
+    /// deliveries, or cannot hold every body in memory, overrides it.
     async fn fetch_large(
         &self,
         access: &Access,
@@ -196,7 +196,7 @@ pub trait Broker: Send + Sync {
         self.fetch(access, queue, &one, ReceivedMessage::most_carried(largest), deadline).await
     }
 
-    /// Connects to move messages from `queue` to others. Queues that the messages themselves name
+    /// Connects to move messages from `queue`. Destination queues that the messages themselves name
     /// must be within `reach`.
     async fn connect_to_move(
         &self,
@@ -207,7 +207,7 @@ pub trait Broker: Send + Sync {
         deadline: Deadline,
     ) -> Result<Box<dyn Relocation>, BrokerError>;
 
-    /// Reports the effects of [`Self::connect_to_move`] and the move after it, and moves nothing.
+    /// Reports what a move with the same arguments would do, without moving messages.
     async fn preview_move(
         &self,
         access: &Access,
@@ -217,8 +217,8 @@ pub trait Broker: Send + Sync {
         deadline: Deadline,
     ) -> Result<MoveReport, BrokerError>;
 
-    /// Connects to put the messages of a load test on `queue`. Refuses messages that this kind of
-    /// broker cannot carry.
+    /// Connects to put the messages of a load test on `queue`. Fails if this kind of broker cannot
+    /// carry the messages.
     async fn connect_load_producer<'a>(
         &self,
         access: &Access,
@@ -227,7 +227,8 @@ pub trait Broker: Send + Sync {
         deadline: Deadline,
     ) -> Result<Box<dyn LoadProducer + 'a>, BrokerError>;
 
-    /// Connects to take the messages of a load test from `queue`. None is taken yet.
+    /// Connects to take the messages of a load test from `queue`. The first [`LoadConsumer::next`]
+    /// begins to take them.
     async fn connect_load_consumer<'a>(
         &self,
         access: &Access,
@@ -236,11 +237,11 @@ pub trait Broker: Send + Sync {
         deadline: Deadline,
     ) -> Result<Box<dyn LoadConsumer + 'a>, BrokerError>;
 
-    /// Connects, and leaves the connection to the next operation. An error is about the login or
-    /// the place, and about no queue.
+    /// Opens a connection and leaves it in the pool for the next operation. Errors concern the
+    /// broker, the virtual host or queue manager, or the login.
     async fn connect(&self, access: &Access, deadline: Deadline) -> Result<(), BrokerError>;
 
-    /// Measures a queue without touching its messages.
+    /// Measures the depth of a queue without receiving messages.
     async fn depth(
         &self,
         access: &Access,
@@ -248,25 +249,25 @@ pub trait Broker: Send + Sync {
         deadline: Deadline,
     ) -> Result<DepthReport, BrokerError>;
 
-    /// True if a connection failed with this error because of the target's secrets, which may have
-    /// been replaced since they were read.
+    /// True if opening a connection failed with this error because of the target's secrets, which
+    /// may have been rotated since they were read.
     fn is_about_secrets(&self, error: &BrokerError) -> bool {
         matches!(error, BrokerError::AuthenticationFailed { .. })
     }
 
-    /// Tests a new connection step by step; the report contains the failures.
+    /// Tests a new connection step by step. Failures are in the report.
     async fn test(&self, access: &Access, queue: Option<&QueueName>, deadline: Deadline) -> TestReport;
 
     /// Lists the pools of open connections.
     fn pools(&self) -> Vec<PoolReport>;
 }
 
-/// Messages that need no settlement any more: read and put back, or removed for good.
+/// Messages of a consume that need no settlement: they are back on the queue, or removed for good.
 #[derive(Debug)]
 pub struct SettledMessages {
     /// Messages of the consume, as the response shows them.
     pub consumed: Consumed,
-    /// True if the messages have left the queue.
+    /// True if the messages were removed from the queue.
     pub removed: bool,
 }
 

@@ -5,11 +5,11 @@ use std::time::Duration;
 use mq::RateLimit;
 use tokio::time::Instant;
 
-/// Time that a produce that fell behind may catch up: as much as a timer is imprecise, so that no
-/// burst is visible.
+/// Delay that a rate-limited produce may catch up with, about the imprecision of a timer, so that
+/// no burst is visible.
 const SLACK: Duration = Duration::from_millis(10);
 
-/// Calculates the time at which each message is due.
+/// Rate limiter that calculates the time at which each message is due.
 #[derive(Debug)]
 pub struct Pacer {
     interval: Duration,
@@ -17,7 +17,7 @@ pub struct Pacer {
 }
 
 impl Pacer {
-    /// Creates a pacer. The first message is due at once.
+    /// Creates a pacer of `rate` messages per second, whose first message is due now.
     #[must_use]
     pub fn new(rate: RateLimit, now: Instant) -> Self {
         Self { interval: Duration::from_secs(1) / rate.get(), next: now }

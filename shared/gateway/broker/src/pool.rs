@@ -20,16 +20,16 @@ use crate::pooled::{PooledConnection, Reservation};
 use crate::retry::{Jitter, RetryPolicy};
 use crate::settings::ConnectionSettings;
 
-/// Reason why a pool gave no connection.
+/// Reason why a pool could not provide a connection.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum PoolError {
-    /// Every connection that the pool may have was in use.
+    /// All connections that the cap allows were in use until the wait timed out.
     #[error("no connection to the broker became free in time")]
     PoolTimeout,
     /// The pool was closed.
     #[error("the pool is closed")]
     Closed,
-    /// No connection could be opened.
+    /// No connection could be opened; the broker's error says why.
     #[error(transparent)]
     Connection(BrokerError),
 }
@@ -43,7 +43,7 @@ impl From<PoolError> for BrokerError {
     }
 }
 
-/// Identity of a connection to a target: connections with equal keys are interchangeable.
+/// Identity of pooled connections: connections with equal keys are interchangeable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Key {
     endpoint: Endpoint,
@@ -53,7 +53,7 @@ pub struct Key {
 }
 
 impl Key {
-    /// Returns the key of the connections that have this access.
+    /// Returns the key of connections that are opened with `access`.
     #[must_use]
     pub fn of(access: &Access) -> Arc<Self> {
         Arc::new(Self {
@@ -64,19 +64,20 @@ impl Key {
         })
     }
 
-    /// Returns the treatment of connections with this key when their use ends.
+    /// Returns the rule for a connection with this key when its request ends.
     #[must_use]
     pub fn idle(&self) -> IdleRule {
         self.idle
     }
 
-    /// Returns the endpoint that connections with this key are connected to.
+    /// Returns the endpoint to which connections with this key are connected.
     #[must_use]
     pub fn endpoint(&self) -> &Endpoint {
         &self.endpoint
     }
 
-    /// Returns broker, addresses and queue manager as the pool report names them, without the user.
+    /// Returns broker, addresses and queue manager in the form of [`PoolReport::target`], without
+    /// the user.
     #[must_use]
     pub fn target(&self) -> String {
         let Endpoint { broker, addresses, queue_manager, .. } = &self.endpoint;
@@ -84,26 +85,26 @@ impl Key {
     }
 }
 
-/// Counts of a pool's connections with one key.
+/// Numbers of connections with one key in a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolStats {
     /// Number of open connections, idle or in use.
     pub total: usize,
-    /// Connections that were acquired and not released.
+    /// Number of connections that were acquired and not released.
     pub in_use: usize,
     /// Number of idle connections, ready for use.
     pub available: usize,
-    /// Maximum number of connections that may be open at once.
+    /// Maximum number of open connections over all keys and pools.
     pub max_size: usize,
 }
 
-/// Key by which a pool tells connections apart.
+/// Key type by which a pool finds interchangeable connections.
 pub trait PoolKey: Clone + PartialEq + Send + Sync + 'static {}
 
 impl<K: Clone + PartialEq + Send + Sync + 'static> PoolKey for K {}
 
-/// Connections that are kept between uses. The one that was idle for longest makes room for a new
-/// one.
+/// Pool of broker connections that are kept between uses. If the cap is reached, the longest-idle
+/// connection is closed to make room for a new one.
 pub struct ConnectionPool<C: Connection, K: PoolKey = Arc<Key>>(Arc<Shelf<C, K>>);
 
 pub(crate) struct Shelf<C: Connection, K: PoolKey> {
@@ -112,9 +113,9 @@ pub(crate) struct Shelf<C: Connection, K: PoolKey> {
 }
 
 pub(crate) struct Connections<C: Connection, K: PoolKey> {
-    /// Idle connections, the least recently used first.
+    /// Idle connections, least recently used first.
     idle: Vec<PooledConnection<C, K>>,
-    /// Keys of the connections that are in use or about to be opened, one entry for each.
+    /// Keys of the connections that are in use or being opened, one entry for each connection.
     pub(crate) in_use: Vec<K>,
     is_closed: bool,
 }
@@ -124,13 +125,13 @@ impl<C: Connection, K: PoolKey> Shelf<C, K> {
         self.connections.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the idle connections that `wanted` accepts.
+    /// Removes the idle connections that `wanted` accepts from the pool, and returns them.
     fn take(&self, wanted: impl FnMut(&mut PooledConnection<C, K>) -> bool) -> Vec<PooledConnection<C, K>> {
         self.lock().idle.extract_if(.., wanted).collect()
     }
 
-    /// Takes the idle connection with this key that was used last, and ends connections that must
-    /// not be used again.
+    /// Removes the most recently used idle connection with this key from the pool, and returns it.
+    /// Ends connections that must not be used again.
     fn take_last(&self, key: &K) -> Option<PooledConnection<C, K>> {
         self.end_stale();
         let mut connections = self.lock();
@@ -138,7 +139,8 @@ impl<C: Connection, K: PoolKey> Shelf<C, K> {
         Some(connections.idle.remove(last))
     }
 
-    /// Keeps an idle connection, unless the pool was closed.
+    /// Adds an idle connection to the pool. If the pool is closed, returns the connection as the
+    /// error.
     pub(crate) fn keep(&self, idle: PooledConnection<C, K>) -> Result<(), PooledConnection<C, K>> {
         {
             let mut connections = self.lock();
@@ -151,7 +153,8 @@ impl<C: Connection, K: PoolKey> Shelf<C, K> {
         Ok(())
     }
 
-    /// Ends the idle connections that must not be used again.
+    /// Ends the idle connections that must not be used again, such as those that were idle too
+    /// long.
     fn end_stale(&self) {
         let mut reasons = Vec::new();
         let past = self.take(|idle| {
@@ -190,8 +193,8 @@ impl<C: Connection, K: PoolKey> IdleConnections for Shelf<C, K> {
 }
 
 impl<C: Connection, K: PoolKey> ConnectionPool<C, K> {
-    /// Creates a pool without connections. The number of open connections is limited by `cap`,
-    /// which counts those of its other users as well.
+    /// Creates an empty pool. `cap` limits the number of open connections, over all pools that
+    /// share it.
     #[must_use]
     pub fn new(cap: Arc<ConnectionCap>) -> Self {
         let connections = Connections { idle: Vec::new(), in_use: Vec::new(), is_closed: false };
@@ -201,13 +204,12 @@ impl<C: Connection, K: PoolKey> ConnectionPool<C, K> {
         Self(shelf)
     }
 
-    /// Takes a working connection with this key: the one that was used last, or a new one. A use
-    /// probes one idle connection only; the others wait for their own uses. An unreachable broker
-    /// is tried again for at most `retry_for`, and at most half of the remaining time; the rest is
-    /// kept for the use itself.
+    /// Acquires a working connection with this key: the most recently used idle one if it still
+    /// answers, or a new one. Connecting to an unreachable broker is retried for at most
+    /// `retry_for` and at most half of the remaining time; the rest is left for the caller's work.
     ///
     /// # Errors
-    /// [`PoolError`]. Its text has the number of attempts if there was more than one.
+    /// [`PoolError`]. Its text contains the number of attempts if there was more than one.
     pub async fn acquire<O: Opener<Connection = C>>(
         &self,
         key: &K,
@@ -258,7 +260,7 @@ impl<C: Connection, K: PoolKey> ConnectionPool<C, K> {
         }
     }
 
-    /// Returns a connection to its user, unless the pool was closed meanwhile.
+    /// Hands a connection to the caller; closes it instead if the pool was closed meanwhile.
     async fn give<B>(
         &self,
         pooled: PooledConnection<C, K>,
@@ -275,10 +277,11 @@ impl<C: Connection, K: PoolKey> ConnectionPool<C, K> {
         Ok((pooled, begun))
     }
 
-    /// Waits for the right to open a separate connection, whatever is idle.
+    /// Waits for a permit to open a new connection, even if others are idle.
     ///
     /// # Errors
-    /// If all connections are in use until the deadline or the pool's time limit.
+    /// If all connections stay in use until `deadline` or the pool's time limit, or the pool is
+    /// closed.
     pub async fn reserve(
         &self,
         key: &K,
@@ -314,8 +317,8 @@ impl<C: Connection, K: PoolKey> ConnectionPool<C, K> {
         })
     }
 
-    /// Ends the idle connections that must not be used again. A function that was frozen calls this
-    /// when it resumes, before any request.
+    /// Ends the idle connections that must not be used again. A Lambda function calls this after it
+    /// was frozen, before any request.
     pub fn end_stale(&self) {
         self.0.end_stale();
     }
@@ -325,8 +328,8 @@ impl<C: Connection, K: PoolKey> ConnectionPool<C, K> {
         drop(self.0.take(|idle| unwanted(&idle.key)));
     }
 
-    /// Closes the connections that are idle. No caller gets one any more, and those in use end when
-    /// they are released.
+    /// Closes the pool: idle connections end now, those in use end when they are released, and no
+    /// caller gets a connection any more.
     pub async fn close(&self) {
         self.0.lock().is_closed = true;
         for idle in self.0.take(|_| true) {
@@ -340,14 +343,14 @@ impl<C: Connection, K: PoolKey> ConnectionPool<C, K> {
         self.0.lock().is_closed
     }
 
-    /// Returns the counts of the connections with this key at this moment.
+    /// Returns the current numbers of connections with this key.
     pub fn get_stats(&self, key: &K) -> PoolStats {
         self.0.stats(key)
     }
 }
 
 impl<C: Connection> ConnectionPool<C> {
-    /// Returns the counts of each target, over all users.
+    /// Returns the numbers of connections for each target, over all users.
     #[must_use]
     pub fn reports(&self) -> Vec<PoolReport> {
         let connections = self.0.lock();

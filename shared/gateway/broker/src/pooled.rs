@@ -12,7 +12,8 @@ use crate::health::HealthStatus;
 use crate::opener::Connection;
 use crate::pool::{Key, PoolKey, Shelf};
 
-/// Entry of a connection that is in use or about to be opened in the pool's counts.
+/// Entry of one connection in the pool's list of connections that are in use or being opened.
+/// Dropping it removes the entry.
 pub struct Reservation<C: Connection, K: PoolKey = Arc<Key>> {
     shelf: Arc<Shelf<C, K>>,
     key: K,
@@ -39,7 +40,7 @@ impl<C: Connection, K: PoolKey> Reservation<C, K> {
         Self { shelf: Arc::clone(shelf), key: key.clone() }
     }
 
-    /// Puts a newly opened connection into use.
+    /// Turns a newly opened connection into a pooled connection that is in use.
     #[must_use]
     pub fn hold(self, connection: C, health: HealthStatus) -> PooledConnection<C, K> {
         let (key, now) = (self.key.clone(), Timestamp::now());
@@ -56,10 +57,10 @@ impl<C: Connection, K: PoolKey> Reservation<C, K> {
     }
 }
 
-/// A connection of a pool: `PooledConnection` of the connection model. Dropping it ends it, with
-/// everything that was open on it; [`release`](Self::release) keeps it.
+/// Connection of a pool: `PooledConnection` of the connection model. Dropping it closes it and
+/// everything that is open on it; [`release`](Self::release) returns it to the pool.
 pub struct PooledConnection<C: Connection, K: PoolKey = Arc<Key>> {
-    /// Place in the pool; `None` while the connection is idle.
+    /// Entry among the pool's connections in use; `None` while the connection is idle.
     reservation: Option<Reservation<C, K>>,
     pub(crate) key: K,
     pub(crate) connection: C,
@@ -95,7 +96,7 @@ impl<C: Connection, K: PoolKey> PooledConnection<C, K> {
         self.last_used
     }
 
-    /// Returns the result of the connection's last check.
+    /// Returns the result of the connection's last health check.
     pub fn health_status(&self) -> &HealthStatus {
         &self.health
     }
@@ -120,7 +121,7 @@ impl<C: Connection, K: PoolKey> PooledConnection<C, K> {
         (self.last_used, self.idle_since) = (Timestamp::now(), Instant::now());
     }
 
-    /// Keeps the connection for the next use. Nothing may be open on it.
+    /// Returns the connection to the pool for the next use. Nothing may be open on it.
     pub fn release(mut self) {
         let Some(reservation) = self.mark_available() else { return };
         let shelf = Arc::clone(&reservation.shelf);
@@ -135,14 +136,14 @@ impl<C: Connection, K: PoolKey> PooledConnection<C, K> {
         events::released(&peer, || shelf.stats(&key));
     }
 
-    /// Ends a connection whose state is not known, and logs the reason.
+    /// Closes a connection whose state is unknown, and logs the reason `why`.
     pub fn abandon(mut self, why: &str) {
         // Before the connection's permit, so that no more are counted than there may be.
         self.reservation = None;
         events::lost(self.connection.peer(), why);
     }
 
-    /// Ends the connection in an orderly way.
+    /// Closes the connection in an orderly way, and removes it from the pool.
     pub async fn close(mut self) {
         self.reservation = None;
         self.connection.close().await;

@@ -9,13 +9,13 @@ use mq::{Address, BrokerError, SpecialAddresses};
 /// Maximum number of IP addresses that are tried for one host name.
 pub const MOST_CANDIDATES: usize = 4;
 
-/// Resolver of host names.
+/// Resolver of host names to IP addresses.
 pub trait Names: Sync {
-    /// Returns the addresses of a host name, which may be a literal address.
+    /// Returns the IP addresses of a host, which may be a name or a literal address.
     fn look_up(&self, host: &str, port: u16) -> impl Future<Output = io::Result<Vec<SocketAddr>>> + Send;
 }
 
-/// Resolver of the operating system.
+/// Resolver of host names that uses the operating system.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemNames;
 
@@ -25,9 +25,9 @@ impl Names for SystemNames {
     }
 }
 
-/// Resolves the name of a host, and returns those of its addresses that a connection may go to.
-/// `special` has the addresses of the target that may be of a special kind; without it there is no
-/// rule, as for a program that connects where its own operator says.
+/// Resolves a host to the IP addresses that a connection may use. `special` lists the addresses of
+/// the target that may be loopback, link-local, multicast or unspecified. `None` allows all, for
+/// programs whose own operator chooses the address.
 ///
 /// # Errors
 /// If the name is unknown, or resolves to refused addresses only.
@@ -59,7 +59,7 @@ mod tests {
 
     use super::*;
 
-    /// A name server whose answers change: each question takes the next one.
+    /// Test resolver whose answers change: each lookup takes the next one.
     struct Answers(Mutex<Vec<Vec<&'static str>>>);
 
     impl Answers {

@@ -15,14 +15,14 @@ pub struct RetryPolicy {
     jitter: Jitter,
 }
 
-/// Random spreading of delays, so that the many clients of a broker that restarts do not reconnect
+/// Random variation of retry delays, so that the clients of a restarted broker do not all reconnect
 /// at the same moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Jitter {
-    /// No spreading: every client waits for the exact delay.
+    /// No variation: every client waits for the exact delay.
     #[default]
     None,
-    /// A random time between half of the delay and all of it.
+    /// A random time between half of the delay and the full delay.
     Half,
 }
 
@@ -31,7 +31,7 @@ pub enum Jitter {
 pub struct RetryStats {
     /// Number of delays since the last reset.
     pub attempts: u64,
-    /// The next delay in seconds, without jitter.
+    /// Next delay in seconds, without jitter.
     pub current_delay: f64,
     /// Maximum delay in seconds, without jitter.
     pub max_delay: f64,
@@ -63,11 +63,11 @@ impl Default for RetryPolicy {
 }
 
 impl RetryPolicy {
-    /// Creates a policy. Delays in seconds: `initial_delay` above 0 and at most 60,
+    /// Creates a policy. Delays are in seconds: `initial_delay` above 0 and at most 60,
     /// `backoff_factor` above 1 and at most 10, `max_delay` above 0 and at most 3600.
     ///
     /// # Errors
-    /// If one of them is out of its range.
+    /// If a parameter is out of its range.
     pub fn new(initial_delay: f64, backoff_factor: f64, max_delay: f64) -> Result<Self, InvalidRetryPolicy> {
         if !(initial_delay > 0.0 && initial_delay <= 60.0) {
             return Err(InvalidRetryPolicy::InitialDelay);
@@ -83,14 +83,14 @@ impl RetryPolicy {
         Ok(this)
     }
 
-    /// Spreads the delays, which are exact by default.
+    /// Sets the random variation of the delays, which are exact by default.
     #[must_use]
     pub fn with_jitter(mut self, jitter: Jitter) -> Self {
         self.jitter = jitter;
         self
     }
 
-    /// Returns the delay before the next attempt.
+    /// Returns the delay before the next attempt, and increases the delay after it.
     pub fn next_delay(&mut self) -> Duration {
         let delay = self.current_delay;
         self.current_delay = (delay * self.backoff_factor).min(self.max_delay);
@@ -102,7 +102,8 @@ impl RetryPolicy {
         Duration::from_secs_f64(delay * spread)
     }
 
-    /// The delay before the next attempt, or `None` if that attempt would begin after `deadline`.
+    /// Returns the delay before the next attempt, or `None` if that attempt would begin after
+    /// `deadline`.
     pub fn next_delay_before(&mut self, deadline: Deadline) -> Option<Duration> {
         let delay = self.next_delay();
         (delay < deadline.remaining()).then_some(delay)

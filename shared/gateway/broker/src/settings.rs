@@ -7,14 +7,15 @@ use mq::{ConnectSeconds, ConnectionLimits, HeartbeatSeconds, PoolSeconds, RetryS
 /// Time limits of connections, with the defaults of the connection model.
 #[derive(Clone, Copy, Debug)]
 pub struct ConnectionSettings {
-    /// Time for one address to connect and log in. IBM MQ's client has a limit of its own.
+    /// Time limit for connecting and logging in at one address. IBM MQ's client has a limit of its
+    /// own.
     pub timeout: Duration,
-    /// Interval of heartbeats to ask for. The broker may choose another one.
+    /// Requested interval of heartbeats. The broker may choose another interval.
     pub heartbeat: Duration,
-    /// Time to wait for a connection while all are in use.
+    /// Maximum time to wait for a connection while all are in use.
     pub pool_timeout: Duration,
-    /// Time for which a broker that cannot be reached is tried again; at most half of the time that
-    /// a request has left.
+    /// Time for which connecting to an unreachable broker is retried, at most half of the time that
+    /// the request has left.
     pub retry_for: Duration,
 }
 
@@ -34,7 +35,8 @@ impl Default for ConnectionSettings {
 }
 
 impl ConnectionSettings {
-    /// Returns these settings with the limits that the target's profile sets.
+    /// Returns these settings with the time limits of the target's profile in place of the
+    /// defaults.
     #[must_use]
     pub fn within(self, limits: &ConnectionLimits) -> Self {
         let ConnectionLimits { timeout_seconds, heartbeat_seconds, pool_timeout_seconds, retry_seconds } =

@@ -18,20 +18,20 @@ use std::fmt;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ConnectionState {
-    /// No connection is open, and none is wanted.
+    /// No connection is open, and none is being opened.
     Disconnected,
-    /// A first connection is being made.
+    /// The first connection is being opened.
     Connecting,
     /// The connection is open.
     Connected,
-    /// The connection was lost, and another one is wanted.
+    /// The connection was lost, and a new one is being opened.
     Reconnecting,
     /// The attempts ended without a connection: their deadline passed, or the broker refused the
     /// login.
     Failed,
 }
 
-/// Error of a change of state that the model does not allow.
+/// Error of a state change that the connection model does not allow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a connection that is {from} cannot become {to}")]
 pub struct IllegalTransition {

@@ -6,7 +6,7 @@ use mq::{BrokerError, BrokerKind, TestReport, TestStep};
 
 use crate::latencies::milliseconds;
 
-/// Step of connecting to a queue.
+/// Step of a connection test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[expect(missing_docs, reason = "`steps` of `ConnectionTestResult` in openapi.yaml describes each one")]
 pub enum Step {
@@ -20,7 +20,7 @@ pub enum Step {
 impl Step {
     const ALL: [Self; 5] = [Self::Resolve, Self::Connect, Self::Tls, Self::Authenticate, Self::OpenQueue];
 
-    /// Returns the name of the step in the report.
+    /// Returns the name of the step in the report of a connection test.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -33,14 +33,14 @@ impl Step {
     }
 }
 
-/// Steps of connecting that were taken, with their durations. A step that the client does together
-/// with others has a duration of zero.
+/// Completed steps of a connection test, with their durations. A step that the client library
+/// performs together with another has a duration of zero.
 #[derive(Debug, Default)]
 pub struct StepLog(pub Vec<(Step, Duration)>);
 
 impl StepLog {
-    /// Reports the steps of a connection test, of which `failure` was the last, and logs a failure.
-    /// The other members of the report are for the caller to fill.
+    /// Builds the report of a connection test from the completed steps and the step that failed, if
+    /// one did, and logs the failure. The caller fills the version, latency and blocked reason.
     #[must_use]
     pub fn report(&self, broker: BrokerKind, failure: Option<(Step, &BrokerError)>) -> TestReport {
         if let Some((step, error)) = failure {
@@ -79,7 +79,7 @@ impl StepLog {
     }
 }
 
-/// Error code of the failed step, for the caller to act on.
+/// Returns the error code of the failed step, by which a caller decides what to do.
 fn code(broker: BrokerKind, step: Step, error: &BrokerError) -> &'static str {
     match (error, step) {
         (BrokerError::Timeout { .. }, _) => "BROKER_TIMEOUT",

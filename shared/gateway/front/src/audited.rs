@@ -7,11 +7,11 @@ use tracing::Span;
 
 use crate::operation::{OtherQueues, Plan, Reports};
 
-/// Maximum number of characters of the addresses and of the further queues.
+/// Maximum number of characters of the audit fields for addresses and for further queues.
 const LONGEST: usize = 1_000;
 
-/// Records target and tags as the request names them. If the target is refused, the audit event has
-/// these.
+/// Records the target and tags that the request names in its audit event. If the target is refused,
+/// the event keeps these values.
 pub(crate) fn note_asked<W>(plan: &Plan<W>) {
     let span = Span::current();
     if let Some(profile) = &plan.named.target_ref {
@@ -39,7 +39,7 @@ pub(crate) fn note_asked<W>(plan: &Plan<W>) {
     }
 }
 
-/// Records the target that the request may use, for the request's audit event.
+/// Records the resolved target in the request's audit event.
 pub fn note_reached(target: &Target) {
     let span = Span::current();
     span.record("queue_manager", target.endpoint.queue_manager.as_str());
@@ -49,8 +49,8 @@ pub fn note_reached(target: &Target) {
     span.record("mq_target", target.to_string());
 }
 
-/// Returns a target in the form of one that was found; a part that the request does not name is
-/// empty. `None` if it names none of them.
+/// Returns the requested target in the form in which a resolved target is recorded, with empty text
+/// for absent parts. `None` if all parts are absent.
 fn asked(target: &TargetSpec) -> Option<String> {
     let queue_manager = target.queue_manager.as_deref().unwrap_or_default();
     if let Some(exchange) = &target.exchange {
@@ -61,8 +61,8 @@ fn asked(target: &TargetSpec) -> Option<String> {
     (!queue_manager.is_empty() || !queue.is_empty()).then(|| format!("{queue_manager}:{queue}"))
 }
 
-/// Returns the names of the queues besides the target's, separated by commas, or `*` if only the
-/// messages name them. Reply queues that reports would fill are among them.
+/// Returns the names of the queues that the work uses besides the target's, including reply queues
+/// for reports, separated by commas. A move to queues that the messages name is `*`.
 fn further(queues: &OtherQueues, reports: &[Reports]) -> Option<String> {
     let own = match queues {
         OtherQueues::None => Vec::new(),

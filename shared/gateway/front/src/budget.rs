@@ -20,20 +20,20 @@ use jiff::Timestamp;
 use runtime::Environment;
 use uuid::Uuid;
 
-/// Duration of a lease, as long as the claim of an order that changes something: no work that
-/// starts in time outlives it.
+/// Duration of a tenant's lease for one order, equal to the lease of an execution, which no work
+/// outlives.
 const LEASE: Duration = Execution::lease();
-/// Lifetime of a tenant's item that has no leases.
+/// Time to live of a tenant's item without leases.
 const KEPT: Duration = Duration::from_secs(86_400);
-/// Number of times that a full item is swept before the order is refused.
+/// Number of times that expired leases are removed from a full item, before the order is refused.
 const ATTEMPTS: usize = 3;
-/// Maximum number of orders that a tenant may have in progress. Every order writes its tenant's
-/// item twice; a write takes a unit for each KiB of the item, and DynamoDB gives an item 1,000
-/// units a second. With this many leases the item has less than 3 KiB, which lets through 166
-/// orders a second.
+/// Maximum number of orders that a tenant may have in progress. Each order writes its tenant's item
+/// twice, a write uses one unit for each KiB of the item, and DynamoDB allows 1,000 units a second
+/// for an item. With 99 leases the item has less than 3 KiB, which allows 166 orders a second.
 const MOST: u32 = 99;
 
-/// Budgets of the tenants, in the table of idempotency records: `BUDGET#<tenant>`.
+/// Limit on each tenant's orders in progress, kept as leases in the item `BUDGET#<tenant>` of the
+/// idempotency table.
 #[derive(Clone, Debug)]
 pub struct Budget {
     dynamodb: Client,
@@ -41,14 +41,14 @@ pub struct Budget {
     limit: NonZeroU32,
 }
 
-/// Right to one order, until it is given back or it expires.
+/// Right of a tenant to have one order in progress, until it is released or expires.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Lease {
-    /// Time of its end in epoch milliseconds, and a random number that makes it unique.
+    /// Expiry time in epoch milliseconds, followed by a random number that makes the lease unique.
     name: String,
 }
 
-/// Reason why an order was not admitted by the tenant's budget.
+/// Reason why the tenant's limit on orders in progress did not admit an order.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum BudgetError {
@@ -59,16 +59,17 @@ pub enum BudgetError {
 }
 
 impl Budget {
-    /// Creates the budgets. `limit` is the number of orders that each tenant may have in progress.
+    /// Creates the budgets of all tenants. `limit` is the number of orders that each tenant may
+    /// have in progress.
     #[must_use]
     pub const fn new(dynamodb: Client, table: String, limit: NonZeroU32) -> Self {
         Self { dynamodb, table, limit }
     }
 
-    /// Reads the number of orders that each tenant may have in progress: `TENANT_CONCURRENCY`,
-    /// which is at most 99, or half of the concurrency that is reserved for `mq-access`
-    /// (`MQ_ACCESS_CONCURRENCY`), up to 99. `None`, and no store call for any order, if the first
-    /// is 0, or is not given and none is reserved.
+    /// Reads the number of orders that each tenant may have in progress from `TENANT_CONCURRENCY`,
+    /// at most 99. If it is not set, half of `MQ_ACCESS_CONCURRENCY` (the reserved concurrency of
+    /// `mq-access`) applies, at most 99. `None`, which is no limit and needs no store call, if the
+    /// result is 0.
     pub fn limit<F: Fn(&str) -> Option<String>>(environment: &mut Environment<F>) -> Option<NonZeroU32> {
         let reserved: u32 = environment.optional("MQ_ACCESS_CONCURRENCY", 0);
         let share = if reserved == 0 { 0 } else { (reserved / 2).clamp(1, MOST) };
@@ -79,11 +80,12 @@ impl Budget {
         NonZeroU32::new(limit)
     }
 
-    /// Takes a lease of the tenant's budget. A repeated write is recognized by the lease's name.
+    /// Takes a lease for one order of the tenant. Retrying the write is safe, because the lease's
+    /// name is unique.
     ///
     /// # Errors
-    /// If the tenant has no lease left, or the table does not respond: an order is refused then,
-    /// since a tenant could keep the table from responding for its own item.
+    /// If the tenant has no lease left, or the table does not respond. The order is refused in the
+    /// second case too, since a tenant could itself overload its item.
     pub(crate) async fn lease(&self, tenant: &str) -> Result<Lease, BudgetError> {
         let now = Timestamp::now();
         let lease = Lease::until(now + LEASE);
@@ -98,7 +100,7 @@ impl Budget {
         Err(BudgetError::Exhausted)
     }
 
-    /// Gives a lease back. A lease that cannot be given back ends by itself.
+    /// Releases a lease. If that fails, the lease ends when it expires.
     pub(crate) async fn release(&self, tenant: &str, lease: Lease) {
         if let Err(error) = self.remove(tenant, vec![lease]).await {
             let error: &dyn Error = &error;
@@ -110,7 +112,8 @@ impl Budget {
         }
     }
 
-    /// Adds a lease if there is room. If not, returns the leases that are there.
+    /// Adds a lease to the tenant's item and returns `None`. If the item is full, returns the
+    /// leases in it instead.
     async fn add(
         &self,
         tenant: &str,

@@ -21,43 +21,43 @@ use crate::idempotent::Idempotency;
 use crate::operation::{KeyRule, Operation, Plan, Work};
 use crate::target::{self, Queues};
 
-/// Stores and settings with which a function checks requests.
+/// Stores and settings with which an HTTP function checks requests.
 #[derive(Debug)]
 pub struct Front {
-    /// Name of the function in metrics.
+    /// Name of the function, in its metrics.
     pub service: &'static str,
     /// Store of API keys, target profiles and the tenants' own allow-lists.
     pub access: AccessStore,
     /// Allow-list of the deployment for inline targets.
     pub inline_targets: InlineTargets,
-    /// Records of the function's requests; `None` if every operation of the function is a read.
+    /// Store of idempotency records; `None` if the function has only reads.
     pub idempotency: Option<Idempotency>,
     /// Rate limiter of tenants and targets.
     pub limiter: Limiter,
 }
 
-/// A request that passed every check before those of its record and its limits.
+/// Request that passed all checks before its idempotency record and its rate limits.
 #[derive(Debug)]
 pub struct Accepted<W> {
-    /// Identity of the request: its caller, key and fingerprint.
+    /// Caller, idempotency key and fingerprint of the request.
     pub identity: Identity,
     /// Target that the caller is allowed to use.
     pub target: Target,
-    /// Rate limits that the request draws from.
+    /// Rate limits that apply to the request.
     pub policies: Policies,
-    /// Amount that the tenant has spent of its budget, if it has one.
+    /// Item with the amount that the tenant has spent of its budget; `None` if it has no budget.
     pub spent: Option<SpentItem>,
     /// Tags that the caller gave the request.
     pub tags: Tags,
-    /// Work at the target.
+    /// Work to do at the target.
     pub work: W,
 }
 
-/// Identity of a request: its caller, its key, and the fingerprint of its content. A retry has the
-/// same identity.
+/// Identity of a request: its caller, its idempotency key, and the fingerprint of its content. A
+/// retry of the request has the same identity.
 #[derive(Debug)]
 pub struct Identity {
-    /// The caller.
+    /// Authenticated caller of the request.
     pub principal: Principal,
     key: Option<IdempotencyKey>,
     retention: Duration,
@@ -86,7 +86,7 @@ impl Front {
         Ok(Accepted { identity, target, policies, spent, tags: plan.tags, work: plan.action })
     }
 
-    /// Builds the admission of a request that no target has a part in.
+    /// Builds the rate-limit check of a request that involves no target.
     ///
     /// # Errors
     /// `STORE_UNAVAILABLE` if the tenant's limits cannot be read.
@@ -94,8 +94,8 @@ impl Front {
         Admission::of_tenant(&self.limiter, &self.access, &principal.tenant).await
     }
 
-    /// Checks a request without a body that needs a key: `content` is the content of its path and
-    /// query.
+    /// Checks a request that has no body but needs an idempotency key. `content`, from its path and
+    /// query, is the content for the fingerprint.
     ///
     /// # Errors
     /// Returns the problem of the first check that the request does not pass.
@@ -110,7 +110,7 @@ impl Front {
         Ok(Identity { principal, key, retention, fingerprint: fingerprint(content)? })
     }
 
-    /// Authenticates the caller, which needs one of `scopes`.
+    /// Authenticates the caller, who needs one of `scopes`.
     ///
     /// # Errors
     /// `API_KEY_REQUIRED`, `API_KEY_INVALID`, `TOKEN_INVALID`, `SCOPE_REQUIRED`, or
@@ -121,12 +121,12 @@ impl Front {
         Ok(principal)
     }
 
-    /// Does `work` once for each identity and type of operation, if the limits of `admission` allow
-    /// it, and responds to every retry from the record. `target` is what the record names as the
-    /// work's target.
+    /// Runs `work` once for each identity and operation type, if the limits of `admission` allow
+    /// it, and answers every retry from the idempotency record. `target` is the name of the target
+    /// in the record.
     ///
     /// # Errors
-    /// Returns the problem of `work`, or that of the record: see [`endpoint::once`].
+    /// Returns the problem of `work`, or the problem of the record: see [`endpoint::once`].
     pub async fn once(
         &self,
         identity: &Identity,
@@ -153,7 +153,7 @@ impl Front {
         endpoint::once(&idempotency.store, &claim, admission, work).await
     }
 
-    /// Runs all checks that need the request alone, in the order of the contract.
+    /// Runs all checks that need only the request, in the order of the public contract.
     async fn check<O: Operation>(&self, request: &Request) -> Result<(Identity, Plan<O::Work>), Problem> {
         let headers = request.headers();
         let principal = self.authenticate(headers, O::SCOPES).await?;
@@ -195,8 +195,8 @@ fn fingerprint(of: &Value) -> Result<Fingerprint, Problem> {
     Fingerprint::of(of).map_err(|error| Problem::new(Reason::MalformedJson, error.to_string()))
 }
 
-/// Adds advice to a problem of a header's integer that no JSON number can be: the form to write it
-/// in. As a text, its receiver would get a text.
+/// Adds advice to the problem of an integer header that is too large for a JSON number: to write it
+/// as `{"int64": "…"}`. Plain text would reach the receiver as text.
 fn with_advice(problem: Problem) -> Problem {
     let is_header = |fault: &Fault| fault.pointer.split('/').any(|member| member == "headers");
     if problem.reason != Reason::NumberOutOfRange || !problem.faults.iter().any(is_header) {

@@ -15,21 +15,21 @@ use crate::idempotent::outcome;
 use crate::mq_access::{InvokeError, MqAccess};
 use crate::operation::{Action, KeyRule, Operation};
 
-/// The HTTP side of the gateway: its clients and settings, all injected.
+/// Clients and settings of an HTTP function of the gateway.
 #[derive(Debug)]
 pub struct Gateway {
-    /// Checks that every request must pass.
+    /// Checks that each request must pass.
     pub front: Front,
-    /// Client of `mq-access`, the function that does the work.
+    /// Client of `mq-access`, the function that connects to brokers.
     pub mq_access: MqAccess,
     /// Limit of each tenant's orders in progress; `None` is no limit.
     pub budget: Option<Budget>,
-    /// Maximum number of bytes of messages that one request may make.
+    /// Maximum number of bytes of the messages that one produce may put.
     pub max_produce_bytes: u64,
-    /// True if the deployment runs load tests, which have more time than a request.
+    /// True if the deployment has load tests, which may take longer than a request.
     pub has_load_tests: bool,
-    /// Bucket to which clients upload bodies that no request can carry; `None` if the function
-    /// takes none.
+    /// Bucket to which clients upload message bodies that are too large for a request; `None` if
+    /// the function accepts none.
     pub uploads: Option<Objects>,
 }
 
@@ -91,7 +91,8 @@ impl Gateway {
             .await
     }
 
-    /// Builds the admission of a request with what its work costs, if a limit counts that.
+    /// Builds the rate-limit check of a request, with the number and bytes of its messages if a
+    /// limit counts them.
     fn admission(&self, policies: Policies, work: &Action) -> Admission<'_> {
         let volume = if policies.count_volume() { work.volume() } else { None };
         let admission = Admission::new(&self.front.limiter, policies);
@@ -108,16 +109,16 @@ impl Gateway {
         })
     }
 
-    /// Adds advice to a problem: the deployment's load tests, if it has them.
+    /// Adds the advice to use a load test to a problem, if the deployment has load tests.
     fn advise(&self, problem: Problem) -> Problem {
         if self.has_load_tests { with_load_test(problem) } else { problem }
     }
 }
 
-/// Sends an order to `mq-access`, within its tenant's budget.
+/// Sends an order to `mq-access`, within the tenant's limit on orders in progress.
 ///
 /// # Errors
-/// If the tenant has no room for an order, or there is no answer; [`InvokeError`] tells whether the
+/// If the tenant has reached the limit, or there is no response. [`InvokeError`] tells whether the
 /// work may have been done.
 pub async fn send(
     mq_access: &MqAccess,
@@ -134,14 +135,15 @@ pub async fn send(
     answer
 }
 
-/// Returns the origin of a request's messages, for their tags.
+/// Returns the facts about a request that its messages carry as headers, if it has tags.
 #[must_use]
 pub fn origin<'a>(trace_id: &'a str, tenant: &'a str, target: &'a str) -> TagOrigin<'a> {
     let traceparent = Traceparent::parse(trace_id).map(|context| context.text);
     TagOrigin { trace_id, traceparent, tenant, target }
 }
 
-/// Refuses a small request whose messages would fill the broker.
+/// Refuses a produce whose messages have more than `most` bytes. A small request may generate many
+/// messages.
 fn check_volume(bytes: u64, most: u64) -> Result<(), Problem> {
     if bytes <= most {
         return Ok(());
@@ -153,7 +155,7 @@ fn check_volume(bytes: u64, most: u64) -> Result<(), Problem> {
     Err(Problem::new(Reason::ExceedsVolume, detail))
 }
 
-/// Adds to the problem of work that takes longer than a request the route that has more time.
+/// Adds the route for load tests to the problem of work that takes longer than a request may.
 fn with_load_test(mut problem: Problem) -> Problem {
     if problem.reason == Reason::ExceedsTimeBudget {
         problem.detail.push_str(", or let a load test put them, which may take hours: POST /tests");

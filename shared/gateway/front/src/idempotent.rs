@@ -7,18 +7,18 @@ use jiff::Timestamp;
 
 use crate::mq_access::InvokeError;
 
-/// Store of the idempotency records, and the bounds of their expiry.
+/// Store of the idempotency records, and the limits of their retention.
 #[derive(Debug)]
 pub struct Idempotency {
     /// Store of the idempotency records.
     pub store: Store,
-    /// The deployment's bounds of `Idempotency-Expiry-Seconds`.
+    /// Minimum and maximum of `Idempotency-Expiry-Seconds` in this deployment.
     pub expiry: ExpiryBounds,
 }
 
-/// Converts the response to an order into the outcome of its record. From the hand-over on
-/// `mq-access` writes the record, unless the work certainly never started; without a response, the
-/// record is left to its lease.
+/// Converts the response to an order into the outcome for its idempotency record. Once an order is
+/// handed over, `mq-access` writes the record, unless the work certainly did not start. Without a
+/// response, the record is left until its lease expires.
 pub(crate) fn outcome(
     answer: Result<Reply, InvokeError>,
     execution: &Execution,

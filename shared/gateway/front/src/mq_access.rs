@@ -13,41 +13,41 @@ use serde::Deserialize;
 
 use crate::budget::BudgetError;
 
-/// Lambda's limit for a synchronous invocation, either way.
+/// Lambda's limit in bytes for the payload and the response of a synchronous invocation.
 const MAX_PAYLOAD: usize = 6 * 1024 * 1024;
 
-/// Type of error of a function that was cut off at its time-out.
+/// Error type that Lambda reports for a function that reached its time-out.
 const TIMED_OUT: &str = "Sandbox.Timedout";
 
-/// Payload of a function that ended without a response. Time-outs have also been reported without a
-/// type.
+/// Payload that Lambda returns for a function that ended without a response. `errorType` may be
+/// absent after a time-out.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct FunctionError {
     error_type: Option<String>,
 }
 
-/// Client that invokes `mq-access`, the function that speaks to brokers.
+/// Client that invokes `mq-access`, the function that connects to brokers.
 #[derive(Clone, Debug)]
 pub struct MqAccess {
     lambda: Client,
     function: String,
 }
 
-/// Reason why there is no response to an order.
+/// Reason why an order has no response.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum InvokeError {
-    /// The work was certainly not started.
+    /// Lambda did not start the function, so the work was not started.
     #[error("mq-access was not started")]
     NotStarted(#[source] Box<dyn Error + Send + Sync>),
-    /// Nothing was started, and trying again would not change that.
+    /// The order is too large for an invocation, so nothing was started. A retry would fail again.
     #[error("an order of {0} bytes is more than Lambda carries")]
     TooLarge(usize),
-    /// The function of another version refused the order before it did anything.
+    /// `mq-access` has another version and cannot read the order, so nothing was started.
     #[error("mq-access could not read the order")]
     Unreadable,
-    /// The order was not sent to `mq-access`.
+    /// The tenant's limit on orders in progress refused the order, so it was not sent.
     #[error("the order was not sent")]
     NotSent(#[from] BudgetError),
     #[error("mq-access did not answer in time")]
@@ -58,7 +58,7 @@ pub enum InvokeError {
 }
 
 impl InvokeError {
-    /// Logs the failure. A tenant over its budget is a warning, since the deployment works.
+    /// Logs the failure: as a warning if the tenant is over its limit, otherwise as an error.
     pub(crate) fn log(&self) {
         if matches!(self, Self::NotSent(BudgetError::Exhausted)) {
             tracing::warn!(event_type = "tenant.over_budget", "the tenant has too many orders in progress");
@@ -68,7 +68,7 @@ impl InvokeError {
         }
     }
 
-    /// True if the work may have been done, or may still be in progress. If not, a retry is safe.
+    /// True if the work may have been done or may still be in progress. If false, a retry is safe.
     pub(crate) const fn may_have_run(&self) -> bool {
         match self {
             Self::NotStarted(_) | Self::TooLarge(_) | Self::Unreadable | Self::NotSent(_) => false,
@@ -76,9 +76,8 @@ impl InvokeError {
         }
     }
 
-    /// Classifies a function that ended without a response, by the payload that Lambda sends then.
-    /// If that has no type of error, the time that the call `took` decides: no function is cut off
-    /// before its time-out.
+    /// Classifies a function that ended without a response, by the error payload of Lambda. If it
+    /// has no error type, the function timed out if the call took at least [`MqAccess::TIME_OUT`].
     fn of_function_error(kind: &str, payload: &[u8], took: Duration) -> Self {
         let error = serde_json::from_slice(payload).map(|FunctionError { error_type }| error_type);
         match error {
@@ -89,7 +88,7 @@ impl InvokeError {
         }
     }
 
-    /// Returns the problem for work that changes nothing.
+    /// Returns the problem response, for work that changes nothing.
     pub(crate) fn as_problem(&self) -> Problem {
         match self {
             Self::NotStarted(_) => {
@@ -122,20 +121,20 @@ impl InvokeError {
 impl MqAccess {
     /// Time-out of the function `mq-access`, as in the template.
     pub const TIME_OUT: Duration = Duration::from_secs(24);
-    /// Longest wait for a response. It is above the function's own time-out, so that a response of
-    /// the function always counts.
+    /// Maximum time to wait for a response. It is longer than the time-out of `mq-access`, so that
+    /// a response is never missed.
     pub const PATIENCE: Duration = Duration::from_millis(25_500);
 
-    /// Creates the client. `lambda` makes a single attempt and waits for [`Self::PATIENCE`].
+    /// Creates the client. `lambda` must make a single attempt and wait for [`Self::PATIENCE`].
     #[must_use]
     pub fn new(lambda: Client, function: String) -> Self {
         Self { lambda, function }
     }
 
-    /// Sends an order, within its tenant's budget, and returns the response.
+    /// Sends an order and returns the response.
     ///
     /// # Errors
-    /// If there is no response; [`InvokeError`] has whether the work may have been done.
+    /// If there is no response. [`InvokeError`] tells whether the work may have been done.
     pub async fn execute(&self, order: &WorkOrder) -> Result<Reply, InvokeError> {
         let payload = serde_json::to_vec(order).map_err(|error| InvokeError::NotStarted(error.into()))?;
         if payload.len() > MAX_PAYLOAD {
@@ -173,7 +172,7 @@ impl MqAccess {
         attempt::malformed::from_slice(answer).map_err(|error| InvokeError::Lost(error.into()))
     }
 
-    /// Checks that the function exists and may be invoked; no code of it runs.
+    /// Checks with a dry run that `mq-access` exists and may be invoked, without running it.
     ///
     /// # Errors
     /// If it does not exist or may not be invoked.
@@ -189,8 +188,8 @@ impl MqAccess {
     }
 }
 
-/// True if Lambda could not connect a new environment to the brokers' network, for which it answers
-/// 502: no code of the function ran.
+/// True if Lambda reports (HTTP 502) that it could not attach a new environment to the VPC, so that
+/// no code of the function ran.
 fn lacks_network(refusal: &Refusal) -> bool {
     matches!(
         refusal,

@@ -11,11 +11,11 @@ use serde::de::DeserializeOwned;
 
 use crate::target_request::NamedTarget;
 
-/// Time that the broker's part of one request may take: the time-out of `mq-access` less the time
+/// Time that the broker's part of a request may take: the time-out of `mq-access`, less the time
 /// for connecting and for recording the outcome.
 pub const TIME_BUDGET: Duration = Duration::from_secs(20);
 
-/// Rule for the `Idempotency-Key` of an operation's requests.
+/// Rule for the idempotency key of an operation's requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyRule {
     /// A key is required: every request changes something.
@@ -29,96 +29,97 @@ pub enum KeyRule {
 /// Rule for the queue of an operation's target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueueRule {
-    /// A queue is required: the work is about one queue.
+    /// A queue is required, because the work is about one queue.
     Required,
-    /// A queue is required, or an exchange in its place.
+    /// A queue or an exchange is required.
     OrExchange,
-    /// No queue is required: the work is about a connection, and about a queue if there is one.
+    /// The queue is optional: the work is about a connection, and about the queue if one is named.
     Optional,
 }
 
-/// Operation of the API, parsed from the request's body.
+/// Operation of the API, parsed from the body of a request.
 pub trait Operation: DeserializeOwned + Send {
-    /// Work that the operation plans: an [`Action`] if `mq-access` does it.
+    /// Work that the operation plans: an [`Action`] if `mq-access` executes it.
     type Work: Work;
 
-    /// Route of the function.
+    /// HTTP method and path of the operation.
     const ROUTE: Route;
-    /// Scopes, of which a caller needs one to call the operation at all; a plan may need a
-    /// particular one.
+    /// Scopes of which a caller needs at least one to call the operation. [`Work::scope`] may
+    /// require a particular one.
     const SCOPES: &'static [Scope];
-    /// Rule for the idempotency key. Requests with a key are recorded.
+    /// Rule for the idempotency key. Requests with a required key are recorded.
     const KEY: KeyRule;
-    /// Rule for the target's queue. It is checked once the target is merged with its profile.
+    /// Rule for the target's queue, which is checked after the target is merged with its profile.
     const QUEUE: QueueRule;
-    /// Bytes of the largest decoded body that the route accepts.
+    /// Maximum number of bytes of the decoded request body.
     const MAX_BODY: usize = api::body::MAX_COMMAND;
 
-    /// Checks the rules that the form alone does not express, and returns the work to do.
+    /// Checks the rules between members of the request, and returns the work to do.
     ///
     /// # Errors
-    /// If members contradict each other, or the work cannot fit into one request.
+    /// If members contradict each other, or the work cannot be done within one request.
     fn plan(self) -> Result<Plan<Self::Work>, Problem>;
 }
 
-/// Work of an operation, as far as the checks before it ask about it.
+/// Properties of an operation's work that the checks of a request need.
 pub trait Work: Send {
     /// Returns the scope that the caller's key needs for this work.
     fn scope(&self) -> Scope;
 
-    /// Returns the type of the work in idempotency records. `None` if it changes nothing: it is
-    /// neither claimed nor recorded.
+    /// Returns the operation type in idempotency records; `None` if the work changes nothing, so
+    /// that it is not recorded.
     fn recorded_as(&self) -> Option<OperationType>;
 }
 
-/// Queues that the work uses besides the target's, at the same broker and with the same login.
+/// Queues that the work uses besides the target's queue, or in place of it, at the same broker with
+/// the same login.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum OtherQueues {
     #[default]
-    /// The work uses the target's queue alone.
+    /// The work uses the target's queue only.
     None,
-    /// The work uses a named queue, which the caller must be allowed as well.
+    /// The work also uses the named queue, which the caller must be allowed to use, too.
     Queue(QueueName),
-    /// The work may use each queue that messages name and that the caller is allowed.
+    /// The work may use each queue that the messages name and that the caller may use.
     Any,
-    /// The work uses these queues in place of the target's, and the caller must be allowed each of
-    /// them. The first one becomes the target's. A fault points to `queues`.
+    /// The work uses these queues in place of the target's, and the caller must be allowed to use
+    /// each of them. The first becomes the target's queue. Faults have the JSON Pointer `/queues`.
     InPlace(Vec<QueueName>),
-    /// The work uses these queues in place of the target's, as [`Self::InPlace`], but the member
-    /// `queues` is the list. A fault points to the queue's place in it.
+    /// The work uses the queues of the request's member `queues` in place of the target's, as for
+    /// [`Self::InPlace`]. Faults have the JSON Pointer to the queue in that list.
     Listed(Vec<QueueName>),
 }
 
-/// Place to which reports about a message of a request go, if the broker is IBM MQ.
+/// Reply queue to which IBM MQ sends the reports that a message of the request asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reports {
-    /// JSON Pointer to the object with the message's properties.
+    /// JSON Pointer to the object in the request that sets the message's reply queue.
     pub pointer: String,
-    /// Queue and queue manager to which the reports go.
+    /// Reply queue and queue manager that the message names.
     pub place: ReportPlace,
 }
 
-/// Work that a request asks for, before its target is resolved.
+/// Work that a request asks for, with its target before resolution.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan<W = Action> {
-    /// Target as the request names it, before it is resolved.
+    /// Target as the request names it, before it is merged with its profile.
     pub named: NamedTarget,
-    /// Queues that the work reaches besides the target's.
+    /// Queues that the work uses besides the target's queue.
     pub further: OtherQueues,
-    /// Places to which the broker sends reports about the messages.
+    /// Reply queues to which IBM MQ sends the reports that the messages ask for.
     pub reports: Vec<Reports>,
-    /// Tags of the caller's own, for the audit event and the messages.
+    /// Tags that the caller gave the request, for the audit event and the messages.
     pub tags: Tags,
-    /// The work itself.
+    /// Work to do at the target.
     pub action: W,
 }
 
-/// Work of `mq-access` without its target.
+/// Work that `mq-access` executes at a target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Work that changes nothing, so it is neither claimed nor recorded.
+    /// Work that changes nothing, and has no idempotency record.
     Read(Read),
-    /// Work that is done once for each key, and its kind, as records name it.
+    /// Work that is done once for each idempotency key, with its operation type in records.
     Change(OperationType, Change),
 }
 
@@ -137,7 +138,7 @@ impl Plan {
 }
 
 impl<W> Plan<W> {
-    /// Creates the plan of work at a target and no other queue.
+    /// Creates the plan of work that uses only the target's queue and requires no tags.
     #[must_use]
     pub const fn new(named: NamedTarget, action: W) -> Self {
         Self { named, further: OtherQueues::None, reports: Vec::new(), tags: Tags::NONE, action }

@@ -14,10 +14,10 @@ use crate::front::Gateway;
 use crate::idempotent::Idempotency;
 use crate::mq_access::MqAccess;
 
-/// Maximum number of bytes of messages that one request may make.
+/// Maximum number of bytes of the messages that one produce may put.
 const MAX_PRODUCE_BYTES: u64 = 64 * 1024 * 1024;
 
-/// Rule for the records of a function's requests.
+/// Rule whether a function keeps idempotency records of its requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Records {
     /// The operation changes something, so its requests are recorded.
@@ -26,7 +26,7 @@ pub enum Records {
     None,
 }
 
-/// Variables from which a [`Front`] is built.
+/// Environment variables from which a [`Front`] is built.
 #[derive(Debug)]
 pub struct FrontSettings {
     access_table: String,
@@ -36,18 +36,18 @@ pub struct FrontSettings {
     limiter: LimiterSettings,
 }
 
-/// Environment variables about idempotency records.
+/// Environment variables for idempotency records.
 #[derive(Debug)]
 struct RecordSettings {
     table: String,
-    /// Bucket of results that no record can hold; empty if there is none.
+    /// S3 bucket for responses that are too large for a record; empty if the deployment has none.
     results_bucket: String,
     reuse: ReuseLimits,
     expiry: ExpiryBounds,
 }
 
 impl FrontSettings {
-    /// Reads the variables.
+    /// Reads the variables of a function's [`Front`] from the environment.
     pub fn read<F: Fn(&str) -> Option<String>>(environment: &mut Environment<F>, kept: Records) -> Self {
         Self {
             access_table: environment.required("ACCESS_TABLE"),
@@ -63,7 +63,7 @@ impl FrontSettings {
         }
     }
 
-    /// Builds the front of a function, which has this name in metrics.
+    /// Builds the [`Front`] of the function that has the name `service` in metrics.
     #[must_use]
     pub fn front(self, service: &'static str, sdk: &Sdk, dynamodb: &Client) -> Front {
         let Self { access_table, tokens, inline_targets, records: kept, limiter } = self;
@@ -79,7 +79,8 @@ impl FrontSettings {
         }
     }
 
-    /// Returns the bucket of results, if the function's requests are recorded and it has one.
+    /// Returns the bucket for large responses; `None` if the function keeps no records or has no
+    /// bucket.
     fn bucket(&self) -> Option<&str> {
         let bucket = self.records.as_ref().map(|records| records.results_bucket.as_str());
         bucket.filter(|bucket| !bucket.is_empty())

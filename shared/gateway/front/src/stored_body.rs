@@ -14,9 +14,9 @@ use orders::STORED_BODY;
 use crate::front::Gateway;
 
 impl Gateway {
-    /// Responds to a request for a body that an `operation` has stored. The caller needs the scope
-    /// with which the body was got, and must be of the same tenant; any other caller gets the same
-    /// response as for an unknown body.
+    /// Responds to a request for a message body that a request of type `operation` stored. The
+    /// caller needs the scope of that operation, and must belong to the same tenant; any other
+    /// caller gets the response for an unknown body.
     pub async fn stored_body(&self, operation: OperationType, request: Request) -> Response<Body> {
         endpoint::serve(self.front.service, STORED_BODY, Keyed::No, request.headers(), async |_| {
             self.redirect(operation, &request).await

@@ -7,7 +7,7 @@ use mq::{
 };
 use serde::Deserialize;
 
-/// Declares the body of an operation that takes a target, and perhaps further members.
+/// Declares a request body that contains a target, and possibly further members.
 macro_rules! target_request {
     ($(#[$doc:meta])* $name:ident { $($(#[$of:meta])* $more:ident: $type:ty,)* }) => {
         $(#[$doc])*
@@ -30,10 +30,10 @@ macro_rules! target_request {
         }
 
         impl $name {
-            /// Converts the request's body to a target.
+            /// Converts the request's body to the target that it names.
             ///
             /// # Errors
-            /// `SCHEMA_VIOLATION` for members of a target beside `target` or `targetRef`.
+            /// `SCHEMA_VIOLATION` if target members stand next to `target` or `targetRef`.
             pub fn into_named(self) -> Result<NamedTarget, Problem> {
                 let bare = TargetSpec {
                     broker: self.broker,
@@ -54,63 +54,66 @@ macro_rules! target_request {
 }
 
 target_request!(
-    /// Body with `target`, `targetRef` or both; or with the members of a target by themselves, as
-    /// the gateway's document has it for the connection test.
+    /// Request body with `target`, `targetRef` or both, or with the target's members at the top
+    /// level, as the public contract allows for the connection test.
     TargetRequest {}
 );
 
 target_request!(
-    /// Body as [`TargetRequest`], which may name queues in place of the target's.
+    /// Request body like [`TargetRequest`] that may also name up to 100 queues to use in place of
+    /// the target's queue.
     QueuesRequest {
-        /// Queues of the request, in place of the target's own.
+        /// Queues to use in place of the target's queue.
         queues: Option<List<QueueName, 1, 100>>,
     }
 );
 
-/// Place of the target in a request's body, which pointers to faults follow.
+/// Location of the target in a request's body, from which the JSON Pointers of faults are built.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TargetPlace {
     /// The target is the member `target`.
     #[default]
     Member,
-    /// The target is the member `from`.
+    /// The target is the member `target` of the member `from`.
     From,
-    /// The target is the body itself.
+    /// The members of the target are at the top level of the body.
     Body,
 }
 
-/// A request's target, before it is resolved.
+/// Target as a request names it, before it is merged with its profile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedTarget {
-    /// Name of the profile, if the request has one.
+    /// Name of the profile; `None` if the request names none.
     pub target_ref: Option<ProfileName>,
     /// Target members that the request sets itself.
     pub target: Option<TargetSpec>,
-    /// Place of the members in the body, for the problem that names one.
+    /// Location of the target's members in the request's body, for JSON Pointers.
     pub place: TargetPlace,
-    /// Routing keys that messages have of their own, each with the index of the first message that
+    /// Routing keys that messages set for themselves, each with the index of the first message that
     /// has it.
     pub routing_keys: Vec<(usize, RoutingKey)>,
-    /// True if every message has a routing key of its own, so that the target's is not used.
+    /// True if every message sets its own routing key, so that the target's routing key is not
+    /// used.
     pub all_have_one: bool,
 }
 
 impl NamedTarget {
-    /// Makes the target of an operation that has it in members of its own.
+    /// Creates the target of a request that has it in the members `target` and `targetRef`.
     #[must_use]
     pub const fn in_members(target_ref: Option<ProfileName>, target: Option<TargetSpec>) -> Self {
         Self { target_ref, target, place: TargetPlace::Member, routing_keys: Vec::new(), all_have_one: false }
     }
 
-    /// Returns the first of the messages' routing keys, if the target's own is neither used nor
-    /// named by the request.
+    /// Returns the first of the messages' own routing keys, if every message sets one and the
+    /// request's target sets none.
     pub(crate) fn first_of_the_only_keys(&self) -> Option<&(usize, RoutingKey)> {
         let names_one = self.target.as_ref().is_some_and(|target| target.routing_key.is_some());
         self.routing_keys.first().filter(|_| self.all_have_one && !names_one)
     }
 }
 
-/// Returns the target of a body that has it in `target` and `targetRef`, or in its own members.
+/// Returns the target of a request body that has it in `target` and `targetRef`, or at its top
+/// level.
 fn named(
     target_ref: Option<ProfileName>,
     target: Option<TargetSpec>,
@@ -125,7 +128,7 @@ fn named(
     Ok(NamedTarget { place: TargetPlace::Body, ..NamedTarget::in_members(None, Some(bare)) })
 }
 
-/// Builds the problem of target members next to `target` or `targetRef`.
+/// Builds the problem of target members at the top level next to `target` or `targetRef`.
 fn beside_a_target(members: &TargetSpec) -> Problem {
     let members = serde_json::to_value(members).unwrap_or_default();
     let given = members.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null());
@@ -137,7 +140,7 @@ fn beside_a_target(members: &TargetSpec) -> Problem {
 }
 
 impl TargetPlace {
-    /// Returns a JSON Pointer (RFC 6901) to the object that holds the target's members.
+    /// Returns the JSON Pointer (RFC 6901) to the object that holds the target's members.
     pub(crate) const fn pointer(self) -> &'static str {
         match self {
             Self::Member => "/target",
@@ -146,8 +149,8 @@ impl TargetPlace {
         }
     }
 
-    /// Makes the faults of `problem`, which a target's resolution found, point into the request's
-    /// body.
+    /// Changes the faults of `problem`, whose JSON Pointers begin with `/target`, to point to the
+    /// target's location in this request's body.
     pub(crate) fn point(self, problem: Problem) -> Problem {
         if self == Self::Member || problem.faults.is_empty() {
             return problem;

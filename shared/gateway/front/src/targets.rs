@@ -11,14 +11,15 @@ use serde_json::{Value, json};
 
 use crate::checks::Front;
 
-/// Route of the list of target profiles.
+/// Route that lists the target profiles of a tenant.
 pub const TARGETS: Route = Route::get("/targets");
 
-/// Scopes of which a caller needs one: a caller that may use a target may know its name.
+/// Scopes of which a caller needs one to list profiles: a caller that may use a target may know its
+/// name.
 const SCOPES: &[Scope] = &[Scope::MqRead, Scope::MqWrite, Scope::MqAdmin];
 
 impl Front {
-    /// Responds to a request for the profiles of the caller's tenant.
+    /// Responds with the target profiles of the caller's tenant.
     pub async fn targets(&self, request: Request) -> Response<Body> {
         endpoint::serve(self.service, TARGETS, Keyed::No, request.headers(), async |_| {
             check_route(TARGETS, &request)?;
@@ -39,7 +40,7 @@ fn list(profiles: BTreeMap<String, Profile>) -> Value {
     json!({ "targets": targets })
 }
 
-/// Returns the members of a profile that its users may see: no host, no user and no secret.
+/// Returns the members of a profile that its users may see, without hosts, users and secrets.
 fn shown(name: &str, profile: Profile) -> Value {
     let broker = profile.target.broker.unwrap_or_default();
     let queue_manager = profile.target.queue_manager.map(String::from);

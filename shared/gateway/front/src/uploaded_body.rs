@@ -20,13 +20,13 @@ use serde_json::json;
 
 use crate::front::Gateway;
 
-/// Route that announces the upload of a message's body.
+/// Route that announces the upload of a message body.
 pub const UPLOADED_BODY: Route = Route::post("/messages/bodies");
 
-/// Validity of a signed URL: the upload has to begin by then.
+/// Validity of the signed upload URL; the upload has to begin within this time.
 const VALID: Duration = Duration::from_secs(900);
 
-/// Body of the request that announces an uploaded body.
+/// Body of the request that announces the upload of a message body.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Announcement {
@@ -35,7 +35,7 @@ struct Announcement {
 }
 
 impl Gateway {
-    /// Responds to the announcement of an uploaded body.
+    /// Responds to the announcement of a message body with a signed URL for its upload.
     pub async fn announce_body(&self, request: Request) -> Response<Body> {
         endpoint::serve(self.front.service, UPLOADED_BODY, Keyed::No, request.headers(), async |_| {
             check_route(UPLOADED_BODY, &request)?;

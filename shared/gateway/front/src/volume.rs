@@ -10,8 +10,8 @@ use serde::Deserialize;
 
 use crate::operation::Action;
 
-/// Members of a response or problem that count the work. For a produce and a move, `enqueued` and
-/// `moved` count all attempts, and `resumed_from` the earlier ones.
+/// Members of a response or problem from which the volume of the work is counted. `enqueued` and
+/// `moved` count all attempts, `resumed_from` only the earlier ones.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Counted<'a> {
@@ -23,7 +23,7 @@ struct Counted<'a> {
     resumed_from: u64,
 }
 
-/// Message of a response. Its body is there or stored.
+/// Message in a consume's response: its body in base64, or the size of its stored body.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Message<'a> {
@@ -32,9 +32,9 @@ struct Message<'a> {
 }
 
 impl Action {
-    /// Returns the messages and bytes to draw before the work, and how its response shows the
-    /// messages that it moved; `None` if it moves none. Work that takes messages draws one, since
-    /// their number is unknown; it waits while earlier work is in debt.
+    /// Returns the messages and bytes to charge before the work, and the function that counts the
+    /// actual ones from its response; `None` if the work transfers no messages. A consume, browse
+    /// or move is charged one message in advance, because their number is unknown.
     pub(crate) fn volume(&self) -> Option<(Cost, Moved)> {
         match self {
             Self::Change(_, Change::Produce(command)) => Some((to_put(command), put)),
@@ -51,8 +51,8 @@ fn to_put(command: &ProduceCommand) -> Cost {
     Cost { messages: command.source.count(), bytes: command.bytes() }
 }
 
-/// Returns the cost of a produce: all of its messages, even if they are in doubt, or those that
-/// were put if it failed. Earlier attempts were charged for theirs.
+/// Returns the cost of a produce: all messages if it succeeded or its outcome is in doubt,
+/// otherwise those that were put. Messages of earlier attempts were already charged.
 fn put(reply: &Reply, drawn: Cost) -> Cost {
     let Counted { reason, enqueued, resumed_from, .. } =
         serde_json::from_str(&reply.body).unwrap_or_default();
@@ -66,14 +66,16 @@ fn put(reply: &Reply, drawn: Cost) -> Cost {
     Cost { messages, bytes: of_each.saturating_mul(messages) }
 }
 
-/// Returns the cost of a consume or a browse: the messages in its response, with their bodies.
+/// Returns the cost of a consume or browse: the messages in its response, with the bytes of their
+/// bodies.
 fn taken(reply: &Reply, _: Cost) -> Cost {
     let Counted { messages, .. } = serde_json::from_str(&reply.body).unwrap_or_default();
     let bytes = messages.iter().map(Message::bytes).fold(0, u64::saturating_add);
     Cost { messages: as_u64(messages.len()), bytes }
 }
 
-/// Returns the cost of a move: the messages that this attempt moved. Their bytes are not known.
+/// Returns the cost of a move: the messages that this attempt moved. Bytes are unknown and count as
+/// 0.
 fn relocated(reply: &Reply, _: Cost) -> Cost {
     let Counted { moved, resumed_from, .. } = serde_json::from_str(&reply.body).unwrap_or_default();
     Cost { messages: moved.saturating_sub(resumed_from), bytes: 0 }

@@ -10,8 +10,8 @@ use serde::Deserialize;
 
 use crate::work::{Change, Read, Work};
 
-/// Work in either form. One enum reads both without holding an order of 6 MB twice, as an untagged
-/// one would.
+/// Work of an order in the current form or in the form of earlier versions. A single enum parses
+/// both without buffering an order of 6 MB, as an untagged enum would.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum Received {

@@ -5,7 +5,7 @@ use api::{Fault, Problem, Reason};
 use mq::{Base64Bytes, BrokerError, ProduceFailure, TargetError};
 use serde_json::json;
 
-/// Maps a broker's error to the caller's problem; its cause goes to the log with the problem.
+/// Converts an error of a broker to the problem response; its cause is logged with the problem.
 #[must_use]
 pub fn from_broker(error: &BrokerError) -> Problem {
     let reason = match error {
@@ -32,8 +32,8 @@ pub fn from_broker(error: &BrokerError) -> Problem {
     }
 }
 
-/// Builds the problem of a produce that did not finish, with the messages that are known to be on
-/// the queue and those that may be.
+/// Builds the problem of a produce that did not finish, with the number of messages that are known
+/// to be on the queue, and of those that may be.
 pub fn from_produce(
     failure: &ProduceFailure,
     in_doubt: u64,
@@ -51,8 +51,8 @@ pub fn from_produce(
     problem.extension("msgIdsInDoubtBase64", json!(ids))
 }
 
-/// Builds the problem of a move that did not finish: `moved` messages are at their new places and
-/// left the old one, and `in_doubt` that are at the old one may be at others too.
+/// Builds the problem of a move that did not finish. `moved` messages are on their destination
+/// queues only; `in_doubt` messages are on the source queue and may be on a destination too.
 #[must_use]
 pub fn from_move(error: &BrokerError, moved: u64, in_doubt: u64) -> Problem {
     let problem = from_broker(error).extension("moved", json!(moved));
@@ -62,8 +62,8 @@ pub fn from_move(error: &BrokerError, moved: u64, in_doubt: u64) -> Problem {
     }
 }
 
-/// Maps a target's fault to a problem. A profile's own fault is 503, since no request can correct
-/// it.
+/// Converts the error of a target to a problem response. A fault in a profile is 503, since no
+/// request can correct it.
 #[must_use]
 pub fn from_target(error: &TargetError) -> Problem {
     match error {

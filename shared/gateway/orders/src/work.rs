@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::former::Received;
 
-/// Type of the error with which `mq-access` ends an invocation whose order it cannot read. It has
-/// done nothing then. Functions of the version before and after know it by this name.
+/// Error type with which `mq-access` ends an invocation whose order it cannot read. Nothing was
+/// done then. Functions of neighbouring versions rely on this name.
 pub const UNREADABLE: &str = "Malformed";
 
-/// Order for the function that speaks to brokers.
+/// Order that an HTTP function sends to `mq-access`, the function that connects to brokers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkOrder {
@@ -24,21 +24,22 @@ pub struct WorkOrder {
     pub work: Work,
 }
 
-/// Work of an order, with its target. Work that changes something carries the right to execute it.
+/// Work of an order, with its target. A change also carries the execution (the claimed idempotency
+/// record) that allows it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", from = "Received")]
 #[expect(clippy::large_enum_variant, reason = "there is one at a time, for as long as a request lasts")]
 #[expect(missing_docs, reason = "members are named as their types")]
 pub enum Work {
-    /// Work that is done once for each key.
+    /// Work that changes messages, and is done once for each idempotency key.
     Change { target: Target, execution: Execution, change: Change },
     /// Work that changes nothing.
     Read { target: Target, read: Read },
-    /// Lists the connections that the environment that responds holds for the tenant.
+    /// Listing of the tenant's connections in the execution environment that responds.
     Pools,
 }
 
-/// Work that changes the messages on queues.
+/// Work that puts, takes or moves messages.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[expect(missing_docs, reason = "one variant for each operation, with what its name says")]
@@ -48,7 +49,7 @@ pub enum Change {
     Move(MoveCommand),
 }
 
-/// Work that reads a queue or a broker, and changes nothing.
+/// Work that reads a queue or tests a broker, without changing anything.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[expect(missing_docs, reason = "one variant for each operation, with what its name says")]
@@ -56,13 +57,13 @@ pub enum Read {
     Browse(ConsumeCommand),
     PreviewMove(MoveCommand),
     Depth,
-    /// Depths of these queues, in place of the target's.
+    /// Depths of these queues, which replace the target's queue.
     Depths(Vec<QueueName>),
     Test,
 }
 
 impl Change {
-    /// Returns the largest number of bytes that the change adds to queues.
+    /// Returns the maximum number of bytes that the change adds to queues.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         match self {

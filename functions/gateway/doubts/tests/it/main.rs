@@ -32,13 +32,13 @@ impl Stand {
         Self { doubts: Doubts { publisher: Publisher::of(&sdk, settings), unhandled }, bus, queue }
     }
 
-    /// The events in the unhandled queue.
+    /// Returns the events that were sent to the unhandled queue.
     async fn parked(&self) -> Vec<Value> {
         let body = |call: Call| serde_json::from_str(call.body["MessageBody"].as_str().unwrap()).unwrap();
         self.queue.calls().await.into_iter().map(body).collect()
     }
 
-    /// Delivers changes, and returns the sequence number at which Lambda begins again.
+    /// Delivers a batch of changes, and returns the sequence number from which Lambda would retry.
     async fn deliver(&self, event: Value) -> Option<String> {
         let response = self.doubts.handle(event).await.unwrap();
         let first = response.batch_item_failures.first();
@@ -51,12 +51,14 @@ fn sample(name: &str) -> Value {
     serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
 }
 
-/// The samples' changes in one batch, made now, and their sequence numbers.
+/// Builds a batch from the changes in these sample files, with the current time. Returns also their
+/// sequence numbers.
 fn batch(names: &[&str]) -> (Value, Vec<String>) {
     aged_batch(names, Duration::ZERO)
 }
 
-/// Makes a batch of the samples' changes, made so long ago, and their sequence numbers.
+/// Builds a batch from the changes in these sample files, with a time `age` ago. Returns also their
+/// sequence numbers.
 fn aged_batch(names: &[&str], age: Duration) -> (Value, Vec<String>) {
     let made_at = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap() - age;
     let mut records: Vec<Value> = names.iter().map(|name| sample(name)["Records"][0].clone()).collect();

@@ -18,13 +18,14 @@ use crate::answer::Produced;
 use crate::end::{ChangeDone, ChangeFailure};
 use crate::{MqAccess, answer};
 
-/// Interval of checkpoints. Together with the time of a write, there is at least one a second.
+/// Interval of checkpoints (records of the progress), so that with the time of a write there is at
+/// least one a second.
 const CHECKPOINT_EVERY: Duration = Duration::from_millis(800);
 
 impl MqAccess {
-    /// Puts the command's messages, with the same ids and contents in each attempt. It begins at
-    /// the checkpoint of an earlier attempt, or at the first message if that attempt was at another
-    /// place.
+    /// Puts the messages of the command, with the same ids and contents in every attempt. Continues
+    /// at the checkpoint of an earlier attempt, or begins with the first message if that attempt
+    /// put its messages on another queue or broker.
     pub(crate) async fn produce(
         &self,
         target: &Target,
@@ -80,9 +81,9 @@ impl MqAccess {
         }
     }
 
-    /// Continues an execution after the messages that earlier attempts are found to have put. With
-    /// one earlier attempt, each of them is on the queue once. With several, a stalled attempt may
-    /// put its messages a second time.
+    /// Searches for messages that earlier attempts put without a checkpoint, and returns the
+    /// execution with its progress after them. After a single earlier attempt, each found message
+    /// is on the queue once; after several, a stalled attempt may still put duplicates.
     async fn found(
         &self,
         connected: &mut (dyn ReadyToPut + '_),
@@ -105,8 +106,8 @@ impl MqAccess {
         Ok(execution)
     }
 
-    /// Records in the execution which place the connection reached. Messages that an earlier
-    /// attempt put elsewhere are not continued here.
+    /// Records which queue and broker the connection reached. Messages that an earlier attempt put
+    /// on another queue or broker do not count as progress here.
     pub(crate) async fn arrived(
         &self,
         target: &Target,
@@ -121,9 +122,9 @@ impl MqAccess {
         }
     }
 
-    /// Records at intervals how many messages are on the queue, while the work continues. Ends
-    /// early only if another execution owns the record: then each further message would be a
-    /// duplicate.
+    /// Writes the number of confirmed messages to the record at intervals, while the produce
+    /// continues. Returns only if another execution owns the record; every further message would be
+    /// a duplicate then.
     async fn keep_checkpoints(&self, execution: &Execution, mut confirmed: watch::Receiver<u64>) {
         let mut ticks = tokio::time::interval_at(Instant::now() + CHECKPOINT_EVERY, CHECKPOINT_EVERY);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -144,7 +145,7 @@ impl MqAccess {
     }
 }
 
-/// Returns the end of an execution that did not put all messages.
+/// Builds the failure of an execution that did not put all messages.
 fn not_put(
     broker: &dyn Broker,
     execution: &Execution,
@@ -163,15 +164,16 @@ fn not_put(
     ChangeFailure::Stopped { problem, progress, in_doubt, volume }
 }
 
-/// Returns the volume of the first `done` messages, and of those that earlier attempts left at
-/// other places: each of these began with the first message.
+/// Returns the number and bytes of the first `done` messages here, plus those that earlier attempts
+/// put on other queues or brokers. Each attempt elsewhere began with the first message.
 fn put_before(outgoing: &Outgoing, whereabouts: &LocationHistory, done: u64) -> Volume {
     let attempts = whereabouts.left_behind.iter().map(|left| left.done).chain([done]);
     let volume = |messages| Volume { messages, bytes: outgoing.bytes_of_first(messages) };
     attempts.map(volume).fold(Volume::default(), Volume::plus)
 }
 
-/// Returns the progress of an attempt that has found the first `done` of `count` messages.
+/// Returns the progress of an attempt after a search found the first `done` of `count` messages on
+/// the queue.
 fn progress_behind(progress: Progress, done: u64, earlier_attempts: u32, count: u64) -> Progress {
     match earlier_attempts {
         1 => progress.found(done, count),
@@ -179,10 +181,9 @@ fn progress_behind(progress: Progress, done: u64, earlier_attempts: u32, count: 
     }
 }
 
-/// Returns the messages that earlier attempts may have put at this place, where the execution
-/// begins with `progress`; `None` if there are none. They were put here if the record notes this
-/// place, and none of them may have been put at another one: messages put there may have been moved
-/// here.
+/// Returns the range of messages that earlier attempts may have put without a checkpoint; `None` if
+/// there are none. `is_here` is true if the record notes this queue and broker and no attempt put
+/// messages elsewhere, since such messages may have been moved here.
 fn unconfirmed(
     whereabouts: &LocationHistory,
     before: Progress,
@@ -210,19 +211,20 @@ fn unwritten(error: &StoreError) {
     );
 }
 
-/// Seed of the messages' ids and contents. It is the same in every attempt.
+/// Returns the seed of the messages' ids and contents, the same in every attempt.
 fn seed(execution: &Execution) -> ContentSeed {
     let Execution { tenant, idempotency_key, fingerprint, created_at, .. } = execution;
     ContentSeed::new(tenant, idempotency_key, fingerprint.as_str(), *created_at)
 }
 
-/// Adds to a problem how many of its messages earlier attempts had put or moved at the same place,
-/// if there are any.
+/// Adds `resumedFrom` to a problem: the number of messages that earlier attempts put or moved at
+/// the same queue and broker. Adds nothing if it is 0.
 pub(crate) fn resumed(problem: Problem, done: u64) -> Problem {
     if done == 0 { problem } else { problem.extension("resumedFrom", json!(done)) }
 }
 
-/// Adds to a problem the messages that lie at other places, if there are any.
+/// Adds `elsewhere` to a problem: the messages that earlier attempts put on other queues or
+/// brokers. Adds nothing if there are none.
 pub(crate) fn with_elsewhere(problem: Problem, left: &[AbandonedProgress], count: u64) -> Problem {
     if left.is_empty() {
         problem

@@ -22,22 +22,24 @@ const ATTEMPTS: usize = 3;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Attempt {
     queue: usize,
-    /// Progress with which the attempt began to put.
+    /// Progress in the record when this attempt began to put messages.
     progress: Progress,
     whereabouts: Arc<LocationHistory>,
     next: u64,
-    /// True if the next message's commit took effect and the attempt does not know it yet.
+    /// True if the broker committed the next message, but its confirmation has not reached the
+    /// attempt.
     is_committed: bool,
     is_over: bool,
 }
 
-/// State of the world. Each step copies it, so the parts that a step leaves alone are shared.
+/// State of the model: queues, attempts and the idempotency record. Each step copies it, so
+/// unchanged parts are shared.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct World {
     /// Number of copies of each message on each queue.
     on_queue: [[u8; QUEUES]; MESSAGES],
     was_on_queue: [[bool; QUEUES]; MESSAGES],
-    /// Number of times that each message was put.
+    /// Number of times that each message was put, on any queue.
     puts: [u8; MESSAGES],
     takes: u8,
     moves: u8,
@@ -45,13 +47,14 @@ struct World {
     progress: Progress,
     whereabouts: Arc<LocationHistory>,
     has_failed: bool,
-    /// Queue and label that the response names.
+    /// Queue that the response names, and the number of possible duplicates that it reports.
     answered: Option<(usize, u64)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Action {
-    /// The next attempt arrives at a queue, searches, and may note the messages that it found.
+    /// The next attempt connects to a queue, finds `found` messages of earlier attempts, and may
+    /// record them.
     Begin {
         queue: usize,
         found: u64,
@@ -61,38 +64,39 @@ enum Action {
     Confirm(usize),
     Checkpoint(usize),
     Crash(usize),
-    /// An attempt fails, and reports the messages that are done and the number of those after it
-    /// that may be.
+    /// An attempt fails and reports its number of done messages, and the number of messages after
+    /// them that are in doubt.
     Fail(usize, u64),
-    /// The broker refuses the next message, and moves it to a dead-letter queue.
+    /// The broker refuses the next message and moves it to a dead-letter queue.
     Refuse(usize),
     Answer(usize),
     Take(usize, usize),
     Move(usize, usize),
 }
 
-/// The rules of the code, or a wrong variant of one.
+/// Rule set that the model checks: the rules of the code, or a variant with a known mistake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rule {
     Ours,
-    /// Wrong rule: a found message counts for the rest, at whichever queues attempts were.
+    /// Wrong rule: a message that is found proves that all before it are on the same queue, even if
+    /// earlier attempts used other queues.
     AlwaysHere,
-    /// Wrong rule: a found message is there once, however many attempts there were.
+    /// Wrong rule: a message that is found is on the queue only once, even after several attempts.
     AlwaysOnce,
-    /// Wrong rule: a refused message is on no queue.
+    /// Wrong rule: a refused message is on no queue, although it may be on a dead-letter queue.
     RefusedIsNowhere,
 }
 
-/// Events that may happen besides the attempts.
+/// Rule set and events (besides those of attempts) that one run of the model allows.
 #[derive(Clone, Copy, Debug)]
 struct Course {
     rule: Rule,
     takes: u8,
     moves: u8,
-    /// True if the queue refuses messages.
+    /// True if the queue may refuse messages.
     refuses: bool,
-    /// True if attempts continue after their successor has begun, at any queue, and searches may
-    /// fail.
+    /// True if an attempt may continue after the next one has begun, attempts may use any queue,
+    /// and searches may fail.
     is_wild: bool,
 }
 
@@ -101,7 +105,7 @@ fn place(queue: usize) -> Place {
 }
 
 impl World {
-    /// Returns the progress as a successor sees the record.
+    /// Returns the progress that the next attempt reads from the record.
     fn left(&self) -> Progress {
         let in_doubt =
             if self.has_failed || self.attempts.is_empty() { self.progress.in_doubt } else { u64::MAX };
@@ -135,7 +139,7 @@ impl Course {
         Some(EarlierAttempts { is_here, ..unconfirmed })
     }
 
-    /// Lists the results that a search may have.
+    /// Lists the possible results of a search for messages of earlier attempts.
     fn findings(&self, world: &World, queue: usize) -> Vec<u64> {
         let from = world.whereabouts.arrive(world.left(), place(queue)).progress.done;
         let Some(EarlierAttempts { most, is_here, .. }) = self.unconfirmed(world, queue) else {
@@ -320,7 +324,7 @@ impl Model for Course {
     }
 }
 
-/// Returns the properties that do not hold, and the number of states.
+/// Returns the names of the violated properties, and the number of states of the model.
 fn breaches(course: Course) -> (Vec<&'static str>, usize) {
     let checker = course.checker().finish_when(HasDiscoveries::AnyFailures).spawn_bfs().join();
     let found = checker.discoveries();
@@ -353,8 +357,8 @@ fn what_a_response_says_of_what_was_found_is_true() {
     }
 }
 
-/// Wrong rules must break a property. A checker that finds no fault proves something only if it
-/// finds these.
+/// Checks that the model finds a violation for each wrong rule. Otherwise its silence would prove
+/// nothing.
 #[test]
 fn a_rule_that_is_wrong_is_found() {
     let wild = Course { is_wild: true, moves: 1, ..TAME };

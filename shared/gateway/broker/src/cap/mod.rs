@@ -21,59 +21,62 @@ use tokio::sync::Notify;
 use self::permit::Ending;
 pub use self::permit::{ClosingHandle, Permit};
 
-/// Time that a connection that makes room may take to end before another one makes room too.
+/// Time to wait for a closing connection to end, before another idle connection is closed to make
+/// room.
 const TO_END: Duration = Duration::from_secs(1);
 
-/// Longest time that a connection takes to end: more than any work has. A connection that takes
-/// longer hangs.
+/// Time after which a closing connection counts as hanging. It is longer than the time limit of any
+/// work.
 const HANGS: Duration = Duration::from_secs(30);
 
-/// Idle connections of one broker.
+/// Idle connections of one pool, which the cap may close to make room for a new connection.
 pub trait IdleConnections: Send + Sync {
-    /// Returns the time since which the connection that was idle for longest has been idle.
+    /// Returns the time since which the longest-idle connection has been idle; `None` if none is
+    /// idle.
     fn idle_since(&self) -> Option<Instant>;
 
-    /// Begins to close the connection that was idle for longest. Its permit returns when it has
-    /// ended. `false` if none is idle any more.
+    /// Begins to close the longest-idle connection, whose permit returns when it has ended. `false`
+    /// if no connection is idle.
     fn close_longest_idle(&self) -> bool;
 }
 
-/// Limit of the connections that are open at once.
+/// Limit on the number of open connections, shared by all pools of a process.
 #[derive(Debug)]
 pub struct ConnectionCap {
     max: usize,
     open: AtomicUsize,
-    /// Number of open connections that will never end.
+    /// Number of connections that hang and will stay open until the process ends.
     lost: AtomicUsize,
-    /// Connections that were asked to end.
+    /// Connections that are being closed.
     ending: Mutex<Vec<Ending>>,
     hangs_after: Duration,
-    /// True if the last caller that wanted a permit waited in vain.
+    /// True if the last caller that waited for a permit timed out.
     is_refused: AtomicBool,
     shelves: Mutex<Vec<Weak<dyn IdleConnections>>>,
     /// Notification of a returned permit or of a connection that became idle.
     changed: Notify,
-    /// Lock by which callers are served in the order in which they came.
+    /// Lock that serves waiting callers in the order of their arrival.
     turn: tokio::sync::Mutex<()>,
 }
 
-/// Result of an admission: a connection that was idle, or the right to open another.
+/// Result of [`ConnectionCap::admit`]: an idle connection, or the permit for a new one.
 #[derive(Debug)]
 pub enum Admitted<T> {
-    /// Idle connection that is used again.
+    /// Idle connection to be reused.
     Idle(T),
-    /// Right to open a connection.
+    /// Permit to open a connection.
     New(Permit),
 }
 
 impl ConnectionCap {
-    /// Returns a cap of `max` connections. At least one may always be open.
+    /// Creates a cap of `max` connections, at least 1.
     #[must_use]
     pub fn new(max: usize) -> Arc<Self> {
         Self::hanging_after(max, HANGS)
     }
 
-    /// Returns a cap for which a connection hangs that takes longer than `hangs_after` to end.
+    /// Creates a cap of `max` connections that counts a closing connection as hanging after
+    /// `hangs_after`.
     #[must_use]
     pub fn hanging_after(max: usize, hangs_after: Duration) -> Arc<Self> {
         Arc::new(Self {
@@ -95,15 +98,15 @@ impl ConnectionCap {
         self.max
     }
 
-    /// Returns the number of open connections, those that are ending included.
+    /// Returns the number of open connections, including those that are closing.
     #[must_use]
     pub fn open(&self) -> usize {
         self.open.load(Ordering::SeqCst)
     }
 
-    /// True if no connection can be opened any more: as many as may be open will never end, or they
-    /// hang and a caller waited for one in vain. Without that wait they may have had no time to
-    /// end, since a function is frozen between its requests.
+    /// True if no further connection can be opened: all connections that the cap allows hang, and
+    /// the last caller that waited for a permit timed out. Without such a caller, connections may
+    /// only seem to hang, since a Lambda environment is frozen between requests.
     #[must_use]
     pub fn is_exhausted(&self) -> bool {
         let hangs = |ending: &&Ending| ending.is_open() && ending.since.elapsed() >= self.hangs_after;
@@ -118,18 +121,19 @@ impl ConnectionCap {
         self.ending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a shelf, whose idle connections make room from now on, for as long as it exists.
+    /// Adds a pool, whose idle connections are closed to make room as long as it exists.
     pub fn add(&self, shelf: Weak<dyn IdleConnections>) {
         self.shelves.lock().unwrap_or_else(PoisonError::into_inner).push(shelf);
     }
 
-    /// Wakes the callers that wait for a connection to become idle.
+    /// Wakes callers that wait for a connection, because one became idle.
     pub fn became_idle(&self) {
         self.changed.notify_waiters();
     }
 
-    /// Returns the connection that `idle` finds, or else the right to open one. `None` if neither
-    /// was available before `deadline`.
+    /// Returns the idle connection that `idle` finds, or else a permit to open one. `None` if there
+    /// is neither before `deadline`. Begins to close the longest-idle connection of any pool if the
+    /// cap is reached.
     pub async fn admit<T>(
         self: &Arc<Self>,
         mut idle: impl FnMut() -> Option<T>,
@@ -167,7 +171,7 @@ impl ConnectionCap {
         Some(Permit::of(Arc::clone(self)))
     }
 
-    /// Begins to close the connection that was idle for longest. `false` if none was idle.
+    /// Begins to close the longest-idle connection of all pools. `false` if no connection is idle.
     fn make_room(&self) -> bool {
         let shelves: Vec<_> = {
             let mut shelves = self.shelves.lock().unwrap_or_else(PoisonError::into_inner);
@@ -188,7 +192,8 @@ mod tests {
 
     const SOON: Duration = Duration::from_millis(50);
 
-    /// Shelf whose connections end when they are asked to; if it is slow, when the test ends them.
+    /// Test pool whose connections end when they are closed or, if it is slow, when the test ends
+    /// them.
     #[derive(Default)]
     struct Shelf {
         idle: Mutex<Vec<(Instant, Permit)>>,

@@ -6,12 +6,13 @@ use std::time::Instant;
 
 use super::ConnectionCap;
 
-/// Right to have one connection open.
+/// Permission to have one connection open. Dropping it lets another connection be opened.
 #[derive(Debug)]
 pub struct Permit {
     cap: Arc<ConnectionCap>,
     is_lost: bool,
-    /// Token that exists as long as the permit does.
+    /// Token that is alive as long as the permit, to see whether a closing connection still holds
+    /// it.
     token: Arc<()>,
 }
 
@@ -22,7 +23,7 @@ pub(super) struct Ending {
     permit: Weak<()>,
 }
 
-/// Handle by which a connection is marked as ending, while its permit is elsewhere.
+/// Handle that marks a connection as closing, while another owner has its permit.
 #[derive(Debug)]
 pub struct ClosingHandle {
     cap: Arc<ConnectionCap>,
@@ -30,7 +31,7 @@ pub struct ClosingHandle {
 }
 
 impl ClosingHandle {
-    /// Marks the connection as ending from now on.
+    /// Records that closing the connection begins now.
     pub fn mark_closing(self) {
         let ending = Ending { since: Instant::now(), permit: self.permit };
         let mut all = self.cap.ending();
@@ -50,13 +51,13 @@ impl Permit {
         Self { cap, is_lost: false, token: Arc::default() }
     }
 
-    /// Returns a handle for the caller that decides when the connection ends.
+    /// Returns a handle with which the caller that closes the connection marks it as closing.
     #[must_use]
     pub fn closing_handle(&self) -> ClosingHandle {
         ClosingHandle { cap: Arc::clone(&self.cap), permit: Arc::downgrade(&self.token) }
     }
 
-    /// Marks the connection as lost: it will not end before its process does.
+    /// Counts the connection as open until the process ends, because it hangs.
     pub fn abandon(mut self) {
         self.is_lost = true;
         self.cap.lost.fetch_add(1, Ordering::SeqCst);

@@ -23,7 +23,8 @@ fn soon() -> Deadline {
     Deadline::after(Duration::from_secs(20))
 }
 
-/// Options of a producer with so many messages unconfirmed, and so many in a transaction.
+/// Builds the options of a producer with `confirms_in_flight` unconfirmed messages and
+/// `transaction` messages in a transaction.
 pub(crate) fn puts(confirms_in_flight: usize, transaction: usize) -> PutOptions {
     puts_of(TEST, confirms_in_flight, transaction)
 }
@@ -49,7 +50,7 @@ fn puts_of(test: &str, confirms_in_flight: usize, transaction: usize) -> PutOpti
     }
 }
 
-/// Options of a consumer with this prefetch that removes so many messages together.
+/// Builds the options of a consumer that removes `ack_every` messages together.
 pub(crate) fn gets(prefetch: u16, ack_every: usize, foreign: Foreign) -> GetOptions {
     GetOptions {
         test: TEST.to_owned().try_into().unwrap(),
@@ -59,7 +60,7 @@ pub(crate) fn gets(prefetch: u16, ack_every: usize, foreign: Foreign) -> GetOpti
     }
 }
 
-/// Puts the messages of these numbers, until one is refused.
+/// Puts the messages with these sequence numbers, until the producer fails.
 pub(crate) async fn put(
     producer: &mut dyn LoadProducer,
     options: &PutOptions,
@@ -72,7 +73,7 @@ pub(crate) async fn put(
     Ok(())
 }
 
-/// Puts the messages of these numbers on a producer of their own.
+/// Puts the messages with these sequence numbers by a new producer, and ends it.
 pub(crate) async fn put_all(
     broker: &dyn Broker,
     access: &Access,
@@ -86,7 +87,7 @@ pub(crate) async fn put_all(
     producer.finish(soon()).await
 }
 
-/// Returns the number and the outcome of each message.
+/// Returns the sequence number and the outcome of each message.
 pub(crate) fn outcomes(confirmations: &[Confirmation]) -> Vec<(u64, Outcome)> {
     confirmations.iter().map(|answer| (answer.sequence, answer.outcome)).collect()
 }
@@ -95,7 +96,7 @@ fn all_confirmed(numbers: std::ops::Range<u64>) -> Vec<(u64, Outcome)> {
     numbers.map(|number| (number, Outcome::Confirmed)).collect()
 }
 
-/// Takes so many messages.
+/// Takes `count` messages from the consumer.
 pub(crate) async fn take(consumer: &mut dyn LoadConsumer, count: usize) -> Vec<Arrival> {
     let mut taken = Vec::new();
     while taken.len() < count {
@@ -104,7 +105,7 @@ pub(crate) async fn take(consumer: &mut dyn LoadConsumer, count: usize) -> Vec<A
     taken
 }
 
-/// Returns the number of each message; `None` for one that is not of the test.
+/// Returns the sequence number of each message; `None` if it does not belong to the load test.
 pub(crate) fn numbers(arrivals: &[Arrival]) -> Vec<Option<u64>> {
     arrivals.iter().map(|arrival| arrival.stamp.map(|stamp| stamp.sequence)).collect()
 }

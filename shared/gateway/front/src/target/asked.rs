@@ -7,7 +7,8 @@ use orders::from_target;
 use crate::operation::{QueueRule, Reports};
 use crate::target_request::NamedTarget;
 
-/// Named target of a request, with the facts that decide whether it is allowed.
+/// Target that a request names, with the profile and the allow-list that decide whether the caller
+/// may use it.
 #[derive(Clone, Copy)]
 pub(super) struct Asked<'a> {
     pub(super) profile: Option<&'a Profile>,
@@ -16,8 +17,8 @@ pub(super) struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    /// Checks the reply queue of reports as if the request had named it in its target: the queue
-    /// manager puts the reports there.
+    /// Checks that the caller may use the reply queue of reports, as if it were the target's queue,
+    /// because the queue manager puts the reports on it.
     pub(super) fn check_reports(
         self,
         target: &Target,
@@ -40,14 +41,13 @@ impl Asked<'_> {
         })
     }
 
-    /// Checks a further queue as if the request had named it in its target.
+    /// Checks that the caller may use a further queue, as if it were the target's queue.
     pub(super) fn check_further(self, queue: &QueueName) -> Result<(), Problem> {
         self.with_queue(queue).map(drop).map_err(|problem| relocate(problem, "/target", "/to"))
     }
 
-    /// Resolves a target whose work uses other queues in place of its own. Each of them is checked
-    /// as if the request had named it in its target. `pointer` leads to the member that names the
-    /// queue of an index.
+    /// Resolves a target whose work uses other queues in place of its own. Each queue is checked as
+    /// if it were the target's. `pointer` returns the JSON Pointer to the queue at an index.
     pub(super) fn in_place(
         self,
         names: &[QueueName],
@@ -64,7 +64,7 @@ impl Asked<'_> {
         first.ok_or_else(|| Problem::violation("/queues", "must name a queue"))
     }
 
-    /// Resolves a target as if the request had named this queue in it.
+    /// Resolves the target with `queue` in place of its own queue.
     fn with_queue(self, queue: &QueueName) -> Result<Target, Problem> {
         let target =
             TargetSpec { queue: Some(queue.clone()), ..self.named.target.clone().unwrap_or_default() };
@@ -72,7 +72,7 @@ impl Asked<'_> {
         Asked { named: &named, ..self }.complete(QueueRule::Required)
     }
 
-    /// Resolves the target. It has to have the queue that the operation needs.
+    /// Resolves the target, and checks that it has the queue or exchange that the operation needs.
     pub(super) fn complete(self, queue: QueueRule) -> Result<Target, Problem> {
         self.check_named()?;
         let Self { profile, named, allowed } = self;
@@ -115,7 +115,7 @@ impl Asked<'_> {
         Ok(Target { password_origin: password_origin(named), ..target })
     }
 
-    /// Refuses a request that names no target.
+    /// Refuses a request that names neither a target nor a profile.
     fn check_named(self) -> Result<(), Problem> {
         if self.profile.is_none() && self.named.target.is_none() {
             return Err(Problem::violation("/target", "name a target or a targetRef"));
@@ -123,8 +123,8 @@ impl Asked<'_> {
         Ok(())
     }
 
-    /// Resolves a target whose own routing key no message uses: the caller must be allowed to use
-    /// `key`, and not the target's own.
+    /// Resolves a target whose messages all have routing keys of their own. The check uses `key`,
+    /// one of these, in place of the target's routing key.
     fn resolve_with_key(self, key: &RoutingKey) -> Result<Target, TargetError> {
         let inline = self.named.target.clone().unwrap_or_default();
         let with_key = TargetSpec { routing_key: Some(key.clone()), ..inline };
@@ -137,7 +137,7 @@ impl Asked<'_> {
     }
 }
 
-/// Moves the pointers of faults at or below `from` to `to`.
+/// Replaces the prefix `from` by `to` in the JSON Pointers of the problem's faults.
 fn relocate(problem: Problem, from: &str, to: &str) -> Problem {
     if problem.faults.is_empty() {
         return problem;
@@ -150,7 +150,8 @@ fn relocate(problem: Problem, from: &str, to: &str) -> Problem {
     Problem::faulty(problem.reason, problem.faults.into_iter().map(relocated).collect())
 }
 
-/// Names the one of several queues that a problem is about, unless the problem names a member.
+/// Adds the queue's name to the detail of a problem about one of several queues, unless its faults
+/// already point to a member.
 fn of_queue(name: &QueueName, mut problem: Problem) -> Problem {
     if problem.faults.is_empty() {
         problem.detail = format!("queue `{}`: {}", cut(name.as_str(), 100), problem.detail);
@@ -158,7 +159,8 @@ fn of_queue(name: &QueueName, mut problem: Problem) -> Problem {
     problem
 }
 
-/// Builds the problem of a message whose routing key is not allowed, or goes to no exchange.
+/// Builds the problem of a message's routing key: the caller may not use it, or the target has no
+/// exchange.
 fn of_message(index: usize, error: &TargetError) -> Problem {
     let problem = from_target(error);
     match error {
@@ -169,8 +171,8 @@ fn of_message(index: usize, error: &TargetError) -> Problem {
     }
 }
 
-/// Returns the origin of the password. The request's own reference takes precedence over the
-/// profile's.
+/// Returns the origin of the target's password: the request if it sets `auth.passwordRef`,
+/// otherwise the profile.
 fn password_origin(named: &NamedTarget) -> PasswordOrigin {
     let names_password =
         |target: &TargetSpec| target.auth.as_ref().is_some_and(|auth| auth.password_ref.is_some());

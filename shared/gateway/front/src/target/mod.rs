@@ -12,7 +12,8 @@ use self::asked::Asked;
 use crate::operation::{OtherQueues, QueueRule, Reports};
 use crate::target_request::NamedTarget;
 
-/// Queues of an operation: the rule for the target's own queue, and the further queues.
+/// Queues of an operation: the rule for the target's own queue, further queues, and the reply
+/// queues for reports.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Queues<'a> {
     pub(crate) own: QueueRule,
@@ -21,7 +22,7 @@ pub(crate) struct Queues<'a> {
 }
 
 impl Queues<'_> {
-    /// True if an allow-list may decide about a request: it names more than a profile.
+    /// True if the allow-list is needed, because the request names more than a profile.
     fn need_a_list(&self, named: &NamedTarget) -> bool {
         named.target.is_some()
             || !named.routing_keys.is_empty()
@@ -30,12 +31,12 @@ impl Queues<'_> {
     }
 }
 
-/// Finds the tenant's profile and its own allow-list, merges and checks the target. The pointers of
-/// faults lead to the target's place in the request's body.
+/// Reads the profile and the tenant's own allow-list, merges the target over its profile, and
+/// checks that the caller may use it. The JSON Pointers of faults are those in the request's body.
 ///
 /// # Errors
-/// 400 for an incomplete target, 404 for an unknown profile, 403 for one that is not allowed, 422
-/// for a broker that is not built yet, 503 for a profile that has a fault of its own.
+/// 400 for an incomplete target, 404 for an unknown profile, 403 for a target that is not allowed,
+/// 422 for a broker that is not built yet, 503 for a profile with a fault.
 pub(crate) async fn resolve(
     access: &AccessStore,
     inline_targets: &InlineTargets,
@@ -78,7 +79,7 @@ pub(crate) async fn resolve(
     }
 }
 
-/// Reads the profile that the request names.
+/// Reads the profile that the request names; `None` if it names none.
 async fn profile(
     access: &AccessStore,
     tenant: &str,
@@ -95,8 +96,8 @@ async fn profile(
     })
 }
 
-/// Reads the tenant's own allow-list. A list that cannot be understood allows nothing; profiles are
-/// no less usable for that.
+/// Reads the tenant's own allow-list. A malformed list allows nothing, but does not prevent the use
+/// of profiles.
 async fn own_targets(access: &AccessStore, tenant: &str) -> Result<InlineTargets, Problem> {
     let item = match access.targets(tenant).await {
         Ok(item) => item,

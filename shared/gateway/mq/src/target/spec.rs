@@ -81,8 +81,8 @@ pub(super) fn merge(base: &TargetSpec, over: &TargetSpec) -> TargetSpec {
 }
 
 impl TargetSpec {
-    /// Applies the defaults. A fault of a member that comes from the profile and not from `inline`
-    /// is the profile's fault.
+    /// Applies the defaults to the merged target. A fault in a member that is not in `inline` (the
+    /// request's own members) is reported as a fault of the profile.
     pub(super) fn complete(self, inline: &Self) -> Result<Target, TargetError> {
         let broker = self.broker.unwrap_or_default();
         if broker == BrokerKind::IbmMq {

@@ -6,7 +6,7 @@ use mq::{Decimal, HeaderName, HeaderValue, Headers, Time};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-/// Names that a type has, too, and others.
+/// Generates header names, among them names that are also type tags.
 fn name() -> impl Strategy<Value = String> {
     prop_oneof![
         prop::sample::select(vec!["base64", "time", "table", "int8", "int64", "textBase64", "decimal", "a"])

@@ -11,7 +11,7 @@ fn text(text: &str) -> Option<PropertyText> {
     Some(PropertyText::try_from(text.to_owned()).unwrap())
 }
 
-/// A property of each kind, with texts that end in `suffix`.
+/// Returns properties of each kind, with texts that end in `suffix`.
 fn some(suffix: &str) -> Properties {
     let text = |name: &str| text(&format!("{name}{suffix}"));
     let group = Group { id: GroupId::Text(text("group").unwrap()), sequence: None, last: true };

@@ -17,7 +17,8 @@ fn resolved(entries: &str, inline: &TargetSpec) -> Result<Target, TargetError> {
     Target::resolve(None, Some(inline), allow(entries).of(TENANT))
 }
 
-/// Over a profile of the queue `ORDERS` that grants exchanges as `grants` says.
+/// Resolves a target with the members `changed` over a profile of the queue `ORDERS` that has the
+/// grants for exchanges in `grants`.
 #[expect(clippy::needless_pass_by_value, reason = "the tests write what is granted where it is used")]
 fn over(grants: Value, changed: Value, allowed: &str) -> Result<Target, TargetError> {
     let mut base = json!({"target": {"broker": "rabbitmq", "connName": "b:5672", "queue": "ORDERS"}});

@@ -181,7 +181,7 @@ fn a_secret_goes_only_where_an_entry_grants_it() {
     }
 }
 
-/// A target at `b` that names a secret in one of the places that take one.
+/// Returns a target at the host `b` that names the secret in `member`.
 fn with_secret(member: &str, secret: &str) -> TargetSpec {
     let mut target = json!({
         "broker": "rabbitmq", "connName": "b:5672", "queue": "Q", "ssl": {"enabled": true}, "auth": {"user": "u"},

@@ -8,7 +8,7 @@ const ENTRIES: &str = "rabbitmq://mq.example.com:5671/ORDERS.*?tenant=other \
                        rabbitmq://mq.example.com:5671/STOCK.*?vhost=eu&tls=required \
                        rabbitmq://127.0.0.*:5671/* ibmmq://mq.example.com:1414/*?channel=APP.*";
 
-/// The rules that do not hold for a target.
+/// Returns the rules that refuse the target.
 fn broken(profile: Option<&Profile>, inline: Value, allowed: &str) -> Vec<TargetRule> {
     let judged = Target::judge(profile, Some(&spec(inline)), allow(allowed).of(TENANT)).unwrap();
     judged.rules.into_iter().filter(|(_, says)| says.is_err()).map(|(rule, _)| rule).collect()

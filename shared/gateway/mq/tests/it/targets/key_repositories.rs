@@ -115,8 +115,8 @@ fn a_request_names_no_file() {
     }
 }
 
-/// A key repository has the client's key, and would be used for a host that the profile does not
-/// name.
+/// A key repository contains the client's private key, which must not be used at a host that the
+/// profile does not name.
 #[test]
 fn a_key_repository_goes_to_the_profile_s_hosts_only() {
     for member in ["keyStoreRef", "trustStoreRef"] {

@@ -24,7 +24,7 @@ fn allow(entries: &str) -> InlineTargets {
     entries.parse().unwrap()
 }
 
-/// A profile with credentials and TLS.
+/// Returns a profile with credentials and TLS.
 fn orders() -> Profile {
     profile(json!({
         "target": {
