@@ -94,9 +94,6 @@ struct FunctionAnswer {
     /// All headers, in the format of a REST API.
     #[serde(default)]
     multi_value_headers: BTreeMap<String, Vec<String>>,
-    /// Cookies, which the format of an HTTP API has apart.
-    #[serde(default)]
-    cookies: Vec<String>,
     body: Option<String>,
     #[serde(default)]
     is_base64_encoded: bool,
@@ -134,9 +131,6 @@ fn response(answer: FunctionAnswer) -> Option<Answer> {
             headers.append(name, HeaderValue::try_from(value).ok()?);
         }
     }
-    for cookie in answer.cookies {
-        headers.append(header::SET_COOKIE, HeaderValue::try_from(cookie).ok()?);
-    }
     headers
         .entry(header::CONTENT_TYPE)
         .or_insert_with(|| HeaderValue::from_static("text/plain;charset=UTF-8"));
@@ -164,16 +158,13 @@ mod tests {
             "statusCode": 201,
             "headers": {"Content-Type": "application/json", "X-Number": "7", "Content-Length": "99"},
             "multiValueHeaders": {"x-one": ["a", "b"], "content-length": ["99"]},
-            "cookies": ["a=1", "b=2; Path=/"],
             "isBase64Encoded": true,
             "body": "H4s=",
         }));
         assert_eq!(answer.status(), 201);
         assert_eq!(answer.headers()["x-number"], "7");
         assert!(!answer.headers().contains_key("content-length"));
-        for (name, values) in [("x-one", ["a", "b"]), ("set-cookie", ["a=1", "b=2; Path=/"])] {
-            assert_eq!(answer.headers().get_all(name).iter().collect::<Vec<_>>(), values);
-        }
+        assert_eq!(answer.headers().get_all("x-one").iter().collect::<Vec<_>>(), ["a", "b"]);
         assert_eq!(answer.body().as_ref(), b"\x1f\x8b");
     }
 

@@ -1,4 +1,5 @@
-//! A request as Lambda receives it from an HTTP API: payload format 2.0.
+//! A request as Lambda receives it from an HTTP API: payload format 2.0, of which no function reads
+//! cookies.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -48,7 +49,7 @@ impl Origin {
 
 /// The event for one request. `id` is the gateway's own request id.
 pub(super) fn event(parts: &Parts, body: &[u8], found: &Match<'_>, id: &str, origin: Origin) -> Value {
-    let headers = headers(&parts.headers, origin);
+    let headers = joined(origin.headers(&parts.headers));
     let mut event = json!({
         "version": "2.0",
         "routeKey": found.key,
@@ -59,9 +60,8 @@ pub(super) fn event(parts: &Parts, body: &[u8], found: &Match<'_>, id: &str, ori
         "isBase64Encoded": false,
     });
     if let Some(members) = event.as_object_mut() {
-        insert_if_any(members, "cookies", cookies(&parts.headers));
-        insert_if_any(members, "queryStringParameters", json!(joined(query_parameters(parts))));
-        insert_if_any(members, "pathParameters", json!(found.parameters));
+        insert_if_any(members, "queryStringParameters", joined(query_parameters(parts)));
+        insert_if_any(members, "pathParameters", found.parameters.clone());
         if !body.is_empty() {
             insert_body(members, &parts.headers, body);
         }
@@ -97,19 +97,6 @@ fn context(parts: &Parts, headers: &BTreeMap<String, String>, key: &str, id: &st
     })
 }
 
-/// Returns the headers by lower-case name, repeated ones joined with commas, without cookies.
-fn headers(sent: &HeaderMap, origin: Origin) -> BTreeMap<String, String> {
-    let mut headers = origin.headers(sent);
-    headers.remove(header::COOKIE.as_str());
-    joined(headers)
-}
-
-fn cookies(headers: &HeaderMap) -> Value {
-    let sent = headers.get_all(header::COOKIE).iter().map(|value| String::from_utf8_lossy(value.as_bytes()));
-    let sent = sent.collect::<Vec<_>>().join(";");
-    sent.split(';').map(str::trim).filter(|cookie| !cookie.is_empty()).collect()
-}
-
 fn grouped(pairs: impl Iterator<Item = (String, String)>) -> Grouped {
     let mut grouped = Grouped::new();
     for (name, value) in pairs {
@@ -128,10 +115,9 @@ fn joined(grouped: Grouped) -> BTreeMap<String, String> {
     grouped.into_iter().map(|(name, values)| (name, values.join(","))).collect()
 }
 
-fn insert_if_any(members: &mut Map<String, Value>, name: &str, value: Value) {
-    let empty = value.as_array().is_some_and(Vec::is_empty) || value.as_object().is_some_and(Map::is_empty);
-    if !empty {
-        members.insert(name.to_owned(), value);
+fn insert_if_any(members: &mut Map<String, Value>, name: &str, values: BTreeMap<String, String>) {
+    if !values.is_empty() {
+        members.insert(name.to_owned(), json!(values));
     }
 }
 
@@ -191,7 +177,7 @@ mod tests {
         assert_eq!(event["queryStringParameters"], json!({"x": "1,2", "y": ", z"}));
         assert_eq!(event["pathParameters"], json!({"file": "a b"}));
         assert_eq!(event["isBase64Encoded"], false);
-        assert!(event.get("body").is_none() && event.get("cookies").is_none());
+        assert!(event.get("body").is_none());
         let context = &event["requestContext"];
         assert_eq!(context["http"]["method"], "GET");
         assert_eq!(context["http"]["userAgent"], "u");
@@ -203,20 +189,16 @@ mod tests {
     }
 
     #[test]
-    fn repeated_headers_are_joined_and_cookies_stand_apart() {
+    fn repeated_headers_are_joined() {
         let request = Request::get("/")
             .header("Idempotency-Key", "a")
             .header("idempotency-key", "b")
-            .header("Cookie", "c=1; d=2")
-            .header("Cookie", "e=3")
             .header("X-Forwarded-For", "10.0.0.1")
             .header("X-Forwarded-Proto", "gopher");
         let event = translate(request, b"");
         assert_eq!(event["headers"]["x-forwarded-proto"], "http");
         assert_eq!(event["headers"]["idempotency-key"], "a,b");
         assert_eq!(event["headers"]["x-forwarded-for"], "10.0.0.1,127.0.0.1");
-        assert_eq!(event["headers"].get("cookie"), None);
-        assert_eq!(event["cookies"], json!(["c=1", "d=2", "e=3"]));
     }
 
     #[test]
