@@ -43,8 +43,6 @@ pub struct Definition {
     pub backout_threshold: i32,
     #[serde(default, rename = "BOQNAME")]
     pub backout_queue: Chars,
-    #[serde(default = "yes", rename = "SHARE")]
-    pub is_shareable: bool,
     /// Delivery order of the queue, as MQMDS_*: by priority, or first in first out.
     #[serde(default, rename = "MSGDLVSQ")]
     pub delivery_sequence: i32,
@@ -59,8 +57,4 @@ fn depth() -> i32 {
 
 pub(crate) fn message_length() -> i32 {
     4 * 1024 * 1024
-}
-
-fn yes() -> bool {
-    true
 }

@@ -139,14 +139,6 @@ def test_inhibited_queues_refuse(qm):
         get(queue)
 
 
-def test_an_exclusive_queue_is_one_readers(qm):
-    held = ibmmq.Queue(qm, "DEV.EXCLUSIVE", CMQC.MQOO_INPUT_AS_Q_DEF)
-    with Refused(CMQC.MQRC_OBJECT_IN_USE):
-        ibmmq.Queue(connect(), "DEV.EXCLUSIVE", CMQC.MQOO_INPUT_SHARED)
-    held.close()
-    ibmmq.Queue(connect(), "DEV.EXCLUSIVE", CMQC.MQOO_INPUT_SHARED)
-
-
 def test_a_handle_does_what_it_was_opened_for(qm):
     output = ibmmq.Queue(qm, "DEV.QUEUE.1", CMQC.MQOO_OUTPUT)
     with Refused(CMQC.MQRC_NOT_OPEN_FOR_INPUT):
@@ -214,7 +206,7 @@ def test_attributes_of_queue_and_queue_manager(qm):
 
 def test_a_dynamic_queue_lives_until_it_is_closed(qm):
     od = ibmmq.OD(ObjectName="SYSTEM.DEFAULT.MODEL.QUEUE", DynamicQName="AMQ.TEST.*")
-    temporary = ibmmq.Queue(qm, od, CMQC.MQOO_INPUT_EXCLUSIVE)
+    temporary = ibmmq.Queue(qm, od, CMQC.MQOO_INPUT_SHARED)
     name = od.ObjectName.strip().decode()
     assert name.startswith("AMQ.TEST.")
     put(qm, name, b"x")

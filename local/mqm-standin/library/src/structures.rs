@@ -219,15 +219,7 @@ pub(crate) fn field<const N: usize>(text: &Chars) -> [mq::MQCHAR; N] {
 mod tests {
     use libmqm_sys as mq;
 
-    use super::{Borrowed, Versioned as _, field};
-
-    #[test]
-    fn the_lengths_of_versions_are_those_of_the_bindings() {
-        assert_eq!(mq::MQMD::LENGTHS, [size_of::<mq::MQMD1>(), mq::MQMD_CURRENT_LENGTH]);
-        assert_eq!(mq::MQGMO::LENGTHS, [72, 80, 100, mq::MQGMO_CURRENT_LENGTH]);
-        assert_eq!(mq::MQOD::LENGTHS, [168, 208, 344, mq::MQOD_CURRENT_LENGTH]);
-        assert_eq!(mq::MQPMO::LENGTHS, [128, 160, mq::MQPMO_CURRENT_LENGTH]);
-    }
+    use super::{Borrowed, field};
 
     fn descriptor(version: i32) -> mq::MQMD {
         // SAFETY: numbers and characters may be zero.

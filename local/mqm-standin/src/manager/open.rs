@@ -9,7 +9,7 @@ use crate::definition::{Definition, Kind};
 use crate::protocol::{Answer, Chars, Open, Reason, Reply, done};
 use crate::selector::Selector;
 
-pub(super) const INPUT: i32 = mq::MQOO_INPUT_AS_Q_DEF | mq::MQOO_INPUT_SHARED | mq::MQOO_INPUT_EXCLUSIVE;
+pub(super) const INPUT: i32 = mq::MQOO_INPUT_AS_Q_DEF | mq::MQOO_INPUT_SHARED;
 const CONTEXT: i32 = mq::MQOO_PASS_ALL_CONTEXT | mq::MQOO_SET_ALL_CONTEXT;
 const OF_QUEUES: i32 = INPUT | mq::MQOO_BROWSE | mq::MQOO_OUTPUT | CONTEXT;
 
@@ -124,17 +124,10 @@ impl State {
         }
     }
 
-    /// Counts a handle on a queue, if its sharing allows it.
+    /// Counts a handle on a queue.
     fn use_queue(&mut self, name: Chars, open: &Open) -> Result<Chars, Reason> {
         let queue = self.queues.get_mut(&name).ok_or(Reason(mq::MQRC_UNKNOWN_OBJECT_NAME))?;
-        if open.has(INPUT) {
-            let exclusive = open.has(mq::MQOO_INPUT_EXCLUSIVE) || !queue.definition.is_shareable;
-            if queue.exclusive || (exclusive && queue.inputs > 0) {
-                return Err(Reason(mq::MQRC_OBJECT_IN_USE));
-            }
-            queue.exclusive = exclusive;
-            queue.inputs += 1;
-        }
+        queue.inputs += usize::from(open.has(INPUT));
         queue.outputs += usize::from(open.has(mq::MQOO_OUTPUT));
         Ok(name)
     }
@@ -160,7 +153,6 @@ impl State {
             && let Ok(queue) = self.queue(&name)
         {
             queue.inputs -= usize::from(handle.has(INPUT));
-            queue.exclusive &= queue.inputs > 0;
             queue.outputs -= usize::from(handle.has(mq::MQOO_OUTPUT));
             if deletes {
                 queue.wake();
@@ -176,7 +168,7 @@ fn check_options(open: &Open) -> Result<(), Reason> {
     let saves = open.has(mq::MQOO_SAVE_ALL_CONTEXT) && !open.has(INPUT);
     let passes = open.has(CONTEXT) && !open.has(mq::MQOO_OUTPUT);
     let uses = open.has(OF_QUEUES | mq::MQOO_INQUIRE);
-    if several_inputs || saves || passes || !uses {
+    if several_inputs || open.has(mq::MQOO_INPUT_EXCLUSIVE) || saves || passes || !uses {
         return Err(Reason(mq::MQRC_OPTIONS_ERROR));
     }
     Ok(())

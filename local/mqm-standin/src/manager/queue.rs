@@ -55,7 +55,6 @@ pub(crate) struct Queue {
     expiries: BTreeSet<(u64, QueuePlace)>,
     pub(crate) inputs: usize,
     pub(crate) outputs: usize,
-    pub(crate) exclusive: bool,
     /// The session and handle whose close deletes a dynamic queue; `None` for any other queue.
     pub(crate) creator: Option<(u64, i32)>,
     /// Condition variable that wakes the gets that wait for a message.
@@ -72,7 +71,6 @@ impl Queue {
             expiries: BTreeSet::new(),
             inputs: 0,
             outputs: 0,
-            exclusive: false,
             creator: None,
             changed: Arc::default(),
         }
