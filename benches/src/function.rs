@@ -17,8 +17,8 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 /// deployment with an existing database.
 pub(crate) fn all() -> Result<Vec<Program>, Error> {
     // A deployment with the ingest cannot leave it at its default.
-    let secret = ("DatabaseSecretArn", "arn:aws:secretsmanager:us-east-1:000000000000:secret:bench");
-    let template = Template::read([secret]).with_resources_by_name();
+    let secret = "arn:aws:secretsmanager:us-east-1:000000000000:secret:bench".to_owned();
+    let template = Template::read([("DatabaseSecretArn", secret)]).with_resources_by_name();
     let described = template.functions().into_iter();
     described
         .map(|function| {

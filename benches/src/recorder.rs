@@ -1,10 +1,11 @@
 //! Passes requests on to DynamoDB and keeps what they asked.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::{HeaderMap, Request, Response, header};
+use reqwest::RequestBuilder;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use test_support::http_server::{Server, response};
@@ -21,34 +22,26 @@ pub(crate) struct Call {
     pub(crate) took: Duration,
 }
 
+/// Target and body of each call, and the time that it took.
+type Calls = Mutex<Vec<(String, Bytes, Duration)>>;
+
 #[derive(Debug)]
 pub(crate) struct Recorder {
     server: Server,
-    upstream: Arc<Upstream>,
-}
-
-#[derive(Debug)]
-struct Upstream {
-    url: String,
-    client: reqwest::Client,
-    calls: Mutex<Vec<(String, Bytes, Duration)>>,
+    calls: Arc<Calls>,
 }
 
 const TARGET: &str = "x-amz-target";
 
 impl Recorder {
     pub(crate) async fn start(url: &str) -> Self {
-        let upstream = Arc::new(Upstream {
-            url: url.to_owned(),
-            client: reqwest::Client::new(),
-            calls: Mutex::default(),
-        });
-        let served = Arc::clone(&upstream);
+        let (client, url, calls) = (reqwest::Client::new(), url.to_owned(), Arc::<Calls>::default());
+        let recorded = Arc::clone(&calls);
         let server = Server::start(move |request| {
-            let upstream = Arc::clone(&served);
-            async move { Some(pass_on(&upstream, request).await) }
+            let (upstream, calls) = (client.post(&url), Arc::clone(&recorded));
+            async move { Some(pass_on(upstream, request, &calls).await) }
         });
-        Self { server: server.await, upstream }
+        Self { server: server.await, calls }
     }
 
     pub(crate) fn url(&self) -> String {
@@ -56,34 +49,35 @@ impl Recorder {
     }
 
     pub(crate) fn forget(&self) {
-        self.upstream.calls.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        lock(&self.calls).clear();
     }
 
     /// Returns the calls since the recorder last forgot.
     pub(crate) fn calls(&self) -> Result<Vec<Call>, Error> {
-        let calls = self.upstream.calls.lock().unwrap_or_else(PoisonError::into_inner);
         let call = |(target, body, took): &(String, Bytes, Duration)| {
             let operation = target.rsplit('.').next().unwrap_or_default().to_owned();
             Ok(Call { operation, body: serde_json::from_slice(body)?, took: *took })
         };
-        calls.iter().map(call).collect()
+        lock(&self.calls).iter().map(call).collect()
     }
 
     /// The size of what was asked since it last forgot, without headers.
     pub(crate) fn bytes(&self) -> usize {
-        let calls = self.upstream.calls.lock().unwrap_or_else(PoisonError::into_inner);
-        calls.iter().map(|(_, body, _)| body.len()).sum()
+        lock(&self.calls).iter().map(|(_, body, _)| body.len()).sum()
     }
 }
 
-async fn pass_on(upstream: &Upstream, request: Request<Bytes>) -> Response<Bytes> {
+fn lock(calls: &Calls) -> MutexGuard<'_, Vec<(String, Bytes, Duration)>> {
+    calls.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+async fn pass_on(upstream: RequestBuilder, request: Request<Bytes>, calls: &Calls) -> Response<Bytes> {
     let (parts, body) = request.into_parts();
     let headers = parts.headers;
     let target = headers.get(TARGET).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned();
     let begin = Instant::now();
-    let request = upstream.client.post(&upstream.url).headers(end_to_end(headers)).body(body.clone());
-    let answer = request.send().await;
-    upstream.calls.lock().unwrap_or_else(PoisonError::into_inner).push((target, body, begin.elapsed()));
+    let answer = upstream.headers(end_to_end(headers)).body(body.clone()).send().await;
+    lock(calls).push((target, body, begin.elapsed()));
     match answer {
         Ok(mut answer) => {
             let headers = end_to_end(std::mem::take(answer.headers_mut()));

@@ -43,11 +43,6 @@ impl Proxy {
         this
     }
 
-    /// Closes every connection at once.
-    pub async fn to_nobody() -> Self {
-        Self::after_resets(usize::MAX, (String::new(), 0)).await
-    }
-
     /// Counts the connections that were ever accepted.
     #[must_use]
     pub fn accepted(&self) -> usize {

@@ -22,24 +22,21 @@ pub struct Deployed {
 #[derive(Debug)]
 pub struct Template {
     root: Value,
-    references: HashMap<String, String>,
+    references: HashMap<&'static str, String>,
     resources_have_names: bool,
 }
 
 impl Template {
     /// Reads the repository's `template.yaml`. `references` gives values to parameters in place of
     /// their defaults, and names to resources.
-    pub fn read<N: Into<String>, V: Into<String>>(references: impl IntoIterator<Item = (N, V)>) -> Self {
+    pub fn read(references: impl IntoIterator<Item = (&'static str, String)>) -> Self {
         let text = std::fs::read_to_string(repository().join("template.yaml")).unwrap();
         Self::parse(&text, references)
     }
 
-    fn parse<N: Into<String>, V: Into<String>>(
-        text: &str,
-        references: impl IntoIterator<Item = (N, V)>,
-    ) -> Self {
-        let references = references.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
-        Self { root: serde_norway::from_str(text).unwrap(), references, resources_have_names: false }
+    fn parse(text: &str, references: impl IntoIterator<Item = (&'static str, String)>) -> Self {
+        let (root, references) = (serde_norway::from_str(text).unwrap(), references.into_iter().collect());
+        Self { root, references, resources_have_names: false }
     }
 
     /// Resolves a resource that was given no name to its logical id.
@@ -158,11 +155,9 @@ fn binary(resource: &Value) -> Option<&str> {
 mod tests {
     use super::*;
 
-    const NONE: [(&str, &str); 0] = [];
-
     #[test]
     fn functions_have_the_variables_that_the_template_gives_them() {
-        let functions = Template::read(NONE).with_resources_by_name().functions();
+        let functions = Template::read([]).with_resources_by_name().functions();
         let produce = functions.iter().find(|function| function.binary == "produce").unwrap();
         let value = |wanted: &str| {
             produce.variables.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.as_str())
@@ -180,7 +175,7 @@ mod tests {
              Globals: {{Function: {{Timeout: 3, MemorySize: 128, Environment: {{Variables: {{V: {text}}}}}}}}}\n\
              Resources: {{F: {{Metadata: {{BuildProperties: {{Binary: f}}}}, Properties: {{}}}}}}\n"
         );
-        let template = Template::parse(&text, [("Given", "y")]);
+        let template = Template::parse(&text, [("Given", "y".to_owned())]);
         template.functions()[0].variables.first().map(|(_, value)| value.clone())
     }
 

@@ -45,7 +45,7 @@ async fn ready_says_which_dependencies_are_cut_off_and_names_no_table() {
 
 #[tokio::test]
 async fn who_asks_again_for_readiness_costs_no_call() {
-    let hangs_up = Proxy::to_nobody().await;
+    let hangs_up = Proxy::after_resets(usize::MAX, (String::new(), 0)).await;
     let endpoint = format!("http://127.0.0.1:{}", hangs_up.port);
     let sdk = Sdk::at(&endpoint, "us-east-1", "none", "none").await;
     let status = Status::new(
