@@ -14,43 +14,45 @@ use crate::runs::Begun;
 use crate::store::{fail, insist};
 use crate::{LoadStep, LoadStepError};
 
-/// Maximum number of bytes of tallies that a report is made of: more than can be read in the time
-/// there is.
+/// Maximum number of bytes of tallies that a report is made of: 4 GiB, which is more than can be
+/// read in an invocation.
 const MOST_TALLIES: usize = 4 * 1024 * 1024 * 1024;
 
-/// Time left for the rest of the work when reading tallies ends.
+/// Time that must be left in the invocation when reading tallies ends, for the report and the
+/// queues.
 const TO_END: Duration = Duration::from_secs(30);
 
-/// Failure of a test whose execution is gone before its workers had ended.
+/// Reason for the failure of a test whose execution in Step Functions ended before its workers.
 const CUT_OFF: &str = "the execution ended before the test";
 
-/// Time limit for checking whether the queues are empty, and the interval of these checks while a
-/// consumer is connected.
+/// Time limit for checking whether the queues are empty. While a consumer is still connected, the
+/// check is repeated every [`BETWEEN_LOOKS`].
 const TO_LOOK: Duration = Duration::from_secs(10);
 const BETWEEN_LOOKS: Duration = Duration::from_millis(500);
 
-/// State of the queues of a test after its workers have ended.
+/// State of a load test's queues after its workers have ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Queues {
     Empty,
     HaveMessages,
-    /// The queues are empty, but a client that has one open may hold unacknowledged messages.
+    /// The queues are empty, but a client has one of them open and may hold unacknowledged
+    /// messages.
     InUse,
 }
 
-/// Occasion on which a load test's run is closed.
+/// Occasion on which a run of a load test is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Occasion {
-    /// A worker was the last to end, and has some time left.
+    /// The last worker to end closes the run in the rest of its invocation.
     LastWorker,
-    /// All lanes of the load test have ended.
+    /// The state machine closes the run after all lanes have ended.
     LanesOver,
-    /// The execution of the test is gone: no other run follows, and a test that was not at its end
-    /// has failed.
+    /// The execution that ran the test is gone, so no other run follows. A test whose work was not
+    /// done fails.
     CutOff,
 }
 
-/// Run of a load test that is being closed.
+/// Run of a load test that is being closed, with everything that this needs.
 #[derive(Clone, Copy, Debug)]
 struct Close<'a> {
     step: &'a LoadStep,
@@ -60,9 +62,9 @@ struct Close<'a> {
 }
 
 impl LoadStep {
-    /// Judges a run of a search. If no other follows, or the test is no search, stores the report
-    /// and makes the test final. A test that is final stays as it is, and gets its report again
-    /// only if another one is stored in place of it. So this may be repeated.
+    /// Closes a run. A probe of a search is judged. If no other run follows, the report is stored
+    /// and the test ends. A test that has ended is left unchanged, and its report is stored again
+    /// only if a wrong one replaced it. So the call may be repeated.
     pub(crate) async fn close(
         &self,
         of: &TestRun,
@@ -80,7 +82,8 @@ impl LoadStep {
 }
 
 impl Close<'_> {
-    /// Closes a run; `None` if the test was stopped, failed or ended while its report was made.
+    /// Closes a run; `None` if the test was stopped, failed or ended while the report was made, so
+    /// that the report has to be made again.
     async fn unless_changed(&self) -> Result<Option<Closed>, LoadStepError> {
         let of = self.of;
         let record = self.step.record(of, self.deadline).await?;
@@ -125,7 +128,8 @@ impl Close<'_> {
         Ok(has_ended.then(|| Closed::last(of)))
     }
 
-    /// Returns the reason why the test cannot count as completed after this run, if there is one.
+    /// Returns the reason why the test fails after this run: no worker began, or its execution
+    /// ended before its workers. `None` if there is no such reason.
     async fn cut_off(&self, record: &TestRecord, sum: &Sum) -> Result<Option<&'static str>, LoadStepError> {
         if sum.steps() == 0 {
             return Ok(Some("none of its workers began to work"));
@@ -142,20 +146,21 @@ impl Close<'_> {
         Ok((!have_ended).then_some(CUT_OFF))
     }
 
-    /// Records the reason why the test failed, and reads the test again; `None` if it is final or
-    /// deleted.
+    /// Records the reason why the test failed, and reads the test again; `None` if the test has
+    /// ended or was deleted.
     async fn fail(&self, reason: &str) -> Result<Option<TestRecord>, LoadStepError> {
         fail(&self.step.store, self.of, reason, self.deadline).await?;
         self.open().await
     }
 
-    /// Reads a test that is not final; `None` if it is, or is gone.
+    /// Reads the record of the test; `None` if the test has ended or was deleted.
     async fn open(&self) -> Result<Option<TestRecord>, LoadStepError> {
         let record = self.step.record(self.of, self.deadline).await?;
         Ok(record.filter(|record| !record.status.is_final()))
     }
 
-    /// Returns the end of a run; `None` if it never began, or has one, or the test is final.
+    /// Returns the end to record for the run; `None` if the run never began or has an end already,
+    /// or if the test has ended.
     fn run_end(&self, record: &TestRecord, counted: &Counted) -> Option<RunEnd> {
         let begun = Begun::of(record, self.of.run).ok()?;
         if begun.run.ended_at.is_some() || record.status.is_final() {
@@ -166,7 +171,7 @@ impl Close<'_> {
         Some(RunEnd { passed, drained: counted.drained, ended_at: Timestamp::now() })
     }
 
-    /// Judges a search's probe that ran to its end.
+    /// Judges a probe that ran to its end: true if the report passes.
     fn judge(&self, record: &TestRecord, begun: &Begun<'_>, counted: &Counted) -> bool {
         let usage = Usage::of(&counted.sum, self.step.memory_mb);
         let passed = report::of(record, Some(begun), counted, usage).passed();
@@ -181,8 +186,8 @@ impl Close<'_> {
         passed
     }
 
-    /// Builds the report of a test, and returns with it whether the test passed; `None` if it was
-    /// stopped, so that there is nothing to judge.
+    /// Builds the report of a test, and returns it with true if the test passed; with `None` if the
+    /// test was stopped, which is not judged.
     async fn report(
         &self,
         record: &TestRecord,
@@ -219,9 +224,8 @@ impl Close<'_> {
         Ok((report, passed))
     }
 
-    /// Stores the report, and then makes the test final if it is not. False if a stop, a failure or
-    /// another end came since the record was read, so that the report would not be that of the
-    /// test.
+    /// Stores the report, and then ends the test unless it has ended before. False if the test was
+    /// stopped, failed or ended since `record` was read, so that the report does not describe it.
     async fn end(
         &self,
         record: &TestRecord,
@@ -250,8 +254,8 @@ impl Close<'_> {
         Ok(true)
     }
 
-    /// True unless the stored report of a final test is not the one that the test ended with: one
-    /// that saw the test in another state may have been stored after it.
+    /// True unless the stored report of a test that has ended differs from the one that it ended
+    /// with: a slower invocation may have stored a report of an earlier state after the end.
     async fn is_reported(&self, record: &TestRecord) -> Result<bool, LoadStepError> {
         let (of, store) = (self.of, &self.step.store);
         let report = insist(self.deadline, async || store.report(&of.tenant, of.test_id).await).await?;
@@ -260,7 +264,7 @@ impl Close<'_> {
         }))
     }
 
-    /// Returns the sum of a run's tallies, and true if no tally is left out.
+    /// Returns the sum of a run's tallies, and true if no tally is missing from it.
     async fn sum(&self, run: u32) -> Result<(Sum, bool), LoadStepError> {
         let (test_id, store) = (self.of.test_id, &self.step.store);
         let sum = insist(self.deadline, async || {
@@ -277,8 +281,9 @@ impl Close<'_> {
         Ok((sum, is_whole))
     }
 
-    /// True if a test that puts and takes messages has left its queues empty, and no client has one
-    /// open that could hold messages. False if that cannot be determined.
+    /// True if the queues are empty after a test that puts and takes messages, and no client that
+    /// could hold messages has one open. False if that cannot be determined, or if the test does
+    /// not do both.
     async fn is_drained(&self, record: &TestRecord) -> bool {
         if record.test.producers.is_none() || record.test.consumers.is_none() {
             return false;

@@ -7,8 +7,8 @@ use usage::{EndedTest, EndedTests};
 use crate::{LoadStep, LoadStepError};
 
 impl LoadStep {
-    /// Counts a test that is final. A test that was counted before stays counted once, so every
-    /// close of a final test may do it.
+    /// Adds a test that has ended to the usage of its tenant. A test counts once, however often the
+    /// call is repeated. It does nothing for a test that has not ended.
     pub(crate) async fn count(&self, record: &TestRecord, status: TestStatus) -> Result<(), LoadStepError> {
         let Some(state) = state(status) else { return Ok(()) };
         let id = record.test_id.to_string();
@@ -18,7 +18,8 @@ impl LoadStep {
     }
 }
 
-/// Returns the count of a test that is final; `None` if it is not.
+/// Returns the counts of ended tests to which this state adds one; `None` if the test has not
+/// ended.
 fn state(status: TestStatus) -> Option<EndedTests> {
     let none = EndedTests::default();
     match status {

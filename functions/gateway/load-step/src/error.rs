@@ -5,24 +5,26 @@ use load_test::{Lane, Window};
 use usage::UsageError;
 use uuid::Uuid;
 
-/// Reason why an action of a load test failed.
+/// Reason why an action of a load test (prepare, step or close) failed. The state machine then
+/// repeats the action.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadStepError {
-    /// The store did not answer for as long as there was time, or has something that cannot be
-    /// read.
+    /// The store of load tests failed until there was no time left for a retry, or holds something
+    /// that cannot be read.
     #[error("the store of load tests did not do its part")]
     Store(#[from] TestStoreError),
-    /// The end of the test was not counted. A further close counts it.
+    /// The end of the test was not added to the tenant's usage. Closing the test again adds it.
     #[error("the end of the load test was not counted")]
     Usage(#[from] UsageError),
-    /// The event is about a run that never began.
+    /// The event names a run of the test that never began.
     #[error("the load test {test_id} has no run {run}")]
     NoRun { test_id: Uuid, run: u32 },
-    /// The event is about a window that the plan of the run does not have.
+    /// The event names a window (minute of the test) that the plan of the run does not have for
+    /// this lane.
     #[error("the lane {lane} has no window {}", .window.number())]
     NoWindow { lane: Lane, window: Window },
-    /// The store did not report whether this invocation claimed the step. A later attempt takes the
-    /// step over.
+    /// The answer of the store was lost, so it is unknown whether this invocation claimed its step.
+    /// A later attempt takes the step over.
     #[error("the claim of window {} of lane {lane} was not answered", .window.number())]
     ClaimInDoubt { lane: Lane, window: Window },
 }

@@ -5,19 +5,21 @@ use load_test::store::TestRun;
 use load_test::{Lane, Plan, Step, Window};
 use serde::{Deserialize, Serialize};
 
-/// An action of the state machine. It knows members that an action does not need.
+/// Action that the state machine of a load test asks for. Members that the action does not need are
+/// ignored.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(tag = "action", rename_all = "lowercase")]
 pub enum Event {
-    /// Begin a run, unless there is a reason not to.
+    /// Begin a run, unless the test has ended or its queues cannot be used.
     Prepare(TestRun),
-    /// Work as one worker until its window closes.
+    /// Work as one worker until the end of one minute of the test.
     Step(Turn),
-    /// Judge a run. If no other follows, end the test with its report.
+    /// Close a run: judge it and, if no other run follows, end the test with its report.
     Close(Closing),
 }
 
-/// A lane's turn: one window, in one attempt.
+/// Turn of a lane (one of a worker's two series of invocations): one attempt to work in one minute
+/// of the test.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Turn {
     #[serde(flatten)]
@@ -32,12 +34,12 @@ pub struct Turn {
 pub struct Closing {
     #[serde(flatten)]
     pub of: TestRun,
-    /// True in an execution that only closes the test, because the one that ran it is gone.
+    /// True in an execution that only closes the test, because the execution that ran it is gone.
     #[serde(default)]
     pub close: bool,
 }
 
-/// Answer to an event.
+/// Answer of the function to an event of the state machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum Answer {
@@ -46,7 +48,8 @@ pub enum Answer {
     Closed(Closed),
 }
 
-/// Lanes of a run; none if there is nothing to run.
+/// Lanes of a run (the series of invocations that do the workers' work); empty if there is nothing
+/// to run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Lanes {
     #[serde(flatten)]
@@ -54,7 +57,7 @@ pub struct Lanes {
     pub lanes: Vec<LaneStart>,
 }
 
-/// First window of a lane, and the time of its invocation.
+/// First minute of the test in which a lane works, and the time at which its invocation starts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LaneStart {
     pub lane: Lane,
@@ -62,7 +65,8 @@ pub struct LaneStart {
     pub at: Timestamp,
 }
 
-/// Next window of a lane, and the time of its invocation; both absent if the lane is done.
+/// Next minute of the test in which a lane works, and the time at which its invocation starts. Both
+/// are absent if the lane is done.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct NextTurn {
     #[serde(flatten)]
@@ -74,7 +78,8 @@ pub struct NextTurn {
     pub at: Option<Timestamp>,
 }
 
-/// End of a run: `more` if another follows, whose number `run` is.
+/// Result of closing a run. If `more` is true, another run follows, and `run` is the number of that
+/// run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Closed {
     #[serde(flatten)]
@@ -89,7 +94,7 @@ impl Event {
         }
     }
 
-    /// Returns the name of the action.
+    /// Returns the name of the action in the event, such as `prepare`.
     pub(crate) const fn action(&self) -> &'static str {
         match self {
             Self::Prepare(_) => "prepare",
@@ -100,7 +105,7 @@ impl Event {
 }
 
 impl Lanes {
-    /// Returns the lanes of a run that began at `start`.
+    /// Returns the lanes of a run that starts at `start`, each with its first minute of work.
     pub(crate) fn of(run: &TestRun, plan: &Plan, start: Timestamp) -> Self {
         let lanes = plan.lanes().filter_map(|lane| {
             let window = plan.next(lane, None)?;
@@ -115,12 +120,12 @@ impl Lanes {
 }
 
 impl Closed {
-    /// Ends a run that no other follows.
+    /// Creates the answer for a run that no other run follows.
     pub(crate) fn last(run: &TestRun) -> Self {
         Self { of: run.clone(), more: false }
     }
 
-    /// Ends a run that another one follows.
+    /// Creates the answer for a probe of a search that another probe follows.
     pub(crate) fn followed(run: &TestRun) -> Self {
         Self { of: TestRun { run: run.run.saturating_add(1), ..run.clone() }, more: true }
     }
@@ -131,12 +136,13 @@ impl Turn {
         Step { lane: self.lane, window: self.window, attempt: self.attempt }
     }
 
-    /// Ends the lane.
+    /// Creates the answer that ends the lane: it has no further minute to work in.
     pub(crate) fn done(&self) -> NextTurn {
         NextTurn { of: self.of.clone(), lane: self.lane, window: None, at: None }
     }
 
-    /// Goes on with a window of a run that began at `start`; `None` ends the lane.
+    /// Creates the answer that continues the lane in `window`, a minute of the run that began at
+    /// `start`. `None` ends the lane.
     pub(crate) fn then(&self, window: Option<Window>, start: Timestamp) -> NextTurn {
         NextTurn { window, at: window.map(|window| Plan::starts_at(start, window)), ..self.done() }
     }

@@ -11,19 +11,21 @@ use crate::LoadStep;
 use crate::options::gets_of_leftovers;
 use crate::place::Place;
 
-/// Time without a message after which a queue counts as empty.
+/// Time without a message after which a queue counts as empty of leftovers.
 const QUIET: Duration = Duration::from_secs(1);
 
-/// Time for a consumer to end in order.
+/// Time limit for the consumer of leftovers to acknowledge its messages and end.
 const TO_END: Duration = Duration::from_secs(5);
 
 impl LoadStep {
-    /// Takes the messages of a test that are left on a queue, as many as arrive before `deadline`,
-    /// and those of others if the test takes them. Messages of the test that stay are taken by the
-    /// run's consumers, which recognize them by their age.
+    /// Takes messages that an earlier probe of the same search left on a queue, as many as arrive
+    /// before `deadline`. Foreign messages are taken too if the test takes those. The next probe's
+    /// consumers take any leftovers that remain, and recognize them by their age.
     ///
     /// # Errors
-    /// Reason why the run cannot begin: a message is of others, or the queue cannot be used.
+    /// # Errors
+    /// Returns the reason why the run cannot begin: the queue holds a foreign message that the test
+    /// does not take, or it cannot be used.
     pub(crate) async fn take_leftovers(
         &self,
         place: &Place<'_>,

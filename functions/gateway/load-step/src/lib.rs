@@ -36,26 +36,28 @@ use usage::UsageTable;
 use crate::close::Occasion;
 use crate::store::insist;
 
-/// Part of an invocation's time that is kept free. The state machine waits 110 s for an answer,
-/// 10 s less than the function has.
+/// Time at the end of an invocation in which no further work is begun: 14 seconds. The state
+/// machine waits 110 s for an answer, 10 s less than the function's time limit.
 const RESERVE: Duration = Duration::from_secs(14);
 
-/// Time within which connections that are not kept must end before the answer.
+/// Time limit for ending the connections that the pool does not keep, before the invocation
+/// answers.
 const TO_CLOSE: Duration = Duration::from_secs(1);
 
-/// The function's state, which outlives invocations.
+/// State of the function that invocations share: the stores, and the connections to brokers.
 #[derive(Debug)]
 pub struct LoadStep {
     store: TestStore,
     usage: UsageTable,
     brokers: Brokers,
-    /// Memory of an invocation, in MB, for the estimate of a test's cost.
+    /// Memory of the Lambda function in MB, from which the cost of a load test is estimated.
     memory_mb: u32,
 }
 
 impl LoadStep {
-    /// Maximum number of connections that a step has open: its worker's, those that measure the
-    /// queues, and one that was lost and has not ended. With fewer, queues wait for each other.
+    /// Maximum number of connections to brokers that an invocation has open: 1 of its worker, 3
+    /// that measure queues, and 1 that was lost and has not ended yet. With fewer, the measurements
+    /// would wait for each other.
     pub const CONNECTIONS: usize = 5;
 
     #[must_use]
@@ -63,11 +65,13 @@ impl LoadStep {
         Self { store, usage, brokers, memory_mb }
     }
 
-    /// Executes the step of an event before `ends_at`, when the invocation is cut off.
+    /// Executes the action of an event: prepares a run, works as one worker for a minute, or closes
+    /// a run. The invocation is cut off at `ends_at`.
     ///
     /// # Errors
-    /// If the store does not do its part for as long as there is time, or the event is about a run
-    /// or a window that does not exist.
+    /// # Errors
+    /// If the store of load tests fails until there is no time left for a retry, or if the event
+    /// names a run or a minute of the run that does not exist.
     pub async fn handle(&self, event: Event, ends_at: SystemTime) -> Result<Answer, LoadStepError> {
         self.brokers.end_stale();
         let deadline = Deadline::of_invocation(ends_at, RESERVE);
@@ -99,7 +103,7 @@ impl LoadStep {
         }
     }
 
-    /// Reads a test; `None` if it was deleted.
+    /// Reads the record of a load test; `None` if the test was deleted.
     async fn record(&self, of: &TestRun, deadline: Deadline) -> Result<Option<TestRecord>, LoadStepError> {
         let record = insist(deadline, async || self.store.get(&of.tenant, of.test_id).await).await?;
         if let Some(record) = &record {

@@ -9,18 +9,19 @@ use load_test::{Consumers, LoadTest, Producers};
 use mq::{BatchCount, ContentSeed, Outgoing, ProduceCommand, ProduceSource, PropertyText, TxSize};
 use uuid::Uuid;
 
-/// Maximum number of bytes that are delivered to a consumer in advance: half of what the client of
-/// RabbitMQ may hold, beyond which a consumer ends.
+/// Maximum number of bytes that the broker delivers to a consumer in advance: half of the bytes
+/// that the client of RabbitMQ may hold before the consumer ends.
 const MOST_HELD: u64 = 16 * 1024 * 1024;
 
-/// Bytes of a delivery besides the message body.
+/// Estimated bytes of a delivery in addition to the message body.
 const BESIDE: u64 = 1024;
 
-/// Maximum number of messages of an earlier probe that are delivered in advance.
+/// Maximum number of messages that the broker delivers in advance to the consumer of an earlier
+/// probe's leftovers.
 const LEFTOVERS: u32 = 1_000;
 
-/// Returns how the producers of a run put messages. Ids and bodies follow from the run and the
-/// message's number, so that a message that is put twice is the same message.
+/// Returns the options with which producers put the messages of a run. A message's id and body
+/// follow from the run and its sequence number, so a message that is put twice is the same message.
 pub(crate) fn puts(
     record: &TestRecord,
     producers: &Producers,
@@ -47,10 +48,12 @@ pub(crate) fn puts(
     })
 }
 
-/// Returns how consumers take messages, at most `most` in advance.
+/// Returns the options with which consumers take messages. The broker delivers at most `most` in
+/// advance.
 ///
-/// A consumer takes its messages in advance when a window closes, whatever its pace.
-/// So one that has a pace gets no more in advance than it takes in about a second.
+/// When its minute of the test ends, a consumer takes all messages that were delivered in advance,
+/// whatever its rate. So a consumer with a rate or a delay gets at most about a second's messages
+/// in advance.
 pub(crate) fn gets(
     test_id: Uuid,
     test: &LoadTest,
@@ -68,7 +71,7 @@ pub(crate) fn gets(
     })
 }
 
-/// Returns how messages are taken that an earlier probe of a search has left.
+/// Returns the options with which messages are taken that an earlier probe of a search has left.
 pub(crate) fn gets_of_leftovers(test_id: Uuid, test: &LoadTest) -> Result<GetOptions, String> {
     Ok(GetOptions {
         test: property_of(test_id)?,
@@ -85,15 +88,16 @@ const fn foreign(test: &LoadTest) -> Foreign {
     }
 }
 
-/// Counts the messages that a consumer takes in a second; `None` if it has no pace.
+/// Returns the number of messages that one consumer takes in a second, by its rate or its delay;
+/// `None` if it has neither.
 fn in_a_second(consumers: &Consumers) -> Option<u32> {
     let by_rate = consumers.rate_per_sec.map(|rate| rate.get().div_ceil(consumers.count.get()));
     let by_delay = 1_000_u32.checked_div(consumers.delay_ms.get());
     by_rate.into_iter().chain(by_delay).min()
 }
 
-/// Returns how many messages of a test may be delivered in advance, at least one. The length of
-/// messages of others is not known.
+/// Returns the number of messages of a test that may be delivered in advance, at least one, so that
+/// their bytes stay below [`MOST_HELD`]. Foreign messages count by the length of the test's own.
 fn most_held(test: &LoadTest) -> u32 {
     let longest = test.producers.as_ref().map_or(0, |producers| producers.payload.longest());
     let body = u64::try_from(longest).unwrap_or(u64::MAX);

@@ -7,7 +7,7 @@ use load_test::Queues;
 use load_test::store::TestRecord;
 use mq::{BrokerError, DepthReport, QueueName, Target};
 
-/// A target with the queues of a test.
+/// Target of a load test, with the queues that the test uses there.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place<'a> {
     brokers: &'a Brokers,
@@ -15,7 +15,7 @@ pub(crate) struct Place<'a> {
     queues: &'a Queues,
 }
 
-/// Reason why a target cannot be used. Its text is for the caller.
+/// Reason why a load test's target cannot be used. Its text is shown to the caller of the API.
 #[derive(Clone, Debug, thiserror::Error)]
 pub(crate) enum PlaceError {
     #[error(transparent)]
@@ -26,19 +26,20 @@ pub(crate) enum PlaceError {
     NoQueue,
 }
 
-/// Precision with which an error states its reason, the least precise first.
+/// Precision with which an error states why a target cannot be used, the least precise first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Tells {
-    /// The error only says that a time limit passed.
+    /// The error only says that a time limit has passed.
     Time,
-    /// The target cannot be reached, or was lost: connections are refused, or TLS fails.
+    /// The error says that the target cannot be reached, or that the connection was lost.
     Loss,
-    /// The target, or a resource that its use needs, refuses this use.
+    /// The error is definite: the target refuses the use, its password cannot be read, or it names
+    /// no queue.
     Refusal,
 }
 
 impl PlaceError {
-    /// True if a later attempt would fail in the same way.
+    /// True if every later attempt would fail in the same way, so that a retry is useless.
     pub(crate) const fn is_final(&self) -> bool {
         match self {
             Self::Broker(error) => matches!(
@@ -54,7 +55,7 @@ impl PlaceError {
         }
     }
 
-    /// Returns how precisely the error states its reason.
+    /// Returns the precision with which the error states its reason.
     pub(crate) const fn tells(&self) -> Tells {
         match self {
             Self::Broker(BrokerError::Timeout { .. } | BrokerError::PoolTimeout { .. }) => Tells::Time,
@@ -65,15 +66,15 @@ impl PlaceError {
 }
 
 impl<'a> Place<'a> {
-    /// Queues that are measured at once, each on a connection of its own.
+    /// Number of queues that are measured at once, each on its own connection.
     pub(crate) const AT_ONCE: usize = 3;
 
-    /// Returns the target of a load test, with the test's queues.
+    /// Returns the target of a load test, with the queues that the test uses there.
     pub(crate) const fn of(brokers: &'a Brokers, record: &'a TestRecord) -> Self {
         Self { brokers, target: &record.target, queues: &record.test.queues }
     }
 
-    /// Returns the queue that the producer or the consumer of this number uses.
+    /// Returns the queue that the producer or consumer with this number uses.
     pub(crate) fn queue(&self, number: u32) -> Result<QueueName, PlaceError> {
         let own = self.queues.of_worker(number).or_else(|| self.target.queue.clone());
         own.ok_or(PlaceError::NoQueue)
@@ -89,8 +90,8 @@ impl<'a> Place<'a> {
         self.queues.count()
     }
 
-    /// Measures the first [`Self::AT_ONCE`] of some queues side by side, and returns their depths
-    /// in the same order.
+    /// Measures the depths of the first [`Self::AT_ONCE`] of these queues concurrently, and returns
+    /// them in the same order.
     pub(crate) async fn depths(
         &self,
         queues: &[QueueName],
@@ -104,7 +105,7 @@ impl<'a> Place<'a> {
         [first, second, third].into_iter().filter_map(Result::transpose).collect()
     }
 
-    /// Measures a queue.
+    /// Measures the number of messages on a queue.
     pub(crate) async fn depth(
         &self,
         queue: &QueueName,
@@ -115,7 +116,7 @@ impl<'a> Place<'a> {
         Ok(depth.await?)
     }
 
-    /// Connects to put messages.
+    /// Opens a connection on which a producer puts messages.
     pub(crate) async fn producer<'o>(
         &self,
         queue: &'o QueueName,
@@ -129,7 +130,8 @@ impl<'a> Place<'a> {
         Ok(connected.await?)
     }
 
-    /// Connects to take messages, and takes none yet.
+    /// Opens a connection on which a consumer takes messages. It takes none before the first call
+    /// of `next`.
     pub(crate) async fn consumer<'o>(
         &self,
         queue: &'o QueueName,

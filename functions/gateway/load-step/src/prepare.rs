@@ -14,24 +14,27 @@ use crate::runs::{Begun, probes_before};
 use crate::store::{fail, insist};
 use crate::{LoadStep, LoadStepError};
 
-/// Time from here to the start of a run, in whole seconds: the lanes' executions, cold starts and
-/// handshakes. One more for each hundred lanes, which the state machine starts one after another.
+/// Seconds from the preparation of a run to its start, for starting the lanes' executions, cold
+/// starts and handshakes. One more is added for each [`LANES_A_SECOND`] lanes, because the state
+/// machine starts lanes one after another.
 const TO_START: usize = 10;
 const LANES_A_SECOND: usize = 100;
 
-/// Time limit for measuring the queues.
+/// Time limit for measuring the load test's queues before a run begins.
 const TO_LOOK: Duration = Duration::from_secs(40);
 
-/// Run of a load test that is to begin.
+/// Run of a load test that an event asks to prepare.
 enum Wanted {
-    /// A run, with its rate if it is a probe of a search.
+    /// Run to begin. The rate in messages a second is that of a search's probe; `None` for the
+    /// single run of any other test.
     Run(Option<RateLimit>),
     Nothing,
 }
 
 impl LoadStep {
-    /// Begins a run, and returns its lanes: none if the test was stopped, has failed, is over or
-    /// cannot run. A repeated call keeps the run's start.
+    /// Begins a run, and returns its lanes (the series of invocations that do the workers' work).
+    /// The list is empty if the test was stopped, has failed, has ended or cannot run. A repeated
+    /// call keeps the run's start.
     pub(crate) async fn prepare(&self, of: &TestRun, deadline: Deadline) -> Result<Lanes, LoadStepError> {
         let Some(record) = self.record(of, deadline).await? else { return Ok(Lanes::none(of)) };
         if record.control().is_over() {
@@ -68,7 +71,11 @@ impl LoadStep {
         Ok(lanes)
     }
 
-    /// Measures the queues, and returns the reason why the run cannot begin, if there is one.
+    /// Measures the load test's queues, and takes messages that an earlier probe left on them.
+    ///
+    /// # Errors
+    /// Returns the reason why the run cannot begin: a queue cannot be used, or it holds foreign
+    /// messages and the test does not take those.
     async fn look(&self, record: &TestRecord, of: &TestRun, deadline: Deadline) -> Result<(), String> {
         let place = Place::of(&self.brokers, record);
         let has_consumers = record.test.consumers.is_some();
@@ -102,8 +109,8 @@ fn wanted(record: &TestRecord, run: u32) -> Wanted {
     }
 }
 
-/// Returns the start of a run that is prepared at `now`: a whole second, so that each point of its
-/// report is a second of the day.
+/// Returns the start of a run that is prepared at `now`. The start is a whole second, so that each
+/// second of the report is a second of the day.
 fn start(now: Timestamp, lanes: usize) -> Timestamp {
     let seconds = i64::try_from(TO_START + 1 + lanes / LANES_A_SECOND).unwrap_or(i64::MAX);
     Timestamp::from_second(now.as_second().saturating_add(seconds)).unwrap_or(now)

@@ -6,18 +6,18 @@ use load_test::{End, Facts, Finding, Micros, Next, Report, Search, SearchReport,
 
 use crate::runs::{Begun, probes_before};
 
-/// Tallies of a run, and the state of its queues after it.
+/// Sum of a run's tallies, and the state of its queues after the run.
 #[derive(Debug)]
 pub(crate) struct Counted {
     pub(crate) sum: Sum,
-    /// True if the sum has all tallies of the run.
+    /// True if no tally of the run is missing from the sum.
     pub(crate) complete: bool,
-    /// True if the queues were seen empty.
+    /// True if the run's queues were seen empty after it.
     pub(crate) drained: bool,
 }
 
-/// Builds the report of a run; `begun` is `None` if the test ended before one began. `usage` is
-/// that of the whole test.
+/// Builds the report of a run; `begun` is `None` if the test ended before its first run began.
+/// `usage` covers the whole test, all probes of a search included.
 pub(crate) fn of(record: &TestRecord, begun: Option<&Begun<'_>>, counted: &Counted, usage: Usage) -> Report {
     let test_id = record.test_id.to_string();
     let target = record.target.to_string();
@@ -40,8 +40,8 @@ pub(crate) fn of(record: &TestRecord, begun: Option<&Begun<'_>>, counted: &Count
     Report::of(&facts, &counted.sum)
 }
 
-/// Returns the time at which a run was cut short. A probe that was judged ran to its end, whatever
-/// happened to the test after it.
+/// Returns the time since `start` at which a run was cut short by a stop or a failure of the test.
+/// `None` if it was not, and for a probe that was judged, which ran to its end.
 fn cut_of(record: &TestRecord, begun: Option<&Begun<'_>>, start: Timestamp) -> Option<Micros> {
     match begun {
         Some(begun) if begun.run.passed.is_some() => None,
@@ -50,14 +50,15 @@ fn cut_of(record: &TestRecord, begun: Option<&Begun<'_>>, start: Timestamp) -> O
     }
 }
 
-/// Returns probes and result of a search that is over; `None` if the test runs once, or was cut
-/// short.
+/// Returns the probes and the result of a search that has ended; `None` if the test runs once, or
+/// its search was cut short.
 fn search(record: &TestRecord) -> Option<SearchReport> {
     let probes = probes_before(record, u32::MAX);
     finding(record).map(|finding| SearchReport { probes, finding })
 }
 
-/// Returns the result of a search that is over.
+/// Returns the result of a search that has ended; `None` if a further probe follows, or the test is
+/// no search.
 pub(crate) fn finding(record: &TestRecord) -> Option<Finding> {
     match Search::of(&record.test)?.next(&probes_before(record, u32::MAX)) {
         Next::Over(finding) => Some(finding),
@@ -65,8 +66,8 @@ pub(crate) fn finding(record: &TestRecord) -> Option<Finding> {
     }
 }
 
-/// Returns the number of the run that the report of a test is about: of a search the probe with the
-/// highest rate that passed, and else the last one; `None` if none began.
+/// Returns the number of the run that the test's report is about: in a search the probe with the
+/// highest rate that passed, if any did; otherwise the last run. `None` if no run began.
 pub(crate) fn reported(record: &TestRecord) -> Option<u32> {
     let passed = Begun::all(record).filter(|begun| begun.run.passed == Some(true));
     let best = passed.max_by_key(|begun| begun.run.rate_per_sec).map(|begun| begun.number);

@@ -7,17 +7,20 @@ use load_test::{LoadTest, Probe};
 
 use crate::error::LoadStepError;
 
-/// A run that began.
+/// Run of a load test that has begun.
 #[derive(Clone, Debug)]
 pub(crate) struct Begun<'a> {
     pub(crate) number: u32,
     pub(crate) run: Run,
-    /// Work of the run: the test itself, or the test at the rate of the probe.
+    /// Definition of the run's work: the test itself, or the test at the rate of a probe.
     pub(crate) test: Cow<'a, LoadTest>,
 }
 
 impl<'a> Begun<'a> {
-    /// Finds a run of a test.
+    /// Finds the run with this number in a test's record.
+    ///
+    /// # Errors
+    /// If no run with this number has begun.
     pub(crate) fn of(record: &'a TestRecord, number: u32) -> Result<Self, LoadStepError> {
         let missing = LoadStepError::NoRun { test_id: record.test_id, run: number };
         let index = usize::try_from(number).ok();
@@ -25,7 +28,7 @@ impl<'a> Begun<'a> {
         Ok(Self { number, run, test: record.test.at_rate(run.rate_per_sec) })
     }
 
-    /// Returns all runs of a test.
+    /// Returns all runs of a load test that have begun, in order.
     pub(crate) fn all(record: &'a TestRecord) -> impl Iterator<Item = Self> {
         let begun = move |(number, run): (u32, &Run)| Self {
             number,
@@ -35,13 +38,14 @@ impl<'a> Begun<'a> {
         (0..).zip(&record.runs).map(begun)
     }
 
-    /// Returns the result of a probe; `None` before it was judged.
+    /// Returns the result of the run as a probe of a search; `None` if it is no probe, or was not
+    /// judged.
     pub(crate) fn probe(&self) -> Option<Probe> {
         Some(Probe { rate_per_sec: self.run.rate_per_sec?, passed: self.run.passed? })
     }
 }
 
-/// Returns the results of the probes before the run of this number.
+/// Returns the results of a search's probes before the run with this number.
 pub(crate) fn probes_before(record: &TestRecord, number: u32) -> Vec<Probe> {
     Begun::all(record).take_while(|begun| begun.number < number).filter_map(|begun| begun.probe()).collect()
 }

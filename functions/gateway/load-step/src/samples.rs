@@ -3,7 +3,7 @@
 use load_test::{LoadTest, LoadTestRequest};
 use serde_json::{Value, from_value, json};
 
-/// Creates a load test of one minute with these members.
+/// Creates a load test of one minute from these members of a request.
 pub(crate) fn test(members: Value) -> LoadTest {
     let mut body = json!({"targetRef": "t", "durationSeconds": 60});
     let Value::Object(members) = members else { panic!("members") };

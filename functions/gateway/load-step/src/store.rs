@@ -8,11 +8,12 @@ use broker::{Deadline, Jitter, RetryPolicy};
 use jiff::Timestamp;
 use load_test::store::{TestRun, TestStore, TestStoreError};
 
-/// Pauses between attempts, in seconds: the first, and the longest. Each attempt is up to three of
-/// the client's own.
+/// Pauses between two attempts of an operation of the store, in seconds: the first and the longest.
+/// Each attempt is up to three requests of the AWS SDK.
 const PAUSES: (f64, f64) = (0.2, 3.0);
 
-/// Repeats an operation until it succeeds, cannot succeed, or no attempt fits before `deadline`.
+/// Repeats an operation of the store until it succeeds, fails with an error that a retry does not
+/// help against, or no attempt fits before `deadline`.
 ///
 /// # Errors
 /// Returns the error of the last attempt.
@@ -35,10 +36,11 @@ pub(crate) async fn insist<T>(
     }
 }
 
-/// Records the reason why a test failed. The workers read it within a second.
+/// Records the reason why a load test failed. The workers read it within a second.
 ///
 /// # Errors
-/// If the store does not do its part before `deadline`.
+/// # Errors
+/// If the store fails until `deadline`.
 pub(crate) async fn fail(
     store: &TestStore,
     of: &TestRun,
@@ -50,7 +52,7 @@ pub(crate) async fn fail(
     insist(deadline, async || store.fail(&of.tenant, test_id, at, detail).await).await
 }
 
-/// Logs that an operation of the store failed, and that the work continues.
+/// Logs that an operation of the store failed and that the step continues.
 pub(crate) fn log(error: &TestStoreError) {
     let error: &dyn Error = error;
     tracing::warn!(

@@ -5,21 +5,23 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use load_test::Micros;
 
-/// Number of times that the time of day is read when a clock is set.
+/// Number of readings of the time of day when a clock is set, of which the most precise is used.
 const READINGS: usize = 5;
 
-/// Clock of a test. It is set once, by the time of day, and goes by the monotonic clock from then
-/// on: a time of day that is corrected meanwhile moves no message.
+/// Clock that measures time since the start of a load test's run. It is set once from the time of
+/// day, and follows the monotonic clock from then on, so that a correction of the time of day does
+/// not move messages.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TestClock {
     start: Timestamp,
     set_at: Instant,
-    /// Microseconds since the test's start when the clock was set; negative before the start.
+    /// Microseconds between the run's start and the moment when the clock was set; negative if it
+    /// was set before the start.
     then: i64,
 }
 
 impl TestClock {
-    /// Sets the clock of a test that starts, or started, at `start`.
+    /// Sets a clock for a run that starts, or has started, at `start`.
     pub(crate) fn of(start: Timestamp) -> Self {
         let reading = (1..READINGS).fold(Reading::now(), |best, _| best.narrower(Reading::now()));
         Self::set(start, reading.time, reading.after)
@@ -29,12 +31,12 @@ impl TestClock {
         Self { start, set_at, then: now.as_microsecond().saturating_sub(start.as_microsecond()) }
     }
 
-    /// Returns the time since the test's start; zero before it.
+    /// Returns the time since the run's start; zero before the start.
     pub(crate) fn now(&self) -> Micros {
         self.at(Instant::now())
     }
 
-    /// Returns the time of an instant since the test's start; zero before it.
+    /// Converts an instant to the time since the run's start; zero before the start.
     pub(crate) fn at(&self, instant: Instant) -> Micros {
         let micros = |duration: Duration| i64::try_from(duration.as_micros()).unwrap_or(i64::MAX);
         let since = match instant.checked_duration_since(self.set_at) {
@@ -44,31 +46,31 @@ impl TestClock {
         Micros::new(u64::try_from(since).unwrap_or(0))
     }
 
-    /// Returns the instant of a time, for timers. One from before the clock was set has passed,
-    /// whatever it was.
+    /// Converts a time since the run's start to an instant for timers. A time before the clock was
+    /// set gives the instant at which it was set, which has passed.
     pub(crate) fn instant(&self, at: Micros) -> tokio::time::Instant {
         let ahead = i64::try_from(at.get()).unwrap_or(i64::MAX).saturating_sub(self.then);
         let ahead = Duration::from_micros(u64::try_from(ahead).unwrap_or(0));
         self.set_at.checked_add(ahead).unwrap_or(self.set_at).into()
     }
 
-    /// Returns the time of day of a time, in microseconds since 1970: the stamp of a message that
-    /// is due then.
+    /// Returns the stamp that a message due at `due` carries: that time of day in microseconds
+    /// since 1970.
     pub(crate) fn stamp(&self, due: Micros) -> u64 {
         u64::try_from(due.of_day(self.start).as_microsecond()).unwrap_or(0)
     }
 
-    /// Returns the time at which a message with this stamp was due; `None` if that was before the
-    /// test's start, so that the message is of an earlier run of the test.
+    /// Returns the time since the run's start at which a message with this stamp was due; `None` if
+    /// it was due before the start, and so belongs to an earlier run of the test.
     pub(crate) fn of_stamp(&self, stamp: u64) -> Option<Micros> {
         let start = u64::try_from(self.start.as_microsecond()).ok()?;
         stamp.checked_sub(start).map(Micros::new)
     }
 }
 
-/// Time of day, and the instants between which it was read. If the thread loses the processor in
-/// between, the time may belong to any instant between the two, and a clock that is set by it is
-/// off for a whole window.
+/// Reading of the time of day, with the instants just before and after it. The further these are
+/// apart, because the thread lost the processor, the less precise is a clock that is set from the
+/// reading.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Reading {
     before: Instant,
@@ -87,7 +89,8 @@ impl Reading {
         self.after.saturating_duration_since(self.before)
     }
 
-    /// Returns the one of two that was read in less time.
+    /// Returns the more precise of two readings: the one with the shorter time between its
+    /// instants.
     fn narrower(self, other: Self) -> Self {
         if other.width() < self.width() { other } else { self }
     }

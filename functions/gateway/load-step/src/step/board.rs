@@ -16,16 +16,18 @@ use tokio::sync::watch::{Receiver, Sender};
 
 use crate::test_clock::TestClock;
 
-/// Order to the parts of a step. A greater order replaces a smaller one.
+/// Order to the concurrent parts of a step (the worker, the storing of its tally, the reading of
+/// the test's state, the measuring of queues). A greater order replaces a smaller one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Order {
     #[default]
     GoOn,
-    /// The worker has ended by itself, and the other parts end too.
+    /// End, because the worker has ended by itself.
     End,
-    /// The test was stopped, or has failed.
+    /// End, because the test was stopped or has failed.
     Stop,
-    /// Another attempt works on the window, or the test was deleted. Nothing may be stored.
+    /// End and store nothing, because another attempt has taken the step over, or the test was
+    /// deleted.
     Abandon,
 }
 
@@ -34,43 +36,46 @@ pub(super) enum Order {
 pub(super) enum Interrupt {
     /// The test was stopped, or another worker failed it.
     Stopped,
-    /// Another invocation owns the step now, or the test was deleted.
+    /// Another attempt has taken the step over, or the test was deleted.
     Superseded,
-    /// This worker fails the test, for this reason.
+    /// The test fails because of this worker, for this reason.
     Failed(String),
 }
 
-/// Reason why a worker stops using a connection.
+/// Reason why a worker stops using its connection: it ends, or the connection is broken.
 pub(super) enum Leave {
     Interrupt(Interrupt),
     Broken(BrokerError),
 }
 
-/// Time and processor time that the invocation has used.
+/// Start of the measurement of the time and the processor time that an invocation uses.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Used {
     pub(super) since: Instant,
     processor: Duration,
 }
 
-/// The parts run on one thread, so a borrow of the tally never meets another one.
+/// State that the concurrent parts of a step share. They run on one thread, so two borrows of the
+/// tally never overlap.
 #[derive(Debug)]
 pub(super) struct Board {
     clock: TestClock,
-    /// End of the worker's part of the window.
+    /// Time at which the worker ends in this window (minute of the test).
     end: Micros,
     used: Used,
     tally: RefCell<Tally>,
-    /// Time at which the next message of a producer is due; `None` if it has none. Everything that
-    /// is due before it is in the tally.
+    /// Time at which the producer's next message is due; `None` if it has none. Every message that
+    /// was due earlier is in the tally.
     pub(super) pending: Cell<Option<Micros>>,
     order: Sender<Order>,
-    /// Workers that work, and workers that have ended, updated once a second.
+    /// Workers of the run that are at work, and workers that have ended. It is read from the store
+    /// once a second.
     pub(super) attendance: Sender<Attendance>,
-    /// Messages that the worker had handled before this step; `None` while their number may grow.
+    /// Number of messages that the worker sent or took before this step; `None` as long as the
+    /// previous step may still add to it.
     pub(super) handled: Sender<Option<Handled>>,
-    /// Order to store the tally at once: the worker sends no more in this window, and the lane that
-    /// takes the next one wants to know how much it sent.
+    /// Signal to store the tally at once: the worker sends no more in this minute, and the lane
+    /// that works in the next minute needs to know how many messages it sent.
     pub(super) wanted: Notify,
 }
 
@@ -91,12 +96,12 @@ impl From<Interrupt> for Leave {
 }
 
 impl Used {
-    /// Begins to count.
+    /// Starts measuring the time and the processor time of the invocation.
     pub(super) fn from_now() -> Self {
         Self { since: Instant::now(), processor: processor_time() }
     }
 
-    /// Returns the processor time that was used since the count began.
+    /// Returns the processor time that the process has used since the measurement began.
     fn processor(&self) -> Duration {
         processor_time().saturating_sub(self.processor)
     }
@@ -117,16 +122,16 @@ impl Board {
         }
     }
 
-    /// Changes the tally.
+    /// Applies a change to the tally, and returns the result of the change.
     pub(super) fn count<T>(&self, change: impl FnOnce(&mut Tally) -> T) -> T {
         change(&mut self.tally.borrow_mut())
     }
 
-    /// Returns the tally as it is now.
+    /// Returns a copy of the tally, with the time up to which it is complete.
     ///
-    /// The tally says that everything was done, or given up, that was due before the message that
-    /// the producer has in hand. So if the process ends now, a message that was put since is in a
-    /// hole and "unrecorded", or received; it is never "not sent".
+    /// The tally claims only what was due before the message that the producer has in hand. So if
+    /// the process is lost now, a message that it puts later counts as unrecorded or received,
+    /// never as "not sent".
     pub(super) fn snapshot(&self) -> Tally {
         let now = self.clock.now().min(self.end);
         let done = self.pending.get().map_or(now, |due| due.min(now));
@@ -137,7 +142,7 @@ impl Board {
         })
     }
 
-    /// Gives an order, unless a greater one was given before.
+    /// Gives an order to the parts of the step, unless a greater order was given before.
     pub(super) fn order(&self, order: Order) {
         self.order.send_if_modified(|given| {
             let is_greater = order > *given;
@@ -146,12 +151,12 @@ impl Board {
         });
     }
 
-    /// Runs `work`, unless there is an order to end first: then `work` is dropped.
+    /// Runs `work` until it is done, or drops it if there is an order to end.
     pub(super) async fn unless_ended<T>(&self, work: impl Future<Output = T>) -> Result<T, Interrupt> {
         Ok(self.waiting(work).await?.0)
     }
 
-    /// Runs `work` as [`Self::unless_ended`] does, and returns whether it had to wait.
+    /// Runs `work` as [`Self::unless_ended`] does, and also returns true if `work` had to wait.
     pub(super) async fn waiting<T>(&self, work: impl Future<Output = T>) -> Result<(T, bool), Interrupt> {
         if let Some(interrupt) = self.order.borrow().interrupt() {
             return Err(interrupt);
@@ -170,8 +175,8 @@ impl Board {
     }
 }
 
-/// Returns the processor time of this process with its threads; zero if the kernel does not report
-/// it.
+/// Returns the processor time of this process with all its threads; zero if the kernel does not
+/// report it.
 fn processor_time() -> Duration {
     ClockId::CLOCK_PROCESS_CPUTIME_ID.now().map_or(Duration::ZERO, Duration::from)
 }
@@ -189,7 +194,7 @@ mod tests {
 
     use super::*;
 
-    /// A board of a test that started `seconds` ago, with a minute's end.
+    /// Returns the board of a step in minute 0 of a run that started `seconds` ago.
     fn board(seconds: u64) -> Board {
         let clock = TestClock::of(Timestamp::now() - Duration::from_secs(seconds));
         let step = Step { lane: "p0a".parse().unwrap(), window: Window::new(0), attempt: 0 };
@@ -197,7 +202,8 @@ mod tests {
         Board::new(clock, Micros::from_seconds(60), tally, Used::from_now())
     }
 
-    /// Returns how far a tally says that its step came, in seconds.
+    /// Returns the time up to which a tally covers its step's work, in seconds since the run's
+    /// start.
     fn until(tally: &Tally) -> u64 {
         let mut sum = load_test::Sum::default();
         sum.add(tally);

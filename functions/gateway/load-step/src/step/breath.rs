@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-/// Longest time that a worker without a pause works before the rest gets its turn: the client's
-/// connection, the tally of each second, the order to end.
+/// Longest time that a worker runs without a pause before it yields the thread to other tasks: the
+/// broker's client, the storing of the tally, the order to end.
 const TURN: Duration = Duration::from_millis(1);
 
-/// Time since which a worker has worked without a pause.
+/// Instant since which a worker has run without a pause.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Breath(Instant);
 
@@ -15,12 +15,12 @@ impl Breath {
         Self(Instant::now())
     }
 
-    /// Records that the worker has waited.
+    /// Records that the worker has just waited, so that other tasks had their turn.
     pub(super) fn waited(&mut self) {
         self.0 = Instant::now();
     }
 
-    /// Yields to other tasks, if the worker has used up its own turn.
+    /// Yields to other tasks if the worker has run for [`TURN`] without a pause.
     pub(super) async fn take(&mut self) {
         if self.0.elapsed() >= TURN {
             tokio::task::yield_now().await;

@@ -25,21 +25,21 @@ const TO_WAIT: Micros = Micros::new(250_000);
 /// Time limit for measuring the consumer's queue.
 const TO_LOOK: Duration = Duration::from_secs(2);
 
-/// Time for an orderly end, which acknowledges the held messages: when the window closes, and after
-/// a stop or a failure.
+/// Time limit for closing a connection in order, which acknowledges the messages that the consumer
+/// holds: at the end of its minute (`TO_END`), and after a stop or a failure (`TO_LEAVE`).
 const TO_END: Duration = Duration::from_secs(5);
 const TO_LEAVE: Duration = Duration::from_secs(1);
 
-/// Time after the last message is due from which producers count as ended, whatever their outcome.
-/// None of their attempts runs longer.
+/// Time after the last message is due at which all producers count as ended, even if they did not
+/// report it. No attempt of a producer runs longer.
 const TO_PRODUCE: Micros = Micros::from_seconds(40);
 
 /// Reason why a consumer takes no more messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Done {
-    /// The window closes, and the other lane takes over.
+    /// The consumer's minute of the test ends, and the worker's other lane continues.
     WindowCloses,
-    /// Nothing is left for this worker in later windows.
+    /// The worker has nothing left to do in later minutes of the test.
     Over,
 }
 
@@ -53,12 +53,12 @@ struct Consuming<'a> {
     /// Number of messages that the consumer may still take; `None` without a bound.
     left: Option<u64>,
     attendance: Receiver<Attendance>,
-    /// True if a message came on this connection.
+    /// True if a message arrived on the current connection.
     has_received: bool,
 }
 
-/// Takes the messages that arrive in the window. Returns true if nothing is left for this worker in
-/// later windows.
+/// Takes the messages that arrive in the step's minute of the test. Returns true if the worker has
+/// nothing left to do in later minutes.
 pub(super) async fn consume(shift: &Shift<'_>, consumers: &Consumers) -> Result<bool, Interrupt> {
     let number = shift.step.lane.worker.number;
     let queue = shift.place.queue(number).map_err(|error| Interrupt::Failed(error.to_string()))?;
@@ -89,7 +89,7 @@ pub(super) async fn consume(shift: &Shift<'_>, consumers: &Consumers) -> Result<
     Ok(shift.is_last_window())
 }
 
-/// Connects; `None` if the window closes first.
+/// Opens a connection of the consumer; `None` if its minute of the test ends first.
 async fn connection<'o>(
     shift: &Shift<'_>,
     patience: &mut Patience,
@@ -102,8 +102,8 @@ async fn connection<'o>(
 }
 
 impl Shift<'_> {
-    /// Waits until the window opens, and until the queues hold the backlog if there is one. False
-    /// if the window closes first.
+    /// Waits until the step's minute of the test begins and, if the test has a backlog, until the
+    /// queues hold it or all producers have ended. False if the minute ends first.
     async fn may_begin(&self) -> Result<bool, Interrupt> {
         let (board, opens) = (&self.board, self.clock.instant(self.from));
         board.unless_ended(tokio::time::sleep_until(opens)).await?;
@@ -129,8 +129,8 @@ impl Shift<'_> {
         }
     }
 
-    /// Waits until the number of messages that the worker took in earlier windows is certain, and
-    /// returns how many it may take in this window; `None` if the window closes first.
+    /// Waits until the number of messages that the worker took in earlier minutes is final, and
+    /// returns the number that it may take in this minute; `None` if the minute ends first.
     async fn left_to_take(&self, quota: Quota) -> Result<Option<u64>, Interrupt> {
         if quota.is_certain() {
             return Ok(Some(quota.count(quota.claimed)));
@@ -142,7 +142,7 @@ impl Shift<'_> {
         Ok(handled.map(|handled| quota.count(handled)))
     }
 
-    /// True if no producer puts a message any more.
+    /// True if no producer of the test puts messages any more.
     fn has_produced(&self, known: &Attendance, now: Micros) -> bool {
         let producers = self.plan.workers().filter(|worker| worker.role == Role::Producer);
         known.have_ended(producers, now) || now >= self.plan.until(Role::Producer).plus(TO_PRODUCE)
@@ -165,7 +165,8 @@ impl<'a> Consuming<'a> {
         }
     }
 
-    /// Waits until the consumer may begin. False if the window closes first.
+    /// Waits until the consumer may begin to take messages. False if its minute of the test ends
+    /// first.
     async fn begins(&mut self) -> Result<bool, Interrupt> {
         let shift = self.shift;
         if !shift.may_begin().await? {
@@ -181,7 +182,8 @@ impl<'a> Consuming<'a> {
         Ok(true)
     }
 
-    /// Takes messages on one connection. An error is the connection's.
+    /// Takes messages on one connection until the consumer is done. The inner error is that of the
+    /// broken connection.
     async fn take_all(
         &mut self,
         mut connection: Box<dyn LoadConsumer + '_>,
@@ -204,7 +206,7 @@ impl<'a> Consuming<'a> {
         }
     }
 
-    /// Takes messages until the window closes or nothing is left to do.
+    /// Takes messages until the consumer's minute of the test ends, or nothing is left to do.
     async fn take(&mut self, connection: &mut (dyn LoadConsumer + '_)) -> Result<Done, Leave> {
         let shift = self.shift;
         let mut breath = Breath::new();
@@ -243,13 +245,13 @@ impl<'a> Consuming<'a> {
         }
     }
 
-    /// True if no producer puts messages any more. The attendance changes once a second, and is
-    /// read only then.
+    /// True if no producer of the test puts messages any more, by the attendance that is read once
+    /// a second.
     fn has_produced(&mut self, now: Micros) -> bool {
         self.shift.has_produced(&self.attendance.borrow_and_update(), now)
     }
 
-    /// Measures the number of messages on the queue.
+    /// Measures the number of messages on the consumer's queue.
     async fn look(&mut self) -> Result<(), Interrupt> {
         let shift = self.shift;
         let depth = shift.place.depth(self.queue, Deadline::after(TO_LOOK));
@@ -274,8 +276,8 @@ impl<'a> Consuming<'a> {
         });
     }
 
-    /// Works on a message for as long as that is to take, and waits until the next one may be
-    /// taken.
+    /// Waits for the time that a consumer works on a message, and for the time at which its rate
+    /// allows the next one.
     async fn work(&mut self) -> Result<(), Interrupt> {
         let shift = self.shift;
         let now = shift.clock.now();
@@ -287,7 +289,7 @@ impl<'a> Consuming<'a> {
         shift.board.unless_ended(tokio::time::sleep_until(shift.clock.instant(until))).await
     }
 
-    /// Ends the connection; held messages are acknowledged and counted.
+    /// Closes the connection. The messages that the consumer holds are acknowledged and counted.
     async fn end(&mut self, connection: Box<dyn LoadConsumer + '_>, time: Duration) {
         let GetEnd { rest, unsettled, error } = connection.finish(Deadline::after(time)).await;
         for arrival in &rest {

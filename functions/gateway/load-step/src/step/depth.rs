@@ -12,22 +12,22 @@ use super::board::{Interrupt, Order};
 use crate::place::{Place, PlaceError};
 use crate::store::{fail, insist, log};
 
-/// Interval between two rounds of measurements.
+/// Interval between two rounds in which all queues of the test are measured.
 const EVERY: Duration = Duration::from_secs(2);
-/// Interval of measurements while consumers wait for a backlog.
+/// Interval between two rounds of measurements while consumers wait for a backlog.
 const SOON: Duration = Duration::from_millis(500);
 /// Time after which a round of measurements leaves the remaining queues to the next round.
 const A_LOOK: Duration = Duration::from_secs(2);
 /// Time limit for measuring one queue.
 const TO_LOOK: Duration = Duration::from_secs(5);
-/// Time without a measurement after which a test that puts messages ends: without measurements, the
-/// limit of messages on its queues would have no effect.
+/// Time without a measurement after which a test with producers fails: the limit on messages on its
+/// queues could not be enforced.
 const UNSEEN: Micros = Micros::from_seconds(30);
 /// Time limit for recording that the test has failed, or that the queues hold the backlog.
 const TO_NOTE: Duration = Duration::from_secs(20);
 
-/// Last measured numbers of messages on the queues of a test. A few are measured at once, so
-/// hundreds of queues take several rounds.
+/// Last measured number of messages on each queue of a test. [`Place::AT_ONCE`] queues are measured
+/// at once, so hundreds of queues take several rounds.
 #[derive(Clone, Debug)]
 struct Depths {
     count: u32,
@@ -40,30 +40,30 @@ impl Depths {
         Self { count, next: 0, seen: BTreeMap::new() }
     }
 
-    /// Returns the number of the queue that is measured next.
+    /// Returns the number of the queue to measure next, and advances to the following queue.
     fn turn(&mut self) -> u32 {
         let number = self.next;
         self.next = number.saturating_add(1).checked_rem(self.count).unwrap_or(0);
         number
     }
 
-    /// Records the number of messages on a queue.
+    /// Records the number of messages on the queue with this number.
     fn saw(&mut self, number: u32, messages: u64) {
         self.seen.insert(number, messages);
     }
 
-    /// Returns the number of messages on the queues measured so far.
+    /// Returns the total number of messages on the queues that were measured so far.
     fn messages(&self) -> u64 {
         self.seen.values().fold(0, |sum, messages| sum.saturating_add(*messages))
     }
 
-    /// True if every queue's depth was measured.
+    /// True if every queue of the test was measured at least once.
     fn are_whole(&self) -> bool {
         self.seen.len() >= usize::try_from(self.count).unwrap_or(usize::MAX)
     }
 
-    /// Measures each queue once, or as many as there is time for. The next round continues from
-    /// there.
+    /// Measures each queue once, or as many as fit into [`A_LOOK`]. The next call continues with
+    /// the following queue.
     async fn look(&mut self, place: &Place<'_>) -> Result<(), PlaceError> {
         let (time, mut left) = (Deadline::after(A_LOOK), self.count);
         while left > 0 {
@@ -82,13 +82,15 @@ impl Depths {
     }
 }
 
-/// True for the worker that measures: the first consumer, or the first producer if there are none.
+/// True for the worker that measures the queues: consumer 0, or producer 0 if the test has no
+/// consumers.
 fn measures(test: &LoadTest, worker: Worker) -> bool {
     let role = if test.consumers.is_some() { Role::Consumer } else { Role::Producer };
     worker == Worker { role, number: 0 }
 }
 
-/// Measures all queues until the worker has ended, if it is the one that measures.
+/// Measures all queues of the test until the step ends, if this step's worker is the one that
+/// measures.
 pub(super) async fn measure(shift: &Shift<'_>) {
     if measures(shift.test, shift.step.lane.worker) {
         // It ends with the order to end.
@@ -145,7 +147,7 @@ fn ticks(every: Duration) -> Interval {
     ticks
 }
 
-/// Returns the reason why a test whose queues could not be measured for a while has to end; `None`
+/// Returns the reason why a test fails whose queues could not be measured for `unseen_for`; `None`
 /// if it may continue.
 fn why_to_end(test: &LoadTest, error: &PlaceError, unseen_for: Micros) -> Option<String> {
     if error.is_final() {
@@ -170,14 +172,14 @@ fn log_unseen(error: &PlaceError) {
 }
 
 impl Shift<'_> {
-    /// Records that the test has failed.
+    /// Records that the load test has failed, with the reason.
     async fn fail(&self, detail: &str) {
         if let Err(error) = fail(self.store, self.of, detail, Deadline::after(TO_NOTE)).await {
             log(&error);
         }
     }
 
-    /// Records that the queues hold the backlog, so that the consumers begin.
+    /// Records in the store that the queues hold the backlog, so that the consumers begin.
     async fn note_backlog(&self) {
         let noted = insist(Deadline::after(TO_NOTE), async || self.store.note_backlog(self.of).await);
         match noted.await {

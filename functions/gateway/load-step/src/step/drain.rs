@@ -5,15 +5,16 @@ use load_test::{LoadTest, Micros, StopWhen};
 /// Observations of a consumer about its queue, which decide whether the consumer may end.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Drain {
-    /// The consumer ends once its queue is empty and the producers have ended.
+    /// True if the consumer ends once its queue is empty and the producers have ended.
     ends_when_empty: bool,
-    /// The consumer ends once it has received nothing for a while and the producers have ended.
+    /// True if the consumer ends once it has received nothing for [`StopWhen::IDLE`] and the
+    /// producers have ended.
     ends_when_idle: bool,
-    /// Time of the last message, or of the beginning.
+    /// Time of the last received message, or of the consumer's beginning.
     last: Micros,
-    /// True if the queue was seen empty since then.
+    /// True if the queue was empty at the last measurement, and no message was received since.
     is_empty: bool,
-    /// Time of the last measurement of the queue.
+    /// Time at which the queue was last measured; `None` before the first measurement.
     looked_at: Option<Micros>,
 }
 
@@ -23,7 +24,7 @@ impl Drain {
     /// Interval between two measurements of the queue's depth.
     const BETWEEN_LOOKS: Micros = Micros::new(500_000);
 
-    /// Starts watching the queue at `at`.
+    /// Starts observing the queue at `at`, by the conditions of the test.
     pub(super) fn new(test: &LoadTest, at: Micros) -> Self {
         Self {
             ends_when_empty: test
@@ -42,7 +43,7 @@ impl Drain {
         self.is_empty = false;
     }
 
-    /// True if the consumer has to measure its queue. `produced` is true if the producers have
+    /// True if the consumer has to measure its queue now. `produced` is true if the producers have
     /// ended.
     pub(super) fn wants_look(&self, now: Micros, produced: bool) -> bool {
         let is_due = self.looked_at.is_none_or(|at| now.since(at) >= Self::BETWEEN_LOOKS);
@@ -55,7 +56,8 @@ impl Drain {
         self.is_empty = messages == Some(0);
     }
 
-    /// True if nothing is left to do.
+    /// True if the consumer may end: its queue is drained or idle. `produced` is true if the
+    /// producers have ended.
     pub(super) fn is_done(&self, now: Micros, produced: bool) -> bool {
         let since = now.since(self.last);
         let is_drained = self.ends_when_empty && self.is_empty && since >= Self::QUIET;

@@ -12,13 +12,13 @@ use crate::store::log;
 /// Interval at which the worker reads the test's state, and at which small tallies are stored.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// Bytes of the largest tally that is stored each second: each KB of it costs as much as a write. A
-/// larger one is stored less often in proportion, up to the longest time between two.
+/// Maximum bytes of a tally that is stored each second, because each KB costs a write unit. A
+/// larger tally is stored less often in proportion, but at least every [`LONGEST`].
 const SMALL: u128 = 16 * 1024;
 const LONGEST: Duration = Duration::from_secs(10);
 
-/// Stores the tally until the worker has ended. What is being stored then is waited for, so that
-/// the last tally comes after it.
+/// Stores the step's tally repeatedly until the worker has ended. A write that is under way then is
+/// waited for, so that it cannot overtake the last tally.
 pub(super) async fn store_tallies(shift: &Shift<'_>) {
     let (board, mut every) = (&shift.board, EVERY);
     let mut next = Instant::now() + every;
@@ -50,8 +50,8 @@ pub(super) async fn store_tallies(shift: &Shift<'_>) {
     }
 }
 
-/// Reads, until the worker has ended, whether the test continues. If the store does not respond, it
-/// does.
+/// Reads once a second, until the worker has ended, whether the test continues. If the store does
+/// not respond, the worker continues.
 pub(super) async fn watch_test(shift: &Shift<'_>) {
     let (board, mut ticks) = (&shift.board, ticks());
     let of = shift.of;
@@ -72,15 +72,15 @@ pub(super) async fn watch_test(shift: &Shift<'_>) {
     }
 }
 
-/// Returns the time from a tally of this size to the next one.
+/// Returns the time after which a step with a tally of this size stores its tally again.
 fn interval_of(bytes: usize) -> Duration {
     let bytes = u128::try_from(bytes).unwrap_or(u128::MAX);
     let in_proportion = EVERY.as_millis().saturating_mul(bytes) / SMALL;
     Duration::from_millis(u64::try_from(in_proportion).unwrap_or(u64::MAX)).clamp(EVERY, LONGEST)
 }
 
-/// Creates the ticks for reading the test: between those of the tallies, because the requests of
-/// both run on the thread of the load.
+/// Creates the ticks at which the test's state is read. They fall halfway between those for storing
+/// tallies, because the requests of both run on the thread of the load.
 fn ticks() -> Interval {
     let mut ticks = interval_at(Instant::now() + EVERY / 2, EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);

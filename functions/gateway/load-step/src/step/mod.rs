@@ -33,7 +33,8 @@ use crate::store::{fail, insist};
 use crate::test_clock::TestClock;
 use crate::{LoadStep, LoadStepError};
 
-/// A worker's part of a window, with everything that the work needs.
+/// Shift of a worker: its part of one window (minute of the test), with everything that the work
+/// needs.
 #[derive(Debug)]
 struct Shift<'a> {
     store: &'a TestStore,
@@ -47,16 +48,17 @@ struct Shift<'a> {
     clock: TestClock,
     place: Place<'a>,
     step: Step,
-    /// Number of messages that bounds the worker; `None` if only time does.
+    /// Limit on the number of messages of the worker; `None` if only time limits it.
     quota: Option<Quota>,
-    /// Time from which due messages belong to the shift.
+    /// Time from which messages must be due to belong to the shift.
     from: Micros,
-    /// Time until which due messages belong to the shift.
+    /// Time before which messages must be due to belong to the shift.
     end: Micros,
     board: Board,
 }
 
-/// A turn of a lane in a run that is not over.
+/// Invocation for a lane's turn (one attempt to work in one minute of the test), with what was read
+/// about its run.
 #[derive(Clone, Copy, Debug)]
 struct Call<'a> {
     turn: &'a Turn,
@@ -67,20 +69,21 @@ struct Call<'a> {
     used: Used,
 }
 
-/// Successor of a turn.
+/// Continuation of a lane after one of its turns.
 #[derive(Debug, PartialEq, Eq)]
 enum After {
-    /// The lane's next window.
+    /// The lane continues with its next window (minute of the test).
     Next,
-    /// Nothing is left for this worker to do.
+    /// The worker has nothing left to do, so the lane ends.
     Nothing,
-    /// Another attempt owns the window, or the test was deleted: the turn records nothing.
+    /// Another attempt has taken the step over, or the test was deleted. The turn records nothing.
     Superseded,
 }
 
 impl LoadStep {
-    /// Works as one worker until its window closes, its work is done, or the test ends. A late step
-    /// does the rest of its window; a repeated step, or one after its window, does nothing.
+    /// Works as one worker until its minute of the test ends, its work is done, or the test ends.
+    /// An invocation that starts late does the rest of its minute. A repeated one, or one that
+    /// starts after its minute, does no work.
     pub(crate) async fn step(&self, turn: &Turn, deadline: Deadline) -> Result<NextTurn, LoadStepError> {
         let used = Used::from_now();
         let span = tracing::Span::current();
@@ -103,7 +106,7 @@ impl LoadStep {
         self.go_on(&call, after, deadline).await
     }
 
-    /// Works in a window that is open, or opens soon.
+    /// Works in a window (minute of the test) that has begun or begins within seconds.
     async fn work(&self, call: &Call<'_>, deadline: Deadline) -> Result<After, LoadStepError> {
         let (of, step) = (&call.turn.of, call.turn.step());
         let came_at = call.clock.at(call.used.since);
@@ -142,8 +145,8 @@ impl LoadStep {
         self.conclude(&shift, outcome, deadline).await
     }
 
-    /// Claims the step, and returns what the worker handled before it; `None` if another invocation
-    /// owns the step.
+    /// Claims the step, and returns the number of messages that the worker sent or took before it;
+    /// `None` if another invocation has claimed it.
     async fn claim(&self, call: &Call<'_>, deadline: Deadline) -> Result<Option<Handled>, LoadStepError> {
         let (of, step) = (&call.turn.of, call.turn.step());
         let attempts = Cell::new(0_u32);
@@ -161,7 +164,7 @@ impl LoadStep {
         }
     }
 
-    /// Stores the last tally of a shift.
+    /// Stores the last tally of a shift, and returns how its lane continues.
     async fn conclude(
         &self,
         shift: &Shift<'_>,
@@ -206,9 +209,10 @@ impl LoadStep {
         })
     }
 
-    /// Ends a turn, and returns the lane's next one. The worker that ends last closes the run:
-    /// other lanes may sleep for most of a minute before the state machine does. It does not close
-    /// a probe, after which the state machine has to continue.
+    /// Records the end of a turn, and returns the lane's next turn. The worker that ends last also
+    /// closes the run, because the state machine would wait for other lanes, which may sleep for
+    /// most of a minute. It leaves a probe of a search to the state machine, which has to continue
+    /// after it.
     async fn go_on(
         &self,
         call: &Call<'_>,
@@ -249,12 +253,12 @@ impl Call<'_> {
         self.turn.lane
     }
 
-    /// Returns the end of the worker's part of the window.
+    /// Returns the time at which the worker ends in this window (minute of the test).
     fn end(&self) -> Micros {
         self.plan.end_of(self.lane().worker.role, self.turn.window)
     }
 
-    /// Checks that the plan has the window.
+    /// Checks that the run's plan has this worker, and that this lane works in this window.
     fn check(&self) -> Result<(), LoadStepError> {
         let (lane, window) = (self.lane(), self.turn.window);
         let is_of_the_plan = self.plan.workers().any(|worker| worker == lane.worker)
@@ -265,8 +269,8 @@ impl Call<'_> {
 }
 
 impl Shift<'_> {
-    /// Runs the worker, and the once-a-second tasks beside it. Returns true if nothing is left for
-    /// the worker in later windows.
+    /// Runs the worker, and beside it the tasks of each second. Returns true if the worker has
+    /// nothing left to do in later minutes of the test.
     async fn run(&self) -> Result<bool, Interrupt> {
         let work = async {
             let outcome = Box::pin(self.role()).await;
@@ -292,20 +296,21 @@ impl Shift<'_> {
         }
     }
 
-    /// True if the worker has no later window.
+    /// True if the plan has no later minute of the test for the worker.
     fn is_last_window(&self) -> bool {
         self.step.window.number().saturating_add(1) >= self.plan.windows(self.step.lane.worker.role)
     }
 }
 
-/// Returns the successor of a turn that started after its window. In place of an attempt that died
-/// in the worker's last window, the turn reports that nothing is left: consumers wait for this
-/// report of the producers.
+/// Returns how a lane continues after a turn that started when its window (minute of the test) had
+/// ended. If no window of the worker is left, the turn reports that the worker has ended, in place
+/// of the attempt that was lost: consumers wait for this report of the producers.
 fn after_closed(plan: &Plan, lane: Lane, now: Micros) -> After {
     if now < plan.until(lane.worker.role) { After::Next } else { After::Nothing }
 }
 
-/// Returns the lane's next window that has not closed at `now`; `None` if there is none.
+/// Returns the lane's next window (minute of the test) that has not ended at `now`; `None` if none
+/// is left.
 fn next_open(plan: &Plan, turn: &Turn, now: Micros) -> Option<Window> {
     let has_closed = |window: &Window| plan.end_of(turn.lane.worker.role, *window) <= now;
     let mut next = plan.next(turn.lane, Some(turn.window));

@@ -2,24 +2,26 @@
 
 use load_test::{Micros, Paced, Sender, Share};
 
-/// Messages of a producer in one window.
+/// Messages that one producer has to put in one window (minute of the test), and its progress.
 #[derive(Clone, Debug)]
 pub(super) struct Messages {
-    /// Schedule of the messages; `None` if each is due when it can be put.
+    /// Schedule of the messages; `None` without a rate, where each message is due when it can be
+    /// put.
     schedule: Option<Paced>,
     share: Share,
-    /// Number of messages that the producer put.
+    /// Number of messages that the producer has put in this window.
     put: u64,
-    /// Number of messages that may be put; the share's, or less as long as the quota is not known.
+    /// Number of messages that may be put: the whole share, or less as long as the worker's quota
+    /// is not known for certain.
     allowed: u64,
     is_certain: bool,
-    /// Time from which messages that were not put are given up.
+    /// Time at which the producer gives up the messages that it has not put.
     until: Micros,
     /// Message that the producer has prepared and not yet put.
     in_hand: Option<Message>,
 }
 
-/// Message that is to be put.
+/// Message that a producer is to put: its sequence number, and the time at which it is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Message {
     pub(super) sequence: u64,
@@ -31,25 +33,25 @@ pub(super) struct Message {
 pub(super) enum Next {
     /// Put this message once it is due.
     Put(Message),
-    /// Wait until it is known how much the window before has sent.
+    /// Wait until it is known how many messages the worker sent in the previous minute of the test.
     AwaitQuota,
-    /// Nothing is left to put, or the rest is given up.
+    /// End: all messages are put, or the remaining ones are given up.
     End,
 }
 
 impl Messages {
-    /// Time for which a producer continues after its window with messages due in the window. A
-    /// broker that is unreachable for as long is given up.
+    /// Time for which a producer continues after its window, to put messages that were due in it.
+    /// Messages that a broker does not accept by then are given up.
     pub(super) const OVERTIME: Micros = Micros::from_seconds(10);
 
-    /// Builds the messages of a window that ends at `end`, each with its time.
+    /// Creates the messages of a window that ends at `end`, each due at its time by the schedule.
     pub(super) fn paced(schedule: Paced, share: Share, end: Micros) -> Self {
         let until = end.plus(Self::OVERTIME);
         Self { schedule: Some(schedule), ..Self::new(share, until) }
     }
 
-    /// Builds the messages of a window that ends at `end`, each due when it can be put. Only
-    /// `allowed` of the share may be put as long as the quota is not certain.
+    /// Creates the messages of a window that ends at `end`, each due when it can be put. Only
+    /// `allowed` of the share may be put until the worker's quota is certain.
     pub(super) fn unthrottled(share: Share, allowed: u64, is_certain: bool, end: Micros) -> Self {
         Self { allowed, is_certain, ..Self::new(share, end) }
     }
@@ -59,12 +61,12 @@ impl Messages {
         Self { schedule: None, share, put: 0, allowed, is_certain: true, until, in_hand: None }
     }
 
-    /// Sets the number of messages that may be put, which is certain from now on.
+    /// Sets the number of messages that may be put in the window, which is certain from now on.
     pub(super) fn allow(&mut self, count: u64) {
         (self.allowed, self.is_certain) = (count, true);
     }
 
-    /// Returns the producer's next act at `now`.
+    /// Returns the producer's next action at `now`.
     pub(super) fn next(&mut self, now: Micros) -> Next {
         if now >= self.until {
             return Next::End;
@@ -76,8 +78,8 @@ impl Messages {
         }
     }
 
-    /// Prepares the next message. Without a rate, the message is due when it is prepared: its wait
-    /// for room is then part of its latency.
+    /// Returns the message in hand, or prepares the next one. Without a rate, a message is due when
+    /// it is prepared, so that its wait for room on the connection is part of its latency.
     fn message(&mut self, now: Micros) -> Option<Message> {
         if self.in_hand.is_none()
             && let Some(sequence) = self.next_sequence()
@@ -97,8 +99,8 @@ impl Messages {
         self.in_hand = None;
     }
 
-    /// Returns the time at which the next message is due; `None` if there is none, or it has none
-    /// yet.
+    /// Returns the time at which the next message is due; `None` if no message is left, or without
+    /// a rate.
     pub(super) fn next_due(&self) -> Option<Micros> {
         self.schedule.as_ref()?.due(self.next_sequence()?)
     }
@@ -108,12 +110,12 @@ impl Messages {
         (self.put < self.allowed).then(next)
     }
 
-    /// Returns the time from which messages that were not put are given up.
+    /// Returns the time at which the producer gives up the messages that it has not put.
     pub(super) const fn until(&self) -> Micros {
         self.until
     }
 
-    /// True if the messages have no rate.
+    /// True if the messages have no rate, so that each is due when it can be put.
     pub(super) const fn is_unthrottled(&self) -> bool {
         self.schedule.is_none()
     }
@@ -123,13 +125,13 @@ impl Messages {
         self.is_certain
     }
 
-    /// Returns the number of messages that the producer put.
+    /// Returns the number of messages that the producer has put in this window.
     pub(super) const fn put_count(&self) -> u64 {
         self.put
     }
 }
 
-/// Times at which a broker held a producer back.
+/// Record of the last time at which a broker held a producer back.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct HeldBack {
     until: Micros,
@@ -142,36 +144,37 @@ impl HeldBack {
         self.until = self.until.max(at);
     }
 
-    /// Returns the state of the producer from when a message was due until now. A message that
-    /// became due while the producer was held back is late for that reason, even if others had to
-    /// go before it after the broker let the producer continue.
+    /// Returns whether the producer was held back after a message became due. It counts as held
+    /// back even if the broker has let it continue since, because earlier messages had to be put
+    /// first.
     pub(super) fn sender(&self, due: Micros) -> Sender {
         if due < self.until { Sender::HeldBack } else { Sender::Free }
     }
 }
 
-/// Pace of one consumer of several that share a rate.
+/// Pace of one consumer among several that share a rate.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
     consumers: u64,
     per_second: u64,
     since: Micros,
-    /// Number of messages that the consumer took since `since`.
+    /// Number of messages that the consumer has taken since `since`.
     taken: u64,
 }
 
 impl Pace {
-    /// Time that a consumer may catch up with: timers are late by a millisecond, and the rate would
-    /// be too low without it. What a consumer could not take before is not made up for.
+    /// Longest delay that a consumer makes up for: 100 ms. Timers are late by a millisecond, and
+    /// the rate would be too low without it. Longer delays are not made up for.
     const SLACK: Micros = Micros::new(100_000);
 
-    /// Creates the pace of one of `consumers`, from `since` on.
+    /// Creates the pace of one of `consumers` consumers that take `per_second` messages a second
+    /// together, from `since` on.
     pub(super) fn new(per_second: u32, consumers: u32, since: Micros) -> Self {
         let (consumers, per_second) = (u64::from(consumers.max(1)), u64::from(per_second.max(1)));
         Self { consumers, per_second, since, taken: 0 }
     }
 
-    /// Begins at `since` instead.
+    /// Returns this pace restarted at `since`, with no messages taken.
     pub(super) const fn restarted(self, since: Micros) -> Self {
         Self { since, taken: 0, ..self }
     }
@@ -214,7 +217,7 @@ mod tests {
         }
     }
 
-    /// Puts all messages whose turn comes until `now`, and returns their numbers.
+    /// Puts all messages that are due up to `now`, and returns their sequence numbers.
     fn put(messages: &mut Messages, now: Micros) -> Vec<u64> {
         let mut put = Vec::new();
         while let Next::Put(message) = messages.next(now) {

@@ -9,25 +9,25 @@ use super::Shift;
 use super::board::Interrupt;
 use crate::place::{PlaceError, Tells};
 
-/// Pauses between attempts, in seconds: the first, and the longest.
+/// Pauses between two attempts to use a target, in seconds: the first and the longest.
 const PAUSES: (f64, f64) = (0.1, 1.0);
 
-/// Record of a worker's failures to use its target.
+/// Record of a worker's failures to use its target, which decides when to give up.
 #[derive(Debug)]
 pub(super) struct Patience {
     /// Time of the first failure since the target last worked; `None` if it works.
     failing_since: Option<Micros>,
     connected_at: Option<Micros>,
-    /// Most precise error since the target last worked; of several, the last one.
+    /// Most precise error since the target last worked; of equally precise errors the latest.
     reason: Option<PlaceError>,
     pauses: RetryPolicy,
 }
 
 impl Patience {
-    /// Time after which a target that does not work is given up.
+    /// Time of continuous failure after which a target is given up: 10 seconds.
     pub(super) const LONGEST: Micros = Micros::from_seconds(10);
-    /// Time for which a connection has to last to count as one that works. A broker that refuses
-    /// each message accepts connections all the time.
+    /// Time that a connection has to last to show that the target works: 2 seconds. A broker that
+    /// refuses every message still accepts connections.
     const STEADY: Micros = Micros::from_seconds(2);
 
     pub(super) fn new() -> Self {
@@ -37,12 +37,12 @@ impl Patience {
         Self { failing_since: None, connected_at: None, reason: None, pauses }
     }
 
-    /// Records that a connection was made.
+    /// Records that a connection to the target was opened at `at`.
     pub(super) fn connected(&mut self, at: Micros) {
         self.connected_at = Some(at);
     }
 
-    /// Records a success: the target did its work.
+    /// Records that the target works, which forgets earlier failures.
     pub(super) fn worked(&mut self) {
         self.failing_since = None;
         self.reason = None;
@@ -50,7 +50,7 @@ impl Patience {
     }
 
     /// Records a failure at `at`, and returns the pause before the next attempt; `None` if the
-    /// target refuses the test, or has not worked for too long.
+    /// target is given up, because a retry is useless or it has failed for [`Self::LONGEST`].
     pub(super) fn failed(&mut self, error: &PlaceError, at: Micros) -> Option<Duration> {
         let connected_at = self.connected_at.take();
         if connected_at.is_some_and(|connected| at.since(connected) >= Self::STEADY) {
@@ -66,8 +66,8 @@ impl Patience {
         Some(self.pauses.next_delay())
     }
 
-    /// Keeps an error as the reason, unless the known one is more precise. A time-out is kept only
-    /// if nothing else is known, and only the first one: later attempts have less time.
+    /// Keeps an error as the reason for giving up, unless the known one is more precise. A time-out
+    /// is kept only as the first error: later attempts have less time.
     fn learn(&mut self, error: &PlaceError, was_cut_short: bool) {
         let tells = if was_cut_short { Tells::Time } else { error.tells() };
         let is_better = |known: &PlaceError| tells > Tells::Time && tells >= known.tells();
@@ -76,7 +76,7 @@ impl Patience {
         }
     }
 
-    /// Returns why the target is given up after `last`, the last failure.
+    /// Returns the reason for giving the target up, for the caller. `last` is the last failure.
     fn why(&self, last: &PlaceError) -> String {
         if last.is_final() {
             return last.to_string();
@@ -85,7 +85,7 @@ impl Patience {
         format!("the target did not work for {seconds} s: {reason}")
     }
 
-    /// Returns the time that is left for the next attempt to connect.
+    /// Returns the time limit of the next attempt to connect at `at`.
     fn left(&self, at: Micros) -> Duration {
         let failing_for = self.failing_since.map_or(Micros::ZERO, |since| at.since(since));
         Self::LONGEST.since(failing_for).into()
@@ -93,7 +93,7 @@ impl Patience {
 }
 
 impl Shift<'_> {
-    /// Connects, with retries as long as the patience lasts.
+    /// Opens a connection with `connect`, and retries until the target is given up.
     pub(super) async fn connected<T>(
         &self,
         patience: &mut Patience,
@@ -111,7 +111,8 @@ impl Shift<'_> {
         }
     }
 
-    /// Waits for the next attempt after a failure, or ends the test with its reason.
+    /// Waits until the next attempt after a failure. If the target is given up, returns the
+    /// interrupt that fails the test.
     pub(super) async fn bear(&self, patience: &mut Patience, error: &PlaceError) -> Result<(), Interrupt> {
         let cause: &dyn std::error::Error = error;
         let Some(pause) = patience.failed(error, self.clock.now()) else {
@@ -141,7 +142,8 @@ mod tests {
         BrokerError::timeout("slow").into()
     }
 
-    /// Returns the times of failures until the worker gives up, if it fails each `every` ms.
+    /// Records a failure every `every` ms from `from` on, and returns the ms after which the worker
+    /// gives up.
     fn failures(patience: &mut Patience, from: u64, every: u64) -> u64 {
         let mut now = from;
         while let Some(pause) = patience.failed(&away(), at(now)) {

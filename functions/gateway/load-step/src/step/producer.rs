@@ -22,12 +22,12 @@ use crate::place::PlaceError;
 /// Interval at which the producer checks for missing answers while no message is due.
 const BETWEEN_LOOKS: Micros = Micros::new(100_000);
 
-/// Longest time to wait for answers after the last message was put. Latencies are distinguished up
-/// to two minutes, but an invocation does not last as long.
+/// Longest time to wait for missing confirms after the last message was put. It is shorter than the
+/// longest latency that reports distinguish, because an invocation does not last as long.
 const TO_SETTLE: Micros = Micros::from_seconds(20);
 
-/// Time to end in order, which commits an open unit of work: after the last message, and after an
-/// order to end or a failure.
+/// Time limit for closing a connection in order, which commits an open unit of work: after the last
+/// message (`TO_END`), and after a stop or a failure (`TO_LEAVE`).
 const TO_END: Duration = Duration::from_secs(5);
 const TO_LEAVE: Duration = Duration::from_secs(1);
 
@@ -37,17 +37,19 @@ struct Producing<'a> {
     options: &'a PutOptions,
     messages: Messages,
     held_back: HeldBack,
-    /// Messages that the worker put before, as far as is known; certain once it was received.
+    /// Number of messages that the worker put before this step, as known at the claim of the step,
+    /// or for certain once `certain` has it.
     handled_before: Handled,
     certain: Receiver<Option<Handled>>,
-    /// Times at which the messages were due whose answers are missing. There are no more of them
-    /// than may be unconfirmed.
+    /// Messages without an answer from the broker: the time at which each was due, by its sequence
+    /// number. There are at most as many as the test allows to be unconfirmed.
     in_flight: HashMap<u64, Micros>,
-    /// True if the broker confirmed a message on this connection.
+    /// True if the broker confirmed a message on the current connection.
     has_confirmed: bool,
 }
 
-/// Puts the messages of the window. True if nothing is left for this worker in later windows.
+/// Puts the producer's messages of the step's minute of the test. Returns true if the worker has
+/// nothing left to do in later minutes.
 pub(super) async fn produce(shift: &Shift<'_>, producers: &Producers) -> Result<bool, Interrupt> {
     let number = shift.step.lane.worker.number;
     let queue = shift.place.queue(number).map_err(|error| Interrupt::Failed(error.to_string()))?;
@@ -77,7 +79,7 @@ pub(super) async fn produce(shift: &Shift<'_>, producers: &Producers) -> Result<
     Ok(producing.has_used_up_its_quota() || shift.is_last_window())
 }
 
-/// Returns the messages of a worker's window.
+/// Returns the messages that the producer has to put in the step's minute of the test.
 fn messages(shift: &Shift<'_>) -> Messages {
     if let Some(quota) = &shift.quota {
         let (share, allowed) = (quota.share(), quota.certain_count());
@@ -97,7 +99,8 @@ fn messages(shift: &Shift<'_>) -> Messages {
 }
 
 impl Producing<'_> {
-    /// Puts messages on a connection until the window is over. An error is the connection's.
+    /// Puts messages on one connection until its minute of the test is over. The inner error is
+    /// that of the broken connection.
     async fn put_all(
         &mut self,
         mut connection: Box<dyn LoadProducer + '_>,
@@ -135,7 +138,7 @@ impl Producing<'_> {
         }
     }
 
-    /// Puts each message when it is due, until nothing is left or the rest is given up.
+    /// Puts each message when it is due, until none is left or the remaining ones are given up.
     async fn put_due(&mut self, connection: &mut (dyn LoadProducer + '_)) -> Result<(), Leave> {
         let shift = self.shift;
         // It connects before its window opens, while the clock may stand at zero and another lane
@@ -169,12 +172,12 @@ impl Producing<'_> {
         }
     }
 
-    /// Puts a message, and counts it after it was handed to the client.
+    /// Puts a message, and counts it as sent once the client has accepted it.
     ///
-    /// It is not counted before: a put that waits for room may be given up, and the message would
-    /// be in doubt although it is nowhere. Nothing is lost by that if the process ends in between,
-    /// because a tally claims nothing that is due from the message in hand on (see
-    /// [`Board::snapshot`](super::board::Board::snapshot)).
+    /// Counting it earlier would be wrong: a put that waits for room may be given up, and the
+    /// message would count as in doubt although it was never sent. If the process is lost in
+    /// between, nothing is miscounted, because a tally claims nothing that is due from the message
+    /// in hand on (see [`Board::snapshot`](super::board::Board::snapshot)).
     async fn put(&mut self, connection: &mut (dyn LoadProducer + '_), message: Message) -> Result<(), Leave> {
         let Message { sequence, due } = message;
         let shift = self.shift;
@@ -202,7 +205,8 @@ impl Producing<'_> {
         Ok(())
     }
 
-    /// Waits for the answers that arrive without a further message.
+    /// Waits until the broker has answered for all messages but those of an open unit of work, up
+    /// to [`TO_SETTLE`].
     async fn settle(&mut self, connection: &mut (dyn LoadProducer + '_)) -> Result<(), Interrupt> {
         let until = self.shift.clock.now().plus(TO_SETTLE);
         loop {
@@ -216,15 +220,16 @@ impl Producing<'_> {
         }
     }
 
-    /// Waits until a time, and returns true if other tasks had a turn meanwhile: the time may pass
-    /// while answers are recorded.
+    /// Waits until `until` while the client works. Returns true if other tasks had a turn
+    /// meanwhile, which is not so if the time has passed already.
     async fn idle(&self, connection: &mut (dyn LoadProducer + '_), until: Micros) -> Result<bool, Interrupt> {
         let until = self.shift.clock.instant(until);
         let ((), has_waited) = self.shift.board.waiting(connection.idle_until(until)).await?;
         Ok(has_waited)
     }
 
-    /// Ends the connection, and returns why messages of it have no confirm, if any has none.
+    /// Closes the connection, and records the answers that arrive meanwhile. Returns the reason if
+    /// messages remain unconfirmed.
     async fn end(&mut self, connection: Box<dyn LoadProducer + '_>, time: Duration) -> Option<BrokerError> {
         let PutEnd { confirmations, error } = connection.finish(Deadline::after(time)).await;
         for confirmation in confirmations {
@@ -268,7 +273,8 @@ impl Producing<'_> {
         }
     }
 
-    /// Records how many messages the worker put before this step, once that is certain.
+    /// Adjusts the number of messages that may be put, once it is certain how many the worker put
+    /// before this step.
     fn note_quota(&mut self) {
         let Some(quota) = self.shift.quota.filter(|_| self.certain.has_changed().unwrap_or(false)) else {
             return;

@@ -14,24 +14,26 @@ use super::Shift;
 use super::board::Interrupt;
 use crate::store::log;
 
-/// Maximum time from the end of a window until its lane has stored how many messages it handled.
-/// Most lanes store it sooner.
+/// Time from the end of a window (minute of the test) after which the number of messages that its
+/// lane handled cannot change in the store. Most lanes store it sooner.
 const STORED: Micros = Micros::from_seconds(10);
 
-/// Interval at which the step checks whether the lane of the previous window has ended.
+/// Interval at which a step checks whether the worker's other lane has ended its work in the
+/// previous minute.
 const AGAIN: Duration = Duration::from_millis(300);
 
-/// Sequence numbers reserved for each earlier attempt at the step, for messages that it put but did
-/// not store in its tally. An attempt puts fewer than these before it notices that a later one has
-/// replaced it.
+/// Number of sequence numbers reserved for each earlier attempt at the step's minute, for messages
+/// that it put but did not store in its tally. An attempt puts fewer before it notices that it was
+/// superseded.
 const UNSTORED: u64 = Unthrottled::WINDOW_NUMBERS / 64;
 
-/// Number of messages that a worker may handle in the test, as known to one of its steps.
+/// Quota: the number of messages that a worker may send or take in the whole test, as one of its
+/// steps knows it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Quota {
     schedule: Unthrottled,
     step: Step,
-    /// Number of messages that the worker had handled when the step was claimed.
+    /// Number of messages that the worker had sent or taken when the step was claimed.
     pub(super) claimed: Handled,
     claimed_at: Micros,
 }
@@ -41,20 +43,21 @@ impl Quota {
         Self { schedule, step, claimed, claimed_at }
     }
 
-    /// True if the worker may handle no more messages once the step has handled `own` of them.
+    /// True if the worker may send or take no more messages, after `before` in earlier steps and
+    /// `own` in this one.
     pub(super) fn is_used_up(&self, before: Handled, own: u64) -> bool {
         before.before.saturating_add(own) >= self.schedule.quota(self.step.lane.worker.number)
     }
 
-    /// True if the number of messages handled before the step cannot grow any more.
+    /// True if the number of messages handled in earlier steps was final when the step was claimed.
     pub(super) fn is_certain(&self) -> bool {
         self.step.window.number() == 0 || self.claimed_at >= settled_at(self.step.window)
     }
 
-    /// Returns the sequence numbers that the step may use, as known at its claim.
+    /// Returns the sequence numbers that the step may use, as known when it was claimed.
     ///
-    /// An attempt after a lost one skips the numbers that earlier attempts may have used. A message
-    /// with a number that was used before would count as a duplicate.
+    /// A later attempt skips the numbers that earlier attempts at the same minute may have used. A
+    /// message with a number that was used before would count as doubled.
     pub(super) fn share(&self) -> Share {
         let share = self.share_after(self.claimed);
         let skipped = self.skipped();
@@ -62,7 +65,7 @@ impl Quota {
         Share { first, count: self.count(self.claimed), ..share }
     }
 
-    /// Returns the number of messages that the step may put if the worker handled `before` in
+    /// Returns the number of messages that the step may handle if the worker handled `before` in
     /// earlier steps.
     pub(super) fn count(&self, before: Handled) -> u64 {
         let numbers = Unthrottled::WINDOW_NUMBERS.saturating_sub(self.skipped());
@@ -70,8 +73,9 @@ impl Quota {
     }
 
     /// Returns the number of messages that the step may put before it knows how many the previous
-    /// window handled. That window is still putting messages at about the worker's rate so far, and
-    /// its last tally may be some seconds old, so three times as many messages are left to it.
+    /// minute handled. The lane of that minute is still at work at about the worker's average rate,
+    /// and its stored tally may be some seconds old. So three times the messages of that rate are
+    /// left to it.
     pub(super) fn certain_count(&self) -> u64 {
         let count = self.count(self.claimed);
         if self.is_certain() {
@@ -93,15 +97,15 @@ impl Quota {
     }
 }
 
-/// Returns the time from which the number of messages handled before a window cannot change, even
-/// if a lane was lost.
+/// Returns the time from which the number of messages handled before a window (minute of the test)
+/// is final, even if a lane was lost.
 fn settled_at(window: Window) -> Micros {
     window.opens().plus(STORED)
 }
 
-/// Returns the schedule that limits each worker of a role to a number of messages; `None` if the
-/// test has no such limit. In a test without producers, the consumers share the test's number of
-/// messages.
+/// Returns the schedule that limits each worker of this role to a number of messages; `None` if the
+/// test has no such limit. Consumers are limited if the test has no producers and ends with a
+/// number of messages, which they share.
 pub(super) fn of_worker(test: &LoadTest, role: Role) -> Option<Unthrottled> {
     match (role, test.schedule(), &test.length) {
         (Role::Producer, Some(Schedule::Unthrottled(schedule)), _) => Some(schedule),
@@ -112,8 +116,8 @@ pub(super) fn of_worker(test: &LoadTest, role: Role) -> Option<Unthrottled> {
     }
 }
 
-/// Reads again how many messages the worker handled before the step, unless the number from the
-/// claim is final.
+/// Reads again how many messages the worker handled in earlier steps, unless the number known from
+/// the claim is final.
 pub(super) async fn look_again(shift: &Shift<'_>) {
     if let Some(quota) = shift.quota.filter(|quota| !quota.is_certain()) {
         // It ends with the order to end.
@@ -139,7 +143,7 @@ async fn look_until_certain(shift: &Shift<'_>, quota: &Quota) -> Result<(), Inte
     }
 }
 
-/// True if no lane of the worker still has a tally of an earlier window to store.
+/// True if no lane of the worker still has a tally of an earlier minute to store.
 async fn has_settled(shift: &Shift<'_>, quota: &Quota) -> Result<bool, Interrupt> {
     let (of, now, window) = (shift.of, shift.clock.now(), quota.step.window);
     if now >= settled_at(window) {

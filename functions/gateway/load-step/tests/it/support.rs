@@ -19,14 +19,14 @@ use uuid::Uuid;
 use crate::table::{TestTable, create_table};
 
 pub(crate) const TENANT: &str = "tenant-1";
-/// Name of the key that starts the tests.
+/// Name of the API key that the load tests in these tests were started with.
 const KEY_NAME: &str = "till 1";
 
 const LIMITS: Limits =
     Limits { workers: 20, hours: 1, messages: 1_000_000, retained: 50_000, retained_bytes: 1_000_000_000 };
-/// Time of an invocation.
+/// Time limit of an invocation in these tests.
 const TO_WORK: Duration = Duration::from_secs(120);
-/// Time after which RabbitMQ deletes the queue of a test that failed, in milliseconds.
+/// Time in milliseconds after which RabbitMQ deletes a queue that a failed test left behind.
 const EXPIRES: i32 = 600_000;
 
 pub(crate) struct Stand {
@@ -34,7 +34,7 @@ pub(crate) struct Stand {
     pub(crate) store: TestStore,
     pub(crate) usage: UsageTable,
     pub(crate) table: TestTable,
-    /// Name of the table, of the bucket and of the queue.
+    /// Name of the stand's DynamoDB table, S3 bucket and queue.
     pub(crate) name: String,
     channel: Channel,
     _connection: Connection,
@@ -50,7 +50,7 @@ pub(crate) fn uri() -> AMQPUri {
     url().parse().expect("AMQP_URL is an AMQP URL")
 }
 
-/// Waits until a time of day.
+/// Waits until this time.
 pub(crate) async fn until(at: Timestamp) {
     let left = at.duration_since(Timestamp::now());
     tokio::time::sleep(left.try_into().unwrap_or_default()).await;
@@ -86,7 +86,8 @@ impl Stand {
         self.channel.queue_declare(self.name.as_str().into(), options, arguments).await.unwrap();
     }
 
-    /// The stand's queue at the broker, or behind another port of this machine.
+    /// Returns the target with the stand's queue, at the broker itself or behind `port` of this
+    /// machine.
     pub(crate) fn target(&self, port: Option<u16>) -> Target {
         let uri = uri();
         let address = match port {
@@ -115,7 +116,7 @@ impl Stand {
         }
     }
 
-    /// Stores a test that was accepted, and returns its run.
+    /// Stores a load test that was accepted, and returns the key of its first run.
     pub(crate) async fn accepted(&self, body: Value) -> TestRun {
         self.accepted_at(self.target(None), body).await
     }
@@ -131,14 +132,14 @@ impl Stand {
         TestRun { tenant: TENANT.to_owned(), test_id: record.test_id, run: 0 }
     }
 
-    /// Begins a run that starts so many milliseconds from now, without a look at the queue.
+    /// Begins a run that starts in this number of milliseconds, without measuring the queue.
     pub(crate) async fn begin(&self, of: &TestRun, milliseconds: i64) -> Timestamp {
         let start = Timestamp::now() + SignedDuration::from_millis(milliseconds);
         let run = self.store.begin_run(of, None, start).await.unwrap();
         run.started_at
     }
 
-    /// Accepts a test whose run starts so many milliseconds from now.
+    /// Stores a load test, and begins its run, which starts in this number of milliseconds.
     pub(crate) async fn begun(&self, body: Value, milliseconds: i64) -> (TestRun, Timestamp) {
         let of = self.accepted(body).await;
         let start = self.begin(&of, milliseconds).await;
@@ -156,7 +157,7 @@ impl Stand {
         }
     }
 
-    /// A lane's turn in window 0 or 1.
+    /// Runs a lane's first turn: minute 0 for lane A, minute 1 for lane B.
     pub(crate) async fn turn(&self, of: &TestRun, lane: &str, attempt: u32) -> NextTurn {
         let lane = lane.parse().unwrap();
         self.turn_in(of, lane, attempt).await.unwrap()
@@ -183,7 +184,8 @@ impl Stand {
         self.close_as(of, false).await
     }
 
-    /// Closes a run as an execution does that only closes it.
+    /// Closes a run as an execution does that only closes it because the test's own execution is
+    /// gone.
     pub(crate) async fn close_alone(&self, of: &TestRun) -> Closed {
         self.close_as(of, true).await
     }
@@ -199,7 +201,8 @@ impl Stand {
         self.store.get(TENANT, of.test_id).await.unwrap().unwrap()
     }
 
-    /// Returns the usage's count of tests that ended on the day of `of`.
+    /// Returns the tenant's count of ended load tests, on the day on which the test `of` was
+    /// created.
     pub(crate) async fn counted(&self, of: &TestRun) -> EndedTests {
         let day = usage::Hour::of(self.record(of).await.created_at).day();
         let lines = self.usage.days(day, day, Some(TENANT)).await.unwrap();
@@ -219,7 +222,8 @@ impl Stand {
         self.store.report(TENANT, of.test_id).await.unwrap()
     }
 
-    /// Closes a run, and returns the report, which has the state of the test.
+    /// Closes a run that ends its test, checks that the test and its report have this state, and
+    /// returns the report.
     pub(crate) async fn closed_as(&self, of: &TestRun, status: TestStatus) -> Report {
         assert!(!self.close(of).await.more);
         let (record, report) = (self.record(of).await, self.report(of).await.unwrap());
@@ -239,14 +243,15 @@ impl Stand {
         report
     }
 
-    /// Puts a message that is of no test.
+    /// Puts one message that belongs to no load test on the stand's queue.
     pub(crate) async fn publish(&self) {
         let (name, options) = (self.name.as_str().into(), BasicPublishOptions::default());
         let put = self.channel.basic_publish("".into(), name, options, b"x", BasicProperties::default());
         assert!(put.await.unwrap().await.unwrap().is_ack());
     }
 
-    /// Puts messages that are of no test, and waits until they are on the queue.
+    /// Puts messages that belong to no load test on the stand's queue, and waits until they are
+    /// there.
     pub(crate) async fn put_foreign(&self, count: usize) {
         for _ in 0..count {
             self.publish().await;
@@ -255,7 +260,8 @@ impl Stand {
         assert_eq!(self.ready(expected).await, expected);
     }
 
-    /// Number of ready messages, once the broker has settled on `expected`.
+    /// Returns the number of ready messages on the queue, as soon as it is `expected` or after 5
+    /// seconds.
     pub(crate) async fn ready(&self, expected: u32) -> u32 {
         let mut ready = 0;
         for _ in 0..100 {
@@ -284,12 +290,12 @@ impl Stand {
     }
 }
 
-/// Name of the table that counts the tests of a stand.
+/// Returns the name of the usage table of a stand, which counts its ended load tests.
 fn usage_of(name: &str) -> String {
     format!("{name}-usage")
 }
 
-/// A test of the body's members.
+/// Builds a load test from these members of a request, within [`LIMITS`].
 pub(crate) fn test(members: Value) -> LoadTest {
     let mut body = json!({"targetRef": "local"});
     let Value::Object(members) = members else { panic!("members") };
