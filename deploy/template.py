@@ -248,7 +248,7 @@ def parameter(name, entry, kinds):
     entry = {**entry.pop("Value", {}), **entry}
     number = {"Type": "Number"} if isinstance(entry.get("Default"), int) else {}
     kind = entry.pop("Kind", next((end for end in kinds if name.endswith(end)), "text"))
-    return {**kinds[kind], **number, **entry}
+    return {**kinds["text"], **kinds[kind], **number, **entry}
 
 
 def given(name, parameters, section="Rules"):
@@ -487,8 +487,7 @@ def settings(trigger, functions, parameters):
         kept |= {f"LOGS_OF_{of}": Tagged("!Ref", f"{name}Logs"), f"ROLE_OF_{of}": Tagged("!GetAtt", f"{name}Role.Arn")}
         for name, value in kept.items():
             if value not in found.values():
-                is_always_there = condition in (None, trigger.get("Condition"))
-                found[name] = value if is_always_there else Tagged("!If", [condition, value, NOTHING])
+                found[name] = conditional(None if condition == trigger.get("Condition") else condition, value)
     return [setting(name, value, parameters) for name, value in sorted(found.items())]
 
 
