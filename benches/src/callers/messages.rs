@@ -8,8 +8,8 @@ use super::{Caller, KEY, expect};
 use crate::error::Error;
 use crate::http_client::{Answer, Call};
 
-const PRODUCE: &str = "/messages/produce";
-const CONSUME: &str = "/messages/consume";
+pub(crate) const PRODUCE: &str = "/messages/produce";
+pub(crate) const CONSUME: &str = "/messages/consume";
 const MOST: usize = 8;
 /// Number of times that a caller looks for the rest of its messages.
 const LOOKS: u32 = 5;
@@ -21,7 +21,7 @@ pub(crate) async fn put_and_get(caller: &Caller, queue: &str, cycle: usize) -> R
     let count = 1 + cycle % MOST;
     let bodies: Vec<_> = (0..count).map(|index| body(cycle, index)).collect();
     let messages: Vec<_> = bodies.iter().map(|body| json!({"bodyText": body})).collect();
-    let produce = request(PRODUCE, queue, json!({"messages": messages})).with_new_key();
+    let produce = request(PRODUCE, KEY, queue, json!({"messages": messages})).with_new_key();
     let produced = caller.call("produce", &produce, 201).await?;
     expect("enqueued", &number(&produced.json(), "/enqueued"), &count)?;
     let mut duplicates = number(&produced.json(), "/possibleDuplicates");
@@ -32,13 +32,13 @@ pub(crate) async fn put_and_get(caller: &Caller, queue: &str, cycle: usize) -> R
         depth(caller, queue, count).await?;
     }
     let browse = json!({"browseOnly": true, "waitSeconds": 0, "maxMessages": 2 * count});
-    let browsed = caller.call("browse", &request(CONSUME, queue, browse), 200).await?;
+    let browsed = caller.call("browse", &request(CONSUME, KEY, queue, browse), 200).await?;
     account(&bodies, &seen(&browsed.json()), duplicates)?;
 
     let mut got = Seen::new();
     for _ in 0..LOOKS {
         let consume = json!({"maxMessages": 2 * count, "waitSeconds": 1, "ack": "commit"});
-        let consume = request(CONSUME, queue, consume).with_new_key();
+        let consume = request(CONSUME, KEY, queue, consume).with_new_key();
         let consumed = caller.call("consume", &consume, 200).await?;
         let answer = consumed.json();
         for (body, times) in seen(&answer) {
@@ -59,7 +59,7 @@ pub(crate) async fn put_and_get(caller: &Caller, queue: &str, cycle: usize) -> R
 pub(crate) async fn empty(caller: &Caller, queue: &str) {
     for _ in 0..LOOKS {
         let consume = json!({"maxMessages": 1000, "waitSeconds": 0, "ack": "commit"});
-        let consume = request(CONSUME, queue, consume).with_new_key();
+        let consume = request(CONSUME, KEY, queue, consume).with_new_key();
         if caller.call("clean-up", &consume, 200).await.is_ok_and(|answer| seen(&answer.json()).is_empty()) {
             return;
         }
@@ -71,16 +71,17 @@ fn body(cycle: usize, index: usize) -> String {
     format!("{cycle}/{index}/{padding}")
 }
 
-fn request(path: &str, queue: &str, members: Value) -> Call {
+/// Request about a queue of the target profile of the local broker.
+pub(crate) fn request(path: &str, api_key: &str, queue: &str, members: Value) -> Call {
     let mut body = json!({"targetRef": "local-rabbit", "target": {"queue": queue}});
     if let (Some(body), Value::Object(members)) = (body.as_object_mut(), members) {
         body.extend(members);
     }
-    Call::post(path, KEY, body.to_string())
+    Call::post(path, api_key, body.to_string())
 }
 
 async fn depth(caller: &Caller, queue: &str, expected: usize) -> Result<(), Error> {
-    let answer = caller.call("depth", &request("/queue/depth", queue, json!({})), 200).await?;
+    let answer = caller.call("depth", &request("/queue/depth", KEY, queue, json!({})), 200).await?;
     expect("currentDepth", &number(&answer.json(), "/currentDepth"), &expected)
 }
 

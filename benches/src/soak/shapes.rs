@@ -10,6 +10,7 @@ use product_ingest::PRODUCTS;
 use serde_json::{Value, json};
 
 use crate::callers::BATCHES;
+use crate::callers::messages::{CONSUME, PRODUCE, request};
 use crate::http_client::Call;
 
 /// Tenant A's keys and the pharmacy's. The well-behaved callers are another tenant's.
@@ -18,8 +19,6 @@ const READS_ONLY: &str = "local-readonly-key";
 const PHARMACY: &str = "local-pharmacy-key";
 
 const DEPTH: &str = "/queue/depth";
-const PRODUCE: &str = "/messages/produce";
-const CONSUME: &str = "/messages/consume";
 const CONNECTION_TEST: &str = "/connections/test";
 
 const EMPTY: &str = "soak.hostile.empty";
@@ -48,8 +47,7 @@ pub(super) struct Turn {
 
 /// An empty queue is browsed for as long as that may take.
 pub(super) const LONG_BROWSE: Shape = shape("long browse", &[200], |_| {
-    let browse = json!({"targetRef": "local-rabbit", "target": {"queue": EMPTY}, "browseOnly": true, "waitSeconds": 20});
-    Call::post(CONSUME, READS_ONLY, browse.to_string())
+    request(CONSUME, READS_ONLY, EMPTY, json!({"browseOnly": true, "waitSeconds": 20}))
 });
 
 const fn shape(name: &'static str, expected: &'static [u16], call: fn(&Turn) -> Call) -> Shape {
@@ -81,18 +79,16 @@ pub(super) const SHAPES: [Shape; 25] = [
     shape("reused key", &[201, 409], |turn| {
         // Eight bodies for each key.
         let key = format!("00000000-0000-4000-8000-{:012x}", turn.number / 8);
-        produce(REUSED, &json!({"messages": [{"bodyText": turn.number.to_string()}]}))
-            .with("idempotency-key", &key)
+        let messages = json!({"messages": [{"bodyText": turn.number.to_string()}]});
+        request(PRODUCE, ALL_SCOPES, REUSED, messages).with("idempotency-key", &key)
     }),
     shape("large messages", &[201], |turn| {
         let batch = json!({"batch": {"count": 2, "messageSizeBytes": 4_194_304}});
-        produce(LARGE, &batch).with("idempotency-key", &turn.key)
+        request(PRODUCE, ALL_SCOPES, LARGE, batch).with("idempotency-key", &turn.key)
     }),
     shape("large messages, got", &[200, 422], |turn| {
-        let consume = json!({
-            "targetRef": "local-rabbit", "target": {"queue": LARGE}, "maxMessages": 100, "waitSeconds": 0, "ack": "none"
-        });
-        Call::post(CONSUME, ALL_SCOPES, consume.to_string()).with("idempotency-key", &turn.key)
+        let consume = json!({"maxMessages": 100, "waitSeconds": 0, "ack": "none"});
+        request(CONSUME, ALL_SCOPES, LARGE, consume).with("idempotency-key", &turn.key)
     }),
     shape("write with a key that reads", &[403], |turn| {
         Call::post(PRODUCE, READS_ONLY, "{}").with("idempotency-key", &turn.key)
@@ -161,14 +157,6 @@ fn connection_test(addresses: &Value, queue_manager: &str) -> Call {
     });
     let body = gzip(json!({"target": target}).to_string().as_bytes());
     Call::post(CONNECTION_TEST, READS_ONLY, body).with("content-encoding", "gzip")
-}
-
-fn produce(queue: &str, members: &Value) -> Call {
-    let mut body = json!({"targetRef": "local-rabbit", "target": {"queue": queue}});
-    if let (Some(body), Some(members)) = (body.as_object_mut(), members.as_object()) {
-        body.extend(members.clone());
-    }
-    Call::post(PRODUCE, ALL_SCOPES, body.to_string())
 }
 
 fn gzip(content: &[u8]) -> Bytes {
