@@ -5,8 +5,9 @@ use idempotency::Execution;
 use sha2::{Digest as _, Sha256};
 use uuid::{Builder, Uuid};
 
-/// Returns the id of a claim's test: a UUID of version 7, whose time is that of the first claim. It
-/// is the same in every attempt.
+/// Returns the id of the load test that a request starts: a UUID of version 7, made from the claim
+/// of the request's idempotency key and the time of the first claim. A retry of the request gives
+/// the same id.
 pub(crate) fn of_claim(execution: &Execution) -> Uuid {
     let Execution { tenant, idempotency_key, fingerprint, created_at, .. } = execution;
     let milliseconds = u64::try_from(created_at.as_millisecond()).unwrap_or_default();
@@ -22,10 +23,11 @@ pub(crate) fn of_claim(execution: &Execution) -> Uuid {
     Builder::from_unix_timestamp_millis(milliseconds, &random).into_uuid()
 }
 
-/// Reads an id that a parameter names.
+/// Parses the id of a load test in the request parameter with this name.
 ///
 /// # Errors
-/// 400 for anything else than a UUID of the 36-character form.
+/// # Errors
+/// 400 for any text but a UUID in its form of 36 characters.
 pub(crate) fn parse(parameter: &str, text: &str) -> Result<Uuid, Problem> {
     let uuid = if text.len() == 36 { Uuid::try_parse(text).ok() } else { None };
     uuid.ok_or_else(|| invalid_parameter(parameter, "must be a UUID of the 36-character form"))

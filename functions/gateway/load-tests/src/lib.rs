@@ -36,20 +36,21 @@ use load_test::store::{Engine, TestStore};
 
 use crate::route::{Asked, SCOPES};
 
-/// The function's state: its clients and settings, all injected.
+/// State of the function that manages load tests: its clients and settings, all injected.
 #[derive(Debug)]
 pub struct LoadTests {
     front: Front,
     store: TestStore,
     engine: Engine,
-    /// Limits of the deployment on one test. `workers` is also that on all tests of a tenant.
+    /// Limits of the deployment on each load test. `workers` also limits all unfinished tests of a
+    /// tenant together.
     limits: Limits,
-    /// Memory of `load-step`, in MB, for the estimate of a test's cost.
+    /// Memory of the function `load-step` in MB, from which the cost of a load test is estimated.
     memory_mb: u32,
 }
 
 impl LoadTests {
-    /// Answers a request for any of the routes.
+    /// Answers a request to any of this function's routes.
     pub async fn handle(&self, request: Request) -> Response<Body> {
         let asked = route::asked(request.method().as_str(), request.uri().path());
         let route = asked.as_ref().map_or(Endpoint::List, |asked| asked.endpoint);

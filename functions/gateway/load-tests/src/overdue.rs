@@ -10,29 +10,32 @@ use load_test::{Micros, Plan, Role};
 
 use crate::LoadTests;
 
-/// Time after the end of the last window within which an execution closes its run.
+/// Time after a run's planned end within which the state machine normally closes the run.
 const CLOSED_WITHIN: Micros = Micros::from_seconds(180);
-/// Time after a stop or a failure within which an execution has ended.
+/// Time after a stop or a failure within which the state machine normally ends the test.
 const STOPPED_WITHIN: Micros = Micros::from_seconds(90);
-/// Time that workers need to begin together, and that the report takes to be built.
+/// Time that a test takes in addition to its work: for its workers to begin, and for its report.
 const BESIDE_WORK: Micros = Micros::from_seconds(20);
-/// Seconds after which a test that is still not final is closed once more.
+/// Interval in seconds at which the closing of an overdue test is started again, as long as the
+/// test has not ended.
 const ONCE_MORE: u64 = 300;
 /// Maximum number of tests whose closing one request starts.
 const MOST: usize = 5;
 
-/// Load test that should be final, and is not.
+/// Load test that should have ended, and has not: its execution in Step Functions is gone, or
+/// hangs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Overdue {
-    /// True if the test was stopped or has failed, so that ending its execution loses nothing.
+    /// True if the test was stopped or has failed, so that its execution may be ended without
+    /// losing work.
     is_ending: bool,
-    /// Number of the execution that closes the test. Requests that see the test at about the same
-    /// time start the same execution.
+    /// Number of the execution that closes the test. Requests that see the test within the same
+    /// five minutes use the same number, and so start a single execution.
     number: u32,
 }
 
 impl Overdue {
-    /// Returns a test as overdue at `now`; `None` if it is not.
+    /// Returns the test as overdue if it should have ended by `now`; otherwise `None`.
     fn of(record: &TestRecord, now: Timestamp) -> Option<Self> {
         let late = Micros::since_start(close_due(record), now);
         if record.status.is_final() || late == Micros::ZERO {
@@ -43,7 +46,7 @@ impl Overdue {
     }
 }
 
-/// Returns the time by which a test, or the present probe of a search, should be closed.
+/// Returns the time by which a test, or the current probe of a search, should be closed.
 fn close_due(record: &TestRecord) -> Timestamp {
     let done_by = match record.runs.last() {
         // Another probe, or the end, follows a run at once.
@@ -54,7 +57,8 @@ fn close_due(record: &TestRecord) -> Timestamp {
     record.cut_at().map_or(due, |end| due.min(STOPPED_WITHIN.of_day(end)))
 }
 
-/// Returns the time at which a test, or the present probe of a search, ends if all goes well.
+/// Returns the time at which a test, or the current probe of a search, ends if everything goes
+/// well.
 pub(crate) fn planned_end(record: &TestRecord) -> Timestamp {
     let run = record.runs.last();
     let work = Plan::of(&record.test).until(Role::Producer);
@@ -68,14 +72,15 @@ pub(crate) fn last_run(record: &TestRecord) -> u32 {
     u32::try_from(record.runs.len().saturating_sub(1)).unwrap_or(u32::MAX)
 }
 
-/// Returns the longest time of a run.
+/// Returns the time from the start of a run to the planned end of its last worker.
 fn work(record: &TestRecord) -> Micros {
     let plan = Plan::of(&record.test);
     plan.until(Role::Producer).max(plan.until(Role::Consumer))
 }
 
 impl LoadTests {
-    /// Starts the closing of those tests that are overdue. They become final some seconds later.
+    /// Starts the closing of those tests among `records` that are overdue, at most five. They end
+    /// some seconds later.
     pub(crate) async fn attend(&self, records: &[TestRecord], now: Timestamp) {
         let mut left = MOST;
         for record in records {
@@ -127,12 +132,12 @@ mod tests {
     use super::*;
     use crate::samples::record;
 
-    /// Makes a time of 22 November.
+    /// Returns this time of day on 22 November 2026.
     fn at(time: &str) -> Timestamp {
         format!("2026-11-22T{time}Z").parse().unwrap()
     }
 
-    /// Makes a test of 60 s with consumers that began at 10:00.
+    /// Returns a test of 60 s with producers and consumers, which began at 10:00.
     fn running() -> TestRecord {
         let run = Run {
             rate_per_sec: None,

@@ -5,18 +5,20 @@ use std::error::Error;
 use api::{Problem, Reason};
 use load_test::store::{EngineError, TestStoreError};
 
-/// Returns the same problem for a test that is not there and for one of another tenant.
+/// Returns the problem for a test that does not exist, which is also that for a test of another
+/// tenant.
 pub(crate) fn not_found() -> Problem {
     Problem::new(Reason::TestNotFound, "the tenant has no test of this id, or not any more")
 }
 
-/// Builds the problem of a table or bucket that does not respond, or holds malformed data.
+/// Builds the problem for a table or bucket of load tests that does not respond, or holds malformed
+/// data.
 pub(crate) fn from_store(error: &TestStoreError) -> Problem {
     unavailable(error, "what is known of load tests cannot be read or written now")
 }
 
-/// Builds the problem of an execution that was not started. A retry with the same key starts the
-/// execution of the same test.
+/// Builds the problem for a load test whose execution could not be started. A retry with the same
+/// idempotency key starts the execution of the same test.
 pub(crate) fn from_engine(error: &EngineError) -> Problem {
     unavailable(error, "the test could not be started; send it again with the same key")
 }

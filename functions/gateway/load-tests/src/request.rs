@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use crate::route::{SCOPES, TESTS};
 
-/// Operation type of the start of a load test, in idempotency records.
+/// Operation type that idempotency records have for the start of a load test.
 pub(crate) const START: OperationType = OperationType::named("LOAD_TEST");
 
 /// Body of the request that starts a load test.
@@ -18,8 +18,9 @@ pub(crate) const START: OperationType = OperationType::named("LOAD_TEST");
 #[serde(transparent)]
 pub struct StartRequest(LoadTestRequest);
 
-/// Test that a request asks for. It is held to the deployment's limits once its record is claimed:
-/// a test that was accepted under other limits is replayed.
+/// Load test that a request asks for. The deployment's limits are checked only after the
+/// idempotency key is claimed, so that a retry of a test that was accepted under other limits is
+/// answered as before.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewTest(pub LoadTest);
 
@@ -55,7 +56,7 @@ impl Operation for StartRequest {
     }
 }
 
-/// Returns the queues that a test uses in place of the target's.
+/// Returns the queues that a load test uses in place of the target's queue.
 fn further(queues: &Queues) -> OtherQueues {
     match queues {
         Queues::OfTarget => OtherQueues::None,
@@ -66,7 +67,8 @@ fn further(queues: &Queues) -> OtherQueues {
     }
 }
 
-/// Returns the place to which reports about the messages of a test go.
+/// Returns the queue to which the properties of a load test's messages direct reports (such as
+/// confirmations of delivery), if they do.
 fn reports(test: &LoadTest) -> Vec<Reports> {
     let properties = test.producers.as_ref().map(|producers| &producers.mq_props.properties);
     let place = properties.and_then(|properties| ReportPlace::of(properties, None));
@@ -74,7 +76,8 @@ fn reports(test: &LoadTest) -> Vec<Reports> {
     place.map(|place| Reports { pointer, place }).into_iter().collect()
 }
 
-/// Builds the problem of a request whose members have the right form.
+/// Builds the problem for a request whose members contradict each other, or that exceeds a limit of
+/// the deployment.
 pub(crate) fn from_request(error: &RequestError) -> Problem {
     let reason = match error.kind {
         RequestErrorKind::Contradiction => Reason::SchemaViolation,

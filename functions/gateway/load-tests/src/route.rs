@@ -3,12 +3,12 @@
 use access::Scope;
 use api::{Problem, Reason, Route, path_parameter};
 
-/// Path of the load tests.
+/// Path of the collection of load tests.
 pub(crate) const TESTS: &str = "/tests";
 /// Path of one load test.
 const TEST: &str = "/tests/{test_id}";
 
-/// Scopes, of which a caller needs one for any of the requests.
+/// Scopes of which a caller needs one for every request to this function.
 pub(crate) const SCOPES: &[Scope] = &[Scope::MqAdmin];
 
 /// Requests that this function serves.
@@ -35,12 +35,12 @@ impl Endpoint {
         }
     }
 
-    /// True if the request needs an idempotency key.
+    /// True if the request must have an idempotency key.
     pub(crate) const fn is_keyed(self) -> bool {
         matches!(self, Self::Start | Self::Stop)
     }
 
-    /// Names of the parameters that the request's query takes.
+    /// Returns the names of the query parameters that the request takes.
     pub(crate) const fn parameters(self) -> &'static [&'static str] {
         match self {
             Self::List => &["limit", "cursor"],
@@ -50,17 +50,19 @@ impl Endpoint {
     }
 }
 
-/// Request, and its test's id as it was sent; empty if the path has none.
+/// Endpoint that a request asks for, and the test's id in its path, unchecked; empty if the path
+/// has none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Asked<'a> {
     pub(crate) endpoint: Endpoint,
     pub(crate) test_id: &'a str,
 }
 
-/// Finds the request that a method and a path ask for.
+/// Finds the endpoint for an HTTP method and a path.
 ///
 /// # Errors
-/// 404 for an unknown path, and 405 for another method of a known one.
+/// # Errors
+/// 404 for an unknown path, and 405 for a known path with another method.
 pub(crate) fn asked<'a>(method: &str, path: &'a str) -> Result<Asked<'a>, Problem> {
     let mut allowed = Vec::new();
     for endpoint in Endpoint::ALL {

@@ -7,19 +7,19 @@ use mq::Target;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-/// Reads a member of a sample order.
+/// Reads the value at a JSON Pointer in the sample event `produce-too-late.json`.
 fn sample(pointer: &str) -> Value {
     let order = include_str!("../../../../events/gateway/mq-access/produce-too-late.json");
     let order: Value = serde_json::from_str(order).unwrap();
     order.pointer(pointer).unwrap().clone()
 }
 
-/// Builds a claim.
+/// Builds the claim of a sample request's idempotency key.
 pub(crate) fn execution() -> Execution {
     serde_json::from_value(sample("/work/change/execution")).unwrap()
 }
 
-/// Builds a test of a minute, with two producers and a consumer, and with these members.
+/// Builds a load test of a minute, with two producers, a consumer, and these members of a request.
 pub(crate) fn test(members: &Value) -> LoadTest {
     let producers = json!({"count": 2, "ratePerSec": 100});
     let body = json!({"producers": producers, "consumers": {}, "durationSeconds": 60});
@@ -37,7 +37,7 @@ pub(crate) fn record() -> TestRecord {
     TestRecord::new("tenant", test_id, "trace", test(&json!({})), target, created_at)
 }
 
-/// Builds a report of the sample test, without any tally.
+/// Builds the report of the sample load test without any tally.
 pub(crate) fn report() -> Report {
     let record = record();
     let facts = Facts {

@@ -7,14 +7,16 @@ use runtime::{Environment, EnvironmentError, Sdk};
 
 use crate::LoadTests;
 
-/// Maximum number of bytes of the bodies that a test may have on its queues at once: 1 GiB.
+/// Maximum number of bytes of all message bodies that a load test may have on its queues at once: 1
+/// GiB.
 const RETAINED_BYTES: u64 = 1_073_741_824;
 
 impl LoadTests {
-    /// Reads the function's variables and builds its clients.
+    /// Creates the function's state from its environment variables, with its clients.
     ///
     /// # Errors
-    /// If variables are missing or wrong. The error names all of them.
+    /// # Errors
+    /// If variables are missing or invalid. The error names all of them.
     pub async fn from_environment(service: &'static str) -> Result<Self, EnvironmentError> {
         let mut environment = Environment::of_process();
         let front = FrontSettings::read(&mut environment, Records::Kept);

@@ -15,19 +15,21 @@ use crate::problems::{from_store, not_found};
 use crate::view::{ShownTest, fresh};
 use crate::{LoadTests, id};
 
-/// Maximum number of bytes of tallies that are read for one response: some hundred hours of
-/// workers.
+/// Maximum number of bytes of tallies (the stored counts of each worker and minute) that are read
+/// for one response: 24 MiB, or some hundred hours of workers.
 const MOST_TALLIES: usize = 24 * 1024 * 1024;
-/// Time within which a part of them that cannot be read is asked for again.
+/// Time limit for reading a running test's tallies, retries included.
 const READ_WITHIN: Duration = Duration::from_secs(5);
-/// Time that a worker's tally may lag behind its work: it is stored once a second.
+/// Time by which a worker's stored tally may lag behind its work: a worker stores it about once a
+/// second.
 const BEHIND: Duration = Duration::from_secs(3);
 
-/// Content security policy of the page: it runs nothing, and loads nothing.
+/// Content security policy of a report's HTML page, which may neither run scripts nor load
+/// resources.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; \
                       frame-ancestors 'none'; sandbox";
 
-/// Format of a response.
+/// Format of a response with a report, which the query parameter `format` chooses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Format {
     #[default]
@@ -71,7 +73,8 @@ impl LoadTests {
         }
     }
 
-    /// Returns the report of the baseline, to compare another report with.
+    /// Returns the report of the test that the query parameter `baseline` names, to compare another
+    /// report with; `None` without the parameter.
     async fn baseline(&self, tenant: &str, test_id: Option<Uuid>) -> Result<Option<Report>, Problem> {
         let Some(test_id) = test_id else { return Ok(None) };
         let found = self.store.get(tenant, test_id).await.map_err(|error| from_store(&error))?;
@@ -86,8 +89,8 @@ impl LoadTests {
         Ok(Some(report))
     }
 
-    /// Returns the report of a test: none before the test has begun, and if it is not kept any
-    /// more.
+    /// Returns the report of a test, or for a running test the report so far. `None` before the
+    /// test has begun, and if its report has expired.
     async fn report(&self, record: &TestRecord, now: Timestamp) -> Result<Option<Report>, Problem> {
         if record.status.is_final() {
             let report = self.store.report(&record.tenant, record.test_id).await;
@@ -101,8 +104,8 @@ impl LoadTests {
     }
 }
 
-/// Builds the report of a run in progress. Messages due in the last seconds may not be stored yet,
-/// so they do not count as missing.
+/// Builds the report of a running test so far. It covers the time up to three seconds ago, because
+/// the tallies of later messages may not be stored yet.
 fn so_far(
     record: &TestRecord,
     started_at: Timestamp,
@@ -128,7 +131,7 @@ fn so_far(
     Report::of(&facts, sum)
 }
 
-/// Builds the page of a report. A test that has not begun has an empty one.
+/// Builds the HTML page of a test's report. The page of a test that has not begun has no figures.
 fn page(record: &TestRecord, report: Option<Report>, memory_mb: u32) -> Result<Reply, Problem> {
     let report = match report {
         Some(report) => report,

@@ -18,7 +18,8 @@ use crate::request::{NewTest, START, StartRequest, from_request};
 use crate::route::{Endpoint, TESTS};
 use crate::{LoadTests, id};
 
-/// Longest `Retry-After` for a request that found no room, in seconds.
+/// Maximum `Retry-After`, in seconds, of the response if other tests of the tenant use up the
+/// workers.
 const MOST_RETRY_AFTER: u32 = 600;
 
 impl LoadTests {
@@ -42,8 +43,9 @@ impl LoadTests {
             .await
     }
 
-    /// Returns the test of a claim, which an earlier attempt may have made. Only a new one needs
-    /// room, and is held to the limits of the deployment.
+    /// Returns the test that belongs to a claimed idempotency key, and creates it unless an earlier
+    /// attempt did. Only a new test must find enough workers free and stay within the deployment's
+    /// limits.
     async fn find_or_create(
         &self,
         test: LoadTest,
@@ -78,7 +80,8 @@ impl LoadTests {
     }
 }
 
-/// Adds the caller's tags and the messages' origin to the messages of a test.
+/// Adds the caller's tags and the origin (trace id, tenant and target) to the headers of a test's
+/// messages.
 fn tagged(mut test: LoadTest, tags: &Tags, execution: &Execution) -> LoadTest {
     if let Some(producers) = &mut test.producers {
         let of_first = origin(execution.first_trace_id(), &execution.tenant, &execution.target);
@@ -87,9 +90,9 @@ fn tagged(mut test: LoadTest, tags: &Tags, execution: &Execution) -> LoadTest {
     test
 }
 
-/// Refuses a test that would put or take more in a second than its target's limits allow. Its
-/// workers draw from no limit while they run: the rate that the test asks for is held against it
-/// here.
+/// Refuses a test that would put or take more messages or bytes a second than its target's limits
+/// allow. Workers are not limited while they run, so the highest rate that the test requests is
+/// checked here.
 fn within_limits(test: &LoadTest, limits: &TargetLimits) -> Result<(), Problem> {
     let messages = test.highest_rate();
     let bytes = messages.map(|messages| messages.saturating_mul(test.message_bytes()));
@@ -113,7 +116,8 @@ fn within_limits(test: &LoadTest, limits: &TargetLimits) -> Result<(), Problem> 
     Ok(())
 }
 
-/// Builds the problem of a test that has to wait until others have ended.
+/// Builds the problem for a test that has to wait for workers until other tests of the tenant have
+/// ended.
 fn no_room(unfinished: &[TestRecord], now: Timestamp, [taken, wanted, most]: [u32; 3]) -> Problem {
     let detail = format!(
         "the tenant's tests under way have {taken} workers, this one has {wanted}, and all together may have {most}; \
@@ -124,7 +128,7 @@ fn no_room(unfinished: &[TestRecord], now: Timestamp, [taken, wanted, most]: [u3
     Problem::new(Reason::TenantRateLimit, detail).retry_after(seconds.min(MOST_RETRY_AFTER))
 }
 
-/// Builds the response to a start. It is the same in every attempt.
+/// Builds the response to the start of a load test. Every retry gets the same response.
 fn started(record: &TestRecord, memory_mb: u32) -> Reply {
     let path = format!("{TESTS}/{}", record.test_id);
     let body = json!({
@@ -140,8 +144,8 @@ fn started(record: &TestRecord, memory_mb: u32) -> Reply {
     reply
 }
 
-/// Estimates the most that a test costs, without the time that its queues take to drain: a search
-/// with all its probes.
+/// Estimates the maximum cost of a test, without the time for draining its queues. A search is
+/// estimated with the maximum number of probes.
 fn estimate(test: &LoadTest, memory_mb: u32) -> Cost {
     let run = Usage::planned(&Plan::of(test), memory_mb);
     let runs = match test.mode {

@@ -17,12 +17,12 @@ use crate::problems::{from_store, not_found};
 use crate::route::{Endpoint, SCOPES, TESTS};
 use crate::{LoadTests, id};
 
-/// Operation type of the stop of a load test, in idempotency records.
+/// Operation type that idempotency records have for the stop of a load test.
 const STOP: OperationType = OperationType::named("LOAD_TEST_STOP");
 
 impl LoadTests {
-    /// Asks the workers to end, which they do within two seconds, or closes the test if none of
-    /// them works. A final test is left unchanged.
+    /// Stops a load test: its workers end within two seconds. If none of them is at work, starts
+    /// the closing of the test. A test that has ended is left unchanged.
     pub(crate) async fn stop(
         &self,
         test_id: &str,
@@ -56,8 +56,8 @@ impl LoadTests {
             .await
     }
 
-    /// Starts the closing of a test that was stopped while none of its workers works. If that
-    /// fails, the workers find the stop when they start, and the last of them closes the test.
+    /// Starts the closing of a test that was stopped while none of its workers is at work. If that
+    /// fails, the workers see the stop when they start, and the last of them closes the test.
     async fn close_idle(&self, record: &TestRecord) {
         let test_id = record.test_id;
         let start = Start::stopping(&record.tenant, test_id, last_run(record));
@@ -72,8 +72,8 @@ impl LoadTests {
         }
     }
 
-    /// Removes a test with its report. If the removal is cut off, the rest is removed by the next
-    /// request, or when its retention ends.
+    /// Deletes a test that has ended, with its report. If the deletion is cut off, a repeated
+    /// request or the end of the retention removes what is left.
     pub(crate) async fn delete(&self, tenant: &str, test_id: Uuid) -> Result<Reply, Problem> {
         let found = self.store.get(tenant, test_id).await.map_err(|error| from_store(&error))?;
         let record = found.ok_or_else(not_found)?;
@@ -89,8 +89,8 @@ impl LoadTests {
     }
 }
 
-/// True if a test has no worker at work: before they are invoked, and between two probes of a
-/// search.
+/// True if a test that has not ended has no worker at work: before its workers are invoked, or
+/// between two probes of a search.
 fn is_idle(record: &TestRecord, now: Timestamp) -> bool {
     let works = record
         .runs

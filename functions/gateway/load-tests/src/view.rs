@@ -8,11 +8,10 @@ use mq::RateLimit;
 use serde::Serialize;
 use uuid::Uuid;
 
-/// Maximum number of bytes of a response. With every quote escaped, it still fits Lambda's limit of
-/// 6 MB.
+/// Maximum number of bytes of a response. Lambda escapes each quote, and limits the result to 6 MB.
 const MAX_BYTES: usize = 4_000_000;
 
-/// Load test as the list shows it.
+/// Load test as an entry in the list of load tests.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ListedTest {
@@ -26,7 +25,7 @@ pub struct ListedTest {
     pub passed: Option<bool>,
 }
 
-/// Load test with its runs and its report, as responses show it.
+/// Load test with its runs and its report, as the response to `GET /tests/{test_id}`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ShownTest {
@@ -35,13 +34,13 @@ pub struct ShownTest {
     pub stop_requested_at: Option<Timestamp>,
     pub runs: Vec<ShownRun>,
     pub failure: Option<String>,
-    /// True if the report counts everything that the workers stored.
+    /// True if the report includes every tally that the workers stored.
     pub complete: bool,
     pub warnings: Vec<String>,
     pub report: Option<Report>,
 }
 
-/// A run of a test: a probe of a search, or the whole test.
+/// Run of a load test in a response: a probe of a search, or the single run of any other test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ShownRun {
@@ -67,7 +66,8 @@ impl ListedTest {
 }
 
 impl ShownTest {
-    /// Builds the view of a test with its report, which is the one so far if the test is not final.
+    /// Builds the response's view of a test with its report, or with the report so far if the test
+    /// has not ended.
     pub(crate) fn of(record: TestRecord, report: Option<Report>) -> Self {
         let mut listed = ListedTest::of(&record);
         listed.summary = record.summary.or_else(|| report.as_ref().map(|report| report.summary.clone()));
@@ -82,7 +82,8 @@ impl ShownTest {
         }
     }
 
-    /// Builds the response. A report that no response can carry loses the figures of its seconds.
+    /// Builds the JSON response. If it is too large, the report's figures of each second are left
+    /// out, and a warning says so.
     pub(crate) fn into_reply(mut self) -> Reply {
         let reply = json(&self);
         match &mut self.report {
@@ -108,7 +109,7 @@ pub(crate) fn json(body: &impl Serialize) -> Reply {
     fresh(Reply::json(200, body))
 }
 
-/// Forbids caches to keep the response.
+/// Sets the header that forbids caches to keep the response.
 pub(crate) fn fresh(mut reply: Reply) -> Reply {
     reply.set_header("cache-control", "no-store");
     reply
