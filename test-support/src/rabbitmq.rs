@@ -4,6 +4,7 @@ use std::io;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::Arc;
 use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
@@ -109,8 +110,8 @@ impl Node {
 pub struct RabbitMq {
     pub node: Node,
     server: Child,
-    /// Nodes that were started together share the last one's.
-    _epmd: Option<Child>,
+    /// The port mapper of all nodes that were started together.
+    _epmd: Arc<Child>,
     _home: TempDir,
 }
 
@@ -147,31 +148,22 @@ impl RabbitMq {
         let [epmd_port] = ports::free().unwrap();
         let mut epmd = epmd(&root, epmd_port);
         let epmd = epmd.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
-        let epmd = epmd.spawn().expect("start epmd");
+        let epmd = Arc::new(epmd.spawn().expect("start epmd"));
         listens(epmd_port).await;
-        let start = |name: &&'static str| Self::launched(root.clone(), name, epmd_port, &configure);
-        let mut nodes: Vec<_> = names.iter().map(start).collect();
+        let mut nodes = Vec::new();
+        for &name in names {
+            let home = tempfile::Builder::new().prefix("integrahub-rabbitmq-").tempdir().unwrap();
+            let [port, distribution_port] = ports::free().unwrap();
+            let (root, directory) = (root.clone(), home.path().to_owned());
+            let node = Node { root, home: directory, name, port, distribution_port, epmd_port };
+            let (configuration, plugins) = configure(&node);
+            node.prepare(&configuration, &plugins).unwrap();
+            nodes.push(Self { server: launch(&node), node, _epmd: Arc::clone(&epmd), _home: home });
+        }
         for node in &mut nodes {
             node.is_up().await;
         }
-        if let Some(last) = nodes.last_mut() {
-            last._epmd = Some(epmd);
-        }
         nodes
-    }
-
-    fn launched<const N: usize>(
-        root: Root,
-        name: &'static str,
-        epmd_port: u16,
-        configure: impl Fn(&Node) -> (String, [&'static str; N]),
-    ) -> Self {
-        let home = tempfile::Builder::new().prefix("integrahub-rabbitmq-").tempdir().unwrap();
-        let [port, distribution_port] = ports::free().unwrap();
-        let node = Node { root, home: home.path().to_owned(), name, port, distribution_port, epmd_port };
-        let (configuration, plugins) = configure(&node);
-        node.prepare(&configuration, &plugins).unwrap();
-        Self { server: launch(&node), node, _epmd: None, _home: home }
     }
 
     /// Ends the node and waits until it is gone: politely, or by `SIGKILL`.

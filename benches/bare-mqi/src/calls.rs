@@ -7,7 +7,7 @@ use libmqm_sys::dlopen2::{MqWrapper, MqmContainer};
 use libmqm_sys::{self as mq, MQLONG};
 
 use crate::structures::{self, fill};
-use crate::{Error, length_of};
+use crate::{Error, length_of, variable};
 
 pub(crate) struct Connection {
     library: MqmContainer,
@@ -49,18 +49,15 @@ macro_rules! call {
 }
 
 impl Connection {
-    pub(crate) fn open(
-        library: &str,
-        manager: &str,
-        channel: &str,
-        address: &str,
-        (user, password): (&str, &str),
-    ) -> Result<Self, Error> {
+    /// Connects as the environment says.
+    pub(crate) fn open() -> Result<Self, Error> {
+        let library = variable("IBM_MQ_LIBRARY")?;
         // SAFETY: the path is that of IBM's client library, or of one with its functions.
         let library = unsafe { MqmContainer::load(library) }?;
         let mut definition = structures::channel();
-        fill(&mut definition.ChannelName, channel);
-        fill(&mut definition.ConnectionName, address);
+        fill(&mut definition.ChannelName, &variable("CHANNEL")?);
+        fill(&mut definition.ConnectionName, &variable("CONN_NAME")?);
+        let (user, password) = (variable("MQ_USER")?, variable("MQ_PASSWORD")?);
         let mut security = structures::security();
         security.CSPUserIdPtr = user.as_ptr().cast_mut().cast();
         security.CSPUserIdLength = length_of(user.as_bytes());
@@ -71,7 +68,7 @@ impl Connection {
         options.ClientConnPtr = std::ptr::from_mut(&mut definition).cast();
         options.SecurityParmsPtr = std::ptr::from_mut(&mut security);
         let mut name = [0; 48];
-        fill(&mut name, manager);
+        fill(&mut name, &variable("QUEUE_MANAGER")?);
         let (mut handle, mut codes) = (mq::MQHC_UNUSABLE_HCONN, Codes::UNSET);
         // SAFETY: the structures and what they point to outlive the call.
         unsafe { library.MQCONNX(&name, &mut options, &mut handle, &mut codes.0, &mut codes.1) };

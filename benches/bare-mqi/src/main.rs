@@ -32,15 +32,12 @@ fn main() -> Result<(), Error> {
     let (job, queue, unit) = (word()?, word()?, word()?.parse()?);
     let messages = variable("MESSAGES")?.parse()?;
     let reopens = std::env::args().nth(1).as_deref() == Some("reopen");
-    let connection = Connection::open(
-        &variable("IBM_MQ_LIBRARY")?,
-        &variable("QUEUE_MANAGER")?,
-        &variable("CHANNEL")?,
-        &variable("CONN_NAME")?,
-        (&variable("MQ_USER")?, &variable("MQ_PASSWORD")?),
-    )?;
+    let connection = &Connection::open()?;
     let (started, before) = (Instant::now(), cpu()?);
-    let open = |options| Queue::open(&connection, queue, options, reopens);
+    let open = |options| {
+        let handle = connection.open_queue(queue, options)?;
+        Ok::<_, Error>(Queue { connection, name: queue, options, reopens, handle })
+    };
     match job {
         "put" => put(&mut open(mq::MQOO_OUTPUT)?, unit, messages)?,
         "get" => get(&mut open(mq::MQOO_INPUT_SHARED | mq::MQOO_SAVE_ALL_CONTEXT)?, unit, messages)?,
@@ -64,17 +61,7 @@ struct Queue<'c> {
     handle: mq::MQHOBJ,
 }
 
-impl<'c> Queue<'c> {
-    fn open(
-        connection: &'c Connection,
-        name: &'c str,
-        options: MQLONG,
-        reopens: bool,
-    ) -> Result<Self, Error> {
-        let handle = connection.open_queue(name, options)?;
-        Ok(Self { connection, name, options, reopens, handle })
-    }
-
+impl Queue<'_> {
     /// Commits a unit of work, and opens the queue for the next one.
     fn commit(&mut self, is_last: bool) -> Result<(), Error> {
         if !self.reopens {

@@ -1,7 +1,6 @@
 //! A queue manager for the time of a measurement: the stand-in of `local/mqm-standin`.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use tempfile::TempDir;
 use test_support::built::{self, MQ_LIBRARY};
@@ -21,7 +20,8 @@ pub(super) const PASSWORD: &str = "bench";
 #[derive(Debug)]
 pub(super) struct Manager {
     daemon: QueueManager,
-    cpu: Cpu,
+    /// CPU time of the daemon.
+    pub(super) cpu: Cpu,
     library: PathBuf,
     directory: TempDir,
 }
@@ -50,11 +50,6 @@ impl Manager {
             .env("CONN_NAME", CONN_NAME)
             .env("MQ_USER", USER)
             .env("MQ_PASSWORD", PASSWORD)
-    }
-
-    /// CPU time of the daemon so far.
-    pub(super) fn cpu(&self) -> Result<Duration, Error> {
-        self.cpu.so_far()
     }
 
     /// # Errors

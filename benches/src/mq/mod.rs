@@ -88,10 +88,10 @@ pub(crate) async fn run(options: &Options) -> Result<(), Error> {
                 // A contender gets the messages that it has put, so that all get what they would
                 // have put.
                 for (job, left) in [("put", *messages), ("get", 0)] {
-                    let before = manager.cpu()?;
+                    let before = manager.cpu.so_far()?;
                     let work = format!("{job} {QUEUE} {unit}");
                     let took = once::<Answering<Took>>(contender, &work).await?;
-                    let manager_cpu = manager.cpu()?.saturating_sub(before).as_secs_f64();
+                    let manager_cpu = manager.cpu.so_far()?.saturating_sub(before).as_secs_f64();
                     manager.expect(QUEUE, left, &contender.name)?;
                     let micros = |seconds: f64| seconds * 1e6 / f64::from(*messages);
                     report.tell(
