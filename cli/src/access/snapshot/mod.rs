@@ -106,13 +106,6 @@ impl Snapshot {
         })
     }
 
-    /// Returns the API keys whose hashes begin with `id`. An `id` of fewer than four characters
-    /// matches no key.
-    pub(crate) fn keys_with_id(&self, id: &str) -> impl Iterator<Item = (&Held, KeyHash, &KeyItem)> {
-        let is_id = id.len() >= ID_PREFIX;
-        self.keys().filter(move |(_, hash, _)| is_id && hash.to_string().starts_with(id))
-    }
-
     /// Returns the day (UTC) on which a key was last used, if it is known.
     pub(crate) fn last_used_on(&self, hash: &KeyHash) -> Option<Date> {
         self.used.get(hash).copied()

@@ -71,6 +71,13 @@ impl Snapshot {
         one(&reference.key, &found)
     }
 
+    /// Returns the API keys whose hashes begin with `id`. An `id` of fewer than four characters
+    /// matches no key.
+    pub(crate) fn keys_with_id(&self, id: &str) -> impl Iterator<Item = (&Held, KeyHash, &KeyItem)> {
+        let is_id = id.len() >= ID_PREFIX;
+        self.keys().filter(move |(_, hash, _)| is_id && hash.to_string().starts_with(id))
+    }
+
     fn keys_meant(&self, reference: &KeyName) -> Result<Vec<(&Held, KeyHash, &KeyItem)>, Failure> {
         let tenant = reference.tenant.as_deref().map(|tenant| self.tenant(tenant)).transpose()?;
         let text = &reference.key;
