@@ -9,7 +9,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 
-use crate::environment;
+use crate::environment::{python, repository};
 use crate::freeze::freeze;
 
 /// Key of the request by which a client produces.
@@ -31,9 +31,8 @@ impl Broker {
     /// If it does not start.
     #[must_use]
     pub fn start() -> Self {
-        let home = environment::environment("scripts/python-env.sh", "kafka", "local/kafka/requirements.txt");
-        let mut process = Command::new(home.join("bin/python"))
-            .arg(environment::repository().join("local/kafka/broker.py"))
+        let mut process = Command::new(python("kafka", "local/kafka/requirements.txt"))
+            .arg(repository().join("local/kafka/broker.py"))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()

@@ -7,7 +7,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use test_support::built::{self, MQ_LIBRARY};
-use test_support::environment::{environment, repository};
+use test_support::environment::{python, repository};
 
 use super::*;
 
@@ -25,8 +25,7 @@ impl Client {
         let library = tempfile::tempdir().unwrap();
         std::os::unix::fs::symlink(built::find(MQ_LIBRARY).unwrap(), library.path().join(MQ_LIBRARY))
             .unwrap();
-        let source = ("scripts/python-env.sh", "local/mqm-standin/requirements.txt");
-        let python = environment(source.0, "mqm-standin", source.1).join("bin/python");
+        let python = python("mqm-standin", "local/mqm-standin/requirements.txt");
         let target = manager.target("DEV.QUEUE.1");
         let member = |name: &str| target[name].as_str().unwrap().to_owned();
         let (host, port) =
