@@ -46,8 +46,6 @@ pub struct Channel {
     pub default_user: Option<String>,
     /// MAXINST: connections at a time.
     pub max_instances: Option<usize>,
-    #[serde(default = "message_length")]
-    pub max_message_length: i32,
 }
 
 /// Rights of users on queues, which are named or have a prefix before `**`.

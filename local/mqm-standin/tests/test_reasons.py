@@ -124,11 +124,9 @@ def test_a_queue_has_its_limits(qm):
     put(qm, "DEV.SMALL", b"x")
 
 
-def test_a_message_has_the_limits_of_queue_manager_and_channel(qm):
+def test_a_message_has_the_limit_of_its_queue_manager(qm):
     with Refused(CMQC.MQRC_MSG_TOO_BIG_FOR_Q_MGR):
         put(qm, "DEV.QUEUE.1", b"x" * (4 * 1024 * 1024 + 1))
-    with Refused(CMQC.MQRC_MSG_TOO_BIG_FOR_CHANNEL):
-        put(connect(channel="DEV.SMALL.SVRCONN"), "DEV.QUEUE.1", b"x" * 32769)
 
 
 def test_inhibited_queues_refuse(qm):

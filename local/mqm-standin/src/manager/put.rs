@@ -67,7 +67,7 @@ impl State {
                 return Err(Reason(mq::MQRC_PUT_INHIBITED));
             }
         }
-        self.check_length(session, &base, put.message.length())?;
+        self.check_length(&base, put.message.length())?;
         self.expire(&base);
 
         let context = self.context(session, &put)?;
@@ -122,12 +122,9 @@ impl State {
         self.store(name, message, number, None)
     }
 
-    fn check_length(&self, session: u64, name: &Chars, length: i32) -> Result<(), Reason> {
-        let channel = self.configuration.channel(&self.session(session)?.channel);
+    fn check_length(&self, name: &Chars, length: i32) -> Result<(), Reason> {
         if length > self.configuration.max_message_length {
             Err(Reason(mq::MQRC_MSG_TOO_BIG_FOR_Q_MGR))
-        } else if channel.is_some_and(|channel| length > channel.max_message_length) {
-            Err(Reason(mq::MQRC_MSG_TOO_BIG_FOR_CHANNEL))
         } else if length > self.definition(name)?.max_message_length {
             Err(Reason(mq::MQRC_MSG_TOO_BIG_FOR_Q))
         } else {

@@ -20,8 +20,7 @@ use libmqm_sys as mq;
 use serde::{Deserialize, Serialize};
 
 /// Reason code of MQ for a call that ends with MQCC_FAILED.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
-#[error("MQRC {0}")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reason(pub i32);
 
 /// The end of a call: its answer, with the reason code of a warning or MQRC_NONE, or its failure.

@@ -12,10 +12,7 @@ const DEFAULT_PORT: u16 = 1414;
 /// stand-in's directory, so that an address where nothing listens is a file that is not there.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
-pub struct ConnectionName {
-    host: String,
-    port: u16,
-}
+pub struct ConnectionName(String);
 
 impl TryFrom<String> for ConnectionName {
     type Error = String;
@@ -35,7 +32,7 @@ impl ConnectionName {
         };
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-_:[]".contains(&byte);
         let fits = !host.is_empty() && host.len() <= 64 && host.bytes().all(plain) && !host.starts_with('.');
-        fits.then(|| Self { host: host.to_ascii_lowercase(), port })
+        fits.then(|| Self(format!("{}({port})", host.to_ascii_lowercase())))
     }
 
     /// A channel to each address of a whole connection name, in their order.
@@ -45,7 +42,7 @@ impl ConnectionName {
 
     /// The path of the socket.
     pub fn socket(&self, directory: &Path) -> PathBuf {
-        directory.join(format!("{}({})", self.host, self.port))
+        directory.join(&self.0)
     }
 }
 
