@@ -12,7 +12,7 @@ use crate::components::kafka::Kafka;
 use crate::components::ministack::{ACCESS_KEY_ID, Ministack, REGION, SECRET_ACCESS_KEY};
 use crate::console;
 use crate::failure::{Explain as _, Failure};
-use crate::layout::{Layout, create};
+use crate::layout::Layout;
 use crate::supervisor::isolate;
 
 /// Parameters of the local stack that differ from the template's defaults: inline targets on this
@@ -118,7 +118,6 @@ pub(crate) async fn deploy(
         parameters.extend([("KafkaAuthentication", "none"), ("KafkaBootstrapServers", servers)]);
     }
     let parameters = serde_json::to_string(&parameters).or_explain(explain)?;
-    create(&directory)?;
 
     let mut command = Command::new(layout.python("python"));
     command.env_clear();

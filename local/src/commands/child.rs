@@ -41,7 +41,8 @@ pub(super) async fn run(
             Ok(ControlFlow::Break(stopped))
         }
         status = child.wait() => {
-            guard.disarm();
+            // It has ended by itself.
+            std::mem::forget(guard);
             Ok(ControlFlow::Continue(status.or_explain(explain)?))
         }
     }
@@ -50,12 +51,6 @@ pub(super) async fn run(
 /// Asks a process to end when dropped. If it were killed, its own children would be left running.
 #[derive(Debug)]
 struct Terminated(Option<i32>);
-
-impl Terminated {
-    fn disarm(mut self) {
-        self.0 = None;
-    }
-}
 
 impl Drop for Terminated {
     fn drop(&mut self) {

@@ -6,7 +6,7 @@ use tokio::process::Command;
 
 use super::ministack::Ministack;
 use super::{Component, Ready};
-use crate::failure::{Explain as _, Failure};
+use crate::failure::Failure;
 use crate::layout::Layout;
 
 /// Topic of chunks: the default of the template's parameter.
@@ -60,10 +60,6 @@ impl Kafka {
     ) -> Result<Component, Failure> {
         let url = format!("{}/2015-03-31/functions/{function}/invocations", ministack.endpoint());
         let socket = layout.component_directory("kafka-poller")?.join("socket");
-        // An earlier run's would be in the way.
-        if socket.exists() {
-            std::fs::remove_file(&socket).or_explain(|| format!("remove {}", socket.display()))?;
-        }
         let mut command = python(layout, "local/kafka/poller.py");
         command
             .args(["--topic", TOPIC, "--group", "integrahub-upsert", "--batch", BATCH])

@@ -15,8 +15,6 @@ use serde_json::{Map, Value, json};
 
 use super::routes::Match;
 
-const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
-
 /// Values by name, in the order in which they were sent.
 pub(super) type Grouped = BTreeMap<String, Vec<String>>;
 
@@ -124,14 +122,9 @@ fn insert_if_any(members: &mut Map<String, Value>, name: &str, values: BTreeMap<
 /// Inserts the body as text where the media type is textual and the bytes are; in base64 otherwise,
 /// every byte intact.
 fn insert_body(members: &mut Map<String, Value>, headers: &HeaderMap, body: &[u8]) {
-    let text = if is_textual(headers) && !body.starts_with(&GZIP_MAGIC) {
-        std::str::from_utf8(body).ok()
-    } else {
-        None
-    };
-    let (body, encoded) = match text {
-        Some(text) => (text.to_owned(), false),
-        None => (STANDARD.encode(body), true),
+    let (body, encoded) = match std::str::from_utf8(body) {
+        Ok(text) if is_textual(headers) => (text.to_owned(), false),
+        _ => (STANDARD.encode(body), true),
     };
     members.insert("body".to_owned(), Value::String(body));
     members.insert("isBase64Encoded".to_owned(), Value::Bool(encoded));
