@@ -16,9 +16,7 @@ use crate::ports;
 /// `None` closes the connection.
 pub type Answer = Option<Response<Bytes>>;
 
-#[derive(Debug, thiserror::Error)]
-#[error("closed on purpose")]
-struct Closed;
+const CLOSED: &str = "closed on purpose";
 
 /// Listens on a free port of this machine until it is dropped.
 #[derive(Debug)]
@@ -67,8 +65,8 @@ where
             let answer = answer.clone();
             async move {
                 let (parts, body) = request.into_parts();
-                let body = body.collect().await.map_err(|_| Closed)?.to_bytes();
-                answer(Request::from_parts(parts, body)).await.map(|it| it.map(Full::new)).ok_or(Closed)
+                let body = body.collect().await.map_err(|_| CLOSED)?.to_bytes();
+                answer(Request::from_parts(parts, body)).await.map(|it| it.map(Full::new)).ok_or(CLOSED)
             }
         });
         tokio::spawn(async move {

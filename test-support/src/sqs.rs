@@ -19,16 +19,6 @@ pub struct Call {
     pub body: Value,
 }
 
-/// Answers, each to one call. After the last one, calls fail.
-struct Answers(Mutex<VecDeque<Value>>);
-
-impl Respond for Answers {
-    fn respond(&self, _: &Request) -> ResponseTemplate {
-        let answer = self.0.lock().unwrap().pop_front();
-        answer.map_or(ResponseTemplate::new(500), |answer| ResponseTemplate::new(200).set_body_json(answer))
-    }
-}
-
 impl FakeSqs {
     /// Answers every call with an empty object.
     pub async fn accepting() -> Self {
@@ -42,7 +32,12 @@ impl FakeSqs {
 
     /// Gives one answer to each call. After the last one, calls fail.
     pub async fn answering(answers: Vec<Value>) -> Self {
-        Self::responding(Answers(Mutex::new(answers.into()))).await
+        let answers = Mutex::new(VecDeque::from(answers));
+        Self::responding(move |_: &Request| match answers.lock().unwrap().pop_front() {
+            Some(answer) => ResponseTemplate::new(200).set_body_json(answer),
+            None => ResponseTemplate::new(500),
+        })
+        .await
     }
 
     async fn responding(answer: impl Respond + 'static) -> Self {

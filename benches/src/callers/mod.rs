@@ -35,12 +35,6 @@ pub(crate) enum Phase {
     Over,
 }
 
-impl Phase {
-    pub(crate) const fn has_hostile_callers(self) -> bool {
-        matches!(self, Self::HostileWarmUp | Self::Hostile)
-    }
-}
-
 #[derive(Clone, Debug)]
 pub(crate) struct Caller {
     pub(crate) http: Http,

@@ -43,7 +43,7 @@ impl Soaker {
 
     /// Waits for its phase, and returns false when all is over.
     async fn may_go_on(&mut self) -> bool {
-        let is_it = |phase: &Phase| phase.has_hostile_callers() || *phase == Phase::Over;
+        let is_it = |phase: &Phase| matches!(phase, Phase::HostileWarmUp | Phase::Hostile | Phase::Over);
         self.caller.phase.wait_for(is_it).await.is_ok_and(|phase| *phase != Phase::Over)
     }
 
