@@ -41,8 +41,7 @@ In alarms:
                                 that emit it, `Functions` one of a product's
     Math: {id: expression, other: {Maximum: A of XQueue}}
                                 metric math, whose first term is what the alarm is about
-    Waiting: {Queue, Seconds, AtMost}
-                                messages that wait
+    Waiting: {Queue, What, Done}  messages that wait
     An alarm without a Condition has that of all that it watches; a queue's is that of the function that reads it.
 In dashboards:
     Sum: {Errors: functions, Depth: [XQueue, reconcile]}
@@ -437,7 +436,8 @@ def query(id, term, period, namespaces):
 def alarm(entry, functions, conditions, parts):
     """An alarm's entry with the metrics that it watches, under the condition that all of them have."""
     if "Waiting" in entry:
-        waiting = checked("An alarm on what waits", entry["Waiting"], "Queue Seconds AtMost", needs_all=True)
+        waiting = {"Seconds": 900, "AtMost": 21600, **entry["Waiting"]}
+        checked("An alarm on what waits", waiting, "Queue What Done Seconds AtMost", needs_all=True)
         entry = merge(fill(parts["Patterns"]["Alarm"]["Waiting"], waiting), entry)
     math = entry.get("Math", {})
     if metrics := summed(entry, functions):
