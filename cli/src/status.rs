@@ -11,7 +11,8 @@ use crate::output::Output;
 
 const STATUS: &str = "integrahub.status.v1";
 
-/// Requests the health, which needs no API key, and the version and connections.
+/// Runs `integrahub status`: shows the health, which needs no API key, and the version and
+/// connections.
 pub(crate) async fn run(args: &Status, context: &Context, out: &mut Output) -> Result<Exit, Failure> {
     let api = Api::of(context)?;
     // An answer that says what does not work is worth no second attempt.
@@ -57,7 +58,8 @@ pub(crate) async fn run(args: &Status, context: &Context, out: &mut Output) -> R
         .next("look at the alarms of the deployment: docs/runbook.md"))
 }
 
-/// Requests the version and connections. A key without the scope is reported, but is no failure.
+/// Requests the version and the connections. If the API key lacks the scope, the command only says
+/// so.
 async fn details(api: &Api, context: &Context, out: &mut Output) -> Result<Option<Value>, Failure> {
     if context.api_key.is_none() {
         out.note("there is no API key, so only the health is shown");

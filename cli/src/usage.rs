@@ -10,7 +10,7 @@ use crate::member::{number, shown, text};
 use crate::output::{Format, Output};
 
 const SCHEMA: &str = "integrahub.usage.v1";
-/// Route of the usage report.
+/// Path of the API's route that returns the usage report.
 const ROUTE: &str = "/v1/usage";
 const HEADER: [&str; 11] = [
     "period",
@@ -25,9 +25,10 @@ const HEADER: [&str; 11] = [
     "refused",
     "amount",
 ];
-/// Word in place of an operation for the usage that the database counts of the ingest.
+/// Name of the table row with the ingest's usage, in the column of operations.
 const CATALOGUES: &str = "catalogues";
-/// Words in the place of an operation for load tests that ended, by their state.
+/// States of load tests that ended, each with the name of its table row in the column of
+/// operations.
 const TESTS: [(&str, &str); 3] =
     [("completed", "tests completed"), ("stopped", "tests stopped"), ("failed", "tests failed")];
 
@@ -80,8 +81,8 @@ fn path(args: &Usage) -> String {
     with_query(ROUTE, &given)
 }
 
-/// Returns a line for each operation of an entry, one for each state of its load tests, and one for
-/// its catalogues. The first one has the amount, which is that of the whole entry.
+/// Returns the table rows for one entry of the usage report: one for each operation, each state of
+/// ended load tests, and the ingest's catalogues. The first row has the amount of the whole entry.
 fn rows(entry: &Value, currency: &str) -> Vec<Vec<String>> {
     let operations = entry.get("operations").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let mut rows: Vec<[String; 7]> = operations.iter().map(of_operation).collect();
@@ -102,7 +103,8 @@ fn of_operation(operation: &Value) -> [String; 7] {
         .map(|name| shown(operation, name))
 }
 
-/// Returns the cells of the states in which load tests ended. Those that started are the requests.
+/// Returns the rows for load tests that ended, one for each state. Tests that started are requests
+/// of their operation already.
 fn of_tests(tests: &Value) -> impl Iterator<Item = [String; 7]> {
     let counted = TESTS.into_iter().map(move |(state, word)| (word, number(tests, state)));
     counted.filter(|(_, count)| *count > 0).map(|(word, count)| {
@@ -111,8 +113,7 @@ fn of_tests(tests: &Value) -> impl Iterator<Item = [String; 7]> {
     })
 }
 
-/// Returns the cells of the ingest: catalogues stand with the requests, and items with the
-/// messages.
+/// Returns the row for the ingest: catalogues in the column of requests, items in that of messages.
 fn of_ingest(ingest: &Value) -> [String; 7] {
     let items = ingest.get("items").unwrap_or(&Value::Null);
     let of_items = |names: &[&str]| names.iter().map(|name| number(items, name)).sum::<u64>().to_string();

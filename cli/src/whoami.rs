@@ -16,7 +16,8 @@ use crate::exit::{Exit, Failure};
 use crate::output::Output;
 
 const SCHEMA: &str = "integrahub.whoami.v1";
-/// Route that any key may ask, and that refuses those without its scope by name.
+/// Path of a route that shows whether the API knows a key: it answers 401 to an unknown key, and
+/// 403 to a key that lacks the scope.
 const ROUTE: &str = "/status";
 
 /// Runs `integrahub whoami`.
@@ -73,14 +74,14 @@ async fn ask(context: &Context) -> Result<String, Failure> {
     }
 }
 
-/// Returns a limit of the API's response in words.
+/// Returns a rate limit of the API's response as a phrase for people.
 fn described_limit(limit: &Value) -> String {
     let [name, unit, rate, burst, left] = limit::cells(limit);
     let left = if left.is_empty() { left } else { format!(" ({left} left)") };
     format!("{name} {unit} {rate}/{burst}{left}")
 }
 
-/// Finds the key in the access table, which needs AWS credentials.
+/// Finds the API key in the access table by its hash, which needs AWS credentials.
 async fn look_up(context: &Context, hash: KeyHash) -> Result<Vec<(&'static str, String)>, Failure> {
     let known = Table::of(context).await?.read().await?;
     let found = known.keys().find(|(_, other, _)| *other == hash);

@@ -22,7 +22,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Returns a Rust expression with every path and its methods.
+/// Returns a Rust expression with all paths of the contract and their methods.
 fn routes(document: &Value) -> Result<String, Box<dyn Error>> {
     const METHODS: [&str; 7] = ["get", "head", "post", "put", "patch", "delete", "options"];
     let paths = document.get("paths").and_then(Value::as_mapping).ok_or("openapi.yaml has no paths")?;
@@ -40,7 +40,8 @@ fn routes(document: &Value) -> Result<String, Box<dyn Error>> {
     Ok(table)
 }
 
-/// `COMMIT` for `env!`, or `unknown` where the source is no repository, as in an archive of it.
+/// Sets `COMMIT` for `env!` to the commit of the source, or to `unknown` if the source is not a Git
+/// repository.
 fn set_commit(root: &Path) {
     let git = |arguments: &[&str]| {
         let output = Command::new("git").current_dir(root).args(arguments).output().ok()?;

@@ -12,15 +12,15 @@ use crate::output::{Format, Output, harmless};
 
 /// Minimum time between two lines about the progress of one file.
 const LINE: Duration = Duration::from_secs(10);
-/// Shortest pause between two similar events of a file.
+/// Minimum time between two progress events of one file that have the same kind.
 const EVENT: Duration = Duration::from_secs(1);
 
 const SCHEMA: &str = "integrahub.send-event.v1";
 
-/// News of a file, or of a request that is tried again.
+/// Message to the progress display: a step of a file, or a request that is sent again.
 #[derive(Clone, Debug)]
 pub(crate) struct News {
-    /// Number of the file in this run; `NO_FILE` for a request that is tried again.
+    /// Number of the file in this run. `NO_FILE` for a request that is sent again.
     pub(crate) file: usize,
     pub(crate) step: Step,
 }
@@ -28,25 +28,26 @@ pub(crate) struct News {
 /// Step of a file that is being sent.
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
-    /// The file was found, and is read next.
+    /// The file was found, and will be read.
     Found { name: String, bytes: u64 },
-    /// The first `bytes` of the file were read.
+    /// The first `bytes` of the file have been read.
     Read { bytes: u64 },
-    /// The load has a name; an earlier run may have begun it.
+    /// The load of the file is planned: its way, its idempotency key, and whether an earlier run
+    /// began it.
     Ready { way: Way, key: String, goes_on: bool },
-    /// The first `bytes` of the file were uploaded.
+    /// The first `bytes` of the file have been uploaded.
     Sending { bytes: u64 },
-    /// The API accepted the file as this batch.
+    /// The API accepted the file as a batch with this id.
     Accepted { batch_id: String, is_replay: bool },
-    /// The batch is processed.
+    /// The batch is being processed: its status, and the numbers of items parsed and done.
     Processing { status: String, parsed: u64, done: u64 },
-    /// A request failed and is sent again after the pause.
+    /// A request failed for the reason `what`, and is sent again after `pause`.
     Retry { what: String, pause: Duration },
-    /// The last step of the file was reported.
+    /// The delivery of the file has ended.
     Ended,
 }
 
-/// Form of the progress.
+/// Form of the progress display: bars, lines, events or nothing.
 enum Form {
     Bars(MultiProgress),
     Lines(Instant),
@@ -54,13 +55,13 @@ enum Form {
     Silent,
 }
 
-/// Progress of all files of the run.
+/// Progress display for all files of a run.
 pub(crate) struct Progress {
     form: Form,
     files: BTreeMap<usize, Watched>,
 }
 
-/// File that is being sent, as the progress shows it.
+/// File that is being sent, with its bar and its last state.
 struct Watched {
     name: String,
     bytes: u64,
@@ -70,7 +71,8 @@ struct Watched {
 }
 
 impl Progress {
-    /// Selects the form of the progress by the kind of output.
+    /// Creates the progress display. Its form depends on `--output`, `--quiet` and whether standard
+    /// error is a terminal.
     pub(crate) fn of(out: &Output) -> Self {
         let form = match out.format() {
             Format::Ndjson => Form::Events,
@@ -81,7 +83,7 @@ impl Progress {
         Self { form, files: BTreeMap::new() }
     }
 
-    /// Hears news.
+    /// Updates the display by a message of a file or a request.
     pub(crate) fn hear(&mut self, news: News, out: &mut Output) {
         let News { file, step } = news;
         if let Form::Events = self.form {
@@ -152,7 +154,8 @@ impl Progress {
         watched.now = format!("{status}, {done} of {parsed} items");
     }
 
-    /// Writes the lines that are due: one for each file, if there is no terminal.
+    /// Prints a line for each file if ten seconds have passed since the last lines. Bars need no
+    /// such lines.
     pub(crate) fn tick(&mut self, out: &mut Output) {
         let Form::Lines(last) = &mut self.form else { return };
         if last.elapsed() < LINE {
@@ -164,12 +167,12 @@ impl Progress {
         }
     }
 
-    /// Prints a message to the person, above the progress bars.
+    /// Prints a sentence for the person, above the progress bars.
     pub(crate) fn say(&self, text: &str, out: &mut Output) {
         self.above(|| out.note(text));
     }
 
-    /// Writes other output above the progress bars.
+    /// Calls `write`, which prints something else, while the progress bars are hidden.
     pub(crate) fn above(&self, write: impl FnOnce()) {
         match &self.form {
             Form::Bars(bars) => bars.suspend(write),

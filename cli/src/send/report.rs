@@ -20,23 +20,23 @@ pub(crate) struct Sent {
     pub(crate) name: String,
     pub(crate) content: Option<Content>,
     pub(crate) entry: Option<Entry>,
-    /// True if the API had the load before this program sent it.
+    /// True if the API already had the load before any run of this program sent it.
     pub(crate) is_replay: bool,
     pub(crate) end: End,
-    /// State of the file at the time it was read.
+    /// Size and last change of the file when it was read, if it could be read.
     pub(crate) version: Option<Version>,
-    /// Place of a watched file.
+    /// Location of the file after its delivery, which only a watched directory changes.
     pub(crate) place: Place,
     /// Program with the options of this run, for the printed command that continues to wait.
     pub(crate) program: String,
 }
 
-/// Column titles of the table of files.
+/// Column titles of the table of sent files.
 pub(crate) const HEADER: [&str; 7] =
     ["file", "batch", "status", "items", "loaded", "in error", "deactivated"];
 
 impl Sent {
-    /// Creates the result of a file that could not be prepared.
+    /// Creates the outcome of a file that could not be read or planned.
     pub(crate) fn failed(file: usize, name: String, failure: Failure) -> Self {
         let end = End::Failed(failure);
         Self {
@@ -52,7 +52,7 @@ impl Sent {
         }
     }
 
-    /// Returns the batch as last seen.
+    /// Returns the batch of the file as the API last returned it, if it has one.
     pub(crate) const fn batch(&self) -> Option<&Batch> {
         match &self.end {
             End::Final(batch) | End::TimedOut(batch) => Some(batch),
@@ -60,7 +60,7 @@ impl Sent {
         }
     }
 
-    /// Returns the path that the file was moved to.
+    /// Returns the path that the file was moved to, if it was moved.
     pub(crate) fn moved_to(&self) -> Option<&Path> {
         match &self.place {
             Place::Moved(path) => Some(path),
@@ -72,7 +72,7 @@ impl Sent {
         self.entry.as_ref()?.batch_id.as_deref()
     }
 
-    /// Returns the exit code of the file.
+    /// Returns the exit code that the outcome of the file has.
     pub(crate) fn exit(&self) -> Exit {
         match &self.end {
             End::Final(batch) => {
@@ -84,7 +84,8 @@ impl Sent {
         }
     }
 
-    /// Returns the facts that a person has to know if the file was not simply loaded.
+    /// Returns the failure to show if the file was not loaded completely; `None` if it was, or if
+    /// the run did not wait for its batch.
     pub(crate) fn trouble(&self) -> Option<Failure> {
         let name = &self.name;
         match &self.end {
@@ -106,7 +107,8 @@ impl Sent {
         }
     }
 
-    /// Returns further sentences for people.
+    /// Returns notes for people: that the content was sent before, how to follow the batch, and
+    /// warnings.
     pub(crate) fn notes(&self) -> Vec<String> {
         let name = &self.name;
         let mut notes = Vec::new();
@@ -127,7 +129,7 @@ impl Sent {
         notes
     }
 
-    /// Returns the file as a line of the table.
+    /// Returns the outcome as a row of the table of sent files.
     pub(crate) fn row(&self) -> Vec<String> {
         let id = self.batch_id().unwrap_or("-").to_owned();
         let (status, counts) = match (self.batch(), &self.end) {
@@ -146,7 +148,7 @@ impl Sent {
         [self.name.clone(), id, status.to_owned()].into_iter().chain(counts).collect()
     }
 
-    /// Returns the file as a member of a JSON document.
+    /// Returns the outcome as JSON.
     pub(crate) fn json(&self) -> Value {
         let exit = self.exit();
         let content = self.content.as_ref();
@@ -172,7 +174,7 @@ impl Sent {
     }
 }
 
-/// Returns the exit code of a run: that of the file that needs most.
+/// Returns the exit code of a run: the one of the file with the most severe outcome.
 pub(crate) fn worst(exits: impl IntoIterator<Item = Exit>) -> Exit {
     const ORDER: [Exit; 9] = [
         Exit::Done,

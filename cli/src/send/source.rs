@@ -9,10 +9,10 @@ use super::load::Version;
 use crate::exit::{Exit, Explain as _, Failure};
 use crate::input;
 
-/// Largest file that the API accepts, in bytes: S3's limit for one request.
+/// Maximum bytes of a file, which is S3's limit for one PUT request.
 pub(crate) const MAX_FILE: u64 = 5_000_000_000;
 
-/// File to send.
+/// File to send, or standard input.
 #[derive(Debug)]
 pub(crate) struct Source {
     pub(crate) path: PathBuf,
@@ -23,13 +23,13 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    /// Creates a source of a file.
+    /// Creates the source for a file.
     pub(crate) fn file(path: &Path) -> Self {
         Self { path: path.to_owned(), name: path.display().to_string(), _spool: None }
     }
 
-    /// Creates a source of a file or, if the path is `-`, of standard input, which is written to a
-    /// temporary file.
+    /// Creates the source for a file or, if the path is `-`, for standard input, which is written
+    /// to a temporary file.
     ///
     /// # Errors
     /// If standard input is too large, or the file system fails.
@@ -50,7 +50,7 @@ impl Source {
         Ok(Self { path: spool.to_path_buf(), name: "standard input".to_owned(), _spool: Some(spool) })
     }
 
-    /// Returns the state of the file, by which a later change is noticed.
+    /// Returns the file's size and the time of its last change, by which a later change is noticed.
     ///
     /// # Errors
     /// If there is no such file.
@@ -69,7 +69,7 @@ impl Source {
     }
 }
 
-/// Builds the failure of a file that is being written to.
+/// Builds the failure of a file that changed while it was read or sent.
 pub(crate) fn changed(name: &str) -> Failure {
     Failure::new(Exit::Temporary, format!("{name} changed while it was read"))
         .why("something still writes to it")

@@ -14,19 +14,19 @@ use crate::args::{Cli, Command};
 
 const ITEM: &str = r#"{"CNPJ": "05927228000145", "SHOPID": 1, "PRODUCTID": 1}"#;
 
-/// An API that accepts everything, and remembers what it got.
+/// Fake API that accepts every load, and records its requests.
 #[derive(Clone, Default)]
 struct Deployment(Arc<Mutex<State>>);
 
 #[derive(Default)]
 struct State {
     requests: Vec<Request<Bytes>>,
-    /// Batches by their keys.
+    /// Batches that the API accepted, by their idempotency keys.
     batches: Vec<String>,
     uploaded: bool,
-    /// Answers in place of the next ones to POST.
+    /// Responses that the next POST requests receive in place of the usual ones.
     failures: Vec<Option<Response<Bytes>>>,
-    /// Status of every batch; COMPLETED by default.
+    /// Status of every batch; `COMPLETED` if `None`.
     status: Option<&'static str>,
 }
 
@@ -85,7 +85,7 @@ impl Deployment {
         self.0.lock().unwrap().failures = failures;
     }
 
-    /// Returns the paths and keys of the POST requests.
+    /// Returns the paths and idempotency keys of the POST requests so far.
     fn posts(&self) -> Vec<(String, String)> {
         let state = self.0.lock().unwrap();
         let posts = state.requests.iter().filter(|request| request.method() == "POST");
@@ -95,7 +95,7 @@ impl Deployment {
     }
 }
 
-/// A till: its files, what it remembers, and the deployment that it sends to.
+/// Client with its own files and journal, and the fake API that it sends to.
 struct Till {
     directory: tempfile::TempDir,
     deployment: Deployment,

@@ -20,21 +20,24 @@ use crate::args::Send;
 use crate::exit::{Exit, Explain as _, Failure};
 use crate::output::{Format, Output};
 
-/// Time after which a file that stayed is tried again.
+/// Time after which a file that could not be sent is tried again.
 const REST: Duration = Duration::from_secs(60);
 
-/// Watched directory, with the files that are being sent and the time of the next scan.
+/// State of `send --watch`: the directory, the files that are being sent, and the time of the next
+/// scan.
 pub(crate) struct Watch<'a> {
     args: &'a Send,
     folder: Folder,
     pipeline: Pipeline,
-    /// Paths that are on their way, by the names that results have.
+    /// Paths of the files that are being sent, by the names that their outcomes have.
     busy: HashMap<String, PathBuf>,
-    /// Files that stayed in the directory, with their groups and the time of the next attempt. A
-    /// group waits as a whole, so that its files are sent in order.
+    /// Files that stay in the directory after a failure, each with the time of its next attempt and
+    /// its group (the files of one establishment). The whole group waits, so that its files are
+    /// sent in order.
     resting: HashMap<PathBuf, (Instant, Option<String>)>,
     next_look: Instant,
-    /// Time at which the first request is sent.
+    /// Time at which the first request may be sent, after a random delay; `None` until a file is
+    /// found.
     begin: Option<Instant>,
     looks: u32,
     is_looking: bool,
@@ -42,7 +45,7 @@ pub(crate) struct Watch<'a> {
 }
 
 impl<'a> Watch<'a> {
-    /// Begins to watch.
+    /// Creates the state before the first scan of the directory.
     pub(crate) fn new(args: &'a Send, folder: Folder, pipeline: Pipeline) -> Self {
         Self {
             args,
@@ -58,8 +61,8 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Sends files as they appear. With `--once` the exit code is that of the file with the most
-    /// severe outcome; otherwise the program runs until it is stopped or its API key is refused.
+    /// Sends files as they appear. With `--once`, returns the exit code of the file with the most
+    /// severe outcome. Otherwise runs until a signal stops the program or the API refuses its key.
     ///
     /// # Errors
     /// If the directory cannot be read any more.
@@ -199,7 +202,7 @@ fn summary(sent: &Sent) -> String {
     format!("{}: {what}{place}", sent.name)
 }
 
-/// Ends when the system or a person asks the program to stop.
+/// Returns a future that completes when a signal asks the program to stop.
 ///
 /// # Errors
 /// If the signals cannot be received.
@@ -218,7 +221,7 @@ fn asked_to_stop() -> Result<impl Future<Output = ()>, Failure> {
     })
 }
 
-/// Ends when a person asks the program to stop, or the system shuts down.
+/// Returns a future that completes when a person stops the program, or Windows shuts down.
 ///
 /// # Errors
 /// If the signals cannot be received.

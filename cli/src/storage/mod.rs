@@ -24,20 +24,21 @@ use crate::api::http::{self as client, Http, HttpError};
 use crate::api::{Api, Call, Refusal};
 use crate::exit::{Exit, Failure, chain};
 
-/// Longest duration of an upload: the largest file that S3 takes in one request, on a slow line.
+/// Time limit of an upload: enough for the largest file that S3 takes in one request, on a slow
+/// line.
 const UPLOAD: Duration = Duration::from_secs(12 * 60 * 60);
-/// Longest time without progress in an upload.
+/// Time without progress after which an upload has failed.
 const STALL: Duration = Duration::from_secs(120);
 /// Interval at which an upload's progress is checked.
 const LOOK: Duration = Duration::from_secs(5);
-/// Time to wait until S3 answers a download. The body may take longer.
+/// Time limit for the response headers of a download from S3. The body may take longer.
 const DOWNLOAD: Duration = Duration::from_secs(60);
-/// Bytes that are read at a time.
+/// Bytes of a file that are read at a time.
 const BLOCK: usize = 256 * 1024;
-/// Longest text of an error of S3 that is read.
+/// Maximum bytes that are read of an error response from S3.
 const MAX_ERROR: usize = 64 * 1024;
 
-/// Text in place of the error code that a response lacks.
+/// Text that replaces the error code of a response without one.
 const WITHOUT_CODE: &str = "without a code";
 
 /// HTTP client that uploads files to S3 and downloads files from it.
@@ -47,7 +48,7 @@ pub(crate) struct Storage {
     pace: Option<Pace>,
 }
 
-/// A signed URL, as the API's responses have it, and the headers that belong to it.
+/// Signed S3 URL from a response of the API, with the headers that a request to it must have.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Signed {
     pub(crate) url: String,
@@ -60,17 +61,18 @@ pub(crate) struct Signed {
 pub(crate) enum PutError {
     /// The upload URL has expired.
     Expired,
-    /// The attempt failed, and another one may succeed later.
+    /// The attempt failed, but another may succeed. The text is the reason.
     Temporary(String),
-    /// The file is not the one that was announced, or the upload would take too long.
+    /// S3 refused the file because it differs from the announced one, or the upload would take too
+    /// long.
     Refused(Failure),
 }
 
 impl PutError {
-    /// Returns the text of a temporary failure, or the failure if a retry cannot succeed.
+    /// Returns the reason of a failure after which the upload may be tried again.
     ///
     /// # Errors
-    /// If the object is not what was announced.
+    /// If another attempt cannot succeed.
     pub(crate) fn or_refused(self) -> Result<String, Failure> {
         match self {
             Self::Refused(failure) => Err(failure),
@@ -80,7 +82,8 @@ impl PutError {
     }
 }
 
-/// Attempts of an upload with pauses between them. Each attempt needs a new URL.
+/// Count of the attempts of an upload, and the time that their pauses took. Each attempt needs a
+/// new URL.
 #[derive(Debug, Default)]
 pub(crate) struct Attempts {
     number: u32,
@@ -88,8 +91,8 @@ pub(crate) struct Attempts {
 }
 
 impl Attempts {
-    /// Waits until the next attempt is due. Returns false at once if there is no time for another
-    /// one.
+    /// Waits until the next attempt is due. Returns false at once if no time is left for another
+    /// attempt.
     pub(crate) async fn wait(&mut self, api: &Api, what: &str) -> bool {
         let Some(pause) = api.schedule().pause(self.number, None, self.waited, fastrand::f64()) else {
             return false;
@@ -103,24 +106,24 @@ impl Attempts {
 }
 
 impl Storage {
-    /// Creates a client.
+    /// Creates a client without a rate limit.
     pub(crate) fn new() -> Self {
         Self { http: Http::new(UPLOAD), pace: None }
     }
 
-    /// Returns the client with a pace for its uploads together, in bytes a second.
+    /// Returns the client with a rate limit for all its uploads together, in bytes per second.
     #[must_use]
     pub(crate) fn at_most(self, per_second: Option<NonZeroU64>) -> Self {
         let pace = per_second.map(Pace::new);
         Self { pace, ..self }
     }
 
-    /// Puts the first `length` bytes of a file. An object that is there already counts as put,
-    /// because a signed URL takes no other than the announced one. `sent` hears how many bytes
-    /// went.
+    /// Uploads the first `length` bytes of a file. If the object exists already, the upload counts
+    /// as done, because the signed URL admits only the announced content. `sent` is called with the
+    /// number of bytes sent so far.
     ///
     /// # Errors
-    /// If the object is not there, as far as is known.
+    /// If S3 did not confirm the object.
     pub(crate) async fn put(
         &self,
         signed: &Signed,
@@ -189,7 +192,7 @@ impl Storage {
     }
 }
 
-/// Reads the file into the body of the request.
+/// Reads the file block by block, and passes it on as the body of the upload.
 async fn feed(
     mut feeder: Sender<bytes::Bytes, io::Error>,
     path: &Path,
@@ -225,7 +228,7 @@ async fn feed(
     }
 }
 
-/// Completes when an upload has made no progress for some time.
+/// Completes when an upload has sent nothing for two minutes.
 async fn stalled(gone: &AtomicU64) {
     let (mut last, mut since) = (gone.load(Ordering::Relaxed), Duration::ZERO);
     while since < STALL {
@@ -236,7 +239,7 @@ async fn stalled(gone: &AtomicU64) {
     }
 }
 
-/// Builds the failure of an upload that its pace does not let end in time.
+/// Builds the failure of an upload that would exceed its time limit because of `--bwlimit`.
 fn too_slow(pace: &Pace) -> Failure {
     let hours = UPLOAD.as_secs() / 3600;
     Failure::refused(format!("the upload would take more than {hours} hours, which is the longest time"))
@@ -244,7 +247,7 @@ fn too_slow(pace: &Pace) -> Failure {
         .next("raise --bwlimit, and run the same command again")
 }
 
-/// Returns the reason why S3 did not accept an object, by its response.
+/// Converts the error response of S3 to an upload.
 fn refused(status: u16, text: &str) -> PutError {
     let (code, message) = parts(text);
     let said = format!("S3 answered {status} {code}: {message}");
@@ -260,7 +263,7 @@ fn refused(status: u16, text: &str) -> PutError {
     }
 }
 
-/// Returns the code and the message of an error of S3, which is XML.
+/// Returns the code and the message in an XML error response of S3.
 fn parts(text: &str) -> (&str, &str) {
     let between = |begin: &str, end: &str| {
         let (_, rest) = text.split_once(begin)?;
@@ -270,10 +273,11 @@ fn parts(text: &str) -> (&str, &str) {
     (code, between("<Message>", "</Message>").unwrap_or("without a message"))
 }
 
-/// Downloads the file that the API redirects to, as a stream. `what` names the file.
+/// Downloads the file to which a path of the API redirects, as a stream. `what` names the file in
+/// failures.
 ///
 /// # Errors
-/// If the API or S3 does not show the file.
+/// If the API or S3 does not return the file.
 pub(crate) async fn behind(api: &Api, path: &str, what: &str) -> Result<SdkBody, Refusal> {
     let redirect = api.send(&Call::get(path)).await?;
     let location = redirect
@@ -282,7 +286,7 @@ pub(crate) async fn behind(api: &Api, path: &str, what: &str) -> Result<SdkBody,
     Ok(Storage::new().get(location).await?)
 }
 
-/// Reads a body that [`behind`] returned, part by part.
+/// Passes a response body to `take`, part by part.
 ///
 /// # Errors
 /// If the download breaks off, or `take` returns an error.

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use super::BLOCK;
 
-/// Rate limit that all uploads share: each part waits until the parts before it had their time.
+/// Rate limit that all uploads share. Each block of bytes waits until the blocks before it have had
+/// their time.
 #[derive(Debug)]
 pub(super) struct Pace {
     pub(super) per_second: NonZeroU64,
@@ -18,18 +19,18 @@ impl Pace {
         Self { per_second, free_at: Mutex::new(Instant::now()) }
     }
 
-    /// Returns the most bytes that go at once: those of a second, so that an upload stalls at no
-    /// pace.
+    /// Returns the maximum bytes of a block: those of one second, so that even a slow rate shows
+    /// progress.
     pub(super) fn block(&self) -> usize {
         usize::try_from(self.per_second.get()).unwrap_or(BLOCK).min(BLOCK)
     }
 
-    /// Waits until the pace permits sending these bytes.
+    /// Waits until the rate limit permits sending these bytes.
     pub(super) async fn wait(&self, bytes: u64) {
         tokio::time::sleep_until(self.turn(bytes, Instant::now()).into()).await;
     }
 
-    /// Returns the time at which these bytes may be sent, and delays the next ones accordingly.
+    /// Returns the time at which these bytes may be sent, and reserves their time.
     fn turn(&self, bytes: u64, now: Instant) -> Instant {
         let cost = Duration::from_micros(bytes.saturating_mul(1_000_000) / self.per_second);
         let mut free_at = self.free_at.lock().unwrap_or_else(PoisonError::into_inner);

@@ -4,14 +4,14 @@ use serde::Serialize;
 
 /// Maximum number of events in one call of `PutLogEvents`.
 const MOST_EVENTS: usize = 10_000;
-/// Maximum number of bytes in one call of `PutLogEvents`, and the bytes that each event counts
-/// beside its text.
+/// Maximum bytes in one call of `PutLogEvents`, and the bytes that it counts for each event besides
+/// the message.
 const MOST_BYTES: usize = 1_048_576;
 const BESIDE: usize = 26;
-/// Longest time between the first and the last event of a call, in milliseconds.
+/// Maximum time between the first and the last event of one `PutLogEvents` call, in milliseconds.
 const LONGEST_SPAN: i64 = 24 * 60 * 60 * 1_000;
 
-/// An event of a log group.
+/// Log event to write, as `PutLogEvents` takes it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Line {
     /// Time of the log event, in epoch milliseconds.
@@ -25,8 +25,8 @@ impl Line {
     }
 }
 
-/// Divides lines into calls, each sorted by time. A line that no call could carry is left out, and
-/// logged: it stays in the log that it comes from.
+/// Divides events into `PutLogEvents` calls, each ordered by time. An event that is too large for a
+/// call is left out, and an error is logged: it remains in its function's own log.
 pub(crate) fn calls(mut lines: Vec<Line>) -> Vec<Vec<Line>> {
     lines.sort_by_key(|line| line.timestamp);
     let mut lines = lines.into_iter().peekable();

@@ -12,10 +12,10 @@ use serde_json::Value;
 use crate::AuditError;
 use crate::calls::Line;
 
-/// Maximum number of bytes that a delivery inflates to. CloudWatch Logs sends a megabyte, or a
-/// little more.
+/// Maximum bytes that a delivery inflates to. CloudWatch Logs sends a megabyte, or a little more.
 const LARGEST: u64 = 32 * 1024 * 1024;
-/// Type of a delivery with log events. Others are a test of whether the function can be reached.
+/// Value of `messageType` for a delivery with log events. CloudWatch Logs also sends messages that
+/// only test whether the function can be invoked.
 const DATA: &str = "DATA_MESSAGE";
 
 #[derive(Deserialize)]
@@ -28,7 +28,7 @@ struct Packed {
     data: String,
 }
 
-/// Log events of one log group.
+/// Log events of one log group, as a subscription filter delivers them.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Delivery {
@@ -39,7 +39,7 @@ pub(crate) struct Delivery {
 
 #[derive(Debug, Deserialize)]
 struct LogEvent {
-    /// Id that CloudWatch Logs gave the event. A second delivery of the event has the same.
+    /// Id that CloudWatch Logs gave the event. A repeated delivery has the same id.
     id: String,
     /// Time of the log event, in epoch milliseconds.
     timestamp: i64,
@@ -47,7 +47,7 @@ struct LogEvent {
 }
 
 impl Delivery {
-    /// Unpacks an event. `None` if it has no log events.
+    /// Unpacks the event of an invocation. `None` if the delivery only tests the function.
     pub(crate) fn unpack(event: Value) -> Result<Option<Self>, AuditError> {
         let event: Event = attempt::malformed::from_value(event).map_err(AuditError::Event)?;
         let packed = STANDARD.decode(event.awslogs.data);
@@ -58,12 +58,13 @@ impl Delivery {
         Ok((delivery.message_type == DATA).then_some(delivery))
     }
 
-    /// Returns the text of each event, with its time in epoch milliseconds.
+    /// Returns the message of each log event, with its time in epoch milliseconds.
     pub(crate) fn messages(&self) -> impl Iterator<Item = (i64, &str)> {
         self.log_events.iter().map(|event| (event.timestamp, event.message.as_str()))
     }
 
-    /// Returns the lines to write, with the id of each event and the log group that it comes from.
+    /// Returns the audit events to write. Each has its id and the log group that it comes from
+    /// added.
     pub(crate) fn into_lines(self) -> Vec<Line> {
         let group = quoted(&self.log_group);
         let line = |LogEvent { id, timestamp, message }: LogEvent| {

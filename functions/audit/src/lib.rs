@@ -26,7 +26,7 @@ use serde_json::Value;
 use crate::calls::calls;
 use crate::delivery::Delivery;
 
-/// Reason why not all events were written.
+/// Reason why audit events were not written.
 #[derive(Debug, thiserror::Error)]
 pub enum AuditError {
     #[error("the event is not one of a subscription filter")]
@@ -39,11 +39,11 @@ pub enum AuditError {
     Write(#[source] ActionError),
 }
 
-/// The function's state, which outlives invocations.
+/// State of the function `audit`, which is kept between invocations.
 #[derive(Debug)]
 pub struct Audit {
     group: LogGroup,
-    /// Table of the usage, if there is one.
+    /// DynamoDB table of the usage; `None` if replays and refusals are not counted.
     usage: Option<UsageTable>,
 }
 
@@ -53,10 +53,11 @@ impl Audit {
         Self { group, usage }
     }
 
-    /// Writes the events of a delivery, in the order of their times, and counts them.
+    /// Writes the audit events of a delivery to the log group, ordered by time, and counts them as
+    /// usage.
     ///
     /// # Errors
-    /// If the delivery cannot be read, or the group does not take all of it.
+    /// If the delivery cannot be unpacked, or CloudWatch Logs rejects a call.
     pub async fn handle(&self, event: Value) -> Result<(), AuditError> {
         let Some(delivery) = Delivery::unpack(event)? else { return Ok(()) };
         let counted = self.usage.as_ref().map(|table| (table, crate::usage::lines(delivery.messages())));

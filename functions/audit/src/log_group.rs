@@ -12,23 +12,23 @@ use tokio::sync::OnceCell;
 
 use crate::calls::Line;
 
-/// Time of one attempt, which carries up to a megabyte.
+/// Time limit of one attempt of a `PutLogEvents` call, which carries up to a megabyte.
 const ATTEMPT: Duration = Duration::from_secs(10);
-/// Number of attempts of a call. Lambda repeats the invocation after them.
+/// Maximum number of attempts of a call. After them the invocation fails, and Lambda repeats it.
 const ATTEMPTS: u32 = 3;
 const PAUSE: Duration = Duration::from_millis(300);
 /// Error code for a log stream that exists already.
 const EXISTS: &str = "ResourceAlreadyExistsException";
-/// Code of the error for a stream or a group that does not exist.
+/// Error code for a log stream or log group that does not exist.
 const MISSING: &str = "ResourceNotFoundException";
 
-/// Log stream in the log group of audit events.
+/// Writer to the log stream of one execution environment, in the log group of audit events.
 #[derive(Debug)]
 pub struct LogGroup {
     actions: Actions,
     group: String,
     stream: String,
-    /// Filled once the log stream exists.
+    /// Set once the log stream exists.
     is_made: OnceCell<()>,
 }
 
@@ -41,7 +41,7 @@ struct Put<'a> {
 }
 
 impl LogGroup {
-    /// Creates a client, which creates the stream before it first writes to it.
+    /// Creates the writer. The log stream is created before the first write.
     #[must_use]
     pub fn new(sdk: &Sdk, group: String, stream: String) -> Self {
         let limits = TimeoutConfig::builder().operation_attempt_timeout(ATTEMPT).build();
@@ -50,8 +50,9 @@ impl LogGroup {
         Self { actions: Actions::new(&config), group, stream, is_made: OnceCell::new() }
     }
 
-    /// Writes lines, which are sorted by time and within the limits of one call. Lines that are too
-    /// old or too new for the group are logged and left out: no retry would help.
+    /// Writes events, ordered by time and within the limits of one call. Events that CloudWatch
+    /// Logs rejects as too old or too new are only reported in the log, because a retry would not
+    /// help.
     pub(crate) async fn put(&self, lines: &[Line]) -> Result<(), ActionError> {
         self.is_made.get_or_try_init(|| self.make_stream()).await?;
         let put = Put { log_group_name: &self.group, log_stream_name: &self.stream, log_events: lines };

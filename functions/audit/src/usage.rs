@@ -9,7 +9,7 @@ use jiff::tz::TimeZone;
 use serde::Deserialize;
 use usage::{Counts, Line};
 
-/// Type of the audit event of a request.
+/// Value of `event_type` in the audit event of a finished request.
 const COMPLETED: &str = "request.completed";
 
 /// Members of an audit event from which usage is counted.
@@ -21,25 +21,26 @@ struct Event {
 
 #[derive(Deserialize)]
 struct Context {
-    /// Method and path, as `POST /messages/produce`.
+    /// Method and path of the request, such as `POST /messages/produce`.
     operation: String,
-    /// Tenant of the caller. An unknown caller has none, and is not counted.
+    /// Id of the caller's tenant. The event of an unknown caller has none, and is not counted.
     tenant: String,
     #[serde(default)]
     key_name: String,
     outcome: String,
 }
 
-/// Operation of a route.
+/// Operation of the API as the usage table names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Operation {
-    /// Operation with an idempotency record, from which its requests and failures are counted.
+    /// Operation with idempotency records. Its requests and failures are counted from those, not
+    /// from audit events.
     Recorded(&'static str),
-    /// Operation without a record.
+    /// Operation without idempotency records, whose usage is counted from audit events alone.
     Unrecorded(&'static str),
 }
 
-/// Sums the counts of log events by day; each event has its time in epoch milliseconds.
+/// Sums up the usage in audit events by day (UTC). Each event has its time in epoch milliseconds.
 pub(crate) fn lines<'a>(events: impl Iterator<Item = (i64, &'a str)>) -> BTreeMap<Date, Vec<Line>> {
     let mut sums: BTreeMap<(Date, String, &str, String), Counts> = BTreeMap::new();
     for (millisecond, message) in events {
@@ -60,8 +61,8 @@ pub(crate) fn lines<'a>(events: impl Iterator<Item = (i64, &'a str)>) -> BTreeMa
     lines
 }
 
-/// Finds the operation of a route. A path that no function has is no operation, so a caller makes
-/// no names.
+/// Returns the operation of a method and path. Other paths have none, so that callers cannot create
+/// operations in the usage table.
 fn operation(route: &str) -> Option<Operation> {
     use Operation::{Recorded, Unrecorded};
     let (method, path) = route.split_once(' ')?;
@@ -88,7 +89,8 @@ fn operation(route: &str) -> Option<Operation> {
     Some(Recorded(recorded))
 }
 
-/// Returns the counts that a request adds to its operation's line; `None` if its record adds them.
+/// Returns the name of the operation and the counts that a request's audit event adds to it; `None`
+/// if it adds nothing, because the idempotency record counts it.
 fn counts(operation: Operation, outcome: &str) -> Option<(&'static str, Counts)> {
     let zero = Counts::default();
     let (name, requests) = match operation {

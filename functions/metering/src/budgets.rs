@@ -14,7 +14,7 @@ use usage::UsageError;
 use crate::event;
 use crate::spending::{Sources, Spending};
 
-/// Reason why not all budgets were settled.
+/// Reason why not all budgets were checked.
 #[derive(Debug, thiserror::Error)]
 pub enum BudgetError {
     #[error("the lines of the month cannot be read")]
@@ -31,26 +31,27 @@ pub enum BudgetError {
     OutOfTime,
 }
 
-/// Factor that spreads the minutes of looks over all tenants: the golden ratio of 64 bits.
+/// Multiplier that spreads the first tenant of each check over all tenants: the golden ratio as a
+/// 64-bit fraction.
 const STRIDE: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// Time for which the looks of a month are at the month before. Its last look saw less than all,
-/// and a look at a whole month may need the time of two.
+/// Time at the beginning of a month in which checks still sum up the month before. The last check
+/// of the old month did not see all of its usage, and summing up a whole month may take two checks.
 const OF_MONTH_BEFORE: Duration = Duration::from_mins(10);
 
-/// A percentage that a tenant has reached, with the item that lacks it yet.
+/// Budget percentage that a tenant has reached: the tenant, the percentage, and the item that has
+/// to record its event.
 type Untold<'a> = (&'a str, Reached, SpentItem);
 
-/// Computes the amount that each tenant with usage has spent in this month, in its first minutes in
-/// the month before, and records it if the tenant has a budget. Adds the number of published budget percentages to `told`, even if it
-/// fails. A tenant whose items cannot be read does not stop the others; the first error is
-/// returned.
+/// Sums up what each tenant has spent this month (in a month's first ten minutes: the month
+/// before), and records it for tenants with a budget. Then publishes an event for each budget
+/// percentage that was reached.
 ///
-/// Events come after all notes, so that no destination delays a refusal. The percentage of an event
-/// is noted once it is published, so it is published at least once.
-///
-/// Without a rate card, nothing has a price. Notes of what was spent before are removed then, once
-/// an hour, because the look has its price.
+/// All amounts are recorded before events are published, so that a slow destination delays no
+/// refusal. The table records a percentage after its event was published: events arrive at least
+/// once. A tenant whose items cannot be read does not stop the others; the first error is returned.
+/// `told` is increased by the number of published events even if the function fails. Without a rate
+/// card, there are no amounts: recorded amounts are then removed, once an hour.
 pub(crate) async fn settle(
     sources: &Sources<'_>,
     access: &AccessStore,
@@ -86,21 +87,21 @@ pub(crate) async fn settle(
     settled
 }
 
-/// Returns a time on the last day of the month that a look is at.
+/// Returns a time in the last day that a check at `now` sums up.
 fn counted_until(now: Timestamp) -> Timestamp {
     let before = now.checked_sub(OF_MONTH_BEFORE).unwrap_or(now);
     if Month::of(before) == Month::of(now) { now } else { before }
 }
 
-/// Returns the index of the tenant with which a check of the budgets begins. It changes from check
-/// to check, so that checks with too little time leave out different tenants.
+/// Returns the index of the tenant that a check of the budgets begins with. It differs from check
+/// to check, so that checks with too little time do not always leave out the same tenants.
 fn first(now: Timestamp, tenants: usize) -> usize {
     let look = now.as_second().div_euclid(60).unsigned_abs();
     let place = look.wrapping_mul(STRIDE).checked_rem(u64::try_from(tenants).unwrap_or(u64::MAX));
     place.and_then(|place| usize::try_from(place).ok()).unwrap_or_default()
 }
 
-/// Records the amounts that tenants have spent in the month, and returns the percentages to
+/// Records the amounts that tenants have spent in the month, and returns the budget percentages to
 /// publish.
 async fn note<'a>(
     access: &AccessStore,
@@ -137,6 +138,7 @@ async fn note<'a>(
 }
 
 /// Records the amount that one tenant has spent, or removes the record if the tenant has no budget.
+/// Returns the budget percentage to publish, if there is one.
 async fn note_one<'a>(
     access: &AccessStore,
     tenant: &'a str,
@@ -153,7 +155,7 @@ async fn note_one<'a>(
     Ok(settled.and_then(|Settled { item, reached }| Some((tenant, reached?, item))))
 }
 
-/// Publishes the event of a percentage, and then records that it is published.
+/// Publishes the event of a budget percentage, and then records that it was published.
 async fn tell(
     access: &AccessStore,
     publisher: &Publisher,
@@ -194,7 +196,7 @@ mod tests {
         Sdk::at(endpoint, "us-east-1", "none", "none").await
     }
 
-    /// A table with budgets of 100 of these tenants.
+    /// Starts a fake access table with a budget of 100 for each of these tenants.
     async fn budgets(tenants: &[&str]) -> (FakeTable, AccessStore) {
         let table = FakeTable::start(100).await;
         for tenant in tenants {
@@ -209,7 +211,7 @@ mod tests {
         "2026-11-27T02:30:00Z".parse().unwrap()
     }
 
-    /// A publisher to the bus alone.
+    /// Creates a publisher whose only destination is the event bus.
     async fn publisher(bus: &FakeEventBus) -> Publisher {
         let settings = events::Settings { bus: Some("bus".to_owned()), ..events::Settings::default() };
         Publisher::of(&sdk(&bus.endpoint()).await, settings)

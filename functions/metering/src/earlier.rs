@@ -10,25 +10,25 @@ use usage::Hour;
 use crate::budgets::BudgetError;
 use crate::spending::Spending;
 
-/// Sum of the month's days before today, and of the month's batches. It is computed once an hour,
-/// and by each new environment; the lines of today are read at each check of the budgets. The
-/// database is not queried more often, because that keeps it from pausing.
+/// Cached usage of the month: requests of the days before today, and batches of all days. It is
+/// read again once an hour and in each new environment, but requests of today at each check of the
+/// budgets. The database with the batches is not queried more often, so that it can pause.
 #[derive(Debug, Default)]
 pub struct EarlierDays(Mutex<Option<Sum>>);
 
-/// Sum of earlier days, as far as it has been read.
+/// Usage of the month's earlier days, as far as it has been read.
 #[derive(Debug)]
 pub(crate) struct Sum {
     began: Hour,
-    /// Day before which the days are summed.
+    /// Last day of the summed-up time; its requests are not part of this sum.
     today: Date,
     with_batches: bool,
-    /// Parts of the sum that are not read yet.
+    /// Days of requests and batches that have not been read yet.
     pub(crate) missing: VecDeque<Part>,
     pub(crate) spending: Spending,
 }
 
-/// Part of a sum, which is read at once.
+/// Part of a sum: the requests or the batches of one day, read in one step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
     /// Requests of one day.
@@ -37,7 +37,8 @@ pub(crate) enum Part {
     Batches(Date),
 }
 
-/// Returns the parts of a sum that is made on the day `today`.
+/// Returns the parts of a sum made on `today`: requests of the month's days before today and, if
+/// `with_batches`, batches of all days until today.
 fn parts(today: Date, with_batches: bool) -> VecDeque<Part> {
     let days = || {
         std::iter::successors(Some(today.first_of_month()), |day| day.tomorrow().ok())
@@ -48,8 +49,8 @@ fn parts(today: Date, with_batches: bool) -> VecDeque<Part> {
 }
 
 impl EarlierDays {
-    /// Takes the sum of the hour, an unfinished one of the day, or a new one. `today` is the last
-    /// day that counts.
+    /// Takes the cached sum if it was begun in this hour, or is incomplete; otherwise a new one. A
+    /// sum for another day or other parts is not used. `today` is the last day that counts.
     pub(crate) fn take(&self, hour: Hour, today: Date, with_batches: bool) -> Sum {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         let is_good = |sum: &Sum| {
@@ -65,14 +66,14 @@ impl EarlierDays {
         })
     }
 
-    /// Keeps a sum for the next check of the budgets.
+    /// Keeps a sum in the cache for the next check of the budgets.
     pub(crate) fn put(&self, sum: Sum) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(sum);
     }
 }
 
 impl Sum {
-    /// Reads and adds the parts that are missing. Those before a failure stay added.
+    /// Reads the missing parts and adds them to the sum. If one fails, those before it stay added.
     pub(crate) async fn complete(
         &mut self,
         read: impl AsyncFn(Part) -> Result<Spending, BudgetError>,

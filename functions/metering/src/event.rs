@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use usage::{Hour, Line};
 
-/// Maximum number of lines of an event: with the longest names of keys, a destination still takes
-/// it.
+/// Maximum number of usage lines in an event. Even with the longest key names, every destination
+/// accepts an event of this size.
 const MOST_LINES: usize = 250;
 
 /// Kind of a usage event.
@@ -16,7 +16,7 @@ const MOST_LINES: usize = 250;
 pub(crate) enum Kind {
     /// All lines of an hour that has ended.
     Hour,
-    /// Counters that a recount added to an hour that was published before.
+    /// Counts that a recount added to an hour that was published earlier.
     Correction,
 }
 
@@ -29,8 +29,8 @@ impl Kind {
     }
 }
 
-/// Builds the events of an hour's lines: one for each tenant, or more for a tenant with many lines.
-/// A repeated call with the same lines makes the same events.
+/// Builds the events of an hour's usage lines: one for each tenant, or several for a tenant with
+/// more than 250 lines. The same lines always result in the same events.
 pub(crate) fn of_hour(kind: Kind, hour: Hour, lines: &[Line]) -> Result<Vec<Fact>, EventError> {
     let mut sorted: Vec<&Line> = lines.iter().collect();
     sorted.sort_by(|one, other| names(one).cmp(&names(other)));
@@ -71,8 +71,8 @@ fn line_of(line: &Line) -> Value {
     })
 }
 
-/// Builds the event of a part of a budget that was reached. A repeated call makes an event with the
-/// same id, although the amount may have grown meanwhile.
+/// Builds the event of a budget percentage that was reached. A repeated call has the same event id,
+/// although the amount may have grown meanwhile.
 pub(crate) fn of_budget(
     tenant: &str,
     currency: &str,
@@ -118,7 +118,7 @@ fn fact(
     Ok(Fact { event: Event::new(attributes, data)?, group })
 }
 
-/// Returns the id of an event, the same for the same identity.
+/// Returns the id of an event, which is derived from its type and `identity`.
 fn id(event_type: &str, identity: &str) -> String {
     let mut hash = Sha256::new();
     hash.update(event_type.as_bytes());
@@ -147,7 +147,7 @@ mod tests {
         "2026-11-27T02".parse().unwrap()
     }
 
-    /// Checks the data of an event by the schema of its type.
+    /// Checks the data of an event against the JSON schema of its type.
     fn check(fact: &Fact) {
         let event_type = fact.event.attributes().event_type.as_str();
         let (_, schema) = Event::DATA_SCHEMAS.into_iter().find(|(name, _)| *name == event_type).unwrap();

@@ -12,20 +12,20 @@ use usage::{Gap, Hour, Recount, State, UsageError, UsageTable};
 use crate::event::{self, Kind};
 use crate::records::Records;
 
-/// Time after an hour's end at which its records are counted again.
+/// Time after the end of an hour from which on a recount includes the hour.
 const RECOUNTED_AFTER: Duration = Duration::from_mins(10);
-/// Time after an hour's end at which its totals are published.
+/// Time after the end of an hour at which its totals are published.
 const PUBLISHED_AFTER: Duration = Duration::from_mins(15);
-/// Time of which each night's recount counts the records again.
+/// Time that a recount goes back.
 const RECOUNTED_FOR: Duration = Duration::from_hours(48);
-/// Time for which totals wait for a destination. The table keeps the counters of an hour for four
-/// days.
+/// Maximum age of an hour whose totals are still published if destinations were not available. The
+/// usage table keeps the counts of an hour for four days.
 const PUBLISHED_FOR: Duration = Duration::from_hours(72);
-/// Age of a change from which it is certainly counted once the stream is read to its tip.
+/// Minimum age of a record's change that a recount counts. The stream of younger changes may not
+/// have been read yet.
 const SETTLED_AFTER: Duration = Duration::from_mins(1);
-/// Minutes of an hour in which a recount may begin. A failed one begins again in each of them, and
-/// reads the whole table each time. The other minutes are for work that a recount leaves no time
-/// for.
+/// Minutes of an hour in which a recount may begin. A failed recount begins again each minute, and
+/// scans the whole table of records. The other minutes are left to the rest of the function's work.
 const MINUTES: Range<i64> = 20..30;
 
 /// Reason why the hours were not recounted or published.
@@ -43,7 +43,8 @@ pub enum HoursError {
     Unpublished(#[source] Option<PublishError>),
 }
 
-/// Hours that are recounted, and the first of those whose records certainly all still live.
+/// Hours from `first` until `end` that a recount covers. Before `all_live_from`, records may have
+/// expired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
     pub(crate) first: Hour,
@@ -52,7 +53,8 @@ pub(crate) struct Span {
 }
 
 impl Span {
-    /// Creates the span of a recount that begins at `now`, when every change until then is counted.
+    /// Creates the span of a recount at `now`, until which every change in the stream has been
+    /// counted.
     pub(crate) fn at(now: Timestamp) -> Self {
         Self {
             first: Hour::of(earlier(now, RECOUNTED_FOR)).next(),
@@ -61,7 +63,7 @@ impl Span {
         }
     }
 
-    /// True if a recount can close a part of the gap.
+    /// Returns whether a recount of this span can close a part of a gap in the counting.
     fn closes(&self, gap: &Gap) -> bool {
         self.all_live_from < self.end && gap.is_in(self.all_live_from.start(), self.end.start())
     }
@@ -72,8 +74,8 @@ impl Span {
     }
 }
 
-/// True if the records are to be counted again: once in the first hour of a day (UTC), and in each
-/// hour while a gap has hours whose records all still live.
+/// Returns whether a recount is due: once in the first hour of a day (UTC), and each hour while a
+/// gap in the counting has hours whose records have not expired.
 pub(crate) fn is_due(state: &State, gaps: &[Gap], span: &Span, now: Timestamp) -> bool {
     let today = Hour::of(now).day();
     let minute = now.as_second().div_euclid(60).rem_euclid(24 * 60);
@@ -82,8 +84,8 @@ pub(crate) fn is_due(state: &State, gaps: &[Gap], span: &Span, now: Timestamp) -
     is_wanted && MINUTES.contains(&minute.rem_euclid(60))
 }
 
-/// Recounts the records, and adds what the counters lack. Returns the number of requests that were
-/// added, or `None` if no recount is due.
+/// Counts the idempotency records again, and adds what the usage table lacks. Returns the number of
+/// added requests, or `None` if no recount is due.
 pub(crate) async fn recount(
     usage: &UsageTable,
     records: &Records,
@@ -127,7 +129,7 @@ pub(crate) async fn recount(
     Ok(Some(requests))
 }
 
-/// Removes from the gaps the hours of which all records were there.
+/// Removes the hours of which the recount saw all records from the gaps in the counting.
 async fn close(usage: &UsageTable, gaps: &[Gap], span: &Span, recount: &Recount) -> Result<(), UsageError> {
     if !gaps.iter().any(|gap| span.closes(gap)) {
         return Ok(());
@@ -143,8 +145,8 @@ async fn close(usage: &UsageTable, gaps: &[Gap], span: &Span, recount: &Recount)
     Ok(())
 }
 
-/// Publishes the totals of the hours that ended since those that were published last, in their
-/// order. The first call notes where to begin.
+/// Publishes the totals of each hour that has ended since the last published one, in order. The
+/// first call only records where to begin.
 pub(crate) async fn publish(
     usage: &UsageTable,
     publisher: &Publisher,

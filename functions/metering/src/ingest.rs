@@ -7,7 +7,7 @@ use aws_sdk_lambda::primitives::Blob;
 use jiff::civil::Date;
 use usage::ingest::{IngestUsage, USAGE, content, request};
 
-/// Client that invokes the function `batches`.
+/// Client of the function `batches`, which reports the ingest's usage.
 #[derive(Debug)]
 pub struct Ingest {
     lambda: Client,
@@ -21,11 +21,11 @@ impl Ingest {
         Self { lambda, function }
     }
 
-    /// Returns the usage of all tenants on a day, or that of the tenants after the one with which
-    /// an answer ended that was cut off.
+    /// Returns the ingest's usage on a day, for all tenants or for those after `tenant`. A response
+    /// may be incomplete, and continues after its last tenant.
     ///
     /// # Errors
-    /// If the function does not respond, or its database does not.
+    /// If the function `batches` does not respond, or its database does not.
     pub(crate) async fn usage_after(
         &self,
         day: Date,

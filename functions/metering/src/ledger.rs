@@ -3,10 +3,12 @@
 use jiff::Timestamp;
 use usage::{Change, Counted, Gap, Mark, State, Targets, UsageError, UsageTable};
 
-/// Declares methods of the usage table also as those of a trait.
+/// Declares a trait from methods of the usage table, and implements it by them, so that tests can
+/// use another implementation.
 macro_rules! ledger {
     ($($(#[$doc:meta])* fn $name:ident(&self $(, $argument:ident: $type:ty)*) -> $result:ty;)+) => {
-        /// Usage counters, and the marks up to which the shards are counted.
+        /// Usage table as the reader of the stream uses it: usage counts, and for each shard the
+        /// mark up to which its changes are counted.
         pub(crate) trait Ledger: Sync {
             $(
                 $(#[$doc])*
@@ -28,21 +30,22 @@ macro_rules! ledger {
 }
 
 ledger! {
-    /// Records when counting began, unless that is recorded already.
+    /// Records the time at which counting began, unless the table has it already.
     fn begin(&self, now: Timestamp) -> ();
     /// Returns the state that the last run recorded.
     fn state(&self) -> State;
-    /// Returns the targets that have totals.
+    /// Returns the targets whose totals the table counts.
     fn targets(&self) -> Targets;
-    /// Returns the marks of all known shards.
+    /// Returns the marks of all known shards. A mark says up to which change a shard is counted.
     fn marks(&self) -> Vec<Mark>;
-    /// Counts changes after the mark that was seen, unless another run has moved it.
+    /// Counts changes and moves the shard's mark in the same transaction, unless the mark differs
+    /// from `seen` because another run has moved it.
     fn count(&self, seen: &Mark, changes: &[Change], targets: &mut Targets) -> Counted;
-    /// Records that a closed shard is counted to its end.
+    /// Records that a closed shard is counted to its end, unless its mark differs from `seen`.
     fn end_shard(&self, seen: &Mark, at: Timestamp) -> Counted;
-    /// Deletes the mark of a shard that the stream does not have any more.
+    /// Deletes the mark of a shard that the stream no longer has.
     fn forget_shard(&self, mark: &Mark) -> ();
-    /// Records a gap in the stream.
+    /// Records a gap: a time whose changes may be lost.
     fn note_gap(&self, gap: &Gap) -> ();
     /// Records that every change before `at` is counted.
     fn read_until(&self, at: Timestamp) -> ();

@@ -47,19 +47,20 @@ use usage::{UsageError, UsageTable};
 
 use crate::spending::Sources;
 
-/// Name of the function in metrics.
+/// Name of this function in the dimension `service` of its metrics.
 const SERVICE: &str = "metering";
 
-/// Part of an invocation's time that is kept free for the response.
+/// Time before the end of the invocation in which no new work begins.
 const RESERVE: Duration = Duration::from_secs(3);
 
-/// Maximum time for which a run reads the stream. The rest is for a recount.
+/// Maximum time for which a run reads the stream. The rest of the invocation is for recounts,
+/// events and budgets.
 const READING: Duration = Duration::from_secs(25);
 
 /// Minutes between two checks of the budgets.
 const BUDGET_MINUTES: i64 = 5;
 
-/// The function's state, which outlives invocations.
+/// State of the function `metering`, which is kept between invocations.
 #[derive(Debug)]
 pub struct Metering {
     pub stream: TableStream,
@@ -67,13 +68,13 @@ pub struct Metering {
     pub usage: UsageTable,
     pub records: Records,
     pub access: AccessStore,
-    /// Client of the ingest; `None` if the deployment has none.
+    /// Client of the ingest; `None` if the deployment has no ingest.
     pub ingest: Option<Ingest>,
     pub earlier: EarlierDays,
     pub publisher: Publisher,
 }
 
-/// Reason why a run failed. What it counted stays counted.
+/// Reason why a run failed. Changes that it counted before stay counted.
 #[derive(Debug, thiserror::Error)]
 pub enum MeteringError {
     #[error("the event is not the schedule's")]
@@ -89,10 +90,12 @@ pub enum MeteringError {
 }
 
 impl Metering {
-    /// Runs once within the time of an invocation, which is cut off at `ends_at`.
+    /// Runs once: reads the stream, recounts and publishes hours, and checks budgets. `ends_at` is
+    /// the end of the invocation.
     ///
     /// # Errors
-    /// If the event is not the schedule's, or a step failed: the first one's error.
+    /// If the event is not the schedule's, or a step failed. Returns the error of the first failed
+    /// step.
     pub async fn handle(&self, event: &Value, ends_at: SystemTime) -> Result<(), MeteringError> {
         schedule::check(event).map_err(MeteringError::Event)?;
         let deadline = Deadline::of_invocation(ends_at, RESERVE);
@@ -118,7 +121,7 @@ impl Metering {
         settled.map_err(MeteringError::Budgets)
     }
 
-    /// Returns the age of the time up to which every change is counted.
+    /// Returns the age of the time up to which every change in the stream is counted.
     async fn lag(&self) -> Result<Duration, UsageError> {
         let state = self.usage.state().await?;
         let now = Timestamp::now();

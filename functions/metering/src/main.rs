@@ -11,7 +11,8 @@ use runtime::{Environment, Sdk};
 use serde_json::Value;
 use usage::UsageTable;
 
-/// Longest wait for the ingest: somewhat longer than it waits for its database.
+/// Time limit of a request to the ingest, which is longer than the ingest's own wait for its
+/// database.
 const INGEST_PATIENCE: Duration = Duration::from_secs(8);
 
 #[tokio::main(flavor = "current_thread")]

@@ -4,7 +4,7 @@ use attempt::Deadline;
 use aws_sdk_dynamodb::Client;
 use usage::{ATTRIBUTES, Recount};
 
-/// The table of idempotency records.
+/// DynamoDB table of idempotency records, which a recount scans.
 #[derive(Clone, Debug)]
 pub struct Records {
     client: Client,
@@ -17,7 +17,8 @@ impl Records {
         Self { client, table }
     }
 
-    /// Counts all items of the table; false if the time was over before.
+    /// Adds all records to a recount. Returns false if the deadline passed before the end of the
+    /// table.
     pub(crate) async fn count(
         &self,
         recount: &mut Recount,

@@ -14,21 +14,21 @@ use crate::budgets::BudgetError;
 use crate::earlier::{EarlierDays, Part};
 use crate::ingest::Ingest;
 
-/// Time for which the ingest is asked again. A database that was paused takes some 15 s to respond,
-/// and begins to wake up when it is asked; the ingest waits for 5 s.
+/// Maximum time for which a failed request to the ingest is repeated. A paused database takes some
+/// 15 s to respond, begins to wake up at a request, and each request waits for 5 s.
 const WAKING: Duration = Duration::from_secs(25);
-/// Pause before the ingest is asked again, since it may also refuse at once.
+/// Pause before a failed request to the ingest is repeated, because it may fail at once.
 const PAUSE: Duration = Duration::from_secs(2);
-/// Operation as which the ingest's batches are priced.
+/// Name of the operation under which the rate card prices the ingest's batches.
 const INGEST: &str = "ingest";
-/// Units of the ingest's usage, which its database counts.
+/// Units of the rate card for which the ingest's usage is needed. Its database counts them.
 const OF_INGEST: [Unit; 3] = [Unit::Bytes, Unit::Batches, Unit::Items];
 
-/// Usage of each tenant, by operation.
+/// Usage by tenant and operation.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Spending(BTreeMap<String, BTreeMap<String, Used>>);
 
-/// Quantities of one operation that the tenant used.
+/// Usage of one operation by one tenant.
 #[derive(Clone, Copy, Debug, Default)]
 struct Used {
     counts: Counts,
@@ -44,18 +44,19 @@ impl Used {
     }
 }
 
-/// Sources of a month's usage, and the sum of its earlier days.
+/// Sources of a month's usage: the usage table, the ingest, and the cached sum of earlier days.
 #[derive(Debug)]
 pub(crate) struct Sources<'a> {
     pub(crate) usage: &'a UsageTable,
-    /// Client of the ingest; `None` if the deployment has none.
+    /// Client of the ingest; `None` if the deployment has no ingest.
     pub(crate) ingest: Option<&'a Ingest>,
     pub(crate) earlier: &'a EarlierDays,
 }
 
 impl Spending {
-    /// Reads the usage of a month until the day of `until`, that of the ingest only if the rate card
-    /// has a price for it. `None` if the time ended first; the next check continues.
+    /// Reads the usage of a month up to the day of `until`. The ingest's usage is read only if the
+    /// rate card has a price for it. `None` if the deadline passed before; the next check of the
+    /// budgets continues.
     pub(crate) async fn of_month(
         sources: &Sources<'_>,
         card: Option<&RateCard>,
@@ -97,7 +98,7 @@ impl Spending {
         spending
     }
 
-    /// Sums the usage lines of a day, however many there are.
+    /// Reads and sums up all usage lines of a day.
     async fn of_day(usage: &UsageTable, day: Date) -> Result<Self, BudgetError> {
         let mut spending = Self::default();
         // Boxed: the futures of the clients are large.
@@ -105,8 +106,8 @@ impl Spending {
         Ok(spending)
     }
 
-    /// Adds up the batches of a day, however many tenants sent them. Until `awake_by`, the ingest
-    /// is asked again if it fails.
+    /// Reads and sums up the batches of all tenants on a day. If the ingest fails, it is asked
+    /// again until `awake_by`.
     async fn of_batches(ingest: &Ingest, day: Date, awake_by: Deadline) -> Result<Self, BudgetError> {
         Self::of_answers(async |after: Option<String>| {
             // Boxed: the futures of the clients are large.
@@ -116,7 +117,8 @@ impl Spending {
         .await
     }
 
-    /// Adds up answers until one is not cut off. Each begins after a tenant.
+    /// Sums up responses of the ingest until one is complete. `ask` receives the last tenant of the
+    /// response before, after which the next response begins.
     async fn of_answers(
         ask: impl AsyncFn(Option<String>) -> Result<IngestUsage, BudgetError>,
     ) -> Result<Self, BudgetError> {
@@ -131,7 +133,7 @@ impl Spending {
         }
     }
 
-    /// Adds the usage of other days.
+    /// Adds the usage of other days to this one.
     pub(crate) fn merge(&mut self, other: Self) {
         for (tenant, operations) in other.0 {
             let own = self.0.entry(tenant).or_default();
@@ -147,7 +149,8 @@ impl Spending {
         }
     }
 
-    /// Adds batches. The record of their request carries no bytes, so theirs are counted once.
+    /// Adds the ingest's batches. The request that sent a batch counts no bytes itself, so they are
+    /// not counted twice.
     fn add_ingest(&mut self, days: Vec<IngestDay>) {
         for IngestDay { tenant, counts, .. } in days {
             let bytes = Counts { bytes: counts.bytes, ..Counts::default() };
@@ -160,14 +163,14 @@ impl Spending {
         self.0.entry(tenant).or_default().entry(operation.to_owned()).or_default()
     }
 
-    /// Returns the amount that each tenant spent; `None` without a rate card.
+    /// Returns the amount that each tenant has spent. It is `None` without a rate card.
     pub(crate) fn amounts(self, card: Option<&RateCard>) -> Vec<(String, Option<Amount>)> {
         let amount = |operations: &BTreeMap<String, Used>| card.map(|card| amount(card, operations));
         self.0.into_iter().map(|(tenant, operations)| (tenant, amount(&operations))).collect()
     }
 }
 
-/// Repeats the request after each failure, as long as a pause still ends before `awake_by`.
+/// Repeats a request after each failure, with a pause between, until `awake_by`.
 async fn until_awake<T, E>(
     awake_by: Deadline,
     pause: Duration,

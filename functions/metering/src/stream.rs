@@ -10,18 +10,18 @@ use aws_sdk_dynamodbstreams::{Client, Error};
 use jiff::Timestamp;
 use usage::Change;
 
-/// Part of the stream, whose changes are in order. DynamoDB closes a shard after some hours, and
-/// continues in a child shard.
+/// Shard of the DynamoDB stream, whose changes are ordered. DynamoDB closes it after some hours,
+/// and continues in a child shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Shard {
     pub(crate) id: String,
     pub(crate) parent: Option<String>,
-    /// True if no further change comes into the shard.
+    /// True if the shard receives no further changes.
     pub(crate) is_closed: bool,
 }
 
 impl Shard {
-    /// Reads a listed shard; `None` if it has no id.
+    /// Converts a listed shard; `None` if it has no id.
     fn of(listed: Listed) -> Option<Self> {
         let Listed { shard_id, parent_shard_id: parent, sequence_number_range, .. } = listed;
         let is_closed = sequence_number_range.is_some_and(|range| range.ending_sequence_number.is_some());

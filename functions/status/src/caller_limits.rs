@@ -11,7 +11,8 @@ use serde_json::json;
 use crate::Status;
 
 impl Status {
-    /// Responds to any valid key: a tenant may know its limits, whatever the key is for.
+    /// Responds to `GET /limits` with the limits of the caller's tenant. Any valid key may ask,
+    /// whatever its scopes.
     pub(crate) async fn limits(&self, request: &Request) -> Result<Reply, Problem> {
         let principal = access::authenticate_by(&self.access, request.headers(), PRODUCTS_API_KEYS).await?;
         Query::parse(request.uri().query().unwrap_or_default(), &[])?;

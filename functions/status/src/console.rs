@@ -9,10 +9,10 @@ const PAGE: &str = include_str!("../assets/console/index.html");
 const STYLE: &str = "text/css; charset=utf-8";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
-/// Declares the files of the page: name, media type and text.
+/// Declares the files of the web console: name, media type and text.
 macro_rules! files {
     ($($kind:ident: $($name:literal)*;)*) => {
-        /// Files that the page loads, by name.
+        /// Files that the web console's page loads: name, media type and text.
         const FILES: &[(&str, &str, &str)] =
             &[$($(($name, $kind, include_str!(concat!("../assets/console/", $name))),)*)*];
     };
@@ -24,8 +24,8 @@ files! {
             "requests.js" "send.js" "sha256.js" "tests.js" "texts.js" "today.js";
 }
 
-/// Content security policy of the page, which lacks only the origin of uploads. It keeps scripts
-/// from turning text into markup.
+/// Content security policy of the web console, to which the origin of uploads is appended. It keeps
+/// scripts from turning text into markup.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
                       require-trusted-types-for 'script'; trusted-types 'none'; connect-src 'self'";
@@ -43,7 +43,7 @@ impl Console {
         Self { policy }
     }
 
-    /// Returns the console's page, or 304 if the client has the current one.
+    /// Returns the web console's page, or 304 if the client has the current one.
     pub(crate) fn page(&self, headers: &HeaderMap) -> Reply {
         let mut reply = current("text/html; charset=utf-8", PAGE, headers);
         reply.set_header("content-security-policy", self.policy.as_str());
@@ -52,8 +52,8 @@ impl Console {
     }
 }
 
-/// Returns a file of the page, or 304 if the client has it; `None` if there is no file of that
-/// name.
+/// Returns a file of the web console, or 304 if the client has the current one; `None` if there is
+/// no file of this name.
 pub(crate) fn file(name: &str, headers: &HeaderMap) -> Option<Reply> {
     let (_, content_type, text) = FILES.iter().find(|(own, ..)| *own == name)?;
     Some(current(content_type, text, headers))

@@ -5,10 +5,10 @@ use api::{Problem, Reason, path_parameter};
 /// OpenAPI document of the API, as JSON.
 pub const DOCUMENT: &str = include_str!(concat!(env!("OUT_DIR"), "/openapi.json"));
 
-/// All paths of the contract with their methods, those of other functions included.
+/// All paths of `openapi.yaml` with their methods, including those of other functions.
 pub const ROUTES: &[(&str, &[&str])] = include!(concat!(env!("OUT_DIR"), "/routes.rs"));
 
-/// Returns the problem of a request that no route takes: 405 for another method of a path, or else
+/// Returns the problem for a request without a route: 405 if the path has other methods, otherwise
 /// 404.
 pub(crate) fn unrouted(method: &str, path: &str) -> Problem {
     match ROUTES.iter().find(|(template, _)| path_parameter(template, path).is_some()) {

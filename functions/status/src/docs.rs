@@ -14,11 +14,11 @@ const PAGE: &str = include_str!("../assets/docs.html");
 const START: &[u8] = include_bytes!("../assets/start.js");
 const STYLE: &[u8] = include_bytes!("../assets/page.css");
 
-/// Files of Swagger UI that the page needs, by name.
+/// Names of the Swagger UI files that the documentation page needs.
 const FILES: [&str; 4] = ["favicon-32x32.png", "index.css", "swagger-ui-bundle.js", "swagger-ui.css"];
 
-/// Content security policy: scripts from this host only, so that no script in a description is ever
-/// run.
+/// Content security policy of the documentation page. Scripts must come from this host, so that a
+/// script in a description is never run.
 const POLICY: &str = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; \
                       object-src 'none'; base-uri 'none'; frame-ancestors 'none'";
 
@@ -29,7 +29,7 @@ pub(crate) fn page() -> Reply {
     reply
 }
 
-/// Returns a file of the page; `None` if it has no file of that name.
+/// Returns a file of the documentation page; `None` if there is no file of this name.
 pub(crate) fn file(name: &str) -> Option<Response<Body>> {
     let (content_type, bytes, gzipped): (_, Cow<'static, [u8]>, _) = match name {
         "start.js" => ("text/javascript".to_owned(), START.into(), false),

@@ -52,7 +52,7 @@ impl Endpoint {
         })
     }
 
-    /// Finds the endpoint of a request, and the parameter in its path.
+    /// Finds the endpoint for a method and a path, and returns it with the path's parameter.
     pub(crate) fn of<'a>(method: &str, path: &'a str) -> Option<(Self, &'a str)> {
         Self::ALL
             .into_iter()

@@ -11,13 +11,12 @@ use runtime::metrics::Scrape;
 use serde::de::DeserializeOwned;
 use usage::ingest::{IngestUsage, USAGE, content, request};
 
-/// Path for readiness of the function `batches`. No route of the API leads there.
+/// Path at which the function `batches` reports its readiness. The API has no route to it.
 const READINESS: &str = "/health/ready";
-/// Path at which the function `batches` returns the database's metrics. No route of the API leads
-/// there.
+/// Path at which the function `batches` returns the database's metrics. The API has no route to it.
 const METRICS: &str = "/metrics";
 
-/// Client that invokes the function `batches`.
+/// Client of the function `batches`, which reports on the ingest.
 #[derive(Debug)]
 pub(crate) struct Ingest {
     lambda: Client,
@@ -30,8 +29,8 @@ impl Ingest {
         Self { lambda, function }
     }
 
-    /// Returns the readiness of each store, or one failure for all of them if the function does not
-    /// respond.
+    /// Returns the readiness of each of the ingest's stores. If the function does not respond, the
+    /// only entry is `ingest`, which failed.
     pub(crate) async fn dependencies(&self) -> Vec<Dependency> {
         let mut found = Vec::new();
         let asked =
@@ -40,19 +39,19 @@ impl Ingest {
         if ingest.ok { found } else { vec![ingest] }
     }
 
-    /// Returns the ingest's metrics, which come from the database.
+    /// Returns the ingest's metrics, which are read from the database.
     ///
     /// # Errors
-    /// If the function does not respond, or its database does not.
+    /// If the function `batches` does not respond, or its database does not.
     pub(crate) async fn metrics(&self) -> Result<Scrape, Box<dyn Error + Send + Sync>> {
         self.ask(METRICS, "").await
     }
 
-    /// Returns the usage of the days from `from` to `to`, both included, of a tenant or of all. A
-    /// tenant that is no UUID has no batches.
+    /// Returns the ingest's usage from the day `from` to the day `to`, for one tenant or for all. A
+    /// tenant whose id is not a UUID has no batches.
     ///
     /// # Errors
-    /// If the function does not respond, or its database does not.
+    /// If the function `batches` does not respond, or its database does not.
     pub(crate) async fn usage(
         &self,
         (from, to): (Date, Date),
@@ -81,7 +80,7 @@ impl Ingest {
     }
 }
 
-/// True if a text has the 36-character form of a UUID, which needs no escape in a query.
+/// Returns whether a text is a UUID of 36 characters, which needs no percent-encoding in a query.
 fn is_uuid(text: &str) -> bool {
     let is_digit = |(index, byte): (usize, u8)| match index {
         8 | 13 | 18 | 23 => byte == b'-',

@@ -41,10 +41,10 @@ use crate::console::Console;
 use crate::ingest::Ingest;
 use crate::metrics::Metrics;
 
-/// Maximum number of characters of an unknown method and path that are logged.
+/// Maximum characters that are logged of a method and path without a route.
 const LONGEST_ASKED: usize = 200;
 
-/// The function's state: its clients and settings, all injected.
+/// State of the function `status`, with its clients and settings.
 #[derive(Debug)]
 pub struct Status {
     access: AccessStore,
@@ -52,21 +52,22 @@ pub struct Status {
     mq_access: MqAccess,
     budget: Option<Budget>,
     limiter: Limiter,
-    /// Client of the function `batches`, absent if the deployment has no ingest.
+    /// Client of the function `batches`; `None` if the deployment has no ingest.
     ingest: Option<Ingest>,
     /// Web console; `None` if the deployment serves none.
     console: Option<Console>,
     metrics: Metrics,
     usage: UsageTable,
-    /// Bucket of results that no record can hold.
+    /// Bucket for results that are too large for an idempotency record; `None` if the deployment
+    /// has none.
     results: Option<Objects>,
     ready: Remembered<(), Reply>,
-    /// Cached responses about limits, by tenant.
+    /// Cached responses to `GET /limits`, by tenant.
     standings: Remembered<String, Reply>,
     started: Instant,
 }
 
-/// Response of `mq-access` to an order that lists its connections.
+/// Response of `mq-access` to an order that lists its connection pools.
 #[derive(Deserialize)]
 struct Pools {
     pools: Vec<PoolReport>,
@@ -156,7 +157,7 @@ impl Status {
     }
 
     /// Returns the connection pools; `None` if `mq-access` does not respond. The status is needed
-    /// most when something is broken, so a missing response is a null and not a failure.
+    /// most when something is broken, so the member is null then, and the request does not fail.
     async fn pools(&self, order: &WorkOrder) -> Option<Vec<PoolReport>> {
         match front::send(&self.mq_access, self.budget.as_ref(), order).await {
             Ok(reply) => serde_json::from_str(&reply.body).ok().map(|Pools { pools }| pools),

@@ -9,16 +9,16 @@ use serde_json::json;
 use crate::Status;
 use crate::ingest::Ingest;
 
-/// Dependency that no request needs: without it, something is late.
+/// Name of the dependency without which requests still succeed: events are only published later.
 const NEEDED_LATER: &str = "eventTargets";
 
-/// Use of the API, with the dependencies without which it does not work.
+/// Use of the API, such as `messages`, with the dependencies that it needs.
 struct Use {
-    /// Name of the use, as `Readiness` in the OpenAPI document lists it.
+    /// Name of the use, as the schema `Readiness` of the OpenAPI document lists it.
     name: &'static str,
-    /// Dependencies of which the deployment has at least one if it has the use.
+    /// Dependencies that belong to the use. A deployment with none of them does not offer the use.
     own: &'static [&'static str],
-    /// Dependencies that the use needs besides its own.
+    /// Further dependencies that the use needs.
     also: &'static [&'static str],
 }
 
@@ -45,8 +45,8 @@ static USES: [Use; 7] = [
 ];
 
 impl Status {
-    /// Returns 200 if every dependency responds that requests need, and 503 with the same lines if
-    /// one does not.
+    /// Responds to `GET /health/ready`: 200 if all dependencies respond that requests need,
+    /// otherwise 503. The body lists every dependency.
     pub(crate) async fn readiness(&self) -> Reply {
         if let Some(reply) = self.ready.get(&()) {
             return reply;

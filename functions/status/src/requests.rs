@@ -13,9 +13,9 @@ use crate::Status;
 
 const INGEST: OperationType = OperationType::named("INGEST");
 
-/// Operation of the API that runs once for each idempotency key.
+/// Operation of the API whose requests have an idempotency key and a record.
 struct Operation {
-    /// Name of the operation in the request's path.
+    /// Name of the operation in the path of `GET /v1/requests/{operation}/{key}`.
     name: &'static str,
     records: OperationType,
     keys: KeyForm,
@@ -52,8 +52,8 @@ struct Answer<'a> {
 }
 
 impl Status {
-    /// Responds with the timeline of an earlier request of the caller's tenant. No rate limit
-    /// applies.
+    /// Responds to `GET /v1/requests/{operation}/{key}` with the timeline of a request of the
+    /// caller's tenant. No rate limit applies.
     pub(crate) async fn request(&self, request: &Request) -> Result<Reply, Problem> {
         let principal = access::authenticate_by(&self.access, request.headers(), PRODUCTS_API_KEYS).await?;
         Query::parse(request.uri().query().unwrap_or_default(), &[])?;
@@ -67,8 +67,9 @@ impl Status {
 }
 
 impl Operation {
-    /// True if the caller may see the request. An API key for some establishments sees only the
-    /// requests made under its own name, because the others may be about other establishments.
+    /// Returns whether the caller may see the request. An API key for only some establishments sees
+    /// the requests that were made under its own name, because others may concern other
+    /// establishments.
     fn shows(&self, timeline: &Timeline, caller: &Principal) -> bool {
         let is_own = timeline.key_name.as_deref() == Some(caller.key_name());
         self.scope != Scope::ProductsRead || caller.cnpjs().is_none() || is_own

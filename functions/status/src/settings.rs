@@ -16,17 +16,18 @@ use crate::console::Console;
 use crate::ingest::Ingest;
 use crate::metrics::{Metrics, QueueUrls, Queues};
 
-/// Longest wait for a store. An operator of a system in trouble should not have to wait longer.
+/// Time limit of a request to a store, so that an operator does not wait longer in an outage.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Time for which a response about readiness is repeated. The route needs no key.
+/// Time for which a response about readiness is cached, because callers without a key can request
+/// it.
 const READY_REMEMBERED: Duration = Duration::from_secs(5);
-/// Time for which a tenant's response about its limits is repeated, and the most tenants whose
-/// responses are. One with all targets has some 100 KB.
+/// Time for which a response about a tenant's limits is cached, and the maximum number of cached
+/// responses. A response has up to some 100 KB.
 const STANDINGS_REMEMBERED: Duration = Duration::from_secs(2);
 const MOST_STANDINGS: usize = 100;
 
 impl Status {
-    /// Reads the function's variables and builds its clients.
+    /// Reads the environment variables of the function `status`, and creates its clients.
     ///
     /// # Errors
     /// If variables are missing. The error names all of them.

@@ -9,33 +9,34 @@ use rabbitmq::parts::{Passed, passed};
 
 use crate::windows;
 
-/// Largest frames that a broker proposes, in bytes. 0 leaves the choice to the client, which then
-/// takes the next to last.
+/// Values of `frame_max` that a broker proposes, in bytes. 0 leaves the choice to the client, which
+/// takes `LARGEST`.
 const FRAME_MAXES: [u32; 5] = [4_096, 8_192, 0, 131_072, 1 << 20];
 const SMALLEST: u32 = 4_096;
 const LARGEST: u32 = 131_072;
 
-/// Limits on the bytes that one fetch may take. Each has room for a plain message.
+/// Limits for the bytes of all messages that one fetch may take. Each admits at least a plain
+/// message.
 const INTAKES: [Option<usize>; 4] = [None, Some(10_000), Some(200_000), Some(64 * 1024 * 1024)];
 
-/// Largest content header that is gathered, in bytes.
+/// Maximum bytes of a content header that the filter reassembles from several frames.
 const MOST_GATHERED: usize = 1024 * 1024;
 
 const METHOD: u8 = 1;
 const CONTENT_HEADER: u8 = 2;
 const BODY: u8 = 3;
-/// Bytes of a frame around its payload: type, channel, size and end.
+/// Bytes of an AMQP frame besides its payload: type, channel, size and end.
 const AROUND: usize = 8;
-/// Bytes of a content header before its properties: class, weight and body size.
+/// Bytes of an AMQP content header before its properties: class, weight and body size.
 const PRELUDE: usize = 12;
 const HEADERS_FLAG: u16 = 1 << 13;
 
-/// Name of the header by which properties travel in the body.
+/// Name of the header that says how many bytes of properties the filter has moved to the body.
 const LENGTH: &str = "\0integrahub:length";
 
-/// Checks an input. Its first byte chooses by its parity between a message between two plain ones,
-/// and a stream of any bytes. The second chooses the largest frame, the third the intake; six sizes
-/// of windows follow. The rest is the message or the stream.
+/// Checks the filter with an input. If its first byte is even, the input is a message between two
+/// plain ones, otherwise a stream of any bytes. The second byte chooses `frame_max`, the third the
+/// fetch limit, six more the sizes of the windows. The rest is the message or the stream.
 pub(crate) fn check(input: &[u8]) {
     let Some((&[kind, frame_max, intake, ref sizes @ ..], rest)) = input.split_first_chunk::<9>() else {
         return;
@@ -49,14 +50,14 @@ pub(crate) fn check(input: &[u8]) {
     }
 }
 
-/// Largest frame that both sides agree on, in bytes.
+/// Returns the frame size in bytes that client and broker agree on.
 fn agreed(frame_max: u32) -> usize {
     let agreed = if frame_max == 0 { LARGEST } else { frame_max.clamp(SMALLEST, LARGEST) };
     usize::try_from(agreed).expect("a size of memory")
 }
 
-/// Checks that windows do not change the outcome. They are larger for a longer stream, which would
-/// take long otherwise.
+/// Checks that the division of a stream into windows does not change the outcome. Windows are
+/// larger for longer streams, so that the check does not take long.
 fn check_windows(stream: &[u8], intake: Option<usize>, sizes: &[u8]) -> Passed {
     let outcome = passed([stream], intake);
     let sizes: Vec<usize> =
@@ -93,7 +94,7 @@ fn check_message(message: &Message, frame_max: u32, intake: Option<usize>, sizes
     }
 }
 
-/// Rest of the input; zeros behind its end.
+/// Reader of the input's rest, which returns zeros after its end.
 struct Input<'a>(&'a [u8]);
 
 impl<'a> Input<'a> {
@@ -106,7 +107,7 @@ impl<'a> Input<'a> {
         self.0.split_off(..length).unwrap_or_default()
     }
 
-    /// Takes a small length, or one within 128 bytes of a limit.
+    /// Reads a length: a small one, or one that differs from a limit by at most 128 bytes.
     fn length(&mut self, limits: &[usize]) -> usize {
         let choice = usize::from(self.byte());
         match choice.checked_sub(128) {
@@ -116,7 +117,7 @@ impl<'a> Input<'a> {
     }
 }
 
-/// A message as other programs may write it.
+/// AMQP message as any program may write it, in frames.
 struct Message {
     frames: Vec<u8>,
     body: Vec<u8>,
@@ -142,7 +143,8 @@ impl Message {
         Self { frames, body, is_returned: method == 2 }
     }
 
-    /// Checks that the body is unchanged behind properties that are too large for a frame.
+    /// Checks that the message arrived with its body unchanged. Properties that were too large for
+    /// a frame precede the body.
     fn is(&self, arrived: &Arrived) {
         if self.is_returned {
             return assert!(arrived.body.is_empty(), "what came back has a body");
@@ -157,7 +159,7 @@ impl Message {
     }
 }
 
-/// Returns the arguments of a delivery, of a fetched message, or of a returned one.
+/// Returns the arguments of the method frame: of `basic.deliver`, `basic.get-ok` or `basic.return`.
 fn method_arguments(method: u8, input: &mut Input<'_>) -> Vec<u8> {
     const TAG_AND_REDELIVERED: [u8; 9] = [0, 0, 0, 0, 0, 0, 0, 2, 0];
     let mut arguments = vec![0, 60, 0];
@@ -188,8 +190,8 @@ fn method_arguments(method: u8, input: &mut Input<'_>) -> Vec<u8> {
     arguments
 }
 
-/// Properties from the rest of the input: any bytes, headers of any bytes, or headers before a long
-/// one. They fill a frame of a size that the input chooses.
+/// Returns properties made of the rest of the input: any bytes, headers of any bytes, or headers
+/// before a long one. The input chooses the size of the frame that they fill.
 fn properties(input: &mut Input<'_>, agreed: usize) -> Vec<u8> {
     let form = input.byte() % 3;
     let size = input.length(&[agreed, 2 * agreed, agreed, MOST_GATHERED]);
@@ -228,7 +230,7 @@ fn tune(frame_max: u32) -> Vec<u8> {
     written(&AMQPFrame::Method(0, AMQPClass::Connection(connection::AMQPMethod::Tune(tune))))
 }
 
-/// Returns a message as this system publishes it.
+/// Returns the frames of a message as this system publishes it.
 fn plain(delivery_tag: u64) -> Vec<u8> {
     let deliver = basic::Deliver {
         consumer_tag: "c".into(),
@@ -252,14 +254,14 @@ fn plain(delivery_tag: u64) -> Vec<u8> {
     .collect()
 }
 
-/// A message as the client library assembles it.
+/// Message as the AMQP client library assembles it.
 struct Arrived {
     header: AMQPContentHeader,
     body: Vec<u8>,
 }
 
 impl Arrived {
-    /// Bytes of properties that travel in the body.
+    /// Returns the number of bytes of properties that the body begins with.
     fn carried(&self) -> usize {
         let headers = self.header.properties.headers().as_ref();
         match headers.and_then(|headers| headers.inner().get(LENGTH)) {
@@ -269,7 +271,7 @@ impl Arrived {
     }
 }
 
-/// Reads frames as the library does, with `largest` as the greatest size of a frame in bytes.
+/// Parses frames as the AMQP client library does. No frame may be larger than `largest` bytes.
 fn arrived(mut stream: &[u8], largest: usize) -> Vec<Arrived> {
     let mut next = || {
         let (rest, frame) = parse_frame(stream).ok()?;

@@ -24,7 +24,7 @@ static RULES: LazyLock<ItemRules> = LazyLock::new(|| ItemRules {
     partial: PartialPolicy::Warn,
 });
 
-/// Checks an input: one item, or the members that a valid item gets besides its key.
+/// Checks the item parser with an input: an item, or the members of an item after a valid key.
 pub(crate) fn check(input: &[u8]) {
     let item = without_white_end(without_white_start(input));
     check_item(item);
@@ -57,7 +57,7 @@ fn parse(item: &[u8]) -> Result<Product<'_>, ItemError> {
     RULES.parse(ItemPlace { index: 17, offset: 10_993 }, item)
 }
 
-/// Checks that the columns hold a product.
+/// Checks that the database's columns can hold a product.
 fn storable(product: &Product<'_>) {
     let Product { key, attributes, .. } = product;
     assert_eq!(key.product_id, key.product_id.trim());
@@ -65,7 +65,7 @@ fn storable(product: &Product<'_>) {
     attributes.write(&mut Storable);
 }
 
-/// Writer that panics where a column does not hold an attribute's value.
+/// Writer that panics if a column cannot hold the value of an attribute.
 struct Storable;
 
 impl AttributeWriter for Storable {
@@ -113,8 +113,8 @@ fn survives_a_chunk(product: &Product<'_>) {
     assert_eq!(row.row_hash, RowHash::of(&product.attributes));
 }
 
-/// Checks that `extra` is an object that `jsonb` takes, and that it stays itself when it is read
-/// again as members.
+/// Checks that `extra` is a JSON object that `jsonb` accepts, and that parsing its members again
+/// results in the same text.
 fn extra_is_in_its_one_form(product: &Product<'_>) {
     let Some(extra) = &product.attributes.extra else { return };
     // Not as a `Value`, whose numbers have 64 bits; those of `jsonb` are not bounded so.
@@ -127,7 +127,7 @@ fn extra_is_in_its_one_form(product: &Product<'_>) {
     assert_eq!(again.attributes.extra.as_ref(), Some(extra));
 }
 
-/// Checks that the table of errors holds an error.
+/// Checks that the database's table of errors can hold an error.
 fn reportable(error: &ItemError) {
     assert_eq!((error.item_index, error.byte_offset), (17, 10_993));
     assert!(!error.detail.contains('\0') && error.detail.len() < 1000, "{error:?}");
@@ -138,7 +138,8 @@ fn reportable(error: &ItemError) {
     without_nul(&serde_json::to_value(&error.key).expect("a key is written as JSON"));
 }
 
-/// True if a JSON text holds an escape for NUL. A backslash that is itself escaped does not count.
+/// Returns whether a JSON text contains an escaped NUL. A backslash that is itself escaped does not
+/// count.
 fn has_escaped_nul(json: &str) -> bool {
     let mut rest = json;
     while let Some((_, after)) = rest.split_once('\\') {
@@ -162,8 +163,8 @@ fn without_nul(value: &Value) {
     }
 }
 
-/// Checks that two products are equal. If both have several faults, another one may come first, but
-/// of the same kind.
+/// Checks that two spellings of an item result in the same product or error code. If an item has
+/// several faults, the errors may differ otherwise.
 fn same(one: &Result<Product<'_>, ItemError>, other: &Result<Product<'_>, ItemError>) {
     match (one, other) {
         (Ok(one), Ok(other)) => assert_eq!(one, other),
@@ -175,12 +176,12 @@ fn same(one: &Result<Product<'_>, ItemError>, other: &Result<Product<'_>, ItemEr
     }
 }
 
-/// An object's members as `serde_json` finds them, repeated ones too.
+/// Members of an object as `serde_json` parses them, with repeated ones.
 struct Members(Vec<(String, Box<RawValue>)>);
 
 impl Members {
-    /// The same members from last to first, with escapes for every character of their names and,
-    /// where they have a column, in another case.
+    /// Returns the members in reverse order, with every character of their names escaped. Names of
+    /// known members also change their case.
     fn spelled_otherwise(&self) -> String {
         let members = self.0.iter().rev().map(|(name, value)| {
             let is_known = known_members().any(|known| known.eq_ignore_ascii_case(name));

@@ -5,10 +5,10 @@ use api::{MAX_BODY, Problem, TraceId, json};
 use idempotency::Fingerprint;
 use serde_json::{Number, Value};
 
-/// Largest whole double that is an integer for the parser.
+/// Maximum absolute value of a whole double that the parser converts to an integer: 2⁵³ - 1.
 const MAX_INTEGER: f64 = 9_007_199_254_740_991.0;
 
-/// Checks an input, which is a body.
+/// Checks the request parser with an input as the body.
 pub(crate) fn check(input: &[u8]) {
     let oracle = serde_json::from_slice::<Value>(input);
     match json::parse(input) {
@@ -26,8 +26,7 @@ pub(crate) fn check(input: &[u8]) {
     }
 }
 
-/// Checks that a problem is the caller's, has a text about the mistake, and keeps to the limits of
-/// a problem.
+/// Checks that a problem blames the caller (status 4xx) and its body is JSON within the size limit.
 pub(crate) fn is_the_callers(problem: &Problem) {
     assert!((400..500).contains(&problem.reason.status()), "{problem}");
     let reply = problem.to_reply(&TraceId::new());
@@ -35,7 +34,7 @@ pub(crate) fn is_the_callers(problem: &Problem) {
     serde_json::from_str::<Value>(&reply.body).expect("JSON");
 }
 
-/// Turns whole doubles into integers: `16.0` into 16.
+/// Converts whole doubles to integers, such as `16.0` to 16, as the parser does.
 fn with_whole_numbers(value: Value) -> Value {
     match value {
         Value::Number(number) => Value::Number(whole(number)),

@@ -14,10 +14,10 @@ mod json;
 mod request;
 mod splitter;
 
-/// Check of one target's inputs.
+/// Function that checks the properties of one target for an input, and panics if one does not hold.
 pub type Oracle = fn(&[u8]);
 
-/// Targets with their oracles. Each has a binary of its name in `fuzz/Cargo.toml`, and seeds.
+/// Fuzz targets with their oracles. Each also has a binary in `fuzz/Cargo.toml`, and seeds.
 pub const TARGETS: [(&str, Oracle); 5] = [
     ("frames", frames::check),
     ("item", item::check),
@@ -29,14 +29,14 @@ pub const TARGETS: [(&str, Oracle); 5] = [
 /// Checks an input with the oracle of a target.
 ///
 /// # Panics
-/// If a property does not hold of the input, or no target has this name.
+/// If a property does not hold for the input, or no target has this name.
 pub fn check(target: &str, input: &[u8]) {
     let found = TARGETS.iter().find(|(name, _)| *name == target);
     let (_, oracle) = found.expect("a target of the table");
     oracle(input);
 }
 
-/// True for a byte that is white space in JSON.
+/// Returns whether a byte is white space in JSON.
 fn is_white(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\n' | b'\r')
 }
@@ -51,8 +51,8 @@ fn without_white_end(bytes: &[u8]) -> &[u8] {
     &bytes[..end]
 }
 
-/// Cuts bytes into windows of these sizes in turn. A window may be empty, unless all sizes are 0:
-/// then each has one byte.
+/// Divides bytes into windows, whose sizes repeat in turn. A window may be empty, but if all sizes
+/// are 0, each has one byte.
 fn windows<'b>(bytes: &'b [u8], sizes: &[usize]) -> Vec<&'b [u8]> {
     if sizes.iter().all(|size| *size == 0) {
         return bytes.chunks(1).collect();

@@ -20,7 +20,7 @@ use crate::json::is_the_callers;
 
 /// Lambda's limit for the payload of a synchronous invocation, in bytes.
 const MAX_INVOCATION: usize = 6 * 1024 * 1024;
-/// Most bytes of an order beside the request's own.
+/// Maximum bytes of an order besides those of the request's body.
 const FRAME: usize = 16 * 1024;
 
 static SAMPLE: LazyLock<WorkOrder> = LazyLock::new(|| {
@@ -37,7 +37,8 @@ static ALLOWED: LazyLock<InlineTargets> = LazyLock::new(|| {
     "rabbitmq://h:*/* ibmmq://h:*/*?channel=*&login=none".parse().expect("the text is an allow-list")
 });
 
-/// Checks an input: the first byte chooses the operation, the rest is a body.
+/// Checks the request parsers with an input: its first byte chooses the operation, the rest is the
+/// body.
 pub(crate) fn check(input: &[u8]) {
     let Some((operation, body)) = input.split_first() else { return };
     match operation % 6 {

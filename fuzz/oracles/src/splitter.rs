@@ -9,7 +9,8 @@ use serde_json::value::RawValue;
 use crate::{is_white, windows, without_white_end, without_white_start};
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
-/// Bytes of the input before the payload: format, limit, and the windows' sizes.
+/// Bytes of the input before the payload: one for the format, one for the limit, six for the
+/// windows.
 const HEAD: usize = 8;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,7 +21,7 @@ enum Found {
 }
 
 impl Found {
-    /// Range of the payload's bytes that the piece covers.
+    /// Returns the range of the payload that the piece covers.
     fn place(&self) -> Range<usize> {
         let (offset, length) = match self {
             Self::Item { offset, bytes, .. } | Self::Broken { offset, bytes, .. } => (*offset, length(bytes)),
@@ -33,12 +34,13 @@ impl Found {
 
 type Outcome = (Vec<Found>, Result<(), PayloadError>);
 
-/// Valid items before and behind a mistake. No mistake makes one JSON text of both.
+/// Valid items before and after the fuzzed payload. No text between them makes one JSON value of
+/// both.
 const NEIGHBOURS: [&[u8]; 2] = [br#"{"PRODUCTID":"1"}"#, br#"{"PRODUCTID":"2"}"#];
 
-/// Checks an input. Its first byte chooses the payload's format, and whether the payload stands
-/// between two items that are in order. The second byte is the limit of an item's bytes (from 200
-/// on: no limit); six sizes of windows follow, which take turns. The rest is the payload.
+/// Checks the splitter with an input. The first byte chooses the format, and whether the payload is
+/// between two valid items. The second byte is the limit of an item's bytes (from 200 on: none),
+/// six more are the sizes of the windows. The rest is the payload.
 pub(crate) fn check(input: &[u8]) {
     let Some((head, payload)) = input.split_at_checked(HEAD) else { return };
     let format = if head[0] % 2 == 0 { Format::Array } else { Format::Lines };
@@ -63,7 +65,7 @@ pub(crate) fn check(input: &[u8]) {
     }
 }
 
-/// Returns the pieces of a payload that was split to its end.
+/// Splits a payload and checks the pieces. Returns them if the payload could be split to its end.
 fn check_payload(payload: &[u8], format: Format, limit: usize, sizes: &[usize]) -> Option<Vec<Found>> {
     let outcome = split(format, limit, &[payload]);
     assert_eq!(split(format, limit, &windows(payload, sizes)), outcome, "windows change the outcome");
@@ -103,7 +105,8 @@ fn split(format: Format, limit: usize, windows: &[&[u8]]) -> Outcome {
     (found, result)
 }
 
-/// Checks that items are numbered, are at their offsets, do not overlap, and keep to the limit.
+/// Checks that pieces have ascending indexes, contain the bytes at their offsets, do not overlap,
+/// and keep to the limit.
 fn in_order(payload: &[u8], limit: usize, found: &[Found]) {
     let mut end = 0;
     for (number, found) in found.iter().enumerate() {
@@ -126,8 +129,8 @@ fn in_order(payload: &[u8], limit: usize, found: &[Found]) {
     }
 }
 
-/// Checks that an array for `serde_json` is one here, with the same items; and that a payload that
-/// was split without an error and whose items are JSON is an array.
+/// Checks that the splitter agrees with `serde_json` about arrays: an array has the same items for
+/// both, and a payload that was split into items only is an array for `serde_json`.
 fn as_serde_json_reads(payload: &[u8], limit: usize, found: &[Found], result: Result<(), PayloadError>) {
     let unmarked = payload.strip_prefix(BYTE_ORDER_MARK).unwrap_or(payload);
     let expected = serde_json::from_slice::<Vec<&RawValue>>(unmarked);
@@ -146,8 +149,8 @@ fn as_serde_json_reads(payload: &[u8], limit: usize, found: &[Found], result: Re
     }
 }
 
-/// Checks that each line that is JSON is an item: between line feeds, without white space around
-/// it, blank ones left out.
+/// Checks that each line that is JSON is an item without the white space around it, and that blank
+/// lines are not.
 fn as_lines_are_read(payload: &[u8], limit: usize, found: &[Found], result: Result<(), PayloadError>) {
     let unmarked = payload.strip_prefix(BYTE_ORDER_MARK).unwrap_or(payload);
     let mut at = payload.len() - unmarked.len();
@@ -171,9 +174,9 @@ fn as_lines_are_read(payload: &[u8], limit: usize, found: &[Found], result: Resu
     assert_eq!(result, if is_empty { Err(empty) } else { Ok(()) });
 }
 
-/// Checks that only white space and commas are between the pieces, and the brackets of an array
-/// around them. So no item is lost: one that is not a piece of its own is in a piece that is not
-/// JSON, or too large.
+/// Checks that only white space, commas and the brackets of an array are outside of the pieces. So
+/// every item of the payload is a piece, or part of a piece that is reported as broken or too
+/// large.
 fn nothing_is_lost(payload: &[u8], format: Format, found: &[Found]) {
     let mut rest = payload.to_vec();
     for found in found {
@@ -185,7 +188,8 @@ fn nothing_is_lost(payload: &[u8], format: Format, found: &[Found]) {
     assert_eq!(between, expected, "something is in no piece");
 }
 
-/// Checks that the item at `offset` is a piece, or is part of one that is reported.
+/// Checks that the item at `offset` is a piece, or part of a piece that is reported as broken or
+/// too large.
 fn no_neighbour_is_lost(found: &[Found], offset: usize, item: &[u8]) {
     let place = offset..offset + item.len();
     let holds = |found: &&Found| found.place().start <= place.start && found.place().end >= place.end;

@@ -17,10 +17,10 @@ use oracles::TARGETS;
 use toml::Table;
 
 const PACKAGE: &str = env!("CARGO_MANIFEST_DIR");
-/// As in `scripts/fuzz.sh`.
+/// Maximum bytes of an input, as in `scripts/fuzz.sh`.
 const MOST_BYTES: usize = 2_048;
 
-/// The seeds of a target in the order of their names.
+/// Returns the seeds of a target, ordered by their file names.
 fn seeds(target: &str) -> Vec<Vec<u8>> {
     let entries = fs::read_dir(format!("{PACKAGE}/seeds/{target}")).expect("every target has seeds");
     let mut paths: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
@@ -28,7 +28,7 @@ fn seeds(target: &str) -> Vec<Vec<u8>> {
     paths.iter().map(|path| fs::read(path).unwrap()).collect()
 }
 
-/// Changes a seed in one to four places.
+/// Returns a random seed with one to four random changes.
 fn mutated(seeds: &[Vec<u8>], random: &mut Rng) -> Vec<u8> {
     let mut input = random.choice(seeds).unwrap().clone();
     for _ in 0..random.usize(1..=4) {
@@ -48,13 +48,14 @@ fn mutated(seeds: &[Vec<u8>], random: &mut Rng) -> Vec<u8> {
     input
 }
 
-/// Runs an oracle; a failure shows the input.
+/// Runs the oracle of a target. If it panics, the test shows the input.
 fn check(target: &str, input: &[u8]) {
     let outcome = catch_unwind(|| oracles::check(target, input));
     assert!(outcome.is_ok(), "{target}: b\"{}\"", input.escape_ascii());
 }
 
-/// Number of inputs of each target that are made from its seeds. `.ci/nightly` makes more.
+/// Returns the number of inputs that are made from the seeds of each target: 500, or more in
+/// `.ci/nightly`.
 fn mutations() -> usize {
     std::env::var("SEED_MUTATIONS").map_or(500, |mutations| mutations.parse().unwrap())
 }

@@ -15,23 +15,23 @@ use usage::{Change, Counted, Gap, Mark, Targets, UsageError};
 use crate::ledger::Ledger;
 use crate::stream::{Page, Shard, Start, Stream, StreamError};
 
-/// Age up to which the stream certainly still has every change. DynamoDB keeps a change for 24
-/// hours.
+/// Age up to which the stream surely contains every change. DynamoDB keeps a change for 24 hours.
 const KEPT: Duration = Duration::from_mins(24 * 60 - 10);
 
-/// Number of empty answers in a row that are taken for the tip of an open shard. DynamoDB does not
-/// say that a reader has reached it, and empty answers may come before the tip.
+/// Number of consecutive empty responses after which the end of an open shard is assumed. DynamoDB
+/// does not mark it, and also sends empty responses before it.
 const EMPTY_AT_TIP: u32 = 3;
-/// Maximum number of empty answers in a row of a closed shard, whose end DynamoDB does tell.
+/// Maximum number of consecutive empty responses that are read of a closed shard. DynamoDB marks
+/// its end.
 const EMPTY_IN_CLOSED: u32 = 200;
 
-/// Time for which a run continues at the position where the previous run stopped. DynamoDB keeps an
-/// iterator for 15 minutes.
+/// Time for which a cached read position is used. DynamoDB keeps an iterator for 15 minutes.
 const PLACE_HOLDS: Duration = Duration::from_mins(10);
 /// Maximum number of shards whose read positions are cached.
 const MOST_PLACES: usize = 10_000;
 
-/// Number of times that a run gives way to another run at a shard before it leaves the shard to it.
+/// Number of times that a run starts again at the mark of another run that counts the same shard.
+/// Then it leaves the shard to that run.
 const MOST_FENCES: u32 = 3;
 
 /// Reason why a run stopped reading.
@@ -43,34 +43,35 @@ pub enum ReadError {
     Ledger(#[source] UsageError),
 }
 
-/// Result of a run.
+/// Result of reading the stream once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reading {
-    /// Time up to which every change is counted now; `None` if a shard was not read to its tip.
+    /// Time up to which every change is counted; `None` if a shard was not read to its end.
     pub read_until: Option<Timestamp>,
-    /// Number of changes that this run read and counted.
+    /// Number of changes that were counted.
     pub changes: u64,
-    /// Number of gaps in the stream that this run found.
+    /// Number of gaps that were found: times whose changes may be lost.
     pub gaps: u64,
 }
 
-/// State in which a run leaves a shard.
+/// Result of reading one shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Left {
-    /// Every change until the run began is counted.
+    /// Every change of the shard before the run began is counted.
     AtTip,
     /// The shard is closed, and counted to its end.
     Ended,
-    /// The run's time is over, or another run is counting this shard.
+    /// Changes are left, because the time is over or another run is counting the shard.
     Behind,
 }
 
-/// Positions at which runs stopped, by shard. A position may lie after many empty answers, which a
-/// run that began at the mark would receive again each time, and perhaps never pass.
+/// Cached read positions by shard, from which the next run continues. A position may lie after many
+/// empty responses, which reading from the shard's mark would receive again, perhaps without
+/// passing them.
 #[derive(Debug)]
 pub struct Places(Remembered<String, Place>);
 
-/// A place in a shard: the change that was counted before it, and its iterator.
+/// Read position in a shard: the last counted change and the iterator after it.
 #[derive(Clone, Debug)]
 struct Place {
     sequence: Option<String>,
@@ -84,8 +85,8 @@ impl Default for Places {
 }
 
 impl Places {
-    /// Takes the iterator of a position, if no other change was counted since. A useless iterator
-    /// is not used twice.
+    /// Removes a read position and returns its iterator, if `sequence` is still the last counted
+    /// change. So an iterator that fails is not used twice.
     fn take(&self, shard: &str, sequence: Option<&str>) -> Option<String> {
         let place = self.0.get(shard);
         self.0.forget(shard);
@@ -93,7 +94,7 @@ impl Places {
     }
 }
 
-/// State of one run of the reader.
+/// State of reading the stream once.
 struct Run<'a, S, L> {
     stream: &'a S,
     ledger: &'a L,
@@ -105,11 +106,10 @@ struct Run<'a, S, L> {
     reading: Reading,
 }
 
-/// Reads all shards, parents before their children, until each is read to its tip or the time is
-/// over.
+/// Reads all shards, parents before their children, until the end of each or until the deadline.
 ///
 /// # Errors
-/// If the stream or the table fails. What was counted before stays counted.
+/// If the stream or the usage table fails. Changes that were counted before stay counted.
 pub(crate) async fn read<S: Stream, L: Ledger>(
     stream: &S,
     ledger: &L,
@@ -133,8 +133,8 @@ pub(crate) async fn read<S: Stream, L: Ledger>(
 }
 
 impl<S: Stream, L: Ledger> Run<'_, S, L> {
-    /// Records the times whose changes are lost: all since the last complete run, if the stream may
-    /// have dropped some of them, or if a shard is gone before its end was read.
+    /// Records a gap from the last complete run until now if changes may be lost: if the stream may
+    /// have dropped some, or if a shard is gone that was not counted to its end.
     async fn find_gaps(&mut self, shards: &[Shard], known_until: Timestamp) -> Result<(), UsageError> {
         let gone = |mark: &&Mark| !shards.iter().any(|shard| shard.id == mark.shard);
         let gone: Vec<Mark> = self.marks.values().filter(gone).cloned().collect();
@@ -158,7 +158,8 @@ impl<S: Stream, L: Ledger> Run<'_, S, L> {
         Ok(())
     }
 
-    /// Reads the shards. One that fails does not stop the others; the first error is returned.
+    /// Reads the shards one after another. A shard that fails does not stop the others; the first
+    /// error is returned.
     async fn read_all(&mut self, shards: &[Shard]) -> Result<(), ReadError> {
         let (mut left, mut failed) = (BTreeMap::new(), None);
         while let Some(shard) = self.next(shards, &left) {
@@ -180,8 +181,9 @@ impl<S: Stream, L: Ledger> Run<'_, S, L> {
         Ok(())
     }
 
-    /// Returns the shard to read next: of those that this run has not tried, whose parent is read
-    /// to its end or forgotten, a new one, or else the one whose mark is oldest.
+    /// Returns the next shard to read, if any: not tried in this run, not counted to its end, and
+    /// without a parent that is still to be read. A shard without a mark comes first, then the one
+    /// with the oldest mark.
     fn next<'s>(&self, shards: &'s [Shard], left: &BTreeMap<&str, Left>) -> Option<&'s Shard> {
         let ids: BTreeSet<&str> = shards.iter().map(|shard| shard.id.as_str()).collect();
         let follows = |shard: &&Shard| {
@@ -219,7 +221,7 @@ impl<S: Stream, L: Ledger> Run<'_, S, L> {
         Ok(Left::Behind)
     }
 
-    /// Reads a shard from its mark; `None` if another run moved the mark.
+    /// Reads a shard from its mark on; `None` if another run has moved the mark meanwhile.
     async fn read_from_mark(&mut self, shard: &Shard) -> Result<Option<Left>, ReadError> {
         let Shard { id: shard, is_closed, .. } = shard;
         let most_empty = if *is_closed { EMPTY_IN_CLOSED } else { EMPTY_AT_TIP };
@@ -256,9 +258,9 @@ impl<S: Stream, L: Ledger> Run<'_, S, L> {
         }
     }
 
-    /// Returns an iterator after the shard's mark. Without a mark, or if the stream has dropped the
-    /// change of the mark, it begins with the oldest change: those between are older than the
-    /// stream's retention, and are lost only if no run was complete since, which is a gap already.
+    /// Returns an iterator that begins after the shard's mark. Without a mark, or if the stream has
+    /// dropped the marked change, it begins with the oldest change. Dropped changes were counted,
+    /// unless `find_gaps` recorded a gap.
     async fn iterator(&self, shard: &str) -> Result<String, ReadError> {
         let sequence = self.marks.get(shard).and_then(|mark| mark.sequence.as_deref());
         if let Some(sequence) = sequence {
@@ -270,8 +272,8 @@ impl<S: Stream, L: Ledger> Run<'_, S, L> {
         self.stream.iterator(shard, Start::Oldest).await.map_err(ReadError::Stream)
     }
 
-    /// Counts the changes of a page after the mark; returns false if another run has moved the
-    /// mark.
+    /// Counts the changes of a page that come after the mark. Returns false if another run has
+    /// moved the mark.
     async fn count(&mut self, shard: &str, changes: &[Change]) -> Result<bool, ReadError> {
         let seen = self.mark(shard);
         let is_counted =
@@ -290,18 +292,18 @@ impl<S: Stream, L: Ledger> Run<'_, S, L> {
         Ok(is_counted)
     }
 
-    /// Marks a closed shard as read to its end; `None` if another run has moved the mark.
+    /// Records that a closed shard is counted to its end; `None` if another run has moved its mark.
     async fn end(&mut self, shard: &str) -> Result<Option<Left>, ReadError> {
         let ending = self.ledger.end_shard(&self.mark(shard), self.began).await;
         Ok(self.moved(ending.map_err(ReadError::Ledger)?).then_some(Left::Ended))
     }
 
-    /// Returns the mark of a shard, or that of one of which nothing is counted.
+    /// Returns the shard's mark, or a mark before its first change if nothing of it is counted.
     fn mark(&self, shard: &str) -> Mark {
         self.marks.get(shard).cloned().unwrap_or_else(|| Mark::new(shard.to_owned(), self.began))
     }
 
-    /// Remembers the new mark of a shard; false if another run has moved it.
+    /// Stores the new mark of a shard. Returns false if another run has moved the mark.
     fn moved(&mut self, counted: Counted) -> bool {
         match counted {
             Counted::Upto(mark) => {
@@ -313,7 +315,8 @@ impl<S: Stream, L: Ledger> Run<'_, S, L> {
     }
 }
 
-/// Compares the numbers of two changes of a shard, which are decimal and have no bound.
+/// Returns whether the first sequence number is after the second. They are decimal numbers of any
+/// length.
 fn is_after(sequence: &str, other: &str) -> bool {
     let number = |text: &str| {
         let digits = text.trim_start_matches('0');

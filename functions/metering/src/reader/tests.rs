@@ -8,20 +8,20 @@ use usage::State;
 
 use super::*;
 
-/// A shard of the stream in memory.
+/// Shard of a stream in memory.
 #[derive(Clone, Default)]
 struct Part {
     parent: Option<&'static str>,
     changes: Vec<Change>,
     is_closed: bool,
-    /// Number of changes that the stream has forgotten.
+    /// Number of changes at the beginning that the stream has dropped.
     forgotten: usize,
 }
 
 #[derive(Default)]
 struct MemoryStream {
     parts: BTreeMap<&'static str, Part>,
-    /// Number of empty answers before the first change of a shard.
+    /// Number of empty responses before the first change of each shard.
     hesitates: u32,
 }
 
@@ -31,7 +31,7 @@ impl MemoryStream {
     }
 }
 
-/// Most changes of a page.
+/// Maximum number of changes on a page of the stream in memory.
 const PAGE: usize = 3;
 
 impl Stream for MemoryStream {
@@ -78,21 +78,21 @@ impl Stream for MemoryStream {
 #[derive(Default)]
 struct Kept {
     marks: BTreeMap<String, Mark>,
-    /// Sequences of the changes that were counted, in their order.
+    /// Sequence numbers of the counted changes, in the order in which they were counted.
     counted: Vec<String>,
     gaps: Vec<Gap>,
     counted_from: Option<Timestamp>,
     read_until: Option<Timestamp>,
-    /// Number of transactions after which the ledger fails.
+    /// Number of transactions after which the ledger fails; `None` if it never does.
     fails_after: Option<usize>,
-    /// Mark that another run writes before the next transaction, and the changes that it counts.
+    /// Mark that another run writes before the next transaction, with the changes that it counts.
     other_run: Option<(Mark, Vec<String>)>,
 }
 
 #[derive(Default)]
 struct MemoryLedger(Mutex<Kept>);
 
-/// Most changes of a transaction.
+/// Maximum number of changes that one transaction of the ledger in memory counts.
 const PORTION: usize = 2;
 
 impl MemoryLedger {
@@ -100,7 +100,8 @@ impl MemoryLedger {
         self.0.lock().unwrap()
     }
 
-    /// Puts a mark in the place of the one that was seen, unless another run has moved it.
+    /// Replaces the mark `seen` of a shard, and counts changes. Returns false if the shard has
+    /// another mark.
     fn put(&self, seen: &Mark, mark: &Mark, counted: Vec<String>) -> bool {
         let mut kept = self.kept();
         if let Some((mark, counted)) = kept.other_run.take() {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use runtime::metrics::{OPERATION_BYTES, OPERATION_MESSAGES, OPERATIONS, Scrape, USAGE_READ_UNTIL};
 use usage::{Standing, Total, UsageError, UsageTable};
 
-/// Reads the usage counters, and the time up to which they are complete.
+/// Reads the usage counters from the usage table, and the time up to which they are complete.
 ///
 /// # Errors
 /// If the table cannot be read.

@@ -23,25 +23,26 @@ use runtime::metrics::{BUILD_INFO, CONTENT_TYPE, SNAPSHOT_AGE, Scrape, UP};
 use self::snapshot::{Last, Snapshots};
 use crate::Status;
 
-/// Time limit of one part of the snapshot.
+/// Time limit for reading one source of the metrics.
 const PATIENCE: Duration = Duration::from_millis(1500);
-/// Time that the whole response may take, authentication included. It is due within 2 s.
+/// Time limit of the response to `GET /metrics`, including authentication. docs/metrics.md promises
+/// less than 2 s.
 const LIMIT: Duration = Duration::from_millis(1900);
 const _: () = assert!(PATIENCE.as_millis() < LIMIT.as_millis() && LIMIT.as_millis() < 2000);
 
-/// Sources of the metrics' snapshot, and the last snapshot.
+/// Sources of the metrics, and their last samples.
 #[derive(Debug, Default)]
 pub(crate) struct Metrics {
     pub(crate) queues: Option<Queues>,
     pub(crate) snapshots: Snapshots,
-    /// Last figures of each part, which stand in for it while it cannot be read.
+    /// Last samples of each source, which replace new ones while the source cannot be read.
     pub(crate) last_database: Last,
     pub(crate) last_queues: Last,
     pub(crate) last_usage: Last,
 }
 
 impl Status {
-    /// Responds with the last snapshot, or a new one.
+    /// Responds to `GET /metrics` with the last snapshot, or with a new one.
     pub(crate) async fn metrics(&self, request: &Request) -> Result<Reply, Problem> {
         within(LIMIT, self.scraped(request)).await
     }
@@ -55,7 +56,7 @@ impl Status {
         Ok(Reply::new(200, CONTENT_TYPE, scrape.text()))
     }
 
-    /// Reads all parts that the deployment has.
+    /// Reads the metrics of all sources that the deployment has.
     async fn snapshot(&self) -> Scrape {
         let Metrics { queues, last_database, last_queues, last_usage, .. } = &self.metrics;
         let database = self.ingest.as_ref();
@@ -73,7 +74,7 @@ impl Status {
     }
 }
 
-/// Waits for a response up to a time limit.
+/// Waits for the response, and returns the problem `STORE_UNAVAILABLE` after the time limit.
 async fn within(
     limit: Duration,
     response: impl Future<Output = Result<Reply, Problem>>,
@@ -83,8 +84,8 @@ async fn within(
     })
 }
 
-/// Reads a part within its time, and notes whether it could be read. If not, its last samples stay
-/// until they are too old.
+/// Reads one source of the metrics within the time limit, and adds whether it could be read. If
+/// not, its last samples are returned until they are 60 s old.
 async fn part<E: Into<Box<dyn Error + Send + Sync>>>(
     patience: Duration,
     name: &'static str,

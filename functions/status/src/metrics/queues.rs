@@ -9,14 +9,14 @@ use aws_sdk_sqs::types::QueueAttributeName;
 use futures_util::future::try_join_all;
 use runtime::metrics::{QUEUE_MESSAGES, Scrape};
 
-/// Queue attributes that are requested, with the label of each.
+/// Queue attributes that are requested, with the value of the metric's label `state` for each.
 const STATES: [(QueueAttributeName, &str); 3] = [
     (QueueAttributeName::ApproximateNumberOfMessages, "visible"),
     (QueueAttributeName::ApproximateNumberOfMessagesNotVisible, "in_flight"),
     (QueueAttributeName::ApproximateNumberOfMessagesDelayed, "delayed"),
 ];
 
-/// Names and URLs of queues, written as `name=url name=url`.
+/// Names and URLs of queues, parsed from `name=url name=url`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct QueueUrls(Vec<(String, String)>);
 
@@ -29,7 +29,7 @@ impl FromStr for QueueUrls {
     }
 }
 
-/// Queues whose depths become metrics.
+/// Client that reads the number of messages in SQS queues.
 #[derive(Debug)]
 pub(crate) struct Queues {
     client: Client,
@@ -37,15 +37,15 @@ pub(crate) struct Queues {
 }
 
 impl Queues {
-    /// Creates the client; `None` if there are no queues.
+    /// Creates the client; `None` if no queues are configured.
     pub(crate) fn new(client: impl FnOnce() -> Client, urls: QueueUrls) -> Option<Self> {
         (!urls.0.is_empty()).then(|| Self { client: client(), urls })
     }
 
-    /// Asks SQS for the depth of every queue.
+    /// Requests the number of messages of every queue from SQS.
     ///
     /// # Errors
-    /// If one does not respond.
+    /// If SQS does not respond for one of the queues.
     pub(crate) async fn metrics(&self) -> Result<Scrape, Box<dyn Error + Send + Sync>> {
         let asked = try_join_all(self.urls.0.iter().map(|(_, url)| self.messages(url))).await?;
         let mut scrape = Scrape::default();
@@ -57,7 +57,7 @@ impl Queues {
         Ok(scrape)
     }
 
-    /// Returns the number of a queue's messages in each state.
+    /// Returns the numbers of visible, in-flight and delayed messages of a queue.
     async fn messages(&self, url: &str) -> Result<[u64; 3], Box<dyn Error + Send + Sync>> {
         let names = STATES.map(|(name, _)| name);
         let asked =

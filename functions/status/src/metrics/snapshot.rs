@@ -7,26 +7,27 @@ use attempt::Moment;
 use runtime::metrics::Scrape;
 use tokio::sync::Mutex;
 
-/// Age up to which a snapshot is served without reading its sources.
+/// Age up to which a snapshot of the metrics is returned without reading their sources.
 const FRESH: Duration = Duration::from_secs(15);
-/// Age up to which a snapshot is served while another request makes a new one.
+/// Age up to which a snapshot of the metrics is returned while another request reads a new one.
 const STALE: Duration = Duration::from_secs(60);
 
-/// The last samples that were read, and when.
+/// Last samples that were read, and the time at which reading them began.
 #[derive(Debug, Default)]
 pub(crate) struct Last(std::sync::Mutex<Option<(Scrape, Moment)>>);
 
-/// The last snapshot.
+/// Last snapshot of the metrics, with the lock for reading a new one.
 #[derive(Debug, Default)]
 pub(crate) struct Snapshots {
     last: Last,
-    /// Lock of the request that makes a snapshot, so that there is one at a time.
+    /// Lock that a request holds while it reads a new snapshot, so that only one does.
     looking: Mutex<()>,
 }
 
 impl Snapshots {
-    /// Returns a snapshot and its age: the last one if it is fresh, else the result of `look`.
-    /// While another request takes a new snapshot, the last one is returned unless it is too old.
+    /// Returns a snapshot and its age: the last one if it is at most 15 s old, otherwise the result
+    /// of `look`. While another request reads a new snapshot, the last one is returned up to an age
+    /// of 60 s.
     pub(crate) async fn current(&self, look: impl Future<Output = Scrape>) -> (Scrape, Duration) {
         if let Some(fresh) = self.last.within(FRESH) {
             return fresh;
@@ -51,12 +52,12 @@ impl Snapshots {
 }
 
 impl Last {
-    /// Keeps samples whose reading began then.
+    /// Stores samples and the time at which reading them began.
     pub(crate) fn keep(&self, scrape: &Scrape, began: Moment) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((scrape.clone(), began));
     }
 
-    /// Returns the samples, if they are not too old to be served.
+    /// Returns the samples, if they are less than 60 s old.
     pub(crate) fn get(&self) -> Option<Scrape> {
         self.within(STALE).map(|(scrape, _)| scrape)
     }
@@ -68,7 +69,7 @@ impl Last {
         (found < age).then(|| (scrape.clone(), found))
     }
 
-    /// Makes the samples older, for tests.
+    /// Lets the samples look older, for tests.
     #[cfg(test)]
     pub(crate) fn grow_old(&self, by: Duration) {
         use std::time::SystemTime;

@@ -12,7 +12,7 @@ pub(super) const PARAMETERS: [&str; 4] = ["from", "to", "group", "tenant"];
 const MOST_DAYS: i64 = 366;
 const HOURS: i64 = 24;
 
-/// Days that a request asks for, both included.
+/// Query of a usage report: the first and the last day, and the period of its sums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Asked {
     pub(super) from: Date,
@@ -20,7 +20,7 @@ pub(super) struct Asked {
     pub(super) group: Group,
 }
 
-/// Period by which usage is added up.
+/// Period over which usage is summed up: a day or a month.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Group {
@@ -33,7 +33,8 @@ pub(super) enum Group {
 struct Day(Date);
 
 impl Asked {
-    /// Reads the parameters. Without any, they are the days of this month until today.
+    /// Parses the query parameters. Without `from` and `to`, the report covers this month until
+    /// today.
     pub(super) fn read(query: &Query<'_>, today: Date) -> Result<Self, Problem> {
         let day = |name: &str| query.parsed_or_empty(name).map(|found| found.map(|Day(day)| day));
         let to = day("to")?.unwrap_or(today);
@@ -51,7 +52,7 @@ impl Asked {
 }
 
 impl Group {
-    /// Returns the period of a day, such as `2026-11-26` or `2026-11`.
+    /// Returns the period that a day belongs to, such as `2026-11-26` or `2026-11`.
     pub(super) fn period(self, day: Date) -> String {
         let mut period = day.to_string();
         if self == Self::Month {

@@ -6,16 +6,16 @@ use access::rates::RateCard;
 
 use super::report::{Header, LOAD_TEST, LoadTests, Report, quantities};
 
-/// Media type that a caller's `Accept` has to prefer.
+/// Media type that the header `Accept` must prefer for the report as CSV.
 pub(super) const MEDIA_TYPE: &str = "text/csv";
-/// Media type of the CSV report.
+/// Value of the header `Content-Type` of the CSV report.
 pub(super) const CONTENT_TYPE: &str = "text/csv; charset=utf-8";
 const COLUMNS: &str = "tenant,key,period,operation,requests,failed,messages,bytes,replays,refused,batches,\
     items_inserted,items_updated,items_unchanged,items_stale,items_failed,stored_byte_days,tests_started,\
     tests_completed,tests_stopped,tests_failed,amount,currency,complete\r\n";
 
-/// Returns the rows. Batches stand in the row `ingest` of their key, with their bytes, and load
-/// tests in the row `load_test`.
+/// Returns the usage report as CSV. Batches and their bytes are in the row of the operation
+/// `ingest`, load tests in that of `load_test`.
 pub(super) fn text(header: &Header<'_>, report: &Report<'_>, card: Option<&RateCard>) -> String {
     let mut text = COLUMNS.to_owned();
     let currency = header.currency.unwrap_or_default();
@@ -58,8 +58,8 @@ pub(super) fn text(header: &Header<'_>, report: &Report<'_>, card: Option<&RateC
     text
 }
 
-/// Quotes a CSV field if needed. A text that a spreadsheet would take for a formula gets an
-/// apostrophe. Some spreadsheets also take the full-width signs of East Asian texts.
+/// Writes a CSV field, in quotes if needed. A text that spreadsheets would run as a formula is
+/// prefixed with an apostrophe, also if it begins with the full-width form of a sign.
 fn field(text: &str) -> String {
     let text = if text.starts_with(['=', '+', '-', '@', '＝', '＋', '－', '＠', '\t', '\r', '\n']) {
         format!("'{text}")

@@ -20,13 +20,13 @@ use self::asked::{Asked, PARAMETERS};
 use self::report::{Header, Report};
 use crate::Status;
 
-/// Maximum number of bytes of the usage report. A function returns at most 6 MB, in which the body
-/// is an escaped text.
+/// Maximum bytes of the usage report. A Lambda function returns at most 6 MB, which contain the
+/// body as an escaped string.
 const LARGEST: usize = 4_500_000;
 
 impl Status {
-    /// Responds to any valid key with the usage of its own tenant, and to one with the scope
-    /// `ops:read` with that of all tenants. The request draws from no limit.
+    /// Responds to `GET /v1/usage`. Any valid key sees the usage of its own tenant, and one with
+    /// the scope `ops:read` that of all tenants. No rate limit applies.
     pub(crate) async fn usage(&self, request: &Request) -> Result<Reply, Problem> {
         let principal = access::authenticate_by(&self.access, request.headers(), PRODUCTS_API_KEYS).await?;
         let query = Query::parse(request.uri().query().unwrap_or_default(), &PARAMETERS)?;
@@ -59,7 +59,7 @@ impl Status {
         if reply.body.len() > LARGEST { Err(too_many()) } else { Ok(reply) }
     }
 
-    /// Reads the usage that the database counts; none without an ingest.
+    /// Reads the usage that the ingest's database counts; none if the deployment has no ingest.
     async fn usage_of_ingest(&self, asked: &Asked, tenant: Option<&str>) -> Result<Vec<IngestDay>, Problem> {
         let Some(ingest) = &self.ingest else { return Ok(Vec::new()) };
         let usage = ingest.usage((asked.from, asked.to), tenant).await.map_err(|error| {
@@ -70,7 +70,8 @@ impl Status {
     }
 }
 
-/// Returns the tenant whose usage the caller may see and asked for; `None` is every tenant.
+/// Returns the tenant that the report is about: the requested one if the caller may see it. `None`
+/// is every tenant.
 fn visible<'a>(principal: &'a Principal, tenant: Option<&'a str>) -> Result<Option<&'a str>, Problem> {
     if let Some(tenant) = tenant {
         access::check_tenant_id(tenant).map_err(|error| invalid_parameter("tenant", error.to_string()))?;

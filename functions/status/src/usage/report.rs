@@ -11,14 +11,14 @@ use usage::{Counts, EndedTests, Line};
 
 use super::asked::Group;
 
-/// Figures that are counted from audit events, which may be lost or repeated.
+/// Figures of the usage report that are counted from audit events, which may be lost or repeated.
 const APPROXIMATE: [&str; 3] = ["replays", "refused", "requests of operations without a record"];
-/// Operation as which the ingest's batches are priced.
+/// Name of the operation under which the rate card prices the ingest's batches.
 pub(super) const INGEST: &str = "ingest";
-/// Operation whose requests start load tests.
+/// Name of the operation whose requests start load tests.
 pub(super) const LOAD_TEST: &str = "load_test";
 
-/// Facts about the response as a whole.
+/// Members of the usage report that apply to it as a whole.
 #[derive(Debug)]
 pub(super) struct Header<'a> {
     pub(super) from: Date,
@@ -33,7 +33,7 @@ pub(super) struct Header<'a> {
 #[derive(Debug)]
 pub(super) struct Report<'a>(BTreeMap<(&'a str, String, &'a str), Entry<'a>>);
 
-/// Usage of one key in one period.
+/// Usage with one API key in one period.
 #[derive(Debug, Default)]
 pub(super) struct Entry<'a> {
     pub(super) operations: BTreeMap<&'a str, Counts>,
@@ -66,11 +66,11 @@ struct AnswerEntry<'a> {
     amount: Option<Amount>,
 }
 
-/// Numbers of load tests by state.
+/// Numbers of load tests that started and ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(super) struct LoadTests {
-    /// Number of tests whose request was accepted. A test that is not completed, stopped or failed
-    /// is still running.
+    /// Number of tests whose start was accepted. A test that is not completed, stopped or failed is
+    /// running.
     pub(super) started: u64,
     pub(super) completed: u64,
     pub(super) stopped: u64,
@@ -98,7 +98,8 @@ impl<'a> AnswerOperation<'a> {
 }
 
 impl<'a> Report<'a> {
-    /// Adds up lines. Those of the ingest have no key: the database does not keep it.
+    /// Sums up usage lines by tenant, period and API key. The ingest's usage has an empty key name,
+    /// because its database does not store the key.
     pub(super) fn of(
         group: Group,
         lines: &'a [Line],
@@ -125,12 +126,12 @@ impl<'a> Report<'a> {
         Self(entries)
     }
 
-    /// Returns the entries with tenant, period and key, ordered by these.
+    /// Returns the entries with their tenant, period and key name, in this order.
     pub(super) fn entries(&self) -> impl Iterator<Item = (&'a str, &str, &'a str, &Entry<'a>)> {
         self.0.iter().map(|((tenant, period, key), entry)| (*tenant, period.as_str(), *key, entry))
     }
 
-    /// Returns the report as the JSON body.
+    /// Returns the report as its JSON body.
     pub(super) fn answer<'b>(&'b self, header: &Header<'b>) -> Answer<'b> {
         let Header { from, to, group, complete, counted_until, currency } = *header;
         let usage = self.entries().map(|(tenant, period, key, entry)| AnswerEntry {
@@ -148,7 +149,8 @@ impl<'a> Report<'a> {
 }
 
 impl<'a> Entry<'a> {
-    /// Returns the counters of each operation, those of the database with the ingest's own.
+    /// Returns the counts of each operation. The ingest's own counts are with the operation
+    /// `ingest`.
     pub(super) fn rows(&self) -> impl Iterator<Item = (&'a str, Counts, Option<IngestCounts>)> {
         let ingest = self.ingest;
         let known = self.operations.iter().map(move |(operation, counts)| {
@@ -160,8 +162,8 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// Returns the quantities that are priced. The record of a batch carries no bytes, so those of the
-/// database are no others' too.
+/// Returns the quantities that the rate card prices. Bytes are summed up without counting any
+/// twice: the request that sent a batch counts none, the database counts those of the batch.
 pub(super) fn quantities<'a>(
     operation: &'a str,
     counts: &Counts,

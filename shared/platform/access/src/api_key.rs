@@ -6,17 +6,16 @@ use std::str::FromStr;
 use secrecy::{ExposeSecret as _, SecretString};
 use sha2::{Digest as _, Sha256};
 
-/// Beginning of a generated key, by which scanners for secrets recognize it.
+/// Prefix of generated API keys, by which secret scanners recognize them.
 pub const PREFIX: &str = "ihub_";
-/// Characters of 256 random bits: 62^43 is more than 2^256.
+/// Number of base-62 characters for 256 random bits: 62^43 is more than 2^256.
 const RANDOM_LENGTH: usize = 43;
-/// Characters of a CRC-32: 62^6 is more than 2^32.
+/// Number of base-62 characters for a CRC-32: 62^6 is more than 2^32.
 const CHECKSUM_LENGTH: usize = 6;
 const BASE_62: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-/// API key: `ihub_`, 43 characters of 256 random bits, and 6 characters of the CRC-32 of these 43
-/// characters, all in base 62. A key that an operator chose before there were generated ones is any
-/// text.
+/// API key: `ihub_`, 43 characters of 256 random bits, and 6 characters of their CRC-32, all in
+/// base 62. An old key that an operator chose may be any text.
 #[derive(Clone, Debug)]
 pub struct ApiKey(SecretString);
 
@@ -24,12 +23,12 @@ pub struct ApiKey(SecretString);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyHash([u8; 32]);
 
-/// Error of an operating system that returns no random numbers.
+/// Error if the operating system returns no random numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the operating system gives no random numbers")]
 pub struct RandomnessError;
 
-/// Error of a text that is not the hash of a key.
+/// Error for a text that is not the hash of an API key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a key's hash is 64 lower-case hexadecimal digits")]
 pub struct KeyHashError;
@@ -62,8 +61,8 @@ impl ApiKey {
         KeyHash(Sha256::digest(self.expose().as_bytes()).into())
     }
 
-    /// True if the key has the prefix of a generated one, but was not copied correctly and
-    /// completely.
+    /// Returns whether the key has the prefix of a generated key, but a wrong length or checksum,
+    /// as one that was copied incompletely.
     #[must_use]
     pub fn is_damaged(&self) -> bool {
         let Some(rest) = self.expose().strip_prefix(PREFIX) else { return false };
@@ -122,7 +121,7 @@ fn checksum(random: &str) -> String {
     base_62(crc32fast::hash(random.as_bytes()).to_be_bytes(), CHECKSUM_LENGTH)
 }
 
-/// Writes a big-endian number in `length` digits, by repeated division.
+/// Writes a big-endian number in base 62, with `length` digits.
 fn base_62<const N: usize>(mut number: [u8; N], length: usize) -> String {
     let mut digits: Vec<char> = (0..length)
         .map(|_| {

@@ -31,7 +31,7 @@ pub enum Scope {
 }
 
 impl Scope {
-    /// Every scope, in the order of the contract.
+    /// All scopes, in the order of `openapi.yaml`.
     pub const ALL: [Self; 6] =
         [Self::MqRead, Self::MqWrite, Self::MqAdmin, Self::ProductsRead, Self::ProductsWrite, Self::OpsRead];
 
@@ -55,7 +55,7 @@ impl fmt::Display for Scope {
     }
 }
 
-/// Error of a text that is not the name of a scope.
+/// Error for a text that is not the name of a scope.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "there is no such scope; the scopes are mq:read, mq:write, mq:admin, products:read, products:write and ops:read"
@@ -73,7 +73,7 @@ impl FromStr for Scope {
 /// Authenticated caller: tenant, key or token, and scopes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Principal {
-    /// Id of the tenant, as the key's item or the token has it.
+    /// Id of the caller's tenant, from the item of the API key or from the token.
     pub tenant: String,
     credential: Credential,
     key_name: String,
@@ -94,7 +94,8 @@ enum Credential {
 }
 
 impl Principal {
-    /// Creates a caller without a key whose scopes hold for every establishment of the tenant.
+    /// Creates a caller without a credential, whose scopes apply to every establishment of the
+    /// tenant.
     pub fn new(tenant: impl Into<String>, scopes: impl IntoIterator<Item = Scope>) -> Self {
         Self {
             tenant: tenant.into(),
@@ -117,14 +118,14 @@ impl Principal {
         }
     }
 
-    /// Builds the caller of a token. It may load every establishment of its tenant.
+    /// Creates the caller that a token identifies. It may load every establishment of its tenant.
     fn of_token(bearer: Bearer) -> Self {
         let Bearer { tenant, name, scopes } = bearer;
         let credential = Credential::Token;
         Self { tenant, credential, key_name: name, key_id: String::new(), scopes, cnpjs: None }
     }
 
-    /// Returns the name that people gave the caller's key, or `token:` and a token's subject.
+    /// Returns the name that people gave the caller's API key, or `token:` and the token's subject.
     #[must_use]
     pub fn key_name(&self) -> &str {
         &self.key_name
@@ -137,11 +138,11 @@ impl Principal {
         &self.key_id
     }
 
-    /// Returns the tenant's id as a UUID, which the ingest needs.
+    /// Returns the tenant's id as a UUID, which the ingest requires.
     ///
     /// # Errors
-    /// `API_KEY_INVALID` if the key's item has something else, and `TOKEN_INVALID` if the token
-    /// has.
+    /// `API_KEY_INVALID` if the key's item has an id that is not a UUID, and `TOKEN_INVALID` if the
+    /// token has.
     pub fn tenant_id(&self) -> Result<Uuid, Problem> {
         self.tenant.parse().map_err(|error: uuid::Error| match self.credential {
             Credential::Token => challenged(TokenError::TenantForm.into()),
@@ -149,15 +150,15 @@ impl Principal {
         })
     }
 
-    /// Establishments to which the caller is limited, as the access table has them; `None` if it is
-    /// not limited.
+    /// Returns the CNPJs that the caller is limited to, as the access table has them; `None` if it
+    /// may load every establishment of its tenant.
     #[must_use]
     pub const fn cnpjs(&self) -> Option<&BTreeSet<String>> {
         self.cnpjs.as_ref()
     }
 
-    /// Refuses a key whose item has a member that cannot be read: a guess might permit more than
-    /// the operator meant.
+    /// Refuses the caller because a member of the key's item cannot be parsed, and logs the member.
+    /// Guessing a value might permit more than the operator intended.
     #[must_use]
     pub fn refused(&self, member: &str, error: &(dyn std::error::Error + 'static)) -> Problem {
         let pk = match &self.credential {
@@ -201,8 +202,8 @@ const WWW_AUTHENTICATE: &str = "www-authenticate";
 const SCOPE_CHALLENGE: &str = r#"Bearer realm="integrahub", error="insufficient_scope""#;
 
 /// Finds the caller by the header `X-Api-Key`, or by a token in the header `Authorization` if the
-/// deployment takes tokens. Puts it into the fields `tenant`, `key_name` and `key_id` of the
-/// current span.
+/// deployment accepts tokens. Records the caller in the fields `tenant`, `key_name` and `key_id` of
+/// the current span.
 ///
 /// # Errors
 /// `API_KEY_REQUIRED`, `API_KEY_INVALID`, `TOKEN_INVALID`, or `STORE_UNAVAILABLE`.
@@ -210,8 +211,8 @@ pub async fn authenticate(store: &AccessStore, headers: &HeaderMap) -> Result<Pr
     authenticate_by(store, headers, &[API_KEY]).await
 }
 
-/// Finds the caller as [`authenticate`] does, by any of the headers `names`. Where several are sent
-/// they must be the same key.
+/// Finds the caller as [`authenticate`] does, with the API key in any of the headers `names`. If
+/// several of them are sent, they must have the same key.
 ///
 /// # Errors
 /// `API_KEY_REQUIRED`, `API_KEY_INVALID`, `TOKEN_INVALID`, or `STORE_UNAVAILABLE`.
@@ -237,7 +238,8 @@ pub async fn authenticate_by(
     found.map_err(challenged)
 }
 
-/// Names the scheme of tokens to a caller that is refused as unknown (RFC 6750, 3).
+/// Adds the header `WWW-Authenticate: Bearer` (RFC 6750, 3) to a problem about missing or invalid
+/// credentials.
 fn challenged(problem: Problem) -> Problem {
     match problem.reason {
         Reason::TokenInvalid => {
@@ -250,8 +252,8 @@ fn challenged(problem: Problem) -> Problem {
     }
 }
 
-/// Finds the caller of a token. Its tenant must have an item and must not be disabled: without the
-/// item, the tokens of a tenant that was removed would still work.
+/// Finds the caller of a token. The tenant must have an item and be enabled. The item is required
+/// because otherwise tokens of a removed tenant would still work.
 async fn by_token(store: &AccessStore, tokens: &Tokens, token: &str) -> Result<Principal, Problem> {
     let bearer = tokens.read(token).await?;
     Span::current().record("tenant", &bearer.tenant).record("key_name", &bearer.name);
@@ -280,7 +282,8 @@ async fn by_key(store: &AccessStore, api_key: &str) -> Result<Principal, Problem
     find(store, hash, item, Timestamp::now()).await
 }
 
-/// Checks that the key of an item works, and notes its use.
+/// Checks that an API key and its tenant are enabled and the key has not expired, and records its
+/// use.
 async fn find(
     store: &AccessStore,
     hash: KeyHash,
@@ -298,7 +301,7 @@ async fn find(
     Ok(Principal::of(hash, item))
 }
 
-/// Refuses a key if an item that decides about it is malformed, which is logged.
+/// Refuses an API key because its item or its tenant's item cannot be read.
 fn unread(hash: &KeyHash, error: ReadError) -> Problem {
     match error {
         ReadError::Unavailable => error.into(),
@@ -306,20 +309,21 @@ fn unread(hash: &KeyHash, error: ReadError) -> Problem {
     }
 }
 
-/// Logs why a key that exists is refused. The caller is not told: it may have guessed the key. Keys
-/// that do not exist have the line of their request alone, so that guessing fills no log.
+/// Logs why an existing API key is refused. The caller does not learn it, because it may have
+/// guessed the key. A key that does not exist is not logged here, so that guessing does not fill
+/// the log.
 fn refuse(hash: &KeyHash, why: &str) -> Problem {
     let key_id = hash.id();
     tracing::warn!(event_type = "access.key_refused", key_id, why, "key `{key_id}` is refused: {why}");
     invalid()
 }
 
-/// Advice about the header `Authorization` for a request without an API key.
+/// Hint about the header `Authorization` in the problem of a request without an API key.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum NoKey {
-    /// A token is possible there.
+    /// The route accepts tokens, so the hint suggests one.
     TokenPossible,
-    /// The deployment takes no tokens.
+    /// The header is not read, because the deployment accepts no tokens.
     AuthorizationUnread,
 }
 
@@ -334,7 +338,8 @@ fn api_key<'a>(headers: &'a HeaderMap, names: &[&str], no_key: NoKey) -> Result<
     value.to_str().ok().filter(|key| !key.is_empty() && key.len() <= 256).ok_or_else(invalid)
 }
 
-/// Describes the header that the key belongs in, and the one that it may have been sent in instead.
+/// Returns a sentence that names the headers for the API key, and the wrong header if the caller
+/// seems to have used one.
 fn missing(headers: &HeaderMap, names: &[&str], no_key: NoKey) -> String {
     let shown = |name: &&str| if *name == API_KEY { "X-Api-Key" } else { "X-Inova-Api-Key" };
     let names: Vec<&str> = names.iter().map(shown).collect();

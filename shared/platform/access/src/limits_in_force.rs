@@ -5,48 +5,48 @@ use std::str::FromStr;
 
 use crate::items::{LimitsItem, Rate, RateError, TargetLimits};
 
-/// Name in limits that stands for any queue manager.
+/// Name in limits that stands for a target whose queue manager may be any.
 const ANY_QUEUE_MANAGER: &str = "*";
 
-/// Default rate limits of tenants and targets that have none of their own.
+/// Rate limits of the deployment for tenants and targets without limits of their own.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct DefaultLimits {
     /// Rate limit of a tenant's requests; `None` for no limit.
     pub requests: Option<Rate>,
-    /// Default rate limits of a tenant at one target.
+    /// Rate limits of one tenant at one target.
     pub targets: TargetLimits,
 }
 
-/// Default limit of a tenant in its text form, `requests=100/200`.
+/// Default rate limit of a tenant's requests, parsed from a text such as `requests=100/200`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct TenantLimit(pub Option<Rate>);
 
-/// Reason why the deployment's default limits are refused.
+/// Reason why the deployment's default limits are invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DefaultLimitsError {
     /// The text is malformed, or a number is out of range.
     #[error(transparent)]
     Rate(#[from] RateError),
-    /// The tenant's limit has another unit.
+    /// The tenant's default limit has another unit than requests.
     #[error("a tenant has a limit of requests alone")]
     Unit,
 }
 
-/// Limits in force for one request.
+/// Rate limits that apply to one request.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct LimitsInForce {
     /// Rate limit of the tenant's requests; `None` for no limit.
     pub requests: Option<Rate>,
-    /// Rate limits of the tenant at the request's target; none without a target.
+    /// Rate limits of the tenant at the request's target. None is set if the request has no target.
     pub target: TargetLimits,
 }
 
-/// Target whose limits apply to a request.
+/// Target of a request, as its rate limits identify it.
 #[derive(Clone, Copy, Debug)]
 pub struct LimitedTarget<'a> {
     /// Name of the target's profile; `None` for an inline target.
     pub target_ref: Option<&'a str>,
-    /// Name of the target's queue manager.
+    /// Name of the target's queue manager, or `*` if it may be any.
     pub queue_manager: &'a str,
 }
 
@@ -63,16 +63,17 @@ impl FromStr for TenantLimit {
 }
 
 impl DefaultLimits {
-    /// Reads the text forms of both, as the parameters `TenantLimit` and `TargetLimit` have them.
+    /// Parses the values of the parameters `TenantLimit` and `TargetLimit`.
     ///
     /// # Errors
-    /// If a text is malformed, or the tenant's own limit has another unit than requests.
+    /// If a text is malformed, or the tenant's limit has another unit than requests.
     pub fn parse(tenant: &str, target: &str) -> Result<Self, DefaultLimitsError> {
         let TenantLimit(requests) = tenant.parse::<TenantLimit>()?;
         Ok(Self { requests, targets: target.parse()? })
     }
 
-    /// Returns the limits in force for a request of the tenant that has the limits `own`.
+    /// Returns the rate limits of a request: those of the tenant in `own`, and the defaults for the
+    /// rest.
     #[must_use]
     pub fn in_force(&self, own: &LimitsItem, target: Option<&LimitedTarget<'_>>) -> LimitsInForce {
         let target = target.map(|target| {
@@ -85,7 +86,8 @@ impl DefaultLimits {
         LimitsInForce { requests: own.requests.or(self.requests), target: target.unwrap_or_default() }
     }
 
-    /// Returns the limits of a target: its own, and the default of each that it does not set.
+    /// Returns the rate limits of a target. The default replaces each limit that `own` does not
+    /// set.
     #[must_use]
     pub fn of_target(&self, own: Option<&TargetLimits>) -> TargetLimits {
         let own = own.copied().unwrap_or_default();
@@ -98,17 +100,19 @@ impl DefaultLimits {
 }
 
 impl<'a> LimitedTarget<'a> {
-    /// Creates the target of a request from the name of its profile, `None` if it is inline, and
-    /// from that of its queue manager, `None` if it may be any. All targets that lead to any queue
-    /// manager share a limit, or each of their names would be a way around it.
+    /// Creates the target of a request from the name of its profile (`None` if it is inline) and
+    /// the name of its queue manager (`None` if any is possible). Targets that lead to any queue
+    /// manager share one limit, because otherwise each of their names would have a limit of its
+    /// own.
     #[must_use]
     pub fn new(target_ref: Option<&'a str>, queue_manager: Option<&'a str>) -> Self {
         Self { target_ref, queue_manager: queue_manager.unwrap_or(ANY_QUEUE_MANAGER) }
     }
 }
 
-/// Returns the tenant's limits of a queue manager. Any queue manager, `*`, has the lowest ones of
-/// all if it has none of its own: it may be any of them.
+/// Returns the tenant's rate limits at a queue manager. Without limits for `*`, a target that leads
+/// to any queue manager has the lowest limits of all queue managers, because it may lead to each of
+/// them.
 fn of_queue_manager(item: &LimitsItem, name: &str) -> Option<TargetLimits> {
     let own = item.queue_managers.get(name).copied();
     if own.is_some() || name != ANY_QUEUE_MANAGER {

@@ -2,7 +2,7 @@
 
 use crate::api_key::KeyHash;
 
-/// Beginning of the keys of target profiles.
+/// Prefix of the partition keys of target profiles.
 pub(crate) const PROFILES: &str = "PROFILE#";
 /// Partition key of the rate card's item, which belongs to no tenant.
 pub const RATES: &str = "RATES";
@@ -33,64 +33,64 @@ pub enum Pk<'a> {
     Rates,
 }
 
-/// Returns the key of an API key's item.
+/// Returns the partition key of an API key's item.
 #[must_use]
 pub fn key(hash: &KeyHash) -> String {
     format!("KEY#{hash}")
 }
 
-/// Returns the key of the item that has the day on which an API key was last used. It is no member
-/// of the key's item, whose unknown members versions without it refuse.
+/// Returns the partition key of the item with the day on which an API key was last used. The day is
+/// not a member of the key's own item, because earlier versions refuse unknown members.
 #[must_use]
 pub fn used(hash: &KeyHash) -> String {
     format!("USED#{hash}")
 }
 
-/// Returns the key of a tenant's item.
+/// Returns the partition key of a tenant's item.
 #[must_use]
 pub fn tenant(tenant: &str) -> String {
     format!("TENANT#{tenant}")
 }
 
-/// Returns the key of a target profile's item. Neither a tenant nor a profile has a `#` in its
-/// name, so that no tenant's profile is another tenant's.
+/// Returns the partition key of a target profile's item. Tenants and profiles have no `#` in their
+/// names, so the key is unambiguous.
 #[must_use]
 pub fn profile(tenant: &str, name: &str) -> String {
     format!("{PROFILES}{tenant}#{name}")
 }
 
-/// Returns the key of a tenant's grant to drop files.
+/// Returns the partition key of a tenant's grant to drop files.
 #[must_use]
 pub fn drops(tenant: &str) -> String {
     format!("DROPS#{tenant}")
 }
 
-/// Returns the key of a tenant's allow-list of inline targets.
+/// Returns the partition key of a tenant's allow-list of inline targets.
 #[must_use]
 pub fn targets(tenant: &str) -> String {
     format!("TARGETS#{tenant}")
 }
 
-/// Returns the key of a tenant's limits. They are no member of the tenant's item, whose unknown
-/// members versions without them refuse.
+/// Returns the partition key of a tenant's rate limits. They are not members of the tenant's own
+/// item, because earlier versions refuse unknown members.
 #[must_use]
 pub fn limits(tenant: &str) -> String {
     format!("LIMITS#{tenant}")
 }
 
-/// Returns the key of a tenant's budget.
+/// Returns the partition key of a tenant's budget.
 #[must_use]
 pub fn budget(tenant: &str) -> String {
     format!("BUDGET#{tenant}")
 }
 
-/// Returns the key of the item that has the amount that a tenant has spent.
+/// Returns the partition key of the item with the amount that a tenant has spent.
 #[must_use]
 pub fn spent(tenant: &str) -> String {
     format!("SPENT#{tenant}")
 }
 
-/// Reads the key of an item; `None` if it is of none of these items.
+/// Parses a partition key of the access table; `None` if it belongs to no known kind of item.
 #[must_use]
 pub fn parse(pk: &str) -> Option<Pk<'_>> {
     if pk == RATES {

@@ -15,9 +15,9 @@ use crate::rates::Amount;
 
 /// Percentage at which a budget is used up.
 const WHOLE: u32 = 100;
-/// Highest percentage that a budget warns at.
+/// Maximum percentage of the amount at which a budget can warn.
 const HIGHEST: u32 = 1_000;
-/// Maximum number of percentages that a budget warns at.
+/// Maximum number of percentages at which a budget can warn.
 const MOST_WARNINGS: usize = 10;
 
 /// Monthly budget of a tenant, in the currency of the rate card.
@@ -34,8 +34,8 @@ pub struct BudgetItem {
     pub warn_at: BTreeSet<u32>,
 }
 
-/// Amount that a tenant with a budget has spent in a month. Function `metering` alone writes
-/// it.
+/// Amount that a tenant with a budget has spent in a month. Only the function `metering` writes the
+/// item.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SpentItem {
@@ -43,9 +43,9 @@ pub struct SpentItem {
     pub month: Month,
     /// Amount that the tenant spent in the month.
     pub amount: Amount,
-    /// True if the tenant has spent the budget.
+    /// True if the amount is at least the budget.
     pub exceeded: bool,
-    /// True if the budget says that requests are refused then.
+    /// True if the budget says that requests are refused once it is spent.
     pub refuse: bool,
     /// Highest percentage of the budget whose event was published in the month.
     #[serde(default)]
@@ -68,24 +68,25 @@ pub struct MonthError;
 /// Result of comparing a month's amount with a budget.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settled {
-    /// Item to write. Its `told` is as before, because it has to wait for the event.
+    /// Item to write. Its `told` is unchanged, because it may be raised only after the event is
+    /// published.
     pub item: SpentItem,
-    /// Percentage that was reached and has to be published, if there is one.
+    /// Percentage that was reached, and whose event has to be published; `None` if no new one was.
     pub reached: Option<Reached>,
 }
 
 /// Percentage of a budget that was reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reached {
-    /// The highest percentage that the amount has reached.
+    /// Highest percentage of the budget that the amount has reached.
     pub percent: u32,
     /// Amount that the tenant spent in the month.
     pub amount: Amount,
-    /// Budget of the month.
+    /// Amount of the monthly budget.
     pub budget: Amount,
-    /// Month of the amount and the budget.
+    /// Month in which the amount was spent.
     pub month: Month,
-    /// True if requests are refused from now on.
+    /// True if the tenant's requests are refused from now on, until the month ends.
     pub refuses: bool,
 }
 
@@ -113,9 +114,9 @@ impl BudgetItem {
         if are_allowed && self.warn_at.len() <= MOST_WARNINGS { Ok(()) } else { Err(ItemError::Warnings) }
     }
 
-    /// Decides what a month's amount means. `before` is the item as it was; one of another month
-    /// says nothing. A percentage is told once a month, even if a recount or a new rate card lowers
-    /// the amount in between.
+    /// Compares a month's amount with the budget. `before` is the present item, which counts only
+    /// if it is of the same month. Each percentage is published once a month, even if a recount or
+    /// a new rate card lowers the amount in between.
     #[must_use]
     pub fn settle(&self, month: Month, amount: Amount, before: Option<&SpentItem>) -> Settled {
         let exceeded = amount.is_percent_of(WHOLE, self.amount);
@@ -143,8 +144,8 @@ impl SpentItem {
         read(item)
     }
 
-    /// Returns the seconds for which requests are refused: until the month ends. `None` if they are
-    /// not.
+    /// Returns the seconds until the month ends if requests are refused until then; `None` if they
+    /// are not.
     #[must_use]
     pub fn refuses_for(&self, now: Timestamp) -> Option<u32> {
         if !(self.exceeded && self.refuse && self.month == Month::of(now)) {
@@ -162,7 +163,7 @@ impl Month {
         Self { first: time.to_zoned(TimeZone::UTC).date().first_of_month() }
     }
 
-    /// Returns the time at which the month is over; `None` at the end of all times.
+    /// Returns the time at which the month ends; `None` if it is out of the range of timestamps.
     fn end(self) -> Option<Timestamp> {
         let last = self.first.last_of_month();
         let end = last.tomorrow().ok()?.to_zoned(TimeZone::UTC).ok()?;

@@ -9,26 +9,26 @@ use serde_json::Value;
 
 use super::{ItemError, read};
 
-/// Lowest and highest rate of a limit, in units a second.
+/// Range of the rate of a limit, in units per second.
 const RATES: std::ops::RangeInclusive<f64> = 0.001..=1e9;
 /// Highest burst that a rate limit may have.
 const HIGHEST_BURST: f64 = 1e9;
-/// Longest time, in seconds, in which an empty bucket fills: 30 days.
+/// Maximum seconds in which the burst of a limit is refilled: 30 days.
 const LONGEST_WINDOW: f64 = 2_592_000.0;
 /// Maximum number of targets for which a tenant has limits of their own.
 const MOST_TARGETS: usize = 200;
 
-/// A tenant's limits by the second. A limit that is not set is the deployment's default.
+/// Rate limits of a tenant. The deployment's default replaces a limit that is not set.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct LimitsItem {
     /// Rate limit of all requests of the tenant together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requests: Option<Rate>,
-    /// Rate limits of the tenant's target profiles, by name.
+    /// Rate limits at the tenant's target profiles, by the name of the profile.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub targets: BTreeMap<String, TargetLimits>,
-    /// Rate limits of inline targets, by queue manager.
+    /// Rate limits at inline targets, by the name of the queue manager.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub queue_managers: BTreeMap<String, TargetLimits>,
 }
@@ -37,13 +37,13 @@ pub struct LimitsItem {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct TargetLimits {
-    /// Rate limit of requests.
+    /// Limit of requests per second; `None` for the default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requests: Option<Rate>,
-    /// Rate limit of messages.
+    /// Limit of messages per second; `None` for the default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub messages: Option<Rate>,
-    /// Rate limit of the messages' bytes.
+    /// Limit of bytes of messages per second; `None` for the default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<Rate>,
 }
@@ -52,10 +52,10 @@ pub struct TargetLimits {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "StoredRate", rename_all = "camelCase")]
 pub struct Rate {
-    /// Rate of the limit in units a second, from 0.001 to 1,000,000,000.
+    /// Rate of the limit in units per second, from 0.001 to 1,000,000,000.
     pub per_second: f64,
-    /// Units that may come at once, from 1 to 1,000,000,000, and no more than the rate brings in 30
-    /// days.
+    /// Units that are admitted at once after a pause, from 1 to 1,000,000,000, and at most those
+    /// that the rate admits in 30 days.
     pub burst: u64,
 }
 
@@ -68,7 +68,7 @@ struct StoredRate {
     burst: Option<u64>,
 }
 
-/// Reason why a limit is refused.
+/// Reason why a rate limit is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RateError {
     /// The limit's rate is out of range.
@@ -77,13 +77,13 @@ pub enum RateError {
     /// The limit's burst is out of range.
     #[error("a burst is a whole number from 1 to 1000000000")]
     Burst,
-    /// The bucket would take too long to fill.
+    /// The burst is more than the rate admits in 30 days.
     #[error("a burst is at most what the rate brings in 30 days")]
     Window,
-    /// The text is no list of limits.
+    /// The text does not have the form of limits, such as `requests=100/200`.
     #[error("limits are written as `requests=100/200 messages=500/1000 bytes=1000000`: a rate, and a burst")]
     Form,
-    /// The text sets a limit twice.
+    /// The text sets the limit of a unit twice.
     #[error("a limit is written twice")]
     Repeated,
 }
@@ -99,7 +99,7 @@ impl LimitsItem {
         Ok(limits)
     }
 
-    /// Checks that not too many targets have limits.
+    /// Checks that the number of targets with limits is at most 200.
     ///
     /// # Errors
     /// [`ItemError::LimitedTargets`].
@@ -112,7 +112,7 @@ impl LimitsItem {
 }
 
 impl TargetLimits {
-    /// True if no limit is set.
+    /// Returns whether no limit is set.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.requests.is_none() && self.messages.is_none() && self.bytes.is_none()
@@ -120,7 +120,7 @@ impl TargetLimits {
 }
 
 impl Rate {
-    /// Creates a rate limit. Without a burst, the units of one second may come at once.
+    /// Creates a rate limit. Without a burst, it is the rate of one second.
     ///
     /// # Errors
     /// If a value is out of range.
@@ -172,7 +172,8 @@ impl fmt::Display for Rate {
 impl FromStr for TargetLimits {
     type Err = RateError;
 
-    /// Reads `requests=100/200 messages=500/1000 bytes=1000000`, of which each part may be missing.
+    /// Parses `requests=100/200 messages=500/1000 bytes=1000000`. Each of the three parts is
+    /// optional.
     fn from_str(text: &str) -> Result<Self, RateError> {
         let mut limits = Self::default();
         for part in text.split_whitespace() {

@@ -30,7 +30,7 @@ const MOST_ENTRIES: usize = 200;
 /// Maximum number of characters of a tenant's id.
 const LONGEST_TENANT: usize = 128;
 
-/// A tenant. One without an item is enabled, and has no name.
+/// Item of a tenant in the access table. A tenant without one is enabled and has no name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct TenantItem {
@@ -46,13 +46,12 @@ pub struct TenantItem {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "StoredKey", into = "StoredKey")]
 pub struct KeyItem {
-    /// Tenant of the key: a UUID if the key has a scope of the ingest; the gateway accepts any text
-    /// of 1 to 128 characters without `#`.
+    /// Id of the key's tenant. It is a UUID if the key has a scope of the ingest; the gateway also
+    /// accepts any text of 1 to 128 characters without `#`.
     pub tenant_id: String,
-    /// Name that people gave the key. Two keys of one name are the old and the new one of a
-    /// rotation.
+    /// Display name of the key. During a rotation, the old and the new key have the same name.
     pub name: String,
-    /// Names of scopes. Names that this version does not know permit nothing.
+    /// Names of the key's scopes. Names that this version does not know permit nothing.
     pub scopes: BTreeSet<String>,
     /// Establishments that the API key covers.
     pub establishments: Establishments,
@@ -64,13 +63,14 @@ pub struct KeyItem {
     pub disabled: bool,
 }
 
-/// A tenant's permission to drop objects into S3, with the limits of the objects.
+/// Permission of a tenant to drop objects into S3, with limits for the objects.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "StoredGrant", into = "StoredGrant")]
 pub struct DropGrant {
-    /// Establishments whose products the objects may have.
+    /// Establishments whose products the dropped objects may contain.
     pub establishments: Establishments,
-    /// Buckets for dropped objects besides the stack's own. The stack does not write their policy.
+    /// Names of the buckets for dropped objects besides the stack's own. The template does not
+    /// write their bucket policies.
     pub buckets: BTreeSet<String>,
 }
 
@@ -114,13 +114,13 @@ pub enum ItemError {
     /// The item was written for a later version of the functions.
     #[error("it is of a newer version than this deployment reads ({VERSION})")]
     Newer,
-    /// The item both limits the establishments and covers all.
+    /// The item has both a list of establishments and `allCnpjs`.
     #[error("it has both cnpjs and allCnpjs")]
     Both,
-    /// The item does not say which establishments it covers.
+    /// The item has neither a list of establishments nor `allCnpjs`.
     #[error("a key with a scope products:*, and a grant, need cnpjs, or allCnpjs with the value true")]
     Neither,
-    /// The tenant's id cannot be part of an item's key, or is another spelling of a UUID.
+    /// The tenant's id cannot be part of a partition key, or is not the usual spelling of a UUID.
     #[error(
         "a tenant's id has 1 to {LONGEST_TENANT} characters, no `#` and no control character; a UUID is in lower case with hyphens"
     )]
@@ -131,10 +131,10 @@ pub enum ItemError {
     /// The limits name too many targets.
     #[error("a tenant has limits for at most 200 targets")]
     LimitedTargets,
-    /// The amount of the budget is not above zero.
+    /// The amount of the budget is zero.
     #[error("a budget's amount is above zero; disable a tenant to refuse all of its requests")]
     Budget,
-    /// The budget warns at a value that is no percentage, or too often.
+    /// The budget warns at a percentage that is out of range, or at too many percentages.
     #[error("a budget warns at up to 10 percentages of its amount, each from 1 to 1000")]
     Warnings,
     /// The rate card is invalid.
@@ -202,7 +202,7 @@ impl TargetsItem {
         Ok(targets)
     }
 
-    /// Checks that the allow-list does not have too many entries.
+    /// Checks that the allow-list has at most 200 entries.
     ///
     /// # Errors
     /// [`ItemError::Entries`].
@@ -220,7 +220,7 @@ impl KeyItem {
         read::<StoredKey>(item)?.try_into()
     }
 
-    /// Returns the reason why the key opens nothing, although its item is valid; `None` if it
+    /// Returns the reason why the API key does not work, although its item is valid; `None` if it
     /// works.
     #[must_use]
     pub fn refusal(&self, tenant: &TenantItem, now: Timestamp) -> Option<KeyRefusal> {
@@ -245,7 +245,7 @@ impl DropGrant {
 }
 
 impl Establishments {
-    /// Returns the establishments, if there is a limit to some of them.
+    /// Returns the CNPJs if only some establishments are covered; `None` if all are.
     #[must_use]
     pub const fn only(&self) -> Option<&BTreeSet<String>> {
         match self {
@@ -254,7 +254,7 @@ impl Establishments {
         }
     }
 
-    /// Reads the two members; `None` if neither says anything.
+    /// Combines the stored members `cnpjs` and `allCnpjs`; `None` if neither is set.
     fn of(cnpjs: Option<BTreeSet<String>>, all_cnpjs: Option<bool>) -> Result<Option<Self>, ItemError> {
         match (cnpjs, all_cnpjs.unwrap_or_default()) {
             (Some(_), true) => Err(ItemError::Both),
@@ -264,7 +264,7 @@ impl Establishments {
         }
     }
 
-    /// Returns the two members.
+    /// Returns the stored members `cnpjs` and `allCnpjs`.
     fn members(self) -> (Option<BTreeSet<String>>, Option<bool>) {
         match self {
             Self::All => (None, Some(true)),
@@ -338,8 +338,8 @@ impl From<DropGrant> for StoredGrant {
     }
 }
 
-/// Checks that a tenant's id can be part of an item's key, and of no other tenant's, and that it is
-/// the only spelling of the tenant: the ingest knows a tenant by its UUID, however it is spelt.
+/// Checks that a tenant's id can be part of a partition key, and is the only spelling of the
+/// tenant: the ingest compares ids as UUIDs, which have several spellings.
 ///
 /// # Errors
 /// [`ItemError::TenantId`].
@@ -354,7 +354,8 @@ pub fn check_tenant_id(tenant: &str) -> Result<(), ItemError> {
     }
 }
 
-/// Checks the version of an item of any kind, and returns the item without it.
+/// Checks the format version of an item of any kind, and returns the item without the member
+/// `version`.
 ///
 /// # Errors
 /// If the item is of a newer version, or its version is not a number.

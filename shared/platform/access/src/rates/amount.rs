@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// Micro-units of one unit of a currency.
+/// Number of micro-units in one unit of a currency.
 const MICRO: u128 = 1_000_000;
 /// Maximum number of digits of an amount before its decimal point. A quantity of 64 bits times such
 /// an amount stays below 2¹²⁸.
@@ -29,7 +29,7 @@ impl Amount {
     /// An amount of 0.
     pub const ZERO: Self = Self(0);
 
-    /// Builds an amount of micro-units.
+    /// Creates an amount from micro-units.
     #[must_use]
     pub const fn of_micro_units(micro_units: u128) -> Self {
         Self(micro_units)
@@ -41,7 +41,7 @@ impl Amount {
         self.0
     }
 
-    /// Adds an amount. A sum above the highest amount is the highest.
+    /// Adds two amounts. A sum that is out of range is the highest amount.
     #[must_use]
     pub const fn plus(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0))

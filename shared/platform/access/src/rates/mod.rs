@@ -20,7 +20,7 @@ pub use amount::{Amount, AmountError};
 const MOST_RATES: usize = 200;
 /// Maximum number of characters of an operation's name.
 const LONGEST_OPERATION: usize = 64;
-/// Stands for every operation that has no price of its own for the unit.
+/// Name that stands for all operations without their own price for a unit.
 const ANY: &str = "*";
 
 /// Rate card: the operator's prices, all in one currency.
@@ -31,14 +31,14 @@ pub struct RateCard {
     rates: Vec<Rate>,
 }
 
-/// The price of one unit of one operation, or of all that have no price of their own.
+/// Price of one operation for one unit, or of all operations without their own price.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rate {
     /// Name of the operation that the price is for, or `*` for any.
     pub operation: String,
     /// Unit that the price is for.
     pub unit: Unit,
-    /// Number of units that the price is for, 1 or more.
+    /// Number of units that the price buys, 1 or more.
     pub per: u64,
     /// Price of `per` units.
     pub price: Amount,
@@ -49,34 +49,35 @@ pub struct Rate {
 pub enum Unit {
     /// Requests that ended, including failed ones. Replays and refusals are free.
     Requests,
-    /// Messages that were put, got or moved.
+    /// Messages that were put, received or moved.
     Messages,
-    /// Bytes of these messages, and of the catalogues that the ingest took.
+    /// Bytes of messages that were put, received or moved, and bytes of catalogues that the ingest
+    /// loaded.
     Bytes,
-    /// Catalogues that the ingest took.
+    /// Catalogues that the ingest loaded.
     Batches,
-    /// Items of the catalogues that the ingest took, whatever their outcome.
+    /// Items of the catalogues that the ingest loaded, whatever their outcome.
     Items,
 }
 
 /// Billable quantities of one operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Quantities<'a> {
-    /// Name of the operation, as `produce`.
+    /// Name of the operation, such as `produce`.
     pub operation: &'a str,
     /// Number of requests that ended.
     pub requests: u64,
-    /// Number of messages put, got or moved.
+    /// Number of messages that were put, received or moved.
     pub messages: u64,
     /// Bytes of the messages, and of the catalogues.
     pub bytes: u64,
-    /// Number of catalogues, each a final batch.
+    /// Number of catalogues, each of which is a batch that has ended.
     pub batches: u64,
     /// Number of items in the catalogues.
     pub items: u64,
 }
 
-/// Fault of a rate card. Prices are counted from 1, in the order of the card.
+/// Fault of a rate card. The number of a variant is the position of the faulty price, from 1.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RateCardError {
     /// A member of the rate card is missing, unknown, or of the wrong type.
@@ -88,7 +89,7 @@ pub enum RateCardError {
     /// The rate card has too many prices.
     #[error("a rate card has at most {MOST_RATES} rates")]
     TooMany,
-    /// The name of the price's operation is malformed.
+    /// The operation's name in this price is malformed.
     #[error(
         "rate {0}: an operation is * or a name of lower-case letters, digits, hyphens and underscores, such as produce"
     )]
@@ -154,7 +155,7 @@ impl Quantities<'_> {
 }
 
 impl Rate {
-    /// Returns the price of a quantity, rounded to a micro-unit, half of one upwards.
+    /// Returns the price of a quantity, rounded to the nearest micro-unit, halves upwards.
     fn of(&self, quantity: u128) -> Amount {
         let per = u128::from(self.per);
         let product = quantity.saturating_mul(self.price.micro_units());
@@ -175,12 +176,12 @@ impl RateCard {
     /// Parses a rate card from a JSON value.
     ///
     /// # Errors
-    /// As [`RateCard::parse()`].
+    /// Returns the errors of [`RateCard::parse()`].
     pub fn from_value(card: Value) -> Result<Self, RateCardError> {
         attempt::malformed::from_value::<StoredCard>(card)?.try_into()
     }
 
-    /// Returns the code of the currency, as in ISO 4217.
+    /// Returns the currency's code in ISO 4217.
     #[must_use]
     pub fn currency(&self) -> &str {
         &self.currency
@@ -192,8 +193,8 @@ impl RateCard {
         &self.rates
     }
 
-    /// Returns the price of quantities. Each is priced by the operation's own rate of the unit,
-    /// otherwise by the rate of `*`; one without either is free.
+    /// Returns the price of all quantities. Each is priced by the operation's own price for the
+    /// unit, otherwise by the price of `*`. A quantity without either is free.
     #[must_use]
     pub fn amount<'a>(&self, quantities: impl IntoIterator<Item = Quantities<'a>>) -> Amount {
         let mut sums: BTreeMap<(&str, Unit), u128> = BTreeMap::new();
@@ -212,13 +213,13 @@ impl RateCard {
         due.into_values().fold(Amount::ZERO, |all, (rate, sum)| all.plus(rate.of(sum)))
     }
 
-    /// Returns true if an operation has a price for a unit.
+    /// Returns whether the rate card has a price that applies to an operation's unit.
     #[must_use]
     pub fn prices(&self, operation: &str, unit: Unit) -> bool {
         self.rate(operation, unit).is_some()
     }
 
-    /// Returns the price that an operation pays for a unit.
+    /// Returns the price that applies to an operation's unit: its own, or that of `*`.
     fn rate(&self, operation: &str, unit: Unit) -> Option<&Rate> {
         let of = |name: &str| self.rates.iter().find(|rate| rate.unit == unit && rate.operation == name);
         of(operation).or_else(|| of(ANY))

@@ -12,15 +12,15 @@ use super::{AccessStore, ReadError, refused, unreadable};
 use crate::items::{BudgetItem, ItemError, SpentItem};
 use crate::pk;
 
-/// Maximum number of requests for the same keys, if DynamoDB leaves some out of its answers.
+/// Maximum number of requests for items that DynamoDB leaves unprocessed.
 const ATTEMPTS: u32 = 5;
-/// Pause before keys that DynamoDB left out are requested again. It doubles each time.
+/// Pause before unprocessed items are requested again. It doubles each time.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// Attributes of a DynamoDB item, by name.
 type Attributes = HashMap<String, AttributeValue>;
 
-/// Budget of a tenant, with the amount spent so far.
+/// Budget of a tenant and the amount spent so far, if they are known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Account {
     /// Budget of the tenant, if it has one.
@@ -29,18 +29,18 @@ pub struct Account {
     pub spent: Option<SpentItem>,
 }
 
-/// Error for keys that DynamoDB left out of each answer.
+/// Error if DynamoDB left items unprocessed in each of several responses.
 #[derive(Debug, thiserror::Error)]
 #[error("DynamoDB left out some of the keys")]
 struct LeftOut;
 
 impl AccessStore {
-    /// Maximum number of tenants of a call of [`AccessStore::accounts()`]: DynamoDB returns 100
-    /// items at once.
+    /// Maximum number of tenants in a call of [`AccessStore::accounts()`]. Each has two items, and
+    /// DynamoDB returns 100 at once.
     pub const MOST_ACCOUNTS: usize = 50;
 
-    /// Reads the accounts of tenants, each of them once, in their order. A malformed item, which is
-    /// logged, is the error of its tenant alone.
+    /// Reads the accounts of distinct tenants, in their order. If an item is malformed, this is
+    /// logged, and only its tenant's result is an error.
     ///
     /// # Errors
     /// If the table cannot be read.
@@ -56,8 +56,8 @@ impl AccessStore {
         Ok(tenants.iter().map(account).collect())
     }
 
-    /// Reads the items of keys, without the key. DynamoDB leaves out keys if it is short of
-    /// capacity.
+    /// Reads items by their partition keys. Requests those again that DynamoDB left unprocessed
+    /// because it lacked capacity.
     async fn items(&self, keys: Vec<String>) -> Result<HashMap<String, Attributes>, ReadError> {
         let what = "BUDGET#";
         let keys = keys.into_iter().map(|pk| HashMap::from([("pk".to_owned(), AttributeValue::S(pk))]));
@@ -83,8 +83,8 @@ impl AccessStore {
         Err(unreadable(what, LeftOut))
     }
 
-    /// Writes the amount that a tenant has spent, or removes it if the budget was removed. The item
-    /// has one writer, so the last write is right.
+    /// Writes the amount that a tenant has spent, or removes it if the tenant has no budget any
+    /// more. Only the function `metering` writes the item, so no condition is needed.
     ///
     /// # Errors
     /// If the table cannot be written. The failure is logged.
@@ -109,7 +109,7 @@ impl AccessStore {
     }
 }
 
-/// Takes a key's item from the items that were found.
+/// Removes the item with this partition key from `found`, and parses it.
 fn take<T>(
     found: &mut HashMap<String, Attributes>,
     pk: &str,

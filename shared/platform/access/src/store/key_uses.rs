@@ -12,9 +12,9 @@ use super::{AccessStore, MAX_REMEMBERED};
 use crate::api_key::KeyHash;
 use crate::pk;
 
-/// Time for which the day of a key's use is remembered: the day is over then.
+/// Time for which the environment remembers that it recorded a key's use on a day.
 const NOTED: Duration = Duration::from_secs(86_400);
-/// Time after which a key's use that could not be recorded is recorded again.
+/// Time after which a key's use that could not be recorded is tried again.
 const NOTE_REPAIR: Duration = Duration::from_secs(3_600);
 /// Longest time for which a request waits until its key's use is recorded.
 const NOTE_LIMIT: Duration = Duration::from_millis(300);
@@ -22,9 +22,9 @@ const NOTE_LIMIT: Duration = Duration::from_millis(300);
 /// Keys whose use was recorded lately, or could not be.
 #[derive(Debug)]
 pub(super) struct KeyUses {
-    /// Day on which the use of a key was last recorded.
+    /// Day on which the use of an API key was last recorded.
     noted: Remembered<KeyHash, Date>,
-    /// Keys whose use could not be recorded.
+    /// API keys whose use could not be recorded, so that not every request tries it.
     unnoted: Remembered<KeyHash, ()>,
 }
 

@@ -29,10 +29,10 @@ use crate::token::{TokenSettings, Tokens};
 
 pub use budgets::Account;
 
-/// Time for which an item, or its absence, is cached. A revoked key stops working within a minute:
-/// a read takes up to three seconds, and may find the item as it was shortly before.
+/// Time for which an item, or its absence, is cached. With a read of up to three seconds, which may
+/// return an item as it was shortly before, a revoked key stops working within a minute.
 const REMEMBERED: Duration = Duration::from_secs(55);
-/// Maximum number of cached items, so that guessed keys do not fill the memory.
+/// Maximum number of cached items, so that guessed keys do not exhaust the memory.
 const MAX_REMEMBERED: usize = 10_000;
 
 /// Reason why an item of the access table cannot be used.
@@ -54,12 +54,13 @@ type Known<T> = Result<Option<T>, ReadError>;
 pub struct AccessStore {
     dynamodb: Client,
     table: String,
-    /// Cached items, each a [`Known`] of its type.
+    /// Cached items by partition key. Each value is a [`Known`] of the item's type.
     remembered: Remembered<String, Arc<dyn Any + Send + Sync>>,
-    /// Result of the last scan of the table. The holder of the lock scans for all requests.
+    /// Result of the last scan for target profiles. A request that holds the lock scans for all
+    /// others.
     listed: Mutex<Option<Listed>>,
     key_uses: KeyUses,
-    /// Verifier of tokens that callers may send in place of an API key.
+    /// Verifier of tokens; `None` if the deployment accepts only API keys.
     tokens: Option<Tokens>,
 }
 
@@ -77,7 +78,7 @@ impl AccessStore {
         }
     }
 
-    /// Accepts tokens besides API keys, if token settings are given.
+    /// Sets the issuer whose tokens are accepted besides API keys; `None` accepts API keys only.
     #[must_use]
     pub fn with_tokens(self, settings: Option<TokenSettings>) -> Self {
         Self { tokens: settings.map(Tokens::new), ..self }

@@ -14,19 +14,19 @@ use super::{AccessStore, REMEMBERED, ReadError, refused, unreadable};
 use crate::items::{ItemError, without_version};
 use crate::pk::{self, Pk};
 
-/// Seconds after which a profile that was refused may be requested again: a correction takes effect
-/// only then.
+/// Seconds after which a request whose profile was refused may be sent again. A corrected profile
+/// takes effect only then, because profiles are cached.
 const PROFILE_REPAIR: u32 = 60;
-/// Time for which a failure to list the profiles is cached.
+/// Time for which a failure to scan for target profiles is cached.
 const LIST_REPAIR: Duration = Duration::from_secs(5);
-/// Items of the table in a page, and the maximum number of pages, in a scan for profiles.
+/// Number of items on a page of a scan for target profiles, and the maximum number of pages.
 const PAGE: i32 = 1_000;
 const MAX_PAGES: usize = 100;
 
-/// Items of all profiles, by tenant and name.
+/// Items of all target profiles, by tenant and name.
 type Profiles = BTreeMap<String, BTreeMap<String, Value>>;
 
-/// Result of a scan of the table.
+/// Result of a scan for target profiles, with its time.
 #[derive(Debug)]
 pub(super) struct Listed {
     since: Moment,
@@ -34,7 +34,7 @@ pub(super) struct Listed {
 }
 
 impl Listed {
-    /// True if the result may still be used.
+    /// Returns whether the result of the scan is recent enough to be used.
     fn holds_at(&self, now: Moment) -> bool {
         self.since.age_at(now) < if self.profiles.is_ok() { REMEMBERED } else { LIST_REPAIR }
     }
