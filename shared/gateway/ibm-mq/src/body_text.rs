@@ -3,7 +3,7 @@
 use libmqm_sys as mqi;
 use mq::BodyAsText;
 
-/// IBM MQ's format name for text.
+/// Format name (MQMD `Format`) with which IBM MQ marks text: MQFMT_STRING.
 const TEXT: &str = "MQSTR";
 
 const UTF_8: mqi::MQLONG = 1208;
@@ -11,7 +11,7 @@ const LATIN_1: mqi::MQLONG = 819;
 const LATIN_9: mqi::MQLONG = 923;
 const WINDOWS_LATIN_1: mqi::MQLONG = 1252;
 
-/// Character sets whose first 128 characters are those of ASCII.
+/// Coded character set ids (CCSIDs) whose first 128 characters are those of ASCII.
 const LIKE_ASCII: [mqi::MQLONG; 30] = [
     367, 437, 813, 850, 852, 855, 857, 858, 860, 861, 862, 863, 865, 866, 869, 912, 914, 915, 916, 920, 921,
     922, 1250, 1251, 1253, 1254, 1255, 1256, 1257, 1258,
@@ -24,8 +24,8 @@ const LATIN_9_DIFFERS: [(u8, char); 8] =
 /// Characters of windows-1252 from 0x80 on. A NUL stands at the five positions that are unassigned.
 const WINDOWS: &str = "€\0‚ƒ„…†‡ˆ‰Š‹Œ\0Ž\0\0‘’“”•–—˜™š›œ\0žŸ";
 
-/// Text of a body whose format declares it as text, if its character set is known for certain. A
-/// body of any other format is text if it is valid UTF-8.
+/// Returns the text of a body whose format declares text, if its character set is known. A body of
+/// any other format counts as text if it is valid UTF-8.
 pub(crate) fn as_text(format: &str, ccsid: mqi::MQLONG, body: &[u8]) -> BodyAsText {
     if format != TEXT {
         return BodyAsText::IfUtf8;

@@ -10,10 +10,10 @@ use std::io::{self, Read as _};
 
 use serde::Deserialize;
 
-/// Maximum size of a table, in bytes. A channel takes about 1 KiB.
+/// Maximum size in bytes of a client channel definition table. One channel takes about 1 KiB.
 const LONGEST: u64 = 4 * 1024 * 1024;
 
-/// Reason why a table does not guarantee TLS.
+/// Reason why a client channel definition table does not guarantee TLS.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ChannelTableError {
     #[error(
@@ -60,10 +60,11 @@ struct TransmissionSecurity {
     cipher_specification: String,
 }
 
-/// Checks that every channel that may lead to the queue manager has a cipher specification.
+/// Checks in the channel table at `url` that each channel that may lead to the queue manager has a
+/// cipher specification.
 ///
 /// # Errors
-/// If one has none, or the table cannot be checked.
+/// If a channel has none, or the table cannot be read.
 #[expect(clippy::disallowed_methods, reason = "no more than a byte beyond the longest table is read")]
 pub(crate) fn promises_tls(url: &str, queue_manager: &str) -> Result<(), ChannelTableError> {
     let path = url.strip_prefix("file://").ok_or(ChannelTableError::NotAFile)?;
@@ -80,7 +81,8 @@ pub(crate) fn promises_tls(url: &str, queue_manager: &str) -> Result<(), Channel
     unprotected.map_or(Ok(()), |channel| Err(ChannelTableError::Unprotected(channel.name)))
 }
 
-/// Builds the error of a table that cannot be parsed. The parser's own text may quote the file.
+/// Builds the error of a table that is not valid JSON, without the parser's text, which may quote
+/// the file.
 fn malformed(error: &serde_json::Error) -> ChannelTableError {
     let (line, column) = (error.line(), error.column());
     ChannelTableError::Malformed(
@@ -89,8 +91,8 @@ fn malformed(error: &serde_json::Error) -> ChannelTableError {
 }
 
 impl Channel {
-    /// True if the client may choose this channel for the queue manager. A channel that names no
-    /// queue manager may serve every name.
+    /// True if the client may use this channel for the queue manager. A channel without a queue
+    /// manager's name may be used for any name.
     fn serves(&self, queue_manager: &str) -> bool {
         let Some(client) = &self.client_connection else { return false };
         let name = client.queue_manager.trim();

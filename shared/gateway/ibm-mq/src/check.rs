@@ -16,7 +16,7 @@ use crate::facts::{QueueKind, QueueManager};
 use crate::pool::Pool;
 use crate::session::Session;
 
-/// Results of the steps of a connection test so far.
+/// Results of the completed steps of a connection test.
 #[derive(Default)]
 struct Log {
     steps: StepLog,
@@ -40,7 +40,7 @@ pub(crate) async fn test(
 /// Runs the steps of the connection test, and ends the connection after the last one.
 ///
 /// # Errors
-/// The step that failed, and why.
+/// The step that failed, with its error.
 async fn run(
     log: &mut Log,
     pool: &Arc<Pool>,
@@ -75,16 +75,16 @@ async fn run(
     look(log, &session, queue, deadline).await.map_err(|error| (Step::OpenQueue, error))
 }
 
-/// The steps that the client's single call goes through, as far as they are known. A channel table
-/// may require TLS as well, but the client does not report whether it used TLS.
+/// Returns the steps that a successful MQCONNX covers: connecting, TLS if the target sets it, and
+/// the login. A channel table may add TLS, which the client does not report.
 fn of_client(access: &Access) -> impl Iterator<Item = Step> {
     let is_plain = access.endpoint.tls == Tls::Off;
     let steps = [Step::Connect, Step::Tls, Step::Authenticate];
     steps.into_iter().filter(move |step| *step != Step::Tls || !is_plain)
 }
 
-/// Measures a round trip, asks for the queue manager's version, and opens the queue if one is
-/// given.
+/// Measures a round trip, asks for the queue manager's version, and opens the queue if the test
+/// names one.
 async fn look(
     log: &mut Log,
     session: &Session,
@@ -108,7 +108,7 @@ async fn look(
     Ok(())
 }
 
-/// Version text such as `9.4.5.0 (command level 945, UNIX, CCSID 1208)`.
+/// Returns a version text such as `9.4.5.0 (command level 945, UNIX, CCSID 1208)`.
 fn version_of(queue_manager: Option<&QueueManager>, version: Option<String>) -> Option<String> {
     let Some(facts) = queue_manager else { return version };
     let details =

@@ -10,15 +10,16 @@ use crate::mqi::text_in;
 use crate::properties::put_at;
 use crate::reason::Reason;
 
-/// IBM MQ's format name for a body that begins with a dead-letter header.
+/// Format name (MQMD `Format`) of a body that begins with a dead-letter header:
+/// MQFMT_DEAD_LETTER_HEADER.
 const DEAD_LETTER: &str = "MQDEAD";
 
-/// Flag for reversed integers: those of a header are in the byte order of the machine that wrote
-/// it.
+/// Encoding flag for little-endian integers. The integers of a dead-letter header are in the byte
+/// order of the machine that wrote it.
 const REVERSED: MQLONG = mqi::MQENC_INTEGER_REVERSED;
 
-/// History from the body's dead-letter header, or nothing if there is none. The body keeps the
-/// header.
+/// Returns the history from the dead-letter header at the start of the body; empty if there is
+/// none. The header stays in the body.
 pub(crate) fn deaths(md: &mqi::MQMD, body: &[u8]) -> Vec<Death> {
     if text_in(&md.Format) != DEAD_LETTER {
         return Vec::new();
@@ -44,8 +45,8 @@ fn death(encoding: MQLONG, body: &[u8]) -> Option<Death> {
     })
 }
 
-/// First destination of a message according to its dead-letter header, with the format that its
-/// body had there.
+/// Queue to which a message was first sent according to its dead-letter header, with the format
+/// that its body had there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Origin {
     pub(crate) queue: String,
@@ -56,16 +57,16 @@ pub(crate) struct Origin {
 }
 
 impl Origin {
-    /// Removes the header: restores the descriptor's format fields, and returns the rest of the
-    /// body.
+    /// Removes the dead-letter header: restores the format fields of the descriptor, and returns
+    /// the body after the header.
     pub(crate) fn take_off<'b>(&self, md: &mut mqi::MQMD, body: &'b [u8]) -> &'b [u8] {
         (md.Format, md.Encoding, md.CodedCharSetId) = (self.format, self.encoding, self.ccsid);
         body.get(size_of::<MQDLH>()..).unwrap_or_default()
     }
 }
 
-/// Destination that the message goes back to, or `None` if its body does not begin with a
-/// dead-letter header. The beginning of a body is enough.
+/// Reads the first destination from the dead-letter header at the start of `body`; `None` if there
+/// is no header. `body` may be truncated after the header.
 pub(crate) fn origin(md: &mqi::MQMD, body: &[u8]) -> Option<Origin> {
     if text_in(&md.Format) != DEAD_LETTER || body.get(..4)? != b"DLH " || body.len() < size_of::<MQDLH>() {
         return None;
@@ -98,7 +99,7 @@ fn number_at(encoding: MQLONG, body: &[u8], offset: usize) -> Option<MQLONG> {
     })
 }
 
-/// Name of a reason code, or number of a feedback code.
+/// Returns the name of an MQRC reason code, or the number of a feedback code as text.
 fn reason_name(code: MQLONG) -> String {
     match Reason::of(code).name {
         "unknown" => code.to_string(),

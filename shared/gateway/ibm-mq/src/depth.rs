@@ -12,7 +12,7 @@ use crate::mqi::{Refusal, Verb};
 use crate::pool::Pool;
 use crate::session::{Failure, Session};
 
-/// Returns the depth of a queue, or of the base queue of an alias.
+/// Measures the depth of a queue, or of the base queue of an alias.
 pub(crate) async fn depth(
     pool: &Arc<Pool>,
     access: &Access,
@@ -46,8 +46,8 @@ fn without_messages(queue: &QueueName, kind: &str) -> BrokerError {
     BrokerError::unsupported(format!("the queue `{queue}` is {kind}, which has no messages of its own"))
 }
 
-/// Reason codes with which MQOPEN may refuse a queue that holds no messages of its own, to get or
-/// browse.
+/// Reason codes with which MQOPEN may refuse to open a queue for input or browsing because it holds
+/// no messages of its own, such as a remote queue.
 const NOT_OPENED: [MQLONG; 6] = [
     mqi::MQRC_ALIAS_BASE_Q_TYPE_ERROR,
     mqi::MQRC_OBJECT_TYPE_ERROR,
@@ -57,8 +57,8 @@ const NOT_OPENED: [MQLONG; 6] = [
     mqi::MQRC_UNKNOWN_REMOTE_Q_MGR,
 ];
 
-/// Ends a session whose queue could not be opened or read, and returns the error. If the queue
-/// holds no messages of its own, the error names its kind.
+/// Ends a session that could not open or read a queue, and returns the error. If the queue holds no
+/// messages of its own, the error names its kind, such as a remote queue.
 pub(crate) async fn fail_to_get(
     session: Session,
     failure: Failure,

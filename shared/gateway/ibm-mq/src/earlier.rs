@@ -16,27 +16,27 @@ use mq::ContentSeed;
 use crate::doubt;
 use crate::mqi::{Connection, Object, Properties, Refusal};
 
-/// Number of messages to search for at equal distances between the first and the last.
+/// Number of messages to search for at equal distances over the range.
 const EVENLY: u64 = 64;
 
-/// Search for messages of earlier attempts on a queue.
+/// Search of a queue for messages that earlier attempts at a produce put.
 pub(crate) struct Look {
-    /// Number of first messages that are known to have been put.
+    /// Number of messages, counted from the first, that are known to have been put.
     pub(crate) from: u64,
-    /// Upper limit of the number of messages that can have been put.
+    /// Maximum number of messages that can have been put.
     pub(crate) end: u64,
-    /// True if the earlier attempts used this queue. If unknown, some of the messages may have come
-    /// from another queue, so one message proves nothing about the others.
+    /// True if the earlier attempts put their messages on this queue only. If false, some messages
+    /// may have been moved here from another queue, so each message has to be found.
     pub(crate) is_here: bool,
     /// Seed from which the message ids are computed.
     pub(crate) seed: ContentSeed,
-    /// Time at which the search ends with what it has found so far.
+    /// Time at which the search ends; messages not found by then count as absent.
     pub(crate) until: Deadline,
 }
 
 impl Look {
-    /// Number of first messages that certainly were put. The search changes neither the queue nor
-    /// the connection's unit of work.
+    /// Returns how many of the first messages are known to have been put. Only browses: neither the
+    /// queue nor the unit of work changes.
     pub(crate) fn at(&self, connection: &Connection, queue: &str) -> Result<u64, Refusal> {
         let queue = Object::open_queue(connection, queue, mqi::MQOO_BROWSE)?;
         let properties = Properties::new(connection)?;
@@ -58,12 +58,11 @@ impl Look {
     }
 }
 
-/// Index after the last message found on the queue, of those from index `from` on and before `end`;
-/// `from` if none was found.
+/// Returns the index after the last message that is found in `from..end`; `from` if none is found.
 ///
-/// Looks for a selection of them, the last ones first, and then by bisection between the last one
-/// found and the next one that is absent. If consumers took only the first messages, or none, this
-/// finds the exact end, provided that any of the selected messages is on the queue.
+/// Searches for the indices of [`chosen`], last first, and then by bisection up to the next absent
+/// one. The result is exact if consumers took messages only from the front and at least one chosen
+/// message is still on the queue.
 fn last<E>(from: u64, end: u64, mut is_there: impl FnMut(u64) -> Result<bool, E>) -> Result<u64, E> {
     let mut absent = end;
     let mut there = None;
@@ -86,8 +85,8 @@ fn last<E>(from: u64, end: u64, mut is_there: impl FnMut(u64) -> Result<bool, E>
     Ok(there + 1)
 }
 
-/// Returns the indices to search for: many near the start, since the last checkpoint is recent;
-/// some evenly over the range; and the last one.
+/// Returns the indices to search for: densely after `from`, where the last checkpoint was;
+/// [`EVENLY`] evenly spaced ones; and the last one.
 fn chosen(from: u64, end: u64) -> BTreeSet<u64> {
     let length = end.saturating_sub(from);
     let near = (0..u64::BITS).map(|power| (1_u64 << power) - 1);
@@ -106,7 +105,8 @@ mod tests {
 
     use super::*;
 
-    /// Result of the search if the messages of `there` are on the queue, and the number of lookups.
+    /// Returns the result of a search that finds the messages for which `there` is true, and its
+    /// number of lookups.
     fn searched(from: u64, end: u64, there: impl Fn(u64) -> bool) -> (u64, usize) {
         let mut looks = 0;
         let found = last(from, end, |index| {

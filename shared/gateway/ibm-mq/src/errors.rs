@@ -8,15 +8,15 @@ use crate::key_repository::Malformed;
 use crate::mqi::Refusal;
 use crate::reason::{Kind, Reason};
 
-/// Operation that was in progress when an error occurred.
+/// Operation that was in progress when an error occurred, for the error's text.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum During<'a> {
-    /// Connecting to the queue manager of this name.
+    /// Connection attempt to the queue manager of this name.
     LogIn {
         queue_manager: &'a str,
     },
     Queue(&'a QueueName),
-    /// Operation that concerns only the connection.
+    /// Operation that concerns the connection, but no queue.
     Connection,
 }
 
@@ -31,7 +31,7 @@ impl During<'_> {
     }
 }
 
-/// The step at which an attempt to connect ended with this error.
+/// Returns the step of connecting that failed with this error.
 pub(crate) fn step_of(error: &BrokerError) -> Step {
     if error.cause().is_some_and(|cause| cause.is::<Malformed>()) {
         return Step::Tls;
@@ -56,7 +56,8 @@ pub(crate) fn step_of(error: &BrokerError) -> Step {
     }
 }
 
-/// Refusal that the error comes from, with the reason code of the client or the queue manager.
+/// Returns the failed MQI call that caused the error, with its reason code; `None` for other
+/// errors.
 pub(crate) fn refusal_of(error: &BrokerError) -> Option<&Refusal> {
     error.cause().and_then(|cause| cause.downcast_ref::<Refusal>())
 }
@@ -79,8 +80,8 @@ impl Refusal {
         error.with_reply(reply).caused_by(self)
     }
 
-    /// True if the connection may be used for other work: it exists, and the state of the client
-    /// library is known.
+    /// True if the connection can be used further: it still exists, and the client library is in a
+    /// known state.
     pub(crate) fn spares_the_connection(self) -> bool {
         let is_unknown = matches!(
             self.reason,
@@ -89,9 +90,8 @@ impl Refusal {
         !is_unknown && !matches!(Reason::of(self.reason).kind, Kind::Unreachable | Kind::InDoubt)
     }
 
-    /// True if an MQCMIT with this reason may have committed its unit of work. Everything is in
-    /// doubt except reasons that certainly precede the commit: the queue manager reports that it
-    /// backed out, or the library refused the call itself.
+    /// True if an MQCMIT with this reason may have committed. False only for reasons that rule it
+    /// out: the queue manager reports a backout, or the library refused to make the call.
     pub(crate) fn may_have_committed(self) -> bool {
         !matches!(
             self.reason,

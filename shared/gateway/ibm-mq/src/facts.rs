@@ -4,16 +4,16 @@ use libmqm_sys::{self as mqi, MQLONG};
 
 use crate::mqi::{Connection, Object, Refusal};
 
-/// Attributes of a queue manager. A user may be allowed to connect but not to inquire them.
+/// Attributes of a queue manager, which a user that may connect is not always allowed to inquire.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct QueueManager {
     pub(crate) name: String,
-    /// Unique identifier, which differs even from a queue manager of the same name.
+    /// Unique identifier (QMID), which differs between queue managers of the same name.
     pub(crate) id: String,
     pub(crate) platform: MQLONG,
     pub(crate) command_level: MQLONG,
     pub(crate) ccsid: MQLONG,
-    /// Maximum number of messages in a unit of work.
+    /// Maximum number of messages in a unit of work (MAXUMSGS).
     pub(crate) max_uncommitted: u64,
 }
 
@@ -42,7 +42,8 @@ impl QueueManager {
         })
     }
 
-    /// Version such as `9.4.5.0`; queue managers before 7.1 do not report it.
+    /// Returns the version of the queue manager, such as `9.4.5.0`. Queue managers before 7.1 do
+    /// not report it.
     pub(crate) fn ask_version(connection: &Connection) -> Result<String, Refusal> {
         let queue_manager = Object::open_queue_manager(connection)?;
         let ([], [digits]) = queue_manager.inquire([], [(mqi::MQCA_VERSION, mqi::MQ_VERSION_LENGTH)])?;
@@ -66,15 +67,15 @@ impl QueueManager {
     }
 }
 
-/// Kind of an IBM MQ queue.
+/// Kind of an IBM MQ queue: local, or one without messages of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum QueueKind {
     Local(LocalQueue),
-    /// A queue that holds no messages of its own, with the name of its kind.
+    /// Queue that holds no messages of its own, with the name of its kind.
     Elsewhere(&'static str),
 }
 
-/// A queue that holds messages, perhaps reached through an alias.
+/// Attributes of a queue that holds messages, which may have been reached through an alias.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LocalQueue {
     pub(crate) depth: u64,
@@ -87,12 +88,12 @@ pub(crate) struct LocalQueue {
     pub(crate) backout_queue: String,
 }
 
-/// Maximum number of aliases in a row. IBM MQ allows one; the limit ends definitions that lead back
-/// to themselves.
+/// Maximum number of aliases to follow. IBM MQ allows one; the limit stops at aliases that refer to
+/// each other.
 const MOST_ALIASES: usize = 4;
 
 impl QueueKind {
-    /// Inquires the kind of the queue of this name, and follows aliases to their base queue.
+    /// Inquires the kind of the queue of this name. An alias is followed to its base queue.
     pub(crate) fn ask(connection: &Connection, name: &str) -> Result<Self, Refusal> {
         let mut name = name.to_owned();
         for steps in 0..MOST_ALIASES {
@@ -124,7 +125,7 @@ impl QueueKind {
         Ok(Self::Elsewhere("an alias of aliases"))
     }
 
-    /// Asks as [`Self::ask`] does, and returns `None` if the user may not inquire the queue.
+    /// Inquires the kind of a queue as [`Self::ask`] does; `None` if the user may not inquire it.
     pub(crate) fn ask_if_allowed(connection: &Connection, name: &str) -> Result<Option<Self>, Refusal> {
         match Self::ask(connection, name) {
             Err(refusal) if refusal.spares_the_connection() => Ok(None),

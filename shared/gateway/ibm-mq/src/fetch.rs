@@ -18,7 +18,7 @@ use crate::pool::Pool;
 use crate::session::{Failure, Session, Told};
 use crate::taking::{self, Plan, Selection, Taken, Wait};
 
-/// Reason codes for a selection expression that the queue manager cannot use.
+/// Reason codes that report an unusable selection expression.
 const OF_EXPRESSIONS: [MQLONG; 5] = [
     mqi::MQRC_SELECTOR_SYNTAX_ERROR,
     mqi::MQRC_SELECTOR_INVALID_FOR_TYPE,
@@ -26,9 +26,10 @@ const OF_EXPRESSIONS: [MQLONG; 5] = [
     mqi::MQRC_SELECTION_NOT_AVAILABLE,
     mqi::MQRC_CONTENT_ERROR,
 ];
-/// Time reserved while waiting for a first message, for everything that follows.
+/// Time reserved at the end of the deadline when waiting for the first message: for taking
+/// messages, the response and the commit.
 const WAIT_MARGIN: Duration = Duration::from_millis(750);
-/// Time reserved while taking messages, for everything that follows.
+/// Time reserved at the end of the deadline when taking messages: for the response and the commit.
 const TAKE_MARGIN: Duration = Duration::from_millis(250);
 pub(crate) async fn fetch(
     pool: &Arc<Pool>,
@@ -89,7 +90,8 @@ fn selection(command: &ConsumeCommand) -> Result<Selection, BrokerError> {
     })
 }
 
-/// Computes the plan of messages to take, when the connection is available.
+/// Computes the plan of a consume. Called when the connection is available, since the waits depend
+/// on the time left.
 fn plan(
     queue: &QueueName,
     command: &ConsumeCommand,
@@ -114,7 +116,7 @@ fn plan(
     }
 }
 
-/// Messages that were got and wait for their commit. Dropping it ends the connection, and backs
+/// Messages that were received in an open unit of work. Dropping it ends the connection and backs
 /// them out.
 struct Unit {
     session: Session,
@@ -141,11 +143,11 @@ impl UnitOfWork for Unit {
 }
 
 impl Unit {
-    /// Removes the messages from the queue at once.
+    /// Removes the messages from the queue at once, for `ack: none`.
     ///
     /// # Errors
-    /// If they are certainly on the queue again. If that is unknown, they are returned with a
-    /// warning, because no other client may ever get them.
+    /// If the messages are known to be back on the queue. If that is in doubt, they are returned
+    /// with a warning, because no other client may ever get them.
     async fn remove(self, deadline: Deadline) -> Result<SettledMessages, BrokerError> {
         let Self { session, from, taken } = self;
         let removed = commit(session, &from, &taken.evidence, (), deadline).await;
@@ -164,9 +166,9 @@ impl Unit {
     }
 }
 
-/// Commits the unit of work. If its outcome is in doubt, searching the queue may settle it.
-/// `unneeded` is dropped on the connection's thread: memory costs least to free where it was
-/// allocated.
+/// Commits the unit of work; if the answer does not arrive, searches the queue to resolve the
+/// doubt. `unneeded` is dropped on the connection's thread, which allocated it, because freeing is
+/// cheapest there.
 async fn commit(
     session: Session,
     from: &SearchedQueue,

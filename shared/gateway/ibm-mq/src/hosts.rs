@@ -8,16 +8,15 @@ use futures_util::future::join_all;
 use libmqm_sys::MQ_CONN_NAME_LENGTH;
 use mq::{Address, BrokerError, Endpoint};
 
-/// Time limit for resolving the names of a target.
+/// Time limit for resolving the host names of a target.
 const LOOK_UP: Duration = Duration::from_secs(2);
 
-/// Resolves the names of the endpoint's hosts, all at once, and checks the addresses. The list has
-/// the first address of each host in their order, then the second ones and so on, so that the
-/// client soon comes to a host that stands by. A name that is not known is left out, unless none is
-/// known. The list is empty if a channel table has the names.
+/// Resolves the endpoint's host names concurrently, and checks the addresses. The list begins with
+/// the first address of each host, then has the second ones and so on, so that the client soon
+/// reaches a standby host. Unknown names are left out. Empty if a channel table has the hosts.
 ///
 /// # Errors
-/// Unknown names only, or a name that resolves to refused addresses only.
+/// If all names are unknown, or a name resolves to refused addresses only.
 pub(crate) async fn resolved(
     names: &impl Names,
     endpoint: &Endpoint,
@@ -70,7 +69,8 @@ mod tests {
 
     use super::*;
 
-    /// Knows `one.example`, `two.example` and so on, which have four addresses each, and `here`.
+    /// Test resolver that knows `one.example`, `two.example` and so on, with four addresses each,
+    /// and `here`.
     struct Known;
 
     impl Names for Known {
@@ -87,7 +87,7 @@ mod tests {
         }
     }
 
-    /// Answers when as many names are asked for as the barrier waits for.
+    /// Test resolver that answers when as many names are being resolved as the barrier waits for.
     struct Together(Barrier);
 
     impl Names for Together {

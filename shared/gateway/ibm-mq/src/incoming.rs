@@ -11,7 +11,7 @@ use crate::mqi::text_in;
 use crate::properties::{CARRIERS, Carried, filled, stamped};
 use crate::property_names::from_property;
 
-/// Converts a message from any application to the gateway's form.
+/// Converts a message that any application put to the gateway's form.
 pub(crate) fn received(
     md: &mqi::MQMD,
     properties: Vec<(String, HeaderValue)>,
@@ -50,7 +50,7 @@ pub(crate) fn received(
     }
 }
 
-/// The id, or `None` if all bytes are zero, which is IBM MQ's form of no id.
+/// Returns the id; `None` if all bytes are zero, which means "no id" in IBM MQ.
 fn id(bytes: mqi::MQBYTE24) -> Option<Vec<u8>> {
     (bytes != [0; 24]).then(|| bytes.to_vec())
 }

@@ -28,7 +28,7 @@ struct Secret {
     certificate_label: Option<String>,
 }
 
-/// Parsed IBM MQ key repository.
+/// Parsed IBM MQ key repository: the files to write, with the password and the certificate label.
 pub(crate) struct KeyRepository {
     format: Format,
     files: Vec<(&'static str, Vec<u8>)>,
@@ -37,12 +37,11 @@ pub(crate) struct KeyRepository {
     pub(crate) identity: Identity,
 }
 
-/// Digest over the whole key repository, including its password and label; equal only for equal
-/// repositories.
+/// Digest of a key repository, including its password and label, to compare repositories.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Identity([u8; 32]);
 
-/// Reason why a secret or an object is not a key repository. It shows nothing of the content.
+/// Reason why a secret or an object is not a key repository. The text does not quote the content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Malformed {
     #[error("it is not a JSON object with kdb and sth, or p12 and password, and perhaps certificateLabel")]
@@ -115,8 +114,8 @@ impl KeyRepository {
         Self { format, files, password, certificate_label, identity }
     }
 
-    /// Writes the files below `directory`, readable only by this user, until the returned value is
-    /// dropped. Removes the files of processes that have ended.
+    /// Writes the files below `directory`, readable only by this user. Dropping the returned value
+    /// removes them. Also removes files that ended processes have left there.
     pub(crate) fn write(&self, directory: &Path) -> io::Result<Written> {
         DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
         sweep(directory)?;
@@ -131,14 +130,15 @@ impl KeyRepository {
     }
 }
 
-/// Maximum size of a stash file in bytes, which is that of a secret. Those of IBM's tools have less
-/// than 200 bytes.
+/// Maximum size of a stash file in bytes, equal to the maximum of a secret. Stash files of IBM's
+/// tools have less than 200 bytes.
 const LARGEST_STASH: usize = 65_536;
 
-/// Type of a key repository, with the names of its file.
+/// Type of a key repository, with its file name and extension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Format {
-    /// File name for the client. For a key database it omits `.kdb`, as clients before 9.3 require.
+    /// File name that the client is given. For a CMS key database it lacks `.kdb`, as clients
+    /// before 9.3 require.
     name: &'static str,
     file: &'static str,
 }
@@ -146,10 +146,10 @@ struct Format {
 const CMS: Format = Format { name: "key", file: "key.kdb" };
 const PKCS_12: Format = Format { name: "key.p12", file: "key.p12" };
 
-/// Recognizes the type of a file by its content, since neither secrets nor objects need a name that
-/// shows it. PKCS#12 is DER or BER that begins with version 3 (RFC 7292, section 4). IBM does not
-/// publish the format of CMS key databases, so every other file is taken for one, unless it is
-/// recognized as something else: the client then reports that it cannot use it.
+/// Detects the type of a file by its content, since secrets and objects need no file extension.
+/// PKCS#12 is DER or BER beginning with version 3 (RFC 7292, section 4). The CMS format is
+/// unpublished, so any file that is not recognized as something else counts as CMS, and the client
+/// reports if it cannot use it.
 fn format_of(file: &[u8]) -> Result<Format, Malformed> {
     const OTHERS: [(&[u8], &str); 5] = [
         (b"\xFE\xED\xFE\xED", "a Java key store (JKS)"),
@@ -185,8 +185,8 @@ fn format_of(file: &[u8]) -> Result<Format, Malformed> {
     }
 }
 
-/// The content of a text file, without a byte order mark and leading white space. `None` if it is
-/// not text.
+/// Returns the content of a text file without byte order mark and leading white space; `None` if
+/// the file is not text.
 fn as_text(file: &[u8]) -> Option<&str> {
     let text = std::str::from_utf8(file).ok()?.trim_start_matches('\u{FEFF}').trim_start();
     let is_text = text.chars().all(|character| !character.is_control() || character.is_ascii_whitespace());
@@ -214,11 +214,12 @@ impl Identity {
     }
 }
 
-/// The files of a key repository on disk. Dropping it removes them.
+/// Files of a key repository on disk. Dropping it removes them.
 #[derive(Debug)]
 pub(crate) struct Written {
     place: PathBuf,
-    /// Path of the key repository, in the form that the client expects.
+    /// Path of the key repository in the form that the client expects: without `.kdb` for a CMS key
+    /// database.
     pub(crate) file: PathBuf,
 }
 
@@ -228,7 +229,7 @@ impl Drop for Written {
     }
 }
 
-/// Removes the directory. Nothing depends on that, so a failure is only logged.
+/// Removes a directory. A failure is only logged, since nothing depends on it.
 fn remove(place: &Path) {
     if let Err(error) = fs::remove_dir_all(place) {
         let error: &dyn std::error::Error = &error;
@@ -242,8 +243,8 @@ fn remove(place: &Path) {
     }
 }
 
-/// Removes files that this process left, which uses none at this moment, and files of processes
-/// that have ended.
+/// Removes the directories of ended processes, and those of this process, which must not be using a
+/// key repository when this is called.
 fn sweep(directory: &Path) -> io::Result<()> {
     for entry in fs::read_dir(directory)? {
         let entry = entry?;

@@ -10,16 +10,15 @@ use secrecy::ExposeSecret as _;
 use crate::key_repository::{KeyRepository, Malformed};
 use crate::mqi::{ChannelTls, Login, Route};
 
-/// Cipher specification for a target that names none: the client then negotiates one (MQ 9.1.1 or
-/// later).
+/// Cipher specification for a target that names none, with which the client negotiates one (MQ
+/// 9.1.1 or later).
 const ANY_CIPHER: &str = "ANY_TLS12_OR_HIGHER";
 
-/// Maximum lengths of user and password that a client sends, in bytes (MQ_CLIENT_USER_ID_LENGTH,
-/// MQ_CSP_PASSWORD_LENGTH).
+/// Maximum length in bytes of a user name that a client sends (MQ_CLIENT_USER_ID_LENGTH).
 const LONGEST_USER: usize = libmqm_sys::MQ_CLIENT_USER_ID_LENGTH;
 const LONGEST_PASSWORD: usize = libmqm_sys::MQ_CSP_PASSWORD_LENGTH;
 
-/// Builds the connection parameters of a target.
+/// Builds the parameters for connecting to a target.
 ///
 /// # Errors
 /// If the target is incomplete, or its key repository cannot be used.
@@ -72,7 +71,8 @@ fn credentials(access: &Access) -> Result<Option<mq::Credentials>, BrokerError> 
     Ok(Some(credentials.clone()))
 }
 
-/// Checks the URL of a channel table: a file or https. The client would also follow other schemes.
+/// Checks that the URL of a channel table has the scheme `file` or `https`. The client would also
+/// accept other schemes.
 fn table(url: &str) -> Result<String, BrokerError> {
     let is_known = ["file://", "https://"].iter().any(|scheme| url.starts_with(scheme));
     if is_known {

@@ -8,7 +8,11 @@ use crate::mqi::descriptor;
 use crate::outgoing::{check_header, correlation_id};
 use crate::properties::{CARRIERS, Carried};
 
-/// Returns an error for members that IBM MQ can carry in no message, before any is put.
+/// Checks, before any message is put, that IBM MQ can carry the properties and headers of all
+/// messages.
+///
+/// # Errors
+/// [`BrokerError::Unsupported`] with the JSON Pointer to the member that it cannot carry.
 pub(crate) fn check(outgoing: &Outgoing) -> Result<(), BrokerError> {
     let mut is_checked = false;
     for index in 0..outgoing.count() {
@@ -33,8 +37,8 @@ pub(crate) fn check(outgoing: &Outgoing) -> Result<(), BrokerError> {
     Ok(())
 }
 
-/// Adds to an error of the queue manager the pointer to the member of the message at `index` that
-/// it is about, if the reason code shows one.
+/// Adds the JSON Pointer to the member of the message at `index` that the queue manager refused, if
+/// the reason code of the MQPUT tells which member it is.
 pub(crate) fn blame(outgoing: &Outgoing, index: u64, reason: MQLONG, error: BrokerError) -> BrokerError {
     match blamed(reason) {
         Some((member, required_by)) => error.at(outgoing.pointer(index, member, required_by)),
@@ -42,12 +46,12 @@ pub(crate) fn blame(outgoing: &Outgoing, index: u64, reason: MQLONG, error: Brok
     }
 }
 
-/// Member of the request that IBM MQ cannot carry, and the other member that requires it.
+/// Request member that IBM MQ refused, and the member that makes it necessary, if there is one.
 type Blamed = (Member, Option<Member>);
 
 const REPLY_TO_OF_REQUEST: Blamed = (Member::ReplyTo, Some(Member::MessageType));
 
-/// Returns the request member that the reason code of an MQPUT is about.
+/// Returns the request member that an MQPUT with this reason code complains about.
 const fn blamed(reason: MQLONG) -> Option<Blamed> {
     let member = match reason {
         mqi::MQRC_MISSING_REPLY_TO_Q => return Some(REPLY_TO_OF_REQUEST),

@@ -13,38 +13,41 @@ use crate::properties::{CARRIERS, Carried, stamp};
 use crate::property_names::to_property;
 use crate::settings::Settings;
 
-/// IBM MQ's format name for text.
+/// Format name (MQMD `Format`) with which IBM MQ marks text: MQFMT_STRING.
 const TEXT: &str = "MQSTR";
 const UTF_8: MQLONG = 1208;
 
-/// Message id that means "none" to IBM MQ (MQMI_NONE and MQCI_NONE).
+/// Id of zeros, which means "none" in IBM MQ (MQMI_NONE and MQCI_NONE).
 const NO_ID: mqi::MQBYTE24 = [0; 24];
 
-/// A message that is ready to be put.
+/// Message that is ready for MQPUT.
 pub(crate) struct Prepared {
     pub(crate) descriptor: mqi::MQMD,
     pub(crate) properties: Arc<Vec<(String, HeaderValue)>>,
     pub(crate) sequence: u64,
-    /// Time that a message of a load test carries, in microseconds since 1970.
+    /// Send time of a load test's message in microseconds since 1970; `None` for other messages.
     pub(crate) sent_at_us: Option<u64>,
     pub(crate) body: Vec<u8>,
 }
 
-/// Prepares the messages of one produce. Messages with the same properties share them.
+/// Builder of the messages of one produce for MQPUT. Messages with equal properties share them.
 pub(crate) struct Preparer {
     outgoing: Outgoing,
-    /// Id of the load test that the messages belong to, if it is one.
+    /// Id of the load test that the messages belong to; `None` for a produce.
     test: Option<String>,
-    /// `None` if the queue manager sets the user, the application and the time of the put.
+    /// User and application to write into the messages; `None` if the queue manager sets the
+    /// context (user, application, time).
     context: Option<Context>,
-    /// Parts of all messages without properties or headers of their own; `None` if there are none.
+    /// Descriptor and properties of all messages without properties or headers of their own; `None`
+    /// if each message has its own.
     shared: Option<Described>,
 }
 
-/// Descriptor and properties of a message, but for its ids, its format and its sequence.
+/// Descriptor and properties of a message, without its ids, format and sequence number.
 type Described = (mqi::MQMD, Arc<Vec<(String, HeaderValue)>>);
 
-/// Identity to write into the messages if they set their context, instead of the queue manager.
+/// User and application that messages get if they set their own context instead of the queue
+/// manager.
 #[derive(Clone, Debug)]
 pub(crate) struct Context {
     user: String,
@@ -52,7 +55,7 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    /// Returns the identity of connections with this access.
+    /// Returns the user of the access and the application name of the settings.
     pub(crate) fn of(access: &Access, settings: &Settings) -> Self {
         let user = access.credentials.as_ref().map(|login| login.user.clone());
         Self { user: user.unwrap_or_default(), application: settings.application.clone() }
@@ -60,7 +63,8 @@ impl Context {
 }
 
 impl Preparer {
-    /// Creates the preparer of a produce, or of the load test with the id `test`.
+    /// Creates the builder of a produce's messages, or of those of the load test with the id
+    /// `test`.
     ///
     /// # Errors
     /// If IBM MQ cannot carry the messages' headers.
@@ -76,23 +80,23 @@ impl Preparer {
         Ok(preparer)
     }
 
-    /// True if the messages set their own user, application and time.
+    /// True if the messages set their own context (user, application and time).
     pub(crate) fn sets_context(&self) -> bool {
         self.context.is_some()
     }
 
-    /// Builds the message at `index`; `None` past the end.
+    /// Builds the message at `index`; `None` if the index is past the last message.
     ///
     /// # Errors
-    /// If IBM MQ cannot carry it.
+    /// If IBM MQ cannot carry the message.
     pub(crate) fn prepare(&self, index: u64) -> Result<Option<Prepared>, String> {
         self.outgoing.message(index).map(|message| self.prepared(message)).transpose()
     }
 
-    /// Prepares a message that exists already.
+    /// Builds the MQPUT form of a message.
     ///
     /// # Errors
-    /// If IBM MQ cannot carry it.
+    /// If IBM MQ cannot carry the message.
     pub(crate) fn prepared(&self, message: OutgoingMessage) -> Result<Prepared, String> {
         let (mut descriptor, properties) = match &self.shared {
             Some(shared) if !self.outgoing.has_own_members(message.sequence) => shared.clone(),
@@ -140,8 +144,8 @@ impl Preparer {
     }
 }
 
-/// True if a message sets its application or its time itself, which requires a separate authority
-/// (MQOO_SET_ALL_CONTEXT).
+/// True if any message sets its application or its time, which requires the authority
+/// MQOO_SET_ALL_CONTEXT.
 fn sets_context(outgoing: &Outgoing) -> bool {
     let says = |props: &Properties| props.app_id.is_some() || props.timestamp.is_some();
     if !outgoing.differs_by_message() {
@@ -150,7 +154,8 @@ fn sets_context(outgoing: &Outgoing) -> bool {
     (0..outgoing.count()).any(|index| says(&outgoing.props_of(index).properties))
 }
 
-/// Tenths of a second, rounded up, so that no message lives for less than was requested.
+/// Converts milliseconds to tenths of a second, rounded up, so that no message expires before the
+/// requested time.
 fn tenths(milliseconds: u32) -> MQLONG {
     MQLONG::try_from(milliseconds.div_ceil(100)).unwrap_or(MQLONG::MAX)
 }
@@ -168,7 +173,8 @@ pub(crate) fn correlation_id(id: MessageId, correl_id: &CorrelId) -> Result<mqi:
     }
 }
 
-/// Id to select messages by. `pointer` leads to the member of the request, for the error.
+/// Returns the id by which messages are selected. `pointer` is the JSON Pointer to the id in the
+/// request, for the error.
 ///
 /// # Errors
 /// If the id has more than 24 bytes, or is all zeros.
@@ -183,14 +189,14 @@ pub(crate) fn selected(bytes: &[u8], pointer: impl Into<String>) -> Result<mqi::
     Err(BrokerError::unsupported_member(pointer, detail))
 }
 
-/// The bytes of an id, padded with zeros. `None` if there are more than 24.
+/// Returns the id padded with zeros to 24 bytes; `None` if it is longer.
 pub(crate) fn padded(bytes: &[u8]) -> Option<mqi::MQBYTE24> {
     let mut id = [0; 24];
     id.get_mut(..bytes.len())?.copy_from_slice(bytes);
     Some(id)
 }
 
-/// Checks that IBM MQ has a type for the value of a header.
+/// Checks that IBM MQ has a property type for the value of a header.
 pub(crate) fn check_header(name: &str, value: &HeaderValue) -> Result<(), String> {
     let lacks = |kind: &str| format!("IBM MQ has no {kind}, and the header `{name}` has such a value");
     check_type(value).map_err(lacks)

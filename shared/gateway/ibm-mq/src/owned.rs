@@ -12,21 +12,21 @@ use crate::mqi::Connection;
 use crate::session::{Failure, Told, unless_refused};
 use crate::worker::{Worker, wait_for};
 
-/// Time for an idle connection to answer, before another one is opened.
+/// Maximum time in which an idle connection has to answer, before another connection is used.
 pub(crate) const PROBE: Duration = Duration::from_secs(1);
 
-/// Default of MAXUMSGS, the number of messages of a unit of work, used if the user may not inquire
-/// the queue manager.
+/// Default of the queue manager attribute MAXUMSGS (messages in a unit of work), assumed if the
+/// user may not inquire it.
 const USUAL_MAXUMSGS: u64 = 10_000;
 
-/// Connection, with the facts that its queue manager reported. Dropping it ends the connection, and
-/// backs out uncommitted work.
+/// Pooled connection with the facts that its queue manager reported. Dropping it ends the
+/// connection and backs out uncommitted work.
 pub(crate) struct Owned {
     pub(crate) worker: Worker,
     queue_manager: Option<QueueManager>,
     peer: Peer,
     heartbeat: Duration,
-    /// `None` if the connection was opened for its present use, which proves that it answers.
+    /// Time of the last use; `None` for a new connection in its first use.
     last_used: Option<Moment>,
 }
 
@@ -44,13 +44,13 @@ impl Owned {
         self.last_used.is_none()
     }
 
-    /// Attributes that the queue manager reported when connecting, or `None` if the user may not
-    /// inquire them.
+    /// Returns the attributes that the queue manager reported when connecting; `None` if the user
+    /// may not inquire them.
     pub(crate) fn queue_manager(&self) -> Option<&QueueManager> {
         self.queue_manager.as_ref()
     }
 
-    /// Maximum number of messages of a unit of work, at least 1.
+    /// Maximum number of messages in a unit of work, at least 1.
     pub(crate) fn most_uncommitted(&self) -> u64 {
         self.queue_manager().map_or(USUAL_MAXUMSGS, |facts| facts.max_uncommitted.max(1))
     }
@@ -59,11 +59,11 @@ impl Owned {
         self.worker.abandoned()
     }
 
-    /// Begins the operation's job on the connection's thread, and waits until it has reported the
-    /// result of its first call. Uncommitted work of an earlier operation is backed out before.
+    /// Runs the operation's job on the connection's thread, and waits for the result of the job's
+    /// first call. Uncommitted work of an earlier operation is backed out before.
     ///
     /// # Errors
-    /// The refusal of the first call, or no answer in time.
+    /// The refusal of the first call, or no answer before `deadline`.
     pub(crate) async fn first<T: Send + 'static>(
         &self,
         deadline: Deadline,

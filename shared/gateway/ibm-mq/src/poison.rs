@@ -11,23 +11,25 @@ use crate::facts::QueueKind;
 use crate::mqi::{Connection, Effect, Object, Properties, Refusal};
 use crate::reason::Reason;
 
-/// Poison handling of one queue. The queue manager is asked for the attributes only after a message
-/// was backed out.
+/// Handling of poison messages (those past the backout threshold) on one queue. The queue's
+/// attributes are inquired only when a message with a backout count arrives.
 pub(crate) struct Poison<'c> {
     connection: &'c Connection,
     queue: &'c str,
-    /// Answer of the queue manager; `Some(None)` if the user may not inquire the queue.
+    /// Kind and attributes of the queue, once inquired; `Some(None)` if the user may not inquire
+    /// it.
     known: Option<Option<QueueKind>>,
 }
 
-/// Outcome of checking the backout count of a message.
+/// Result of checking a message's backout count.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Fine,
     Moved {
         warning: String,
     },
-    /// The message is past the threshold and stays in the response.
+    /// The message reached the threshold, or the threshold is unknown, and the message stays in the
+    /// response.
     Kept {
         warning: String,
     },
@@ -38,8 +40,9 @@ impl<'c> Poison<'c> {
         Self { connection, queue, known: None }
     }
 
-    /// Decides about a message that the open unit of work received. If the message is past the
-    /// threshold and `may_move` is true, moves it in the same unit of work.
+    /// Checks the backout count of a message that was received in the open unit of work. If it has
+    /// reached the threshold and `may_move` is true, the message is put on the backout queue in the
+    /// same unit of work.
     pub(crate) fn judge(
         &mut self,
         md: &mqi::MQMD,
@@ -101,7 +104,7 @@ impl<'c> Poison<'c> {
         }
     }
 
-    /// Returns the kind of the queue; the queue manager is asked once.
+    /// Returns the kind and attributes of the queue, which are inquired only once.
     fn known(&mut self) -> Result<Option<QueueKind>, Refusal> {
         if let Some(known) = &self.known {
             return Ok(known.clone());
@@ -111,8 +114,8 @@ impl<'c> Poison<'c> {
     }
 }
 
-/// Puts the message on the backout queue in the open unit of work, with all of its context if the
-/// user may pass that. Returns the reason code of a warning.
+/// Puts the message on the backout queue in the open unit of work, with its whole context if the
+/// user may pass it. Returns the reason code of a harmless warning.
 fn move_to(
     connection: &Connection,
     queue: &str,

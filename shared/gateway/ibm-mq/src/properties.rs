@@ -16,25 +16,25 @@ use crate::mqi::{fill, text_in};
 use crate::outgoing::padded;
 use crate::property_names::is_own;
 
-/// Parts of a message that carry properties: the descriptor, and the message properties.
+/// Message descriptor and message properties, in which IBM MQ carries the gateway's properties.
 pub(crate) struct Carried {
     pub(crate) descriptor: mqi::MQMD,
     pub(crate) properties: Vec<(String, HeaderValue)>,
-    /// Time at which a received message was put.
+    /// Time at which a received message was put; `None` for a message that is sent.
     pub(crate) put_at: Option<Timestamp>,
 }
 
 impl Carried {
-    /// Builds the parts of a message to be put.
+    /// Creates the parts of a message to put.
     pub(crate) fn of(descriptor: mqi::MQMD, properties: Vec<(String, HeaderValue)>) -> Self {
         Self { descriptor, properties, put_at: None }
     }
 }
 
-/// Group id that means "none" to IBM MQ (MQGI_NONE).
+/// Group id of zeros, which means "none" in IBM MQ (MQGI_NONE).
 const NO_GROUP: mqi::MQBYTE24 = [0; 24];
 
-/// Carrier of a text in a message property that the gateway writes itself.
+/// Builds the carrier of a text in a message property with a reserved `$` name.
 macro_rules! own {
     ($name:literal) => {{
         const { assert!(is_own($name)) };
@@ -48,7 +48,7 @@ macro_rules! own {
     }};
 }
 
-/// Carrier of a number in a field, which is 0 in every message that does not set it.
+/// Builds the carrier of a number in a descriptor field, in which 0 means "not set".
 macro_rules! number {
     ($field:ident) => {
         Carrier {
@@ -61,7 +61,8 @@ macro_rules! number {
     };
 }
 
-/// Mapping of the properties to the descriptor and to message properties.
+/// Functions that write and read each property of the gateway in IBM MQ's descriptor and message
+/// properties.
 pub(crate) static CARRIERS: Carriers<Carried, Carried> = Carriers {
     reply_to: Carrier {
         write: |queue, put| {
@@ -110,8 +111,8 @@ pub(crate) static CARRIERS: Carriers<Carried, Carried> = Carriers {
     feedback: number!(Feedback),
 };
 
-/// Fills a field of fixed length with a text. Returns an error for a text that the field would
-/// alter: it ends at a NUL, and is filled with blanks.
+/// Writes a text into a field of fixed length. Fails for a text that would be read back
+/// differently: too long, empty, with NUL, or with trailing blanks.
 fn fill_fixed<const N: usize>(field: &mut [c_char; N], text: &str) -> Result<(), String> {
     if text.is_empty() {
         return Err("must not be empty for IBM MQ, which has no such text but none".to_owned());
@@ -129,7 +130,7 @@ fn fill_fixed<const N: usize>(field: &mut [c_char; N], text: &str) -> Result<(),
     Ok(())
 }
 
-/// Returns the text of a field, or `None` if it is empty.
+/// Returns the text of a field without padding; `None` if it is empty.
 pub(crate) fn filled(field: &[c_char]) -> Option<String> {
     Some(text_in(field).into_owned()).filter(|text| !text.is_empty())
 }
@@ -178,7 +179,8 @@ fn group_id(id: &GroupId) -> Result<mqi::MQBYTE24, String> {
     }
 }
 
-/// Group of the message. Its id is text if it is valid UTF-8 without control characters.
+/// Reads the group of a message. Its id is returned as text if it is valid UTF-8 without control
+/// characters, otherwise as bytes.
 fn read_group(md: &mqi::MQMD) -> Option<Group> {
     let last = md.MsgFlags & mqi::MQMF_LAST_MSG_IN_GROUP != 0;
     if !last && md.MsgFlags & mqi::MQMF_MSG_IN_GROUP == 0 {
@@ -196,7 +198,7 @@ fn read_group(md: &mqi::MQMD) -> Option<Group> {
     Some(Group { id, sequence, last })
 }
 
-/// Writes the date as `YYYYMMDD` and the time as `HHMMSSTH`, in UTC.
+/// Writes the put date as `YYYYMMDD` and the put time as `HHMMSSTH`, in UTC.
 pub(crate) fn stamp(md: &mut mqi::MQMD, at: Timestamp) {
     let at = at.to_zoned(TimeZone::UTC);
     let hundredths = at.subsec_nanosecond() / 10_000_000;
@@ -205,12 +207,13 @@ pub(crate) fn stamp(md: &mut mqi::MQMD, at: Timestamp) {
     fill(&mut md.PutTime, &time);
 }
 
-/// The time at which a message was put, as its descriptor says.
+/// Returns the time at which a message was put, from its descriptor.
 pub(crate) fn stamped(md: &mqi::MQMD) -> Option<Timestamp> {
     put_at(&text_in(&md.PutDate), &text_in(&md.PutTime))
 }
 
-/// Time from `YYYYMMDD` and `HHMMSSTH`, in UTC with a precision of 1/100 s.
+/// Converts a date `YYYYMMDD` and a time `HHMMSSTH` in UTC to a timestamp with a precision of 1/100
+/// s.
 pub(crate) fn put_at(date: &str, time: &str) -> Option<Timestamp> {
     let part = |text: &str, range: std::ops::Range<usize>| text.get(range)?.parse::<i16>().ok();
     let small = |text: &str, range| i8::try_from(part(text, range)?).ok();

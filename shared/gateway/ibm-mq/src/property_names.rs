@@ -8,14 +8,15 @@
 
 use std::fmt::Write as _;
 
-/// Keywords of selectors, which are not names in upper or lower case.
+/// Keywords of selectors, which IBM MQ allows as property names in no spelling of upper and lower
+/// case.
 const WORDS: [&str; 12] =
     ["AND", "BETWEEN", "ESCAPE", "FALSE", "IN", "IS", "LIKE", "NOT", "NULL", "OR", "TRUE", "MQ"];
 
-/// Prefix of an application's own properties, which a name may have.
+/// Prefix `usr.` of application properties, which a property name may also have.
 const USER_FOLDER: &str = "usr.";
 
-/// Converts a header's name to a property's.
+/// Converts the name of a header to a valid name of an IBM MQ property.
 pub(crate) fn to_property(name: &str) -> String {
     let mut property = String::with_capacity(name.len());
     let is_reserved = is_reserved(name);
@@ -31,8 +32,8 @@ pub(crate) fn to_property(name: &str) -> String {
     property
 }
 
-/// Converts a property's name to a header's. A name that [`to_property`] cannot have produced is
-/// returned unchanged.
+/// Converts the name of an IBM MQ property to the name of a header. A name that [`to_property`]
+/// cannot have produced stays unchanged.
 pub(crate) fn from_property(mut property: String) -> String {
     if property.starts_with(USER_FOLDER) {
         property.drain(..USER_FOLDER.len());
@@ -46,13 +47,15 @@ pub(crate) fn from_property(mut property: String) -> String {
     }
 }
 
-/// True if the property carries the header of this name, which [`to_property`] does not change.
+/// True if the property carries the header of this name. Only for names that [`to_property`] does
+/// not change.
 pub(crate) fn is_called(property: &str, header: &str) -> bool {
     property.strip_prefix(USER_FOLDER).unwrap_or(property) == header
 }
 
-/// True if the gateway writes the property itself, for facts without a field in the message
-/// descriptor. No header has such a name: the characters after the `$` are not hexadecimal.
+/// True if the property has a reserved `$` name, under which the gateway writes facts that have no
+/// field in the message descriptor. No header is converted to such a name, since the characters
+/// after its `$` would be hexadecimal.
 pub(crate) const fn is_own(property: &str) -> bool {
     match property.as_bytes() {
         [b'$', first, second, ..] => !(first.is_ascii_hexdigit() && second.is_ascii_hexdigit()),

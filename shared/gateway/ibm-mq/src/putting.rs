@@ -17,78 +17,83 @@ use crate::outgoing::{Prepared, Preparer};
 use crate::session::{Failure, Told, unless_refused};
 use crate::worker::{WorkerError, wait_for};
 
-/// Bytes of bodies after which the thread reports what it has put.
+/// Number of bytes of bodies after which the connection's thread reports the messages that it has
+/// put.
 const MOST_BYTES: usize = 1024 * 1024;
 
-/// A queue that is open to put on. Dropping it closes the queue; uncommitted messages remain in the
-/// connection's unit of work.
+/// Queue that is open for output on a connection's thread. Dropping it closes the queue;
+/// uncommitted messages stay in the connection's unit of work.
 pub(crate) struct Putting {
     steps: mpsc::Sender<Step>,
 }
 
-/// Messages that are in the unit of work: the first ones of those that the thread was asked to put.
+/// Messages that the connection's thread has put in the unit of work. They may be fewer than
+/// requested.
 #[derive(Debug, Default)]
 pub(crate) struct Handed {
-    /// Time at which each message was handed to the library.
+    /// Time at which each message was handed to the client library.
     pub(crate) times: Vec<Instant>,
-    /// Bytes of the bodies.
+    /// Total size of the messages' bodies in bytes.
     pub(crate) bytes: usize,
-    /// Reason code of each warning.
+    /// Reason codes of the warnings with which messages were put.
     pub(crate) warnings: Vec<MQLONG>,
-    /// True if the unit of work is committed.
+    /// True if the unit of work was committed after these messages.
     pub(crate) is_committed: bool,
 }
 
 enum Step {
     Put(Puts, oneshot::Sender<Result<Handed, Unfinished>>),
     Commit(Told<()>),
-    /// Search for messages that were put before, with another handle.
+    /// Searches for messages of earlier attempts, with a second handle of the queue.
     Find(earlier::Look, Told<u64>),
 }
 
-/// Messages to put, by their numbers.
+/// Request to put messages, given by their indices.
 struct Puts {
     messages: Range<u64>,
     /// Time after which no further message is put.
     until: Instant,
-    /// `Some` if they are the last ones of their unit of work, which is committed then.
+    /// Decision about the commit, if these are the last messages of their unit of work; otherwise
+    /// `None`.
     commit: Option<Decision>,
 }
 
-/// Decision whether a unit of work is committed. It is made once, either by the thread when it
+/// Decision whether a unit of work is committed, made once: by the connection's thread when it
 /// reaches the commit, or by the caller when it stops waiting.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Decision(Arc<AtomicBool>);
 
 impl Decision {
-    /// `true` for the first caller, which makes the decision.
+    /// Returns `true` for the first caller, which thereby makes the decision.
     fn is_ours(&self) -> bool {
         !self.0.swap(true, Ordering::SeqCst)
     }
 }
 
-/// Reason why messages are not known to be put, or not to be committed.
+/// Reason why a request to put messages did not succeed.
 pub(crate) enum Unfinished {
-    /// The messages were not put; with the number of the refused message, if one was refused.
+    /// The messages are not committed. The number is the index of the refused message, if the queue
+    /// manager refused one.
     Put(Failure, Option<u64>),
     /// IBM MQ cannot carry a message.
     Unusable(String),
-    /// The commit failed. The messages that were put are known if the thread answered.
+    /// The commit failed or was not answered. The messages that were put are known if the thread
+    /// answered.
     Commit(Failure, Option<Handed>),
 }
 
 impl Putting {
-    /// Job that opens the queue, and then puts messages of `preparer` on request of the returned
-    /// [`Putting`]. They are made where they are put, because a message that comes from another
-    /// thread costs more than making it.
+    /// Returns the job that opens the queue and then puts messages at the request of the returned
+    /// [`Putting`]. The job builds the messages itself, because building is cheaper than passing
+    /// them between threads.
     pub(crate) fn job(queue: &str, preparer: Arc<Preparer>) -> impl FnOnce(&Connection, Told<Self>) + use<> {
         let queue = queue.to_owned();
         move |connection, told| work(connection, &queue, &preparer, told)
     }
 
-    /// Puts messages into the unit of work until `until`, perhaps only the first ones. With
-    /// `commit`, they are the last ones of the unit of work, which is committed if all of them are
-    /// put. If the answer does not come in time and the commit has not begun, it does not begin.
+    /// Puts messages into the unit of work until `until`; possibly only the first ones. With
+    /// `commit`, they are the last of their unit of work, which is committed once all are put. If
+    /// the answer does not arrive before `deadline`, a commit that has not begun will not begin.
     pub(crate) async fn put(
         &self,
         messages: Range<u64>,
@@ -110,7 +115,8 @@ impl Putting {
         Ok(self.take(Step::Commit, deadline).await??)
     }
 
-    /// Searches the queue for messages that earlier attempts put.
+    /// Searches the queue for messages that earlier attempts put, and returns how many of the first
+    /// are known to have been put.
     pub(crate) async fn find(&self, look: earlier::Look, deadline: Deadline) -> Result<u64, Failure> {
         Ok(self.take(|answer| Step::Find(look, answer), deadline).await??)
     }
@@ -127,7 +133,8 @@ impl Putting {
     }
 }
 
-/// Executes the steps on the thread, until the sender is dropped.
+/// Opens the queue and executes steps on the connection's thread, until the sender of steps is
+/// dropped.
 fn work(connection: &Connection, name: &str, preparer: &Preparer, told: Told<Putting>) {
     let (to_open, context) = options(preparer.sets_context());
     let opened = Object::open_queue(connection, name, to_open);
@@ -152,7 +159,7 @@ fn work(connection: &Connection, name: &str, preparer: &Preparer, told: Told<Put
     }
 }
 
-/// Builds the messages and puts them.
+/// State of the job that builds messages and puts them.
 struct Putter<'c> {
     connection: &'c Connection,
     queue: Object<'c>,
@@ -198,8 +205,8 @@ impl Putter<'_> {
     }
 }
 
-/// Options to open a queue for messages, and to put them besides the syncpoint's. With
-/// `sets_context` the messages set their own user, application and time.
+/// Returns the options to open a queue for output, and to put messages (besides MQPMO_SYNCPOINT).
+/// With `sets_context`, the messages set their own user, application and time.
 pub(crate) const fn options(sets_context: bool) -> (MQLONG, MQLONG) {
     match sets_context {
         true => (mqi::MQOO_OUTPUT | mqi::MQOO_SET_ALL_CONTEXT, mqi::MQPMO_SET_ALL_CONTEXT),
@@ -207,11 +214,12 @@ pub(crate) const fn options(sets_context: bool) -> (MQLONG, MQLONG) {
     }
 }
 
-/// Properties of the last message, which the next one may share.
+/// Message handle of the previous message, with the properties that it holds, for reuse by the next
+/// message.
 pub(crate) type Last<'c> = Option<(Arc<Vec<(String, HeaderValue)>>, Properties<'c>)>;
 
 /// Puts a message. Returns the time at which it was handed to the library, and the reason code of a
-/// warning.
+/// harmless warning.
 pub(crate) fn put_one<'c>(
     connection: &'c Connection,
     queue: &Object<'_>,
@@ -227,7 +235,8 @@ pub(crate) fn put_one<'c>(
     Ok((at, warning))
 }
 
-/// Message handle with the message's properties; the last message's handle if it has the same.
+/// Returns a message handle with the message's properties, reusing the previous message's handle if
+/// the properties are the same.
 fn properties<'c>(
     connection: &'c Connection,
     message: &Prepared,

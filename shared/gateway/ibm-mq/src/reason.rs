@@ -10,17 +10,18 @@ use libmqm_sys::MQLONG;
 use serde::Deserialize;
 use serde::de::value::{Error, StrDeserializer};
 
-/// Kind of an IBM MQ error, as a caller distinguishes it.
+/// Kind of an IBM MQ reason code, as far as callers distinguish it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Kind {
-    /// Wrong login when connecting. For a queue: an operation that the user may not perform.
+    /// Wrong login, if connecting failed. Otherwise the user may not perform the operation, for
+    /// example on a queue.
     Authentication,
-    /// Unknown queue, if it is the one that the caller names. For another missing object it is a
-    /// refusal that names the object.
+    /// Unknown queue, if the caller's queue is missing. For another missing object, the operation
+    /// is rejected with its name.
     UnknownQueue,
     Full,
-    /// No connection, or one that cannot be used any more.
+    /// No connection can be opened, or the connection is lost.
     Unreachable,
     TooLarge,
     Unsupported,
@@ -28,27 +29,27 @@ pub(crate) enum Kind {
     InDoubt,
 }
 
-/// Row of the table of reason codes.
+/// Row of the table of reason codes in `reason_codes.tsv`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reason {
     pub(crate) code: MQLONG,
     pub(crate) name: &'static str,
     pub(crate) kind: Kind,
-    /// Text for the caller: what happened, and what to do.
+    /// Text for the caller that says what happened and what to do.
     pub(crate) words: &'static str,
 }
 
-/// Text for codes that no call of the gateway should end with.
+/// Text for a code that no MQI call of the gateway is expected to return.
 const UNEXPECTED: &str = "The gateway does not expect this code: IBM's list of reason codes explains it.";
 
 impl Reason {
-    /// True if a call of the gateway can end with this code.
+    /// True if an MQI call of the gateway is expected to return this code.
     #[cfg(test)]
     pub(crate) fn is_expected(&self) -> bool {
         self.words != UNEXPECTED
     }
 
-    /// Entry of a code. A code that is newer than the table is a refusal.
+    /// Returns the row of a code. An unknown code is [`Kind::Rejected`].
     pub(crate) fn of(code: MQLONG) -> Self {
         let rows = rows();
         let found = rows.binary_search_by_key(&code, |row| row.code).ok();
@@ -123,7 +124,7 @@ mod tests {
         assert_eq!(Reason::of(99_999).kind, Kind::Rejected);
     }
 
-    /// The table of `reason-codes.md`, between its two markers.
+    /// Compares the table in `reason-codes.md`, between its two markers, with the expected codes.
     #[test]
     fn the_documentation_shows_the_codes_that_a_caller_can_meet() {
         let mut table = String::from("| code | name | answer | meaning |\n|---|---|---|---|\n");

@@ -12,10 +12,11 @@ use crate::mqi::{Connection, Refusal, Verb};
 use crate::owned::Owned;
 use crate::worker::{WorkerError, wait_for};
 
-/// Sender by which a job on the connection's thread reports the result of its first call.
+/// Sender by which a job on the connection's thread reports the result of its first MQI call.
 pub(crate) type Told<T> = oneshot::Sender<Result<T, Refusal>>;
 
-/// Returns what a job has opened, with the sender. `None` after a refusal, which is sent.
+/// Returns the object that a job has opened, and the sender. If opening failed, sends the refusal
+/// and returns `None`.
 pub(crate) fn unless_refused<O, T>(opened: Result<O, Refusal>, told: Told<T>) -> Option<(O, Told<T>)> {
     match opened {
         Ok(opened) => Some((opened, told)),
@@ -26,10 +27,11 @@ pub(crate) fn unless_refused<O, T>(opened: Result<O, Refusal>, told: Told<T>) ->
     }
 }
 
-/// A connection in use. Dropping it ends the connection, and backs out uncommitted work.
+/// Connection in use by one operation. Dropping it ends the connection and backs out uncommitted
+/// work.
 pub(crate) struct Session(pub(crate) PooledConnection<Owned>);
 
-/// Reason why an operation on a connection failed.
+/// Reason why an operation on a connection failed: a refused MQI call, or no answer of the thread.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 pub(crate) enum Failure {
     #[error(transparent)]
@@ -39,7 +41,7 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// True if a commit that failed in this way may have happened.
+    /// True if an MQCMIT that failed in this way may have committed.
     pub(crate) fn may_have_committed(self) -> bool {
         match self {
             Self::Refused(refusal) => refusal.may_have_committed(),
@@ -47,8 +49,8 @@ impl Failure {
         }
     }
 
-    /// True if the first call on an idle connection shows that the connection is lost. A quiescing
-    /// queue manager is an answer, which another connection would not change.
+    /// True if this failure of the first call on an idle connection means that the connection is
+    /// lost. False for a quiescing queue manager, since a new connection would fail too.
     pub(crate) fn is_of_a_lost_connection(self) -> bool {
         match self {
             Self::Refused(Refusal { reason: mqi::MQRC_Q_MGR_QUIESCING, .. }) => false,
@@ -79,16 +81,16 @@ impl Deref for Session {
 }
 
 impl Session {
-    /// Identifier of the queue manager, which no other queue manager has.
+    /// Returns the queue manager's unique identifier; `None` if the user may not inquire it.
     pub(crate) fn cluster(&self) -> Option<&str> {
         self.queue_manager().map(|queue_manager| queue_manager.id.as_str()).filter(|id| !id.is_empty())
     }
 
-    /// Runs `job` on the connection's thread.
+    /// Runs `job` on the connection's thread and waits for its result.
     ///
     /// # Errors
-    /// The refusal of the job's call, or no answer in time. The connection must not be used again
-    /// then.
+    /// If the job's MQI call was refused, or there was no answer before `deadline`. In the second
+    /// case the connection must not be used again.
     pub(crate) async fn call<T: Send + 'static>(
         &self,
         deadline: Deadline,
@@ -97,7 +99,7 @@ impl Session {
         Ok(self.worker.run(deadline, job).await??)
     }
 
-    /// Waits for a later answer of a job on the connection's thread.
+    /// Waits for a further answer of a job that runs on the connection's thread.
     pub(crate) async fn answer<T>(
         &self,
         answer: oneshot::Receiver<Result<T, Refusal>>,
@@ -106,28 +108,29 @@ impl Session {
         Ok(wait_for(answer, deadline).await??)
     }
 
-    /// Begins a job on the connection's thread, which receives its instructions while it runs.
+    /// Starts a job on the connection's thread that receives its instructions while it runs.
     pub(crate) fn begin(&self, job: impl FnOnce(&Connection) + Send + 'static) -> Result<(), Failure> {
         Ok(self.worker.begin(job)?)
     }
 
-    /// Keeps the connection for the next request, or ends it if its target's rule requires that. No
-    /// unit of work may be open on it.
+    /// Returns the connection to the pool, or ends it if its target does not keep idle connections.
+    /// No unit of work may be open on it.
     pub(crate) fn finish(self) {
         if self.0.key().idle() == IdleRule::Keep {
             self.0.release();
         }
     }
 
-    /// Backs out uncommitted work, and keeps the connection if that succeeded.
+    /// Backs out uncommitted work, and then returns the connection to the pool as [`Self::finish`]
+    /// does.
     pub(crate) async fn back_out(self, deadline: Deadline) -> Result<(), Failure> {
         self.call(deadline, Connection::back_out).await?;
         self.finish();
         Ok(())
     }
 
-    /// Ends the session after `failure`, and returns the resulting error. Uncommitted work is
-    /// backed out.
+    /// Ends the session after `failure`, backs out uncommitted work, and returns the error for the
+    /// caller. The connection is kept if it is still usable.
     pub(crate) async fn fail(self, failure: Failure, during: During<'_>, deadline: Deadline) -> BrokerError {
         if let Failure::Refused(refusal) = failure
             && refusal.spares_the_connection()

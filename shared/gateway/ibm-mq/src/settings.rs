@@ -7,17 +7,17 @@ use broker::ConnectionSettings;
 /// Settings of all connections of an [`IbmMq`](crate::IbmMq).
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Absolute path of IBM's client library. It is loaded when the first connection is made.
+    /// Absolute path of IBM's client library, which is loaded when the first connection is opened.
     pub library: PathBuf,
-    /// Directory for the client's files, as in `MQ_OVERRIDE_DATA_PATH`. The client requires that it
-    /// exists, so it is created before the library is loaded.
+    /// Directory for the client's files (`MQ_OVERRIDE_DATA_PATH`). It is created before the library
+    /// is loaded, because the client requires it.
     pub data_path: Option<PathBuf>,
-    /// Directory to which key repositories are written, for the client to read.
+    /// Directory in which key repositories are written for the client to read.
     pub secrets: PathBuf,
-    /// Application name that an administrator sees for a connection; at most 28 bytes.
+    /// Application name that administrators see for a connection; at most 28 bytes.
     pub application: String,
-    /// Time limits of connections, unless a target's profile sets others. The queue manager's
-    /// heartbeat interval is used if it is longer.
+    /// Time limits of connections, unless the target's profile sets others. A longer heartbeat
+    /// interval of the queue manager takes precedence.
     pub connections: ConnectionSettings,
 }
 

@@ -12,7 +12,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::key_repository::{Identity, KeyRepository, Written};
 
-/// The TLS settings in use by the whole process.
+/// TLS settings that all connections of the process have to share, since IBM's client has one key
+/// repository for the whole process.
 #[derive(Debug, Default)]
 pub(crate) struct TlsInUse(Mutex<Option<InUse>>);
 
@@ -23,13 +24,14 @@ struct InUse {
     connections: usize,
 }
 
-/// Lease of one connection on the settings in use.
+/// Share of one connection in the TLS settings of the process. Dropping the last lease removes the
+/// key repository's files.
 #[derive(Debug)]
 pub(crate) struct TlsLease {
     of: Arc<TlsInUse>,
     /// Path of the key repository, in the form that the client expects.
     pub(crate) file: PathBuf,
-    /// True if the settings were already leased by another connection.
+    /// True if another connection already had a lease on the same settings.
     pub(crate) is_joined: bool,
 }
 
@@ -41,8 +43,8 @@ impl TlsInUse {
         Arc::clone(in_use.get_or_insert_default())
     }
 
-    /// Returns a lease, or `None` if connections with another key repository are open. The first
-    /// lease writes the repository below `directory`.
+    /// Returns a lease on `repository`, or `None` if open connections use another key repository.
+    /// The first lease writes the repository below `directory`.
     pub(crate) fn lease(
         self: &Arc<Self>,
         repository: &KeyRepository,

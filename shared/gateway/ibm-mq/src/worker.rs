@@ -21,12 +21,13 @@ use crate::tls::TlsLease;
 
 type Job = Box<dyn FnOnce(&Connection) + Send>;
 
-/// Handle of a connection's thread. Dropping it ends the connection.
+/// Handle of the thread that owns a connection. Dropping it ends the connection.
 pub(crate) struct Worker {
     jobs: mpsc::Sender<Job>,
-    /// Set when no caller waits any more, for jobs that make many calls.
+    /// Flag that is set when this handle is dropped, so that jobs with many calls stop.
     abandoned: Arc<AtomicBool>,
-    /// Resolves when the thread has ended. It is moved to `closing` when this handle is dropped.
+    /// Receiver that resolves when the thread has ended. Dropping this handle moves it to
+    /// `closing`.
     ended: Option<Ended>,
     closing_handle: Option<ClosingHandle>,
     closing: Option<Arc<Closing>>,
@@ -34,12 +35,13 @@ pub(crate) struct Worker {
 
 type Ended = oneshot::Receiver<Infallible>;
 
-/// Threads whose connections are ending, for callers that wait for that.
+/// Threads whose connections are ending, for callers that wait for their end.
 #[derive(Debug, Default)]
 pub(crate) struct Closing(Mutex<Vec<Ended>>);
 
 impl Closing {
-    /// Waits until all ending connections have ended, at most until `deadline`.
+    /// Waits until all ending connections have ended, at most until `deadline`. A connection that
+    /// has not ended by then is logged.
     pub(crate) async fn settle(&self, deadline: Deadline) {
         let threads = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
         for thread in threads {
@@ -54,17 +56,18 @@ impl Closing {
     }
 }
 
-/// Reason why the connection's thread gave no answer.
+/// Reason why the thread of a connection gave no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum WorkerError {
     #[error("the call did not return in time")]
     TimedOut,
-    /// The worker's thread has ended.
+    /// The thread of the connection has ended.
     #[error("the connection's thread has ended")]
     Gone,
 }
 
-/// Resources that belong to a connection until it has ended.
+/// Resources that belong to a connection until it has ended: its permit, TLS lease and log
+/// identity.
 #[derive(Debug)]
 pub(crate) struct ThreadState {
     permit: Permit,
@@ -94,12 +97,12 @@ impl Occupied for ThreadState {
 }
 
 impl Worker {
-    /// Starts a thread that makes a connection, and waits for it until `deadline`. `connect` runs
-    /// on the thread. It returns the connection, which owns the belongings, and a value for the
-    /// caller. With `closing`, the end of the thread is registered there.
+    /// Starts a thread that opens a connection with `connect`, and waits for it until `deadline`.
+    /// `connect` returns the connection, which owns `belongings`, and a value for the caller. With
+    /// `closing`, that list gets the thread's end when the handle is dropped.
     ///
     /// # Errors
-    /// If no thread could be started, or the connection was not ready in time.
+    /// If no thread could be started, or the connection was not open in time.
     pub(crate) async fn start<T, E>(
         connect: impl FnOnce(ThreadState) -> Result<(Connection, T), E> + Send + 'static,
         belongings: ThreadState,
@@ -144,16 +147,16 @@ impl Worker {
         Ok(told.map(|told| (worker, told)))
     }
 
-    /// Flag that the worker has been given up; for jobs that take long.
+    /// Returns the flag that is set when this handle is dropped, for jobs that take long.
     pub(crate) fn abandoned(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.abandoned)
     }
 
-    /// Runs `job` with the connection, and waits for its result until `deadline`. A job that takes
-    /// longer continues, and its result is dropped.
+    /// Runs `job` on the connection's thread, and waits for its result until `deadline`. A job that
+    /// takes longer continues, and its result is dropped.
     ///
     /// # Errors
-    /// If the answer did not come in time. The worker must not be used again then.
+    /// If there was no answer in time. The handle must not be used again then.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         deadline: Deadline,
@@ -176,7 +179,7 @@ impl Worker {
         }
     }
 
-    /// Starts `job` with the connection, without waiting for it.
+    /// Starts `job` on the connection's thread, without waiting for it.
     ///
     /// # Errors
     /// If the thread has ended.
@@ -185,7 +188,7 @@ impl Worker {
     }
 }
 
-/// Waits for the thread's answer until `deadline`.
+/// Waits until `deadline` for an answer of a connection's thread.
 pub(crate) async fn wait_for<T>(answer: oneshot::Receiver<T>, deadline: Deadline) -> Result<T, WorkerError> {
     match deadline.run(answer).await {
         Ok(Ok(given)) => Ok(given),

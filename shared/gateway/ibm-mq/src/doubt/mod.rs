@@ -24,28 +24,29 @@ use rule::Needed;
 
 pub(crate) use rule::Evidence;
 
-/// Maximum number of messages to search for if one is enough, the last ones first: consumers take
-/// from the front. Each costs a round trip.
+/// Maximum number of messages to search for if a single one proves the commit. The last ones are
+/// searched first, since consumers take from the front. Each search costs a round trip.
 const MOST: usize = 8;
 
-/// Maximum number of messages to search for if all of them have to be found. With more messages,
-/// the commit remains in doubt.
+/// Maximum number of messages to search for if all have to be found. The commit of a larger unit of
+/// work remains in doubt.
 const MOST_OF_ALL: usize = 1_000;
 
-/// Time reserved for the search if a commit is not answered.
+/// Time reserved before the deadline for searching the queue after a commit that was not answered.
 pub(crate) const TO_RESOLVE: Duration = Duration::from_secs(1);
 
-/// Pauses before each search.
+/// Pauses before the first, second and third search for the messages of a commit in doubt.
 const LOOKS: [Duration; 3] = [Duration::ZERO, Duration::from_millis(150), Duration::from_millis(400)];
 
-/// Records a message that was got, up to one more than can be searched for.
+/// Adds the evidence of a received message to the list. The list stops growing at one more than
+/// [`MOST_OF_ALL`], so that it shows that there are too many.
 pub(crate) fn remember(taken: &mut Vec<Evidence>, md: &mqi::MQMD) {
     if taken.len() <= MOST_OF_ALL {
         taken.push(Evidence::of(md));
     }
 }
 
-/// Queue that messages went to or came from, for searching it after a commit in doubt.
+/// Queue to be searched for messages after a commit in doubt, with the access to it.
 pub(crate) struct SearchedQueue {
     pool: Arc<Pool>,
     access: Access,
@@ -57,7 +58,8 @@ impl SearchedQueue {
         Self { pool: Arc::clone(pool), access: access.clone(), queue: queue.clone() }
     }
 
-    /// True if all messages of a unit of work are certainly on the queue.
+    /// True if the search proves that the commit of these puts took effect. False if that remains
+    /// unknown.
     pub(crate) async fn has_unit(
         &self,
         ids: &[MessageId],
@@ -73,7 +75,8 @@ impl SearchedQueue {
         self.search(ids, needed, |_| true, deadline).await
     }
 
-    /// True if all messages that were got are certainly back on the queue.
+    /// True if the search proves that all these received messages are back on the queue. False if
+    /// that remains unknown.
     pub(crate) async fn has_all_back(&self, taken: &[Evidence], deadline: Deadline) -> bool {
         if taken.is_empty() || taken.len() > MOST_OF_ALL {
             return false;
@@ -84,9 +87,9 @@ impl SearchedQueue {
         self.search(ids, Needed::OF_GOT, is_back, deadline).await
     }
 
-    /// Searches for messages by their ids over a connection that answers, and repeats that a little
-    /// later: the queue manager may not have noticed yet that the other connection broke. A failed
-    /// search proves nothing.
+    /// Searches the queue for messages by their ids, on a connection that answers. Repeats the
+    /// search up to three times, because the queue manager may not have noticed yet that the other
+    /// connection broke. Returns false if a search fails.
     async fn search(
         &self,
         ids: Vec<mqi::MQBYTE24>,
@@ -137,7 +140,7 @@ fn look(
     Ok(needed.at_the_end())
 }
 
-/// Searches a queue that is open for browsing for the message with this id.
+/// Browses an open queue for the message with this id; `None` if it is absent.
 pub(crate) fn find(
     queue: &Object<'_>,
     properties: &Properties<'_>,

@@ -10,12 +10,12 @@ use stateright::{Checker as _, Model, Property};
 
 use super::rule::{Evidence, Needed};
 
-/// Messages of the unit of work.
+/// Messages in the unit of work whose commit is in doubt.
 const MESSAGES: [u8; 2] = [0, 1];
-/// Number of times that the other consumer gets a message.
+/// Maximum number of messages that the other consumer gets.
 const THEIR_GETS: u8 = 3;
 
-/// Owner of a unit of work.
+/// Owner of a unit of work in the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Whose {
     /// Unit of work of an earlier attempt.
@@ -30,13 +30,13 @@ enum Whereabouts {
     Queue,
     Put(Whose),
     Got(Whose),
-    /// The message was got, and the get was committed.
+    /// The message was received, and the commit of that unit of work took effect.
     Removed(Whose),
-    /// The message was put, and the put was backed out.
+    /// The message is on no queue, because its put was backed out.
     Never,
 }
 
-/// Instance of a message: the original or a copy.
+/// Instance of a message: the original, or a copy with the same id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Instance {
     message: u8,
@@ -49,17 +49,19 @@ struct Instance {
 struct World {
     instances: Vec<Instance>,
     their_gets: u8,
-    /// Number of messages that were searched for.
+    /// Number of messages that the search has looked for so far.
     looked: usize,
     verdict: Option<Verdict>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Verdict {
-    /// After a put: the messages were committed. After a get: they were not taken.
+    /// The doubt is resolved. After puts: the messages were committed. After gets: they were not
+    /// removed.
     Certain,
     InDoubt,
-    /// After a get: they were taken. Only a wrong rule concludes this.
+    /// The doubt is resolved after gets: the messages were removed. Only the wrong rule
+    /// [`Rule::NotFoundIsTaken`] concludes this.
     Taken,
 }
 
@@ -70,25 +72,28 @@ enum Doubt {
     Got,
 }
 
-/// The rules, or a wrong one.
+/// Rule by which a search resolves a doubt: the rule of the code, or a variant with a known
+/// mistake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rule {
     Ours,
-    /// Wrong: an absent message was taken.
+    /// Wrong rule: a message that is not found was removed by our get.
     NotFoundIsTaken,
-    /// Wrong: one message proves the unit of work in a later attempt, too.
+    /// Wrong rule: one message on the queue proves our commit, even if an earlier attempt may have
+    /// put it.
     OneProvesALaterPut,
-    /// Wrong: one message that is back proves that all are.
+    /// Wrong rule: one message that is back on the queue proves that all are.
     OneBackProvesAll,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Action {
-    /// The queue manager ends a unit of work: `true` commits it.
+    /// The queue manager ends this owner's unit of work: by a commit if `true`, otherwise by a
+    /// backout.
     End(Whose, bool),
-    /// The other consumer gets a message.
+    /// The other consumer gets the instance with this index.
     Take(usize),
-    /// The search looks for the next message and finds this one, if any.
+    /// The search looks for the next message, and finds the instance with this index, or none.
     Look(Option<usize>),
 }
 
@@ -113,7 +118,7 @@ impl Instance {
         }
     }
 
-    /// Applies the end of a unit of work to this message.
+    /// Applies the commit or backout of `whose` unit of work to this instance.
     fn end(&mut self, whose: Whose, committed: bool) {
         self.whereabouts = match (self.whereabouts, committed) {
             (Whereabouts::Put(of), true) if of == whose => Whereabouts::Queue,
@@ -163,7 +168,7 @@ impl Course {
         })
     }
 
-    /// True if the verdict is true, whatever happens later.
+    /// True if the verdict holds for this state of the messages, and cannot become false later.
     fn is_true(self, world: &World) -> bool {
         let every = |holds: &dyn Fn(&Instance) -> bool| {
             MESSAGES
@@ -282,7 +287,7 @@ impl Model for Course {
     }
 }
 
-/// True if some course of events makes something certain that is false; with the number of states.
+/// Returns true if a verdict can be wrong under this rule, and the number of states of the model.
 fn is_breached(doubt: Doubt, rule: Rule) -> (bool, usize) {
     let checker = Course { doubt, rule }.checker().spawn_bfs().join();
     let found = checker.discoveries();
@@ -298,7 +303,8 @@ fn what_a_look_makes_certain_is_true() {
     }
 }
 
-/// A checker without findings proves something only if it finds wrong rules.
+/// Checks that the model finds the mistake of each wrong rule. Otherwise its silence would prove
+/// nothing.
 #[test]
 fn a_rule_that_is_wrong_is_found() {
     for (doubt, rule) in [

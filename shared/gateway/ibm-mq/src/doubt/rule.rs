@@ -5,7 +5,7 @@
 
 use libmqm_sys as mqi;
 
-/// Number of the messages that have to be found.
+/// Number of messages that have to be found on the queue to resolve a commit in doubt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Needed {
     One,
@@ -13,30 +13,31 @@ pub(crate) enum Needed {
 }
 
 impl Needed {
-    /// Rule for a unit of work that put messages. Only this produce puts messages under these ids,
-    /// so in a first attempt a message on the queue was put by this unit. In a later attempt, an
-    /// earlier one may have put it, in a unit of work that ended differently.
+    /// Returns the rule for a unit of work that put messages. In a first attempt, one message on
+    /// the queue proves the commit, since only this produce uses its ids. In a later attempt, all
+    /// have to be found, since an earlier attempt may have put some.
     pub(crate) fn of_put(is_first_attempt: bool) -> Self {
         if is_first_attempt { Self::One } else { Self::All }
     }
 
-    /// Rule for a unit of work that got messages. A retry may have put copies with the same ids and
-    /// the same time, so a message that is back may be the copy of one that is gone. If all are
-    /// there, then nothing is lost, whichever of them are copies.
+    /// Rule for a unit of work that got messages: all have to be back. A message that is back may
+    /// be a copy (same id and time, put by a retry) of one that was removed; if all are there,
+    /// nothing is lost either way.
     pub(crate) const OF_GOT: Self = Self::All;
 
-    /// Conclusion after a message was found, or not; `None` if the next one decides.
+    /// Returns the conclusion if this message decides it: `Some(true)` resolves the doubt,
+    /// `Some(false)` leaves it. `None` if the search has to go on.
     pub(crate) fn settled_by(self, is_there: bool) -> Option<bool> {
         (is_there == (self == Self::One)).then_some(is_there)
     }
 
-    /// Returns the conclusion if no message decided.
+    /// Returns the conclusion after all messages were searched and none decided it.
     pub(crate) fn at_the_end(self) -> bool {
         self == Self::All
     }
 }
 
-/// Properties that distinguish a received message from a copy of it.
+/// Ids, put time and backout count of a received message, which distinguish it from a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Evidence {
     pub(super) message_id: mqi::MQBYTE24,
@@ -57,8 +58,8 @@ impl Evidence {
         }
     }
 
-    /// True if `found` is the same message, after it was backed out. A copy may have the same id,
-    /// but was put at another time, or was not backed out since.
+    /// True if `found` is this message after a backout: it has the same ids and put time, and a
+    /// higher backout count.
     pub(super) fn came_back_as(&self, found: &Self) -> bool {
         let same = Self { backout_count: found.backout_count, ..*self };
         same == *found && found.backout_count > self.backout_count

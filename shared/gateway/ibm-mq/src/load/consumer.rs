@@ -17,17 +17,18 @@ use crate::pool::Pool;
 use crate::session::{Failure, Session, Told};
 use crate::worker::WorkerError;
 
-/// Consumer of a load test, on a connection of its own. Dropping it ends the connection, and backs
-/// out uncommitted work.
+/// Consumer of a load test, on its own connection. Dropping it ends the connection, and backs out
+/// uncommitted gets.
 pub(crate) struct Consumer<'a> {
     session: Session,
     gets: Gets,
     queue: &'a QueueName,
-    /// Reason why the job on the thread has ended.
+    /// Reason why the job on the connection's thread has ended; `None` while it runs.
     end: Option<Result<End, Failure>>,
 }
 
-/// Connects and opens the queue. The job on the thread waits until it is told to begin.
+/// Connects and opens the queue for a load consumer. The job on the connection's thread gets no
+/// message before [`Consumer::begin`].
 pub(crate) async fn connect<'a>(
     pool: &Arc<Pool>,
     access: &Access,
@@ -65,7 +66,7 @@ impl Consumer<'_> {
         }
     }
 
-    /// Records why the thread delivers no more messages.
+    /// Records and returns the reason why the connection's thread delivers no more messages.
     fn note_end(&mut self) -> Result<End, Failure> {
         let end = self.gets.end.try_recv().map_err(|_| Failure::NoAnswer(WorkerError::Gone));
         *self.end.get_or_insert(end)
@@ -86,8 +87,8 @@ impl Consumer<'_> {
         }
     }
 
-    /// Waits until the thread has ended its job, and takes the messages that it delivers until
-    /// then.
+    /// Tells the job on the connection's thread to stop, waits for its end, and adds the messages
+    /// that it still delivers to `rest`.
     async fn stop(&mut self, rest: &mut Vec<Arrival>, deadline: Deadline) -> Result<End, Failure> {
         self.gets.stop.store(true, Ordering::SeqCst);
         // A job that has not begun sees at once that it has to stop.
@@ -148,7 +149,8 @@ impl LoadConsumer for Consumer<'_> {
     }
 }
 
-/// True if the unit of work may have been committed. Only a commit that was asked for can be.
+/// True if the unit of work may have been committed after this failure, which excludes failures of
+/// calls other than MQCMIT.
 fn is_in_doubt(failure: Failure) -> bool {
     match failure {
         Failure::Refused(Refusal { verb, .. }) if verb != Verb::Commit => false,

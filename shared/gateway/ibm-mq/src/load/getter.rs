@@ -14,39 +14,41 @@ use super::stamp;
 use crate::mqi::{Connection, Got, Object, Properties, Refusal, Take};
 use crate::session::{Told, unless_refused};
 
-/// Maximum time that one call may block. A call that blocks cannot be stopped.
+/// Maximum time that one MQGET may wait, since a call that blocks cannot be interrupted.
 const SLICE: Duration = Duration::from_millis(500);
 
-/// Maximum bytes of the properties of a message of the test. One with more is of none.
+/// Maximum number of bytes of a message's properties. A message with more does not count as one of
+/// the load test.
 const MOST_PROPERTIES: usize = 64 * 1024;
 
-/// Messages of a load test that a consumer gets.
+/// Settings of the job that gets messages for a load consumer.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     pub(super) queue: String,
     /// Id of the load test whose messages are taken.
     pub(super) test: String,
     pub(super) foreign: Foreign,
-    /// Maximum number of messages that are handed over in advance.
+    /// Maximum number of messages that wait for the consumer.
     pub(super) prefetch: usize,
-    /// Number of messages of a unit of work.
+    /// Number of messages in a unit of work.
     pub(super) unit: usize,
 }
 
-/// The job's ends for the consumer.
+/// Channels and flags by which a load consumer controls the job that gets messages for it.
 pub(super) struct Gets {
-    /// Signal that starts the job; `None` once given. If it is dropped instead, the job ends.
+    /// Sender that starts the job; `None` once it is started. If the sender is dropped instead, the
+    /// job ends.
     pub(super) begin: Option<mpsc::Sender<()>>,
-    /// Messages that the thread got. The channel is closed when the job has ended.
+    /// Messages that the job got. The channel is closed when the job has ended.
     pub(super) arrivals: Receiver<Arrival>,
     /// Reason why the job has ended; sent before `arrivals` is closed.
     pub(super) end: oneshot::Receiver<End>,
-    /// Flag that makes the job commit and end.
+    /// Flag that makes the job commit its open unit of work and end.
     pub(super) stop: Arc<AtomicBool>,
     pub(super) unit: Unit,
 }
 
-/// Numbers of the messages of the test in the open unit of work.
+/// Sequence numbers of the load test's messages in the open unit of work.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Unit(Arc<Mutex<Vec<u64>>>);
 
@@ -56,20 +58,20 @@ impl Unit {
     }
 }
 
-/// Reason why the job has ended. But for the first one, the unit of work is still open, unless the
-/// queue manager has ended it.
+/// Reason why the job that gets messages has ended. After [`Self::Stopped`] the unit of work is
+/// settled; otherwise it is open, unless the queue manager has ended it.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum End {
     Stopped,
     /// A message does not belong to the load test.
     Foreign,
-    /// A message has this length, for which there is no room.
+    /// A message has this length in bytes, which exceeds the maximum of an operation.
     TooLong(usize),
     Refused(Refusal),
 }
 
-/// Opens the queue, and gets messages from when it is told to begin until it is told to stop, or
-/// until `abandoned` is set.
+/// Opens the queue, waits for the signal to begin, and gets messages until it is told to stop or
+/// `abandoned` is set.
 pub(super) fn take(connection: &Connection, plan: &Plan, abandoned: &AtomicBool, told: Told<Gets>) {
     let opened = Object::open_queue(connection, &plan.queue, mqi::MQOO_INPUT_SHARED);
     let opened = opened.and_then(|queue| Ok((queue, Properties::new(connection)?)));
@@ -101,7 +103,7 @@ struct Getter<'c> {
     queue: Object<'c>,
     properties: Properties<'c>,
     buffer: Vec<u8>,
-    /// Number of messages in the open unit of work.
+    /// Number of messages in the open unit of work, including those of other tests.
     in_unit: usize,
     unit: Unit,
     // Last, so that the queue is closed when the channel is.
@@ -130,8 +132,8 @@ impl Getter<'_> {
         self.commit().map_or_else(End::Refused, |()| End::Stopped)
     }
 
-    /// Gets a message, hands it over, and commits the unit of work if it is full. Returns a reason
-    /// to end.
+    /// Gets a message, sends it to the consumer, and commits the unit of work if it is full.
+    /// Returns a reason if the job has to end.
     fn step(&mut self) -> Result<Option<End>, Refusal> {
         let take = Take {
             options: mqi::MQGMO_SYNCPOINT,
@@ -167,7 +169,7 @@ impl Getter<'_> {
         Ok(None)
     }
 
-    /// Commits the unit of work, if there is one.
+    /// Commits the open unit of work, if it contains messages.
     fn commit(&mut self) -> Result<(), Refusal> {
         if self.in_unit > 0 {
             self.connection.commit()?;

@@ -18,8 +18,8 @@ use crate::property_names::is_called;
 pub(crate) use consumer::connect as connect_consumer;
 pub(crate) use producer::connect as connect_producer;
 
-/// Reads the test's stamp from a message's properties; `None` if the message is not of the test
-/// with the id `test`.
+/// Reads the stamp of the load test `test` from a message's properties; `None` if the message does
+/// not belong to this test.
 fn stamp(properties: &[(String, HeaderValue)], test: &str) -> Option<Stamp> {
     let value = |name: &str| {
         let found = properties.iter().find(|(property, _)| is_called(property, name));

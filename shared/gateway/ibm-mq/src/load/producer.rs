@@ -22,30 +22,30 @@ use crate::produce::{count, fits_unit};
 use crate::session::{Failure, Session, Told};
 use crate::worker::WorkerError;
 
-/// Producer of a load test, on a connection of its own. Dropping it ends the connection, and backs
-/// out uncommitted work.
+/// Producer of a load test, on its own connection. Dropping it ends the connection, and backs out
+/// uncommitted puts.
 pub(crate) struct Producer<'a> {
     session: Session,
     steps: mpsc::Sender<Step>,
     events: UnboundedReceiver<Event>,
     queue: &'a QueueName,
     preparer: Preparer,
-    /// Maximum number of messages that are unconfirmed at once.
+    /// Maximum number of unconfirmed messages at a time.
     most: usize,
-    /// Messages that the thread has not reported yet, the oldest first.
+    /// Messages that were sent to the connection's thread and are not reported yet, oldest first.
     handed: VecDeque<Handed>,
-    /// Bytes of the bodies of the messages in `handed`.
+    /// Total size in bytes of the bodies of the messages in `handed`.
     bytes: usize,
-    /// Messages of the open unit of work.
+    /// Messages that the thread has put in the open unit of work.
     held: Vec<Handed>,
     answers: Vec<Confirmation>,
-    /// Last refusal of a message by the queue manager.
+    /// Last reason with which the queue manager refused a message.
     refused: Option<Refusal>,
-    /// Failure after which the producer puts nothing more.
+    /// Failure after which the producer puts no more messages; `None` while it works.
     failed: Option<Failure>,
 }
 
-/// Message that was handed to the connection's thread.
+/// Message that was sent to the connection's thread to be put.
 #[derive(Clone, Copy, Debug)]
 struct Handed {
     sequence: u64,
@@ -53,8 +53,8 @@ struct Handed {
     at: Instant,
 }
 
-/// Connects and opens the queue, after checking the messages for members that IBM MQ can never
-/// carry.
+/// Connects and opens the queue for a load producer, after checking that IBM MQ can carry the
+/// properties of its messages.
 pub(crate) async fn connect<'a>(
     pool: &Arc<Pool>,
     access: &Access,
@@ -107,7 +107,7 @@ impl Producer<'_> {
         self.handed.len() + self.held.len() < self.most && self.bytes < MOST_IN_FLIGHT
     }
 
-    /// Records what the connection's thread has reported.
+    /// Processes the reports that the connection's thread has sent, without waiting.
     fn note_events(&mut self) {
         loop {
             match self.events.try_recv() {
@@ -148,7 +148,8 @@ impl Producer<'_> {
         next
     }
 
-    /// Records that the thread reports no more results.
+    /// Records that the connection's thread sends no more reports, as a failure unless there is one
+    /// already.
     fn note_end(&mut self) {
         self.failed.get_or_insert(Failure::NoAnswer(WorkerError::Gone));
     }
@@ -157,7 +158,7 @@ impl Producer<'_> {
         self.failed.map(|failure| failure.into_error(During::Queue(self.queue)))
     }
 
-    /// Waits until the job on the connection's thread has ended.
+    /// Waits until the job on the connection's thread has ended, and processes its reports.
     async fn wait_for_end(&mut self, deadline: Deadline) {
         loop {
             match deadline.run(self.events.recv()).await {

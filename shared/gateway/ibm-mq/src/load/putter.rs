@@ -15,17 +15,18 @@ use crate::putting::{Last, options, put_one};
 use crate::reason::{Kind, Reason};
 use crate::session::{Told, unless_refused};
 
-/// Queue that is put on, and the way of putting.
+/// Settings of the job that puts messages for a load producer.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     pub(super) queue: String,
     /// True if the messages set their own user, application and time.
     pub(super) sets_context: bool,
-    /// Number of messages of a unit of work; 1 puts them without one.
+    /// Number of messages in a unit of work; 1 puts each message outside a unit of work.
     pub(super) unit: usize,
 }
 
-/// The job's two ends for the producer. The job ends when `steps` is dropped.
+/// Channels between a load producer and the job that puts its messages. The job ends when `steps`
+/// is dropped.
 pub(super) struct Puts {
     pub(super) steps: mpsc::Sender<Step>,
     pub(super) events: UnboundedReceiver<Event>,
@@ -33,25 +34,26 @@ pub(super) struct Puts {
 
 pub(super) enum Step {
     Put(Box<Prepared>),
-    /// Commit the open unit of work, and end the job.
+    /// Commits the open unit of work, and ends the job.
     Finish,
 }
 
-/// Report of the job. Puts are reported in their order.
+/// Report of the job that puts messages. Puts are reported in their order.
 #[derive(Debug)]
 pub(super) enum Event {
-    /// The message of the next put is in the unit of work.
+    /// The oldest unreported message was put in the open unit of work.
     Held,
-    /// The message of the next put is on the queue, or was not accepted for this reason.
+    /// The oldest unreported message was confirmed outside a unit of work, or refused for this
+    /// reason.
     Answered(Confirmation, Option<Refusal>),
-    /// All messages of the unit of work have this outcome.
+    /// The unit of work has ended, with an outcome for each of its messages.
     Ended(Vec<Confirmation>),
-    /// The job has ended early. The messages of further puts are not put.
+    /// The job has ended early, and puts none of the messages that are still unreported.
     Failed(Refusal),
 }
 
-/// Opens the queue, and executes the steps until the last one, the first failure, or until
-/// `abandoned` is set.
+/// Opens the queue and executes the producer's steps, until [`Step::Finish`], the first failure, or
+/// until `abandoned` is set.
 pub(super) fn work(connection: &Connection, plan: &Plan, abandoned: &AtomicBool, told: Told<Puts>) {
     let (to_open, context) = options(plan.sets_context);
     let opened = Object::open_queue(connection, &plan.queue, to_open);
@@ -93,10 +95,10 @@ struct Putter<'c> {
     connection: &'c Connection,
     queue: Object<'c>,
     options: MQLONG,
-    /// Number of messages of a unit of work.
+    /// Number of messages in a unit of work; 1 puts each message outside a unit of work.
     most: usize,
-    /// Numbers of the messages of the open unit of work, and the times at which they were handed to
-    /// the library.
+    /// Sequence number of each message in the open unit of work, with the time at which it was
+    /// handed to the library.
     unit: Vec<(u64, Instant)>,
     last: Last<'c>,
     reports: UnboundedSender<Event>,
@@ -143,7 +145,7 @@ impl Putter<'_> {
         committed
     }
 
-    /// Reports the end of the unit of work.
+    /// Reports the end of the open unit of work, with this outcome for each of its messages.
     fn end(&mut self, outcome: Outcome) {
         let at = Instant::now();
         let answer = |(sequence, sent_at)| Confirmation { sequence, sent_at, at, outcome };
@@ -151,7 +153,8 @@ impl Putter<'_> {
         self.report(Event::Ended(answers));
     }
 
-    /// Reports a failure. The open unit of work is backed out, here or by the queue manager.
+    /// Reports a failure after which the job ends. Messages of the open unit of work are reported
+    /// as not put, since it is backed out.
     fn fail(&mut self, refusal: Refusal) {
         if !self.unit.is_empty() {
             self.end(Outcome::NotPut);
@@ -165,7 +168,8 @@ impl Putter<'_> {
     }
 }
 
-/// Outcome of a message whose put ended with this refusal.
+/// Returns the outcome of a message whose put failed with this refusal. `is_in_unit` is true if it
+/// was put in a unit of work.
 fn outcome(refusal: Refusal, is_in_unit: bool) -> Outcome {
     let is_answered = refusal.effect == Effect::Nothing && refusal.spares_the_connection();
     match refusal.verb {
@@ -176,7 +180,7 @@ fn outcome(refusal: Refusal, is_in_unit: bool) -> Outcome {
     }
 }
 
-/// True if a later put may succeed: the queue was full.
+/// True if a later put may succeed, because the queue was full.
 fn may_pass(refusal: Refusal) -> bool {
     refusal.effect == Effect::Nothing && Reason::of(refusal.reason).kind == Kind::Full
 }

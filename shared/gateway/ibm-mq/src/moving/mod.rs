@@ -26,19 +26,19 @@ use crate::worker::{WorkerError, wait_for};
 use route::Route;
 use source::{Plan, SelectedId, Source, Window};
 
-/// Time reserved before the deadline for the commit of the last messages.
+/// Time reserved before the deadline for committing the last messages of a move.
 const MARGIN: Duration = Duration::from_secs(1);
 
 /// Move of messages on one IBM MQ connection.
 pub(crate) struct Moving {
-    /// Open connection; `None` after a commit that was not confirmed.
+    /// Open connection; `None` after a commit whose answer did not arrive.
     open: Option<Open>,
     from: SearchedQueue,
-    /// Messages that were put last and are not committed.
+    /// Messages of the last put, whose unit of work is not committed.
     window: Window,
 }
 
-/// Connection of the move. Dropping it backs out uncommitted work, and ends the connection.
+/// Connection of the move. Dropping it backs out uncommitted work and ends the connection.
 struct Open {
     session: Session,
     steps: mpsc::Sender<Step>,
@@ -81,7 +81,7 @@ pub(crate) async fn connect(
     }
 }
 
-/// Previews a move by browsing the messages.
+/// Reports what a move would do, by browsing the messages.
 pub(crate) async fn preview(
     pool: &Arc<Pool>,
     access: &Access,
@@ -113,7 +113,8 @@ pub(crate) async fn preview(
     }
 }
 
-/// Ends a session whose queue `from`, or another one, was not opened.
+/// Ends a session after a queue could not be opened, and returns the error. `at` is that queue, and
+/// `from` the queue to move from.
 async fn did_not_open(
     session: Session,
     refusal: Refusal,
@@ -164,7 +165,7 @@ fn stop_at(deadline: Deadline) -> Instant {
     deadline.earlier_by(MARGIN.min(deadline.remaining() / 4)).instant().into_std()
 }
 
-/// Executes the steps on the thread, until the sender is dropped.
+/// Executes the steps of a move on the connection's thread, until the sender of steps is dropped.
 fn work(
     connection: &Connection,
     plan: &Plan,
@@ -236,7 +237,7 @@ impl Relocation for Moving {
         self.open.as_ref().and_then(|open| open.session.cluster())
     }
 
-    /// A unit of work is committed or backed out as a whole.
+    /// Returns 0, since a unit of work is committed or backed out atomically.
     fn most_in_doubt(&self) -> u64 {
         0
     }

@@ -7,15 +7,15 @@ use mq::{Destination, KeptReason, QueueName, Reach};
 
 use crate::dead_letter::{Origin, origin};
 
-/// Destinations of the messages of one move.
+/// Rule that decides the destination of each message of a move.
 #[derive(Clone, Debug)]
 pub(super) struct Route {
     from: QueueName,
     to: Destination,
     reach: Reach,
-    /// Name of the queue manager, or `None` if the user may not inquire it.
+    /// Name of the connected queue manager; `None` if the user may not inquire it.
     manager: Option<String>,
-    /// Queues that accept no messages, with the reason.
+    /// Queues on which no more messages are put, with the reason.
     closed: HashMap<QueueName, KeptReason>,
 }
 
@@ -24,7 +24,7 @@ pub(super) struct Route {
 pub(super) struct Decision {
     pub(super) to: Option<QueueName>,
     pub(super) stays: Option<KeptReason>,
-    /// The dead-letter header, which is removed if the message goes back to its first destination.
+    /// Dead-letter header to remove, for a message that returns to its first destination.
     pub(super) without: Option<Origin>,
 }
 
@@ -63,12 +63,13 @@ impl Route {
         Decision { to: Some(to), stays, without: Some(origin) }
     }
 
-    /// Stops putting messages on this queue.
+    /// Excludes the queue from the rest of the move, with the reason for messages that stay.
     pub(super) fn close(&mut self, to: QueueName, why: KeptReason) {
         self.closed.insert(to, why);
     }
 
-    /// True if no further message can be moved.
+    /// True if the only destination of the move is excluded, so that no further message can be
+    /// moved.
     pub(super) fn is_closed(&self) -> bool {
         matches!(&self.to, Destination::Queue(to) if self.closed.contains_key(to))
     }

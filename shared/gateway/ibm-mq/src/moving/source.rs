@@ -15,45 +15,45 @@ use crate::facts::QueueKind;
 use crate::mqi::{Connection, Effect, Got, Object, Properties, Refusal, Take, Verb};
 use crate::reason::{Kind, Reason};
 
-/// Maximum number of examined messages.
+/// Maximum number of messages that a move examines.
 const MOST_EXAMINED: u64 = 10_000;
 
-/// Number of bytes after which a unit of work is committed: it occupies the queue manager's log
-/// until then.
+/// Number of bytes after which the unit of work of a move is committed, since an open one occupies
+/// the queue manager's log.
 const UNIT_BYTES: usize = 16 * 1024 * 1024;
 
-/// Messages to move, and their destinations.
+/// Settings of a move: the messages to move, and their destinations.
 pub(super) struct Plan {
     pub(super) queue: QueueName,
-    /// Destination of all messages, if there is only one.
+    /// Single destination of the move; `None` if messages return to their origins.
     pub(super) destination: Option<QueueName>,
     pub(super) route: Route,
     pub(super) msg_ids: Option<Vec<SelectedId>>,
-    /// Maximum number of messages that a unit of work can move.
+    /// Maximum number of messages moved in one unit of work.
     pub(super) most: usize,
     pub(super) abandoned: Arc<AtomicBool>,
-    /// True for a preview, which moves nothing.
+    /// True for a preview, which browses and moves nothing.
     pub(super) is_preview: bool,
 }
 
-/// Message id of messages to move.
+/// Message id that the request selects for the move.
 pub(super) struct SelectedId {
     pub(super) id: mqi::MQBYTE24,
-    /// Bytes of the id as the request gave them, possibly fewer.
+    /// Bytes of the id as the request gave them; IBM MQ pads them with zeros to 24.
     pub(super) given: Vec<u8>,
 }
 
-/// Messages that were put in one unit of work.
+/// Messages that one step of a move has put in the open unit of work.
 #[derive(Debug, Default)]
 pub(super) struct Window {
     pub(super) count: u64,
     pub(super) is_last: bool,
-    /// Ids and times of the messages, by which a search of the queue finds out whether an
-    /// unanswered commit took effect.
+    /// Ids and times of the messages, by which a search of the source queue can resolve a commit in
+    /// doubt.
     pub(super) evidence: Vec<Evidence>,
 }
 
-/// A queue that is open to put messages on.
+/// Destination queue that is open for output.
 struct Target<'c> {
     queue: Object<'c>,
     /// `MQPMO_SET_ALL_CONTEXT`, or `MQPMO_NONE` if the user may not set the context.
@@ -66,33 +66,35 @@ pub(super) struct Source<'c> {
     route: Route,
     queue: Object<'c>,
     properties: Properties<'c>,
-    /// Handle for the properties of messages that are got after they were put; they are not read.
+    /// Message handle for the MQGET that removes a moved message, whose properties were already
+    /// read.
     ignored: Properties<'c>,
     targets: HashMap<QueueName, Target<'c>>,
-    /// Ids of messages to move that are not found yet; `None` if the move is not limited to ids.
+    /// Selected ids that are not found yet; `None` if the move takes any message.
     ids: Option<VecDeque<mqi::MQBYTE24>>,
     found: HashSet<mqi::MQBYTE24>,
     is_first_look: bool,
-    /// Messages left to examine, counted when the move began. Later arrivals are not moved.
+    /// Number of messages left to examine, from the depth when the move began. Later arrivals are
+    /// not moved.
     left: u64,
     has_more: bool,
-    /// Buffer for browsed bodies. A longer message is browsed again with a larger one.
+    /// Buffer for browsed bodies. A body that does not fit is browsed again with a larger buffer.
     buffer: Vec<u8>,
     report: MoveReport,
     is_over: bool,
 }
 
-/// A browsed and locked message. Its body is truncated to the buffer.
+/// Message that was browsed and locked, with its body truncated to the buffer.
 struct BrowsedMessage {
     md: Box<mqi::MQMD>,
     length: usize,
-    /// Length of the whole body.
+    /// Length of the whole body in bytes, even if it is truncated.
     of: usize,
 }
 
 impl<'c> Source<'c> {
-    /// Opens the queue, and the destination if there is only one. An error names the queue that it
-    /// is about.
+    /// Opens the source queue, and the destination if the move has a single one. An error comes
+    /// with the name of the queue that could not be opened.
     pub(super) fn open(connection: &'c Connection, plan: &'c Plan) -> Result<Self, (Refusal, QueueName)> {
         let here = |refusal| (refusal, plan.queue.clone());
         let to_get = if plan.is_preview { 0 } else { mqi::MQOO_INPUT_SHARED };
@@ -122,7 +124,7 @@ impl<'c> Source<'c> {
     }
 
     /// Moves up to `limit` messages in the open unit of work: puts each on its destination, and
-    /// gets it from this queue.
+    /// gets it from the source queue. Stops at `stop_at`.
     pub(super) fn fill(&mut self, limit: usize, stop_at: Instant) -> Result<Window, Refusal> {
         let limit = limit.min(self.plan.most);
         let mut window = Window::default();
@@ -151,7 +153,7 @@ impl<'c> Source<'c> {
         Ok(window)
     }
 
-    /// Builds the report of moved and remaining messages. The queue's depth is inquired again.
+    /// Builds the report of the move, with the current depth of the source queue.
     pub(super) fn report(&mut self) -> MoveReport {
         let remaining = depth(self.connection, &self.plan.queue).ok().flatten();
         // If the move reached its maximum number of messages, ids that were not reached are not
@@ -166,7 +168,7 @@ impl<'c> Source<'c> {
         self.report.truncated |= is_truncated;
     }
 
-    /// Browses and locks the next message that may be moved.
+    /// Browses and locks the next message; `None` if no selected message is left.
     fn look(&mut self) -> Result<Option<BrowsedMessage>, Refusal> {
         loop {
             if self.left == 0 {
@@ -208,8 +210,8 @@ impl<'c> Source<'c> {
         }
     }
 
-    /// Puts a message on its destination, and gets it from this queue. Returns the reason if it
-    /// stays.
+    /// Puts a browsed message on its destination, and gets it from the source queue. Returns the
+    /// reason if the message stays.
     fn give(&mut self, browsed: &BrowsedMessage, decision: &Decision) -> Result<Option<KeptReason>, Refusal> {
         let Decision { to: Some(to), stays: None, without } = decision else {
             return Ok(decision.stays.or(Some(KeptReason::NoOrigin)));
@@ -263,7 +265,7 @@ impl<'c> Source<'c> {
         Ok(())
     }
 
-    /// Gets the browsed message. Its body is already put, and need not be transferred again.
+    /// Gets the message under the browse cursor, without its body, which was already read.
     fn take(&self) -> Result<(), Refusal> {
         let take = Take {
             options: mqi::MQGMO_SYNCPOINT | mqi::MQGMO_MSG_UNDER_CURSOR | mqi::MQGMO_ACCEPT_TRUNCATED_MSG,
@@ -278,7 +280,7 @@ impl<'c> Source<'c> {
         }
     }
 
-    /// Opens the destination queue, unless it is open.
+    /// Opens the destination queue for output, unless it is already open.
     fn target(&mut self, to: &QueueName) -> Result<(), Refusal> {
         if self.targets.contains_key(to) {
             return Ok(());
@@ -300,8 +302,8 @@ impl<'c> Source<'c> {
         Ok(())
     }
 
-    /// Returns the reason why a message that `to` refused stays on this queue. After a refusal that
-    /// is not about the message itself, nothing more is put on `to`.
+    /// Returns the reason why a message that `to` refused stays on the source queue. If the refusal
+    /// concerns the queue and not only this message, no more messages are put on `to`.
     fn refused(&mut self, to: &QueueName, refusal: Refusal) -> Result<KeptReason, Refusal> {
         // The earlier puts were backed out with the unit of work, or must be: a message that was
         // put with a warning is in it.
@@ -337,7 +339,7 @@ impl Drop for Source<'_> {
     }
 }
 
-/// Returns the ids that no message had, as the request gave them.
+/// Returns the selected ids that no message had, in the form of the request.
 fn not_found(ids: &[SelectedId], found: &HashSet<mqi::MQBYTE24>) -> Vec<Vec<u8>> {
     let missing = ids.iter().filter(|selected| !found.contains(&selected.id));
     let missing: BTreeMap<_, _> = missing.map(|selected| (selected.id, selected.given.clone())).collect();
@@ -355,7 +357,7 @@ fn considered(browsed: &BrowsedMessage, decision: &Decision, buffer: &[u8]) -> M
     }
 }
 
-/// Depth of the queue, or `None` if the user may not inquire it.
+/// Returns the depth of the queue; `None` if the user may not inquire it.
 fn depth(connection: &Connection, queue: &str) -> Result<Option<u64>, Refusal> {
     Ok(match QueueKind::ask_if_allowed(connection, queue)? {
         Some(QueueKind::Local(facts)) => Some(facts.depth),

@@ -15,26 +15,27 @@ use super::{Codes, Effect, Library, Refusal, Verb, length_of};
 use crate::key_repository::KeyRepository;
 use crate::reason::Reason;
 
-/// Route to the queue manager: a channel definition, or a table of them.
+/// Source of the channel definition for a connection.
 #[derive(Clone, Debug)]
 pub(crate) enum Route {
-    /// Channel definition that the gateway makes from the target.
+    /// Channel of this name, defined by the target's addresses and TLS settings.
     Channel { name: String },
-    /// Client channel definition table, in which the queue manager's name selects the entry.
+    /// Client channel definition table (CCDT) at this URL; the queue manager's name selects the
+    /// channel.
     Table { url: String },
 }
 
 /// Resources that a connection occupies until it has ended.
 pub(crate) trait Occupied: Send + 'static {
-    /// Path of the file with the key repository, if the connection has one, and true if another
-    /// connection of this process already uses it. The client warns about that (2391), and uses the
-    /// settings that it has.
+    /// Returns the path of the key repository file if the connection uses TLS, and true if another
+    /// connection of this process already uses the same TLS settings. MQCONNX warns in that case
+    /// (MQRC_SSL_ALREADY_INITIALIZED, 2391).
     fn key_file(&self) -> Option<(&Path, bool)>;
 
-    /// Logs that the connection has ended; `polite` if the queue manager answered that.
+    /// Logs that the connection has ended. `polite` is true if the queue manager confirmed MQDISC.
     fn disconnected(&self, polite: bool);
 
-    /// Keeps the resources for ever: the connection will not end before its process does.
+    /// Keeps the resources until the process ends, because the connection cannot be ended.
     fn keep(self: Box<Self>);
 }
 
@@ -45,30 +46,29 @@ pub(crate) struct ChannelTls {
     pub(crate) cipher_spec: String,
 }
 
-/// Parameters of a connection, except the addresses of its hosts and the path of its key
-/// repository.
+/// Parameters of a connection, without the resolved addresses and the path of the key repository.
 #[derive(Clone, Debug)]
 pub(crate) struct Login {
-    /// Name of the queue manager; empty for the default one, with a leading `*` for any of a group.
+    /// Name of the queue manager. Empty means the default one; a leading `*` means any member of a
+    /// group.
     pub(crate) queue_manager: String,
     pub(crate) route: Route,
     pub(crate) tls: Option<ChannelTls>,
     pub(crate) credentials: Option<Credentials>,
-    /// Application name that an administrator sees for the connection; at most 28 bytes.
+    /// Application name that administrators see for the connection; at most 28 bytes.
     pub(crate) application: String,
     /// Interval of heartbeats that the gateway requests, in seconds.
     pub(crate) heartbeat: MQLONG,
 }
 
-/// Size in bytes of the buffer that bodies are read to. A message that does not fit is read to a
-/// larger one.
+/// Initial size in bytes of the buffer for message bodies, which grows for a larger message.
 pub(crate) const BUFFER: usize = 64 * 1024;
 
-/// Number of attempts to back out when a connection ends.
+/// Maximum number of MQBACK calls when a connection ends.
 const BACK_OUTS: usize = 3;
 
-/// Reason codes after which the connection no longer exists, and the queue manager has backed out
-/// by itself.
+/// Reason codes after which the connection no longer exists; the queue manager backs out its unit
+/// of work.
 const ENDED: [MQLONG; 5] = [
     mq::MQRC_CONNECTION_BROKEN,
     mq::MQRC_HCONN_ERROR,
@@ -77,26 +77,28 @@ const ENDED: [MQLONG; 5] = [
     mq::MQRC_CONNECTION_STOPPING,
 ];
 
-/// An open connection, owned by the thread that made it. Dropping it backs out uncommitted work,
-/// and disconnects. A connection that cannot back out is left open: its messages stay locked until
-/// this process ends, and then the queue manager backs them out.
+/// Open connection, owned by the thread that opened it. Dropping it backs out uncommitted work and
+/// disconnects. If the backout fails, the connection stays open, since MQDISC would commit; its
+/// messages stay locked until the process ends.
 pub(crate) struct Connection {
     library: &'static Library,
     handle: mq::MQHCONN,
-    /// Resources of the connection. They are returned once the connection has ended, and never if
-    /// it is left open.
+    /// Resources of the connection, released after it has ended. `None` once they are kept for
+    /// ever, because the connection is left open.
     occupied: Option<Box<dyn Occupied>>,
-    /// True if a message may have been put or got since the last commit or backout.
+    /// True if a message may have been put or received in the unit of work since the last commit or
+    /// backout.
     has_unit_of_work: Cell<bool>,
     /// Buffer for bodies, kept between operations.
     buffer: RefCell<Vec<u8>>,
-    /// Makes the type neither `Send` nor `Sync`: other threads must not use the handle.
+    /// Marker that makes the type neither `Send` nor `Sync`: other threads must not use the handle.
     thread: PhantomData<*const ()>,
 }
 
 impl Connection {
-    /// Connects with one attempt at each address of `conn_name`, unless a table has them, and
-    /// blocks until that has ended. `occupied` belongs to the connection until it has ended.
+    /// Connects with MQCONNX, which tries each address of `conn_name` once and blocks until then.
+    /// With a channel table, the table has the addresses. `occupied` is released when the
+    /// connection has ended.
     pub(crate) fn open(
         library: &'static Library,
         login: &Login,
@@ -191,8 +193,8 @@ impl Connection {
     /// Commits the unit of work.
     ///
     /// # Errors
-    /// If it was not committed, or may not have been: the reason shows which. Warnings are errors
-    /// here, for example that the queue manager backed the unit of work out.
+    /// If the commit failed or may have failed: see [`Refusal::may_have_committed`]. Warnings are
+    /// errors too, for example that the queue manager backed out.
     pub(crate) fn commit(&self) -> Result<(), Refusal> {
         let Codes { mut completion, mut reason } = Codes::UNSET;
         // SAFETY: the handle is open, and this is its thread.
@@ -202,31 +204,34 @@ impl Connection {
         Ok(())
     }
 
-    /// Records that a call follows that may put or get a message in the unit of work.
+    /// Records that the next call may put or get a message in the unit of work.
     pub(super) fn begins_unit_of_work(&self) {
         self.has_unit_of_work.set(true);
     }
 
-    /// Backs out uncommitted work of an earlier operation, so that the next one does not commit it.
+    /// Backs out uncommitted work of an earlier operation, if there is any, so that the next commit
+    /// does not include it.
     pub(crate) fn back_out_leftovers(&self) -> Result<(), Refusal> {
         if self.has_unit_of_work.get() { self.back_out() } else { Ok(()) }
     }
 
-    /// Returns a buffer of at least [`BUFFER`] bytes, with arbitrary content.
+    /// Returns a buffer of at least [`BUFFER`] bytes with arbitrary content: the kept one, or a new
+    /// one.
     pub(crate) fn take_buffer(&self) -> Vec<u8> {
         let mut buffer = self.buffer.take();
         buffer.resize(buffer.len().max(BUFFER), 0);
         buffer
     }
 
-    /// Keeps a buffer for the next operation, unless a message has enlarged it.
+    /// Keeps a buffer for the next operation if it still has the initial size [`BUFFER`].
     pub(crate) fn keep_buffer(&self, buffer: Vec<u8>) {
         if buffer.len() == BUFFER {
             self.buffer.replace(buffer);
         }
     }
 
-    /// Backs out, with up to 3 attempts. True if that succeeded or the connection no longer exists.
+    /// Backs out with up to 3 attempts. True if an attempt succeeded, or the connection no longer
+    /// exists.
     fn is_backed_out(&self) -> bool {
         (0..BACK_OUTS).any(|_| match self.back_out() {
             Ok(()) => true,
@@ -234,7 +239,7 @@ impl Connection {
         })
     }
 
-    /// Leaves the connection open, and keeps its resources for as long as this process lives.
+    /// Leaves the connection open, logs the reason, and keeps its resources until the process ends.
     fn leave_open(&mut self, why: &str) {
         tracing::error!(event_type = "connection.left_open", "{why}");
         if let Some(occupied) = self.occupied.take() {

@@ -5,8 +5,7 @@ use std::path::{Path, PathBuf};
 
 use libmqm_sys::dlopen2::{MqWrapper, MqmContainer};
 
-/// IBM's client library and its functions. It is loaded once and stays loaded, since it has threads
-/// of its own.
+/// IBM's client library with its functions. It is never unloaded, since it has threads of its own.
 pub(crate) struct Library(MqmContainer);
 
 #[derive(Debug, thiserror::Error)]
@@ -20,7 +19,7 @@ pub(crate) enum LoadError {
 }
 
 impl Library {
-    /// Loads the library, which must export every function of the MQI.
+    /// Loads the library from `path`; it must export every function of the MQI.
     pub(crate) fn load(path: &Path) -> Result<Self, LoadError> {
         if !path.is_absolute() {
             return Err(LoadError::NotAbsolute(path.to_owned()));

@@ -22,7 +22,7 @@ pub(crate) use self::verb::Verb;
 
 use libmqm_sys::{self as mq, MQLONG};
 
-/// Call that failed or ended with a warning, with its reason code.
+/// MQI call that failed, or ended with a warning that counts as a failure, with its reason code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{} ended with reason {reason}", .verb.name())]
 pub(crate) struct Refusal {
@@ -31,22 +31,23 @@ pub(crate) struct Refusal {
     pub(crate) effect: Effect,
 }
 
-/// Effect of a call before it ended with its reason.
+/// Effect that a call had although it did not end normally.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
     Nothing,
-    /// The call ended with a warning, so it had an effect: a message may be in the unit of work.
+    /// The call ended with a warning, so it had an effect: for example, the message may be in the
+    /// unit of work.
     Something,
 }
 
 impl Refusal {
-    /// Returns the refusal of a failed call without effect.
+    /// Creates the refusal of a call that failed without effect.
     pub(crate) fn failed(verb: Verb, reason: MQLONG) -> Self {
         Self { verb, reason, effect: Effect::Nothing }
     }
 }
 
-/// Completion and reason code with which every call ends.
+/// Completion code and reason code that each MQI call returns.
 #[derive(Clone, Copy, Debug)]
 struct Codes {
     completion: MQLONG,
@@ -54,10 +55,11 @@ struct Codes {
 }
 
 impl Codes {
-    /// Values before a call, which remain if the call does not set them.
+    /// Codes before a call; they remain if the library does not set them, and count as a failure.
     const UNSET: Self = Self { completion: mq::MQCC_UNKNOWN, reason: mq::MQRC_UNEXPECTED_ERROR };
 
-    /// Checks the codes of a call. Returns the reason of a harmless warning.
+    /// Checks the codes of a call. Returns the reason code of a harmless warning, or `None` without
+    /// a warning.
     ///
     /// # Errors
     /// If the call failed, or ended with a warning that is not known to be harmless for this call.
@@ -71,8 +73,8 @@ impl Codes {
     }
 }
 
-/// Converts the length of a buffer to the MQI's type. No buffer here is longer than IBM MQ allows,
-/// which is 100 MB.
+/// Converts the length of a buffer to the type of the MQI. Buffers have at most 100 MB, the limit
+/// of IBM MQ.
 fn length_of(bytes: &[u8]) -> MQLONG {
     MQLONG::try_from(bytes.len()).unwrap_or(MQLONG::MAX)
 }

@@ -6,7 +6,7 @@ use libmqm_sys::{self as mq, MQLONG};
 use super::structures::{self, UTF_8, fill, text_in};
 use super::{Codes, Connection, Properties, Refusal, Verb, length_of};
 
-/// An object that is open on a connection. Dropping it closes it.
+/// Queue or queue manager that is open on a connection. Dropping it closes it.
 pub(crate) struct Object<'c> {
     connection: &'c Connection,
     handle: mq::MQHOBJ,
@@ -14,24 +14,25 @@ pub(crate) struct Object<'c> {
     name: String,
 }
 
-/// Parameters of a get or browse.
+/// Parameters of an MQGET that gets or browses a message.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Take {
-    /// `MQGMO_SYNCPOINT` and other options; those of every get are added.
+    /// Options such as `MQGMO_SYNCPOINT`, to which the options of every MQGET are added.
     pub(crate) options: MQLONG,
-    /// Maximum time that the call may block, in milliseconds.
+    /// Maximum time in milliseconds that the call may wait for a message.
     pub(crate) wait: MQLONG,
     pub(crate) message_id: Option<mq::MQBYTE24>,
     pub(crate) correlation_id: Option<mq::MQBYTE24>,
-    /// True to ask the queue manager for conversion to UTF-8.
+    /// True to request conversion to UTF-8 by the queue manager.
     pub(crate) convert: bool,
 }
 
-/// Result of a get or browse.
+/// Result of an MQGET that gets or browses a message.
 #[derive(Debug)]
 pub(crate) enum Got {
-    /// The first `length` bytes of the buffer are the body, of `of` bytes in total. With a warning,
-    /// the message differs from what was requested; for example, it is unconverted.
+    /// Message whose body is in the first `length` bytes of the buffer; the whole body has `of`
+    /// bytes. A warning tells a deviation from the request, for example that the body is not
+    /// converted.
     Message {
         descriptor: Box<mq::MQMD>,
         length: usize,
@@ -39,7 +40,7 @@ pub(crate) enum Got {
         warning: Option<MQLONG>,
     },
     Nothing,
-    /// A message of this length, for which the buffer is too short. It remains on the queue.
+    /// The next message has this length and does not fit into the buffer. It stays on the queue.
     TooLong {
         length: usize,
     },
@@ -54,8 +55,8 @@ impl<'c> Object<'c> {
         Self::open_selection(connection, name, options, None)
     }
 
-    /// Opens a queue to get or browse messages, only those whose properties satisfy `expression` if
-    /// there is one.
+    /// Opens a queue to get or browse messages. With `expression`, only messages whose properties
+    /// satisfy it are returned.
     pub(crate) fn open_selection(
         connection: &'c Connection,
         name: &str,
@@ -107,8 +108,8 @@ impl<'c> Object<'c> {
         Ok(Self { connection, handle, name: text_in(&od.ObjectName).into_owned() })
     }
 
-    /// Puts a message with the descriptor, in which the queue manager fills fields, and with the
-    /// properties. Returns the reason of a warning.
+    /// Puts a message with these properties; the queue manager fills in the descriptor. Returns the
+    /// reason code of a harmless warning.
     pub(crate) fn put(
         &self,
         descriptor: &mut mq::MQMD,
@@ -142,8 +143,8 @@ impl<'c> Object<'c> {
         Codes { completion, reason }.check(Verb::Put)
     }
 
-    /// Gets or browses a message with its properties, with the parameters of `take`. The buffer
-    /// keeps its length.
+    /// Gets or browses a message according to `take`, and reads its properties into `properties`
+    /// and its body into `buffer`. The buffer is not resized.
     pub(crate) fn get(
         &self,
         take: &Take,
@@ -226,7 +227,8 @@ impl<'c> Object<'c> {
         Codes { completion, reason }.check(Verb::Unlock).map(drop)
     }
 
-    /// Inquires attributes: integers, and texts with their lengths.
+    /// Inquires attributes of the object: integers by their selectors, and texts by selector and
+    /// length.
     pub(crate) fn inquire<const N: usize, const T: usize>(
         &self,
         integers: [MQLONG; N],
@@ -265,7 +267,7 @@ impl<'c> Object<'c> {
         Ok((numbers, values))
     }
 
-    /// Closes a queue that was created from a model queue, and deletes it.
+    /// Closes and deletes a dynamic queue that was created from a model queue.
     fn discard(mut self) {
         self.close(mq::MQCO_DELETE_PURGE);
     }

@@ -7,19 +7,21 @@ use libmqm_sys::{self as mq, MQLONG};
 use super::structures;
 use super::{Codes, Connection, Refusal, Verb, length_of};
 
-/// Properties of one message at a time. Dropping them deletes the handle.
+/// Message handle with the properties of one message at a time. Dropping it deletes the handle.
 pub(crate) struct Properties<'c> {
     connection: &'c Connection,
     handle: mq::MQHMSG,
-    /// Buffers for names and values; empty until the first property is read.
+    /// Buffer for the name of a property; empty until the first property is read. The value has a
+    /// buffer of its own.
     name: Vec<u8>,
     value: Vec<u8>,
 }
 
-/// Maximum length in bytes of a name that IBM MQ returns, with room for a terminator.
+/// Maximum length in bytes of a property name that IBM MQ returns, with a terminator.
 const LONGEST_NAME: usize = mq::MQ_MAX_PROPERTY_NAME_LENGTH + 1;
 
-/// Maximum length in bytes of a value that is read with one call.
+/// Maximum length in bytes of a property value that is read with a single call. A longer value
+/// needs a second call.
 const USUAL_VALUE: usize = 1024;
 
 impl<'c> Properties<'c> {
@@ -45,7 +47,7 @@ impl<'c> Properties<'c> {
         self.handle
     }
 
-    /// Sets a property, whose value passes [`check_type`]. It replaces one with the same name.
+    /// Sets a property, replacing one of the same name. The value must have passed [`check_type`].
     pub(crate) fn set(&self, name: &str, value: &HeaderValue) -> Result<(), Refusal> {
         let options = structures::set_property();
         let name = structures::name(name);
@@ -73,8 +75,7 @@ impl<'c> Properties<'c> {
         Codes { completion, reason }.check(Verb::SetProperty).map(drop)
     }
 
-    /// Reads all properties in their order, or returns `None` if names and values exceed `limit`
-    /// bytes.
+    /// Reads all properties in order; `None` if names and values together exceed `limit` bytes.
     pub(crate) fn read(&mut self, limit: usize) -> Result<Option<Vec<(String, HeaderValue)>>, Refusal> {
         self.name.resize(LONGEST_NAME, 0);
         // A long value of the last message was an exception.
@@ -99,7 +100,7 @@ impl<'c> Properties<'c> {
         }
     }
 
-    /// Inquires one property, and once more if its value exceeds the buffer.
+    /// Reads one property; a second call with a larger buffer follows if the value does not fit.
     fn inquire(&mut self, which: MQLONG, limit: usize) -> Result<Option<Read>, Refusal> {
         match self.inquire_once(which) {
             Err(Refusal { reason: mq::MQRC_PROPERTY_NOT_AVAILABLE, .. }) => Ok(None),
@@ -181,14 +182,15 @@ impl Drop for Properties<'_> {
     }
 }
 
-/// Bytes of a value: borrowed ones, or a number's, which are the first ones of eight.
+/// Bytes of a property value for MQSETMP: borrowed from the value, or the first bytes of an array
+/// that holds a number.
 enum Wire<'v> {
     Bytes(&'v [u8]),
     Number([u8; 8], usize),
 }
 
 impl Wire<'_> {
-    /// Stores a number's bytes, at most eight.
+    /// Builds the wire form of a number of at most eight bytes.
     fn of<const N: usize>(number: [u8; N]) -> Self {
         const { assert!(N <= 8) }
         let mut bytes = [0; 8];
@@ -208,15 +210,15 @@ impl AsRef<[u8]> for Wire<'_> {
     }
 }
 
-/// Checks that IBM MQ has a type for a value.
+/// Checks that IBM MQ has a property type for a value.
 ///
 /// # Errors
-/// The kind of values that it has none for.
+/// Returns the name of the value's kind, if IBM MQ has no type for it.
 pub(crate) fn check_type(value: &HeaderValue) -> Result<(), &'static str> {
     to_wire(value).map(drop)
 }
 
-/// Type and bytes of a value, numbers in the machine's byte order.
+/// Returns the MQTYPE and the bytes of a value; numbers are in the machine's byte order.
 fn to_wire(value: &HeaderValue) -> Result<(MQLONG, Wire<'_>), &'static str> {
     Ok(match value {
         HeaderValue::Null => (mq::MQTYPE_NULL, Wire::Bytes(&[])),
@@ -240,7 +242,8 @@ fn to_wire(value: &HeaderValue) -> Result<(MQLONG, Wire<'_>), &'static str> {
     })
 }
 
-/// Reads a value of this type. A value whose length does not match its type is returned as bytes.
+/// Converts a property value of this MQTYPE. A value whose length does not match its type is
+/// returned as bytes.
 fn from_wire(kind: MQLONG, bytes: &[u8]) -> HeaderValue {
     let raw = || HeaderValue::Bytes(bytes.to_vec());
     macro_rules! number {

@@ -10,10 +10,10 @@ use std::mem::MaybeUninit;
 
 use libmqm_sys::{self as mq, MQLONG};
 
-/// A structure of the MQI: integers, arrays of them, and pointers.
+/// MQI structure that consists of integers, arrays of integers, and pointers.
 ///
 /// # Safety
-/// All bits zero is a value of the type.
+/// A value with all bits zero must be valid for the type.
 unsafe trait Structure: Sized {}
 
 macro_rules! structures {
@@ -34,22 +34,22 @@ fn zero<T: Structure>() -> T {
     unsafe { MaybeUninit::zeroed().assume_init() }
 }
 
-/// Creates a zeroed structure with its identifier and version.
+/// Creates a zeroed MQI structure with its identifier and version set.
 macro_rules! initial {
     ($name:ident, $id:ident, $version:ident) => {
         mq::$name { StrucId: id(mq::$id), Version: mq::$version, ..zero() }
     };
 }
 
-/// Returns the identifier of four characters at the start of a structure.
+/// Converts a C string to the four-character identifier at the start of a structure.
 fn id(name: &CStr) -> mq::MQCHAR4 {
     let mut id = [0; 4];
     fill_with(&mut id, name.to_bytes());
     id
 }
 
-/// Writes `text` into a field of fixed length, padded with blanks. Text that does not fit is
-/// truncated: callers check the length of texts from outside.
+/// Writes `text` into a field of fixed length, padded with blanks. Longer text is truncated, so
+/// callers check texts that come from a request.
 pub(crate) fn fill<const N: usize>(field: &mut [c_char; N], text: &str) {
     fill_with(field, text.as_bytes());
 }
@@ -63,8 +63,7 @@ fn fill_with<const N: usize>(field: &mut [c_char; N], text: &[u8]) {
     rest.fill(c_char::from_ne_bytes([b' ']));
 }
 
-/// Returns the text of a field of fixed length, without padding. Bytes that are not UTF-8 become
-/// U+FFFD.
+/// Returns the text of a field of fixed length without its padding. Invalid UTF-8 becomes U+FFFD.
 pub(crate) fn text_in(field: &[c_char]) -> Cow<'_, str> {
     // SAFETY: a `c_char` is a byte, with a sign or without, and every byte is a value of both.
     let bytes = unsafe { std::slice::from_raw_parts(field.as_ptr().cast::<u8>(), field.len()) };
@@ -73,8 +72,8 @@ pub(crate) fn text_in(field: &[c_char]) -> Cow<'_, str> {
     lossy(text.get(..length).unwrap_or_default())
 }
 
-/// Text of bytes; those that are not UTF-8 become U+FFFD. Faster for UTF-8, which almost all is,
-/// than the function of the standard library that it calls for the rest.
+/// Converts bytes to text; invalid UTF-8 becomes U+FFFD. It checks for valid UTF-8 first, which is
+/// faster than `String::from_utf8_lossy` in the usual case.
 pub(super) fn lossy(bytes: &[u8]) -> Cow<'_, str> {
     match std::str::from_utf8(bytes) {
         Ok(text) => Cow::Borrowed(text),
@@ -188,7 +187,7 @@ pub(super) fn channel() -> mq::MQCD {
     cd
 }
 
-/// Longest message that IBM MQ carries, in bytes.
+/// Maximum length in bytes of a message in IBM MQ (100 MB).
 const MAX_MESSAGE: MQLONG = 104_857_600;
 
 pub(super) fn security() -> mq::MQCSP {
@@ -236,7 +235,7 @@ pub(super) fn property_descriptor() -> mq::MQPD {
     pd
 }
 
-/// Name in UTF-8 that a call reads. The text has to outlive the structure.
+/// Builds an MQCHARV for a name in UTF-8 that a call reads. `text` must outlive the structure.
 pub(super) fn name(text: &str) -> mq::MQCHARV {
     let mut name: mq::MQCHARV = zero();
     name.VSPtr = text.as_ptr().cast_mut().cast();
@@ -246,14 +245,15 @@ pub(super) fn name(text: &str) -> mq::MQCHARV {
     name
 }
 
-/// Coded character set id of UTF-8.
+/// Coded character set id (CCSID) of UTF-8.
 pub(super) const UTF_8: MQLONG = 1208;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Lengths that IBM's headers name for the versions that are used here.
+    /// Compares the sizes of the structures with the lengths that IBM's headers state for the
+    /// versions that are used here.
     #[test]
     fn structures_are_as_long_as_their_versions_say() {
         let longs = |length: usize| length;

@@ -2,10 +2,10 @@
 
 use libmqm_sys::{self as mq, MQLONG};
 
-/// Declares the calls, each with IBM's name.
+/// Declares [`Verb`] from variants and IBM's names of their calls.
 macro_rules! verbs {
     ($($(#[$doc:meta])* $verb:ident $name:literal,)*) => {
-        /// MQI call, with its purpose here.
+        /// MQI call, in some cases with the purpose for which the gateway makes it.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub(crate) enum Verb {
             $($(#[$doc])* $verb,)*
@@ -24,7 +24,7 @@ macro_rules! verbs {
 
 verbs! {
     Connect "MQCONNX",
-    /// MQCONNX with TLS settings that another connection already uses.
+    /// MQCONNX with TLS settings that another connection of this process already uses.
     Join "MQCONNX",
     Commit "MQCMIT",
     BackOut "MQBACK",
@@ -32,7 +32,7 @@ verbs! {
     Open "MQOPEN",
     Put "MQPUT",
     Get "MQGET",
-    /// MQGET that releases a lock.
+    /// MQGET that only releases the lock of a browsed message.
     Unlock "MQGET",
     Inquire "MQINQ",
     Close "MQCLOSE",
@@ -42,8 +42,8 @@ verbs! {
     InquireProperty "MQINQMP",
 }
 
-/// Warnings of an MQGET that returned the message. They concern conversion, or a header in the
-/// body.
+/// Reason codes of warnings with which MQGET still returns the message. They concern conversion, or
+/// a header in the body.
 const OF_GETS: [MQLONG; 26] = [
     mq::MQRC_TRUNCATED_MSG_ACCEPTED,
     mq::MQRC_FORMAT_ERROR,
@@ -74,9 +74,9 @@ const OF_GETS: [MQLONG; 26] = [
 ];
 
 impl Verb {
-    /// Warnings after which the call has done everything that the caller relies on. Any other
-    /// warning counts as a failure with its reason: a commit may be pending, a connection may have
-    /// other TLS settings, an attribute may be missing.
+    /// Returns the reason codes of warnings that count as success for this call. Any other warning
+    /// counts as a failure, since for example a commit may be pending, TLS settings may differ, or
+    /// an attribute may be missing.
     pub(crate) const fn harmless_warnings(self) -> &'static [MQLONG] {
         match self {
             // The queue manager lacks a cluster workload exit.

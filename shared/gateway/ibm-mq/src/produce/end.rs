@@ -10,11 +10,12 @@ use crate::members;
 use crate::reason::Reason;
 use crate::session::{Failure, Session};
 
-/// Reason why a producer stopped before the last message.
+/// Reason why a produce stopped before its last message.
 pub(super) enum Stop {
     OutOfTime,
     Unusable(String),
-    /// A put failed; with the number of the refused message, if one was refused.
+    /// A put failed. The number is the index of the refused message, if the queue manager refused
+    /// one.
     Put(Failure, Option<u64>),
     Commit(Failure),
 }
@@ -47,8 +48,8 @@ impl Producer<'_> {
         }
     }
 
-    /// Ends the session, and returns which messages are on the queue, which may be, and why the
-    /// others are not.
+    /// Ends the session of a stopped produce. Returns which messages are on the queue, which are in
+    /// doubt, and the error.
     pub(super) async fn explain(
         self,
         stop: Stop,
@@ -85,8 +86,8 @@ impl Producer<'_> {
         Err(ProduceFailure { error, committed: self.next, in_doubt: Vec::new() })
     }
 
-    /// Searches for the messages of the unit of work. In a first attempt, one that is found proves
-    /// that all of them were committed.
+    /// Searches the queue for the messages of a unit of work whose commit was not answered. In a
+    /// first attempt, one found message proves that all were committed.
     async fn resolve(
         mut self,
         failure: Failure,

@@ -24,28 +24,28 @@ use crate::produce::end::Stop;
 use crate::putting::{Decision, Handed, Putting, Unfinished};
 use crate::session::{Failure, Session};
 
-/// Maximum number of messages that the connection's thread is asked to put at once.
+/// Maximum number of messages that the connection's thread is asked to put in one request.
 const BATCH: u64 = 256;
 
-/// Bytes of a unit of work if no transactions are requested. A unit of work occupies the queue
-/// manager's log until it ends.
+/// Number of bytes after which a unit of work is committed, if the request has no transactions. An
+/// open unit of work occupies the queue manager's log.
 const UNIT_BYTES: usize = 16 * 1024 * 1024;
 
-/// Maximum time for which messages with a rate limit wait for their commit if no transactions are
-/// requested.
+/// Maximum time that messages with a rate limit wait for their commit, if the request has no
+/// transactions.
 const PACED_UNIT: Duration = Duration::from_millis(250);
 
-/// Least time before the next message at which the rate limit lets the earlier ones be committed
+/// Minimum pause until the next message is due for which the messages already put are committed
 /// first.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Time reserved before the deadline for the last commit.
+/// Time reserved before the deadline for the last commit of a produce.
 const MARGIN: Duration = Duration::from_millis(500);
 
-/// Time limit of the search for messages that earlier attempts put.
+/// Time limit of the search for messages of earlier attempts.
 const TO_FIND: Duration = Duration::from_secs(5);
 
-/// A connection on which nothing has been put yet.
+/// Connection of a produce on which no message has been put yet.
 pub(crate) struct Connected<'a> {
     session: Session,
     /// Opened queue, or the queue manager's refusal to open it.
@@ -54,7 +54,8 @@ pub(crate) struct Connected<'a> {
     outgoing: &'a Outgoing,
 }
 
-/// Connects, after checking the request for members that IBM MQ can never carry.
+/// Connects and opens the queue for a produce, after checking that IBM MQ can carry the properties
+/// of its messages.
 pub(crate) async fn connect<'a>(
     pool: &Arc<Pool>,
     access: &Access,
@@ -76,8 +77,8 @@ impl ReadyToPut for Connected<'_> {
         self.session.cluster()
     }
 
-    /// Counts the messages of earlier attempts that are on the queue. If the user may not browse,
-    /// or the queue is elsewhere, only the known messages count.
+    /// Returns how many of the first messages are found on the queue. If the queue cannot be
+    /// browsed or holds no messages of its own, returns the number that was known before.
     async fn find(&mut self, unconfirmed: EarlierAttempts, deadline: Deadline) -> u64 {
         let EarlierAttempts { from, most, is_here } = unconfirmed;
         let Ok(putting) = &self.opened else { return from };
@@ -155,7 +156,7 @@ impl ReadyToPut for Connected<'_> {
     }
 }
 
-/// Messages that are put and not committed.
+/// Messages that were put in the open unit of work.
 #[derive(Default)]
 struct Unit {
     times: Vec<Instant>,
@@ -176,22 +177,22 @@ impl Unit {
 struct Producer<'a> {
     outgoing: &'a Outgoing,
     transaction: Transaction,
-    /// Maximum number of messages of a unit of work.
+    /// Maximum number of messages in a unit of work.
     most: u64,
     confirmed: &'a watch::Sender<u64>,
     from: u64,
-    /// Index of the first message that is not known to be on the queue.
+    /// Index of the first message whose commit is not confirmed.
     next: u64,
-    /// Number of messages from the first one on that the rate limit allows to be put by now.
+    /// Index after the last message that the rate limit allows to be put by now.
     allowed: u64,
     unit: Unit,
     units: u64,
     bytes: u64,
     pacer: Option<Pacer>,
-    /// Time at which the next message may be put, once it is computed.
+    /// Time at which the next message is due; `None` if it is not computed yet.
     due: Option<tokio::time::Instant>,
     latencies: Latencies,
-    /// Number of messages that had a warning, by its reason code.
+    /// Number of messages that were put with a warning, by reason code.
     warned: BTreeMap<MQLONG, u64>,
     deadline: Deadline,
     stop_at: Deadline,
@@ -217,8 +218,8 @@ impl Producer<'_> {
         Ok(())
     }
 
-    /// Puts the messages of one unit of work. The last ones are sent to the thread with the commit,
-    /// which saves a round trip to the thread.
+    /// Puts the messages of one unit of work. The last batch carries the commit, which saves a
+    /// round trip to the connection's thread.
     async fn fill(&mut self, putting: &Putting) -> Result<(), Stop> {
         while !self.is_full() {
             let end = self.allow().await?;
@@ -242,7 +243,8 @@ impl Producer<'_> {
         Ok(())
     }
 
-    /// Reason to stop after messages that are not known to be put, or to be committed.
+    /// Returns the reason to stop after a request to the connection's thread did not succeed.
+    /// Messages that may be committed are added to the unit of work.
     fn stopped(&mut self, unfinished: Unfinished, messages: Range<u64>) -> Stop {
         match unfinished {
             Unfinished::Put(failure, at) => Stop::Put(failure, at),
@@ -288,9 +290,9 @@ impl Producer<'_> {
         size.saturating_sub(count(self.unit.times.len()))
     }
 
-    /// Waits until the next message may be put, and returns the index after the last one that may
-    /// be put with it. That is the next message's own index if the rate limit leaves so much time
-    /// that the earlier ones should be committed first.
+    /// Waits until the next message is due, and returns the index after the last message that may
+    /// be put with it. Returns the next message's own index, so that nothing is put, if the
+    /// messages already put should be committed first.
     async fn allow(&mut self) -> Result<u64, Stop> {
         let index = self.index();
         let most = index.saturating_add(self.left_in_unit().min(BATCH)).min(self.outgoing.count());
@@ -304,8 +306,8 @@ impl Producer<'_> {
         Ok(self.allowed.min(most))
     }
 
-    /// True if the rate limit allows the next message now. If it is the first of a batch, this
-    /// waits until it is due.
+    /// True if the rate limit allows the next message now. With `may_wait`, waits until it is due,
+    /// unless the messages already put should be committed first.
     async fn is_due(&mut self, may_wait: bool) -> Result<bool, Stop> {
         let Some(pacer) = &mut self.pacer else { return Ok(true) };
         let now = tokio::time::Instant::now();
@@ -334,7 +336,8 @@ impl Producer<'_> {
         self.deadline.earlier_by(doubt::TO_RESOLVE.min(self.deadline.remaining() / 4))
     }
 
-    /// Records that the queue manager has confirmed the commit.
+    /// Records the latencies of the unit of work, whose commit is confirmed, and counts its
+    /// messages as committed.
     fn confirm(&mut self) {
         let now = Instant::now();
         for time in &self.unit.times {
@@ -343,7 +346,8 @@ impl Producer<'_> {
         self.committed();
     }
 
-    /// Records that the unit of work is on the queue.
+    /// Counts the messages of the unit of work as committed, and publishes the new number of
+    /// messages on the queue.
     fn committed(&mut self) {
         let unit = std::mem::take(&mut self.unit);
         self.next += count(unit.times.len());
@@ -358,7 +362,7 @@ impl Producer<'_> {
     }
 }
 
-/// Returns an error for a unit of work of `size` messages where `most` are allowed.
+/// Checks that the queue manager allows a unit of work of `size` messages; `most` is its limit.
 pub(crate) fn fits_unit(size: u64, most: u64) -> Result<(), BrokerError> {
     if size > most {
         return Err(BrokerError::unsupported(format!(

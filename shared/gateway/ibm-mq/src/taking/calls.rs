@@ -9,49 +9,51 @@ use crate::incoming::received;
 use crate::mqi::{Got, Refusal, Take};
 use crate::reason::Reason;
 
-/// Maximum number of bytes that one byte of a body takes in a response: in base64, or as a control
-/// character that is escaped twice in text.
+/// Maximum number of response bytes for one byte of a body: base64, plus a control character that
+/// is escaped twice in the text form.
 const LONGEST_FORM: usize = 9;
 
-/// Bytes reserved for properties and other members when a message is got without browsing it first.
+/// Bytes of the response reserved for properties and other members, when a message is received
+/// without browsing it first.
 const BESIDE_BODY: usize = 64 * 1024;
 
-/// Maximum bytes of the properties of one message, even if its body is larger than a response can
-/// carry.
+/// Maximum number of bytes of one message's properties, even if its body is too large for a
+/// response.
 const MOST_PROPERTIES: usize = 8 * 1024 * 1024;
 
 /// Maximum number of bytes that one byte of text becomes when it is converted to UTF-8.
 const LONGEST_CONVERSION: usize = 4;
 
-/// Options of calls that browse a message.
+/// Options that make an MQGET browse a message instead of removing it.
 const LOOKS: MQLONG = mqi::MQGMO_BROWSE_FIRST | mqi::MQGMO_BROWSE_NEXT;
 
 impl Taking<'_> {
-    /// Gets a message that fits into the rest of the response in any form.
+    /// Gets a message whose body is certain to fit into the rest of the response.
     pub(super) fn get(&mut self, wait: Duration) -> Result<Next, Refusal> {
         let most = self.surely_fits();
         self.call(mqi::MQGMO_SYNCPOINT, wait, most, Next::MayNotFit)
     }
 
-    /// Gets a message that fits into the rest of the response in any form, or the first one if it
-    /// may fit.
+    /// Gets a message whose body is certain to fit into the rest of the response. If it is the
+    /// first message, it is enough that its base64 form fits.
     pub(super) fn get_unseen(&mut self, wait: Duration) -> Result<Next, Refusal> {
         let is_first = self.taken.consumed.messages.is_empty();
         let most = if is_first { self.may_fit() } else { self.surely_fits() };
         self.call(mqi::MQGMO_SYNCPOINT, wait, most, Next::DoesNotFit)
     }
 
-    /// Returns the length of the longest body that fits in any form.
+    /// Returns the maximum length of a body that fits into the rest of the response in its longest
+    /// form.
     fn surely_fits(&mut self) -> usize {
         self.left().saturating_sub(BESIDE_BODY) / LONGEST_FORM
     }
 
-    /// Length of the longest body that fits in its shortest form, which is base64.
+    /// Returns the maximum length of a body that fits into the rest of the response in base64 only.
     fn may_fit(&mut self) -> usize {
         self.left() / 4 * 3
     }
 
-    /// Browses a message, and gets it if it fits.
+    /// Browses and locks the next message, and gets it if it fits into the rest of the response.
     pub(super) fn look_and_get(&mut self, wait: Duration) -> Result<Next, Refusal> {
         match self.look(wait, mqi::MQGMO_LOCK)? {
             Next::Message(_, _, size) if size <= self.left() => {
@@ -71,7 +73,7 @@ impl Taking<'_> {
         }
     }
 
-    /// Browses the message after the last browsed one.
+    /// Browses the next message after the browse cursor.
     pub(super) fn look(&mut self, wait: Duration, options: MQLONG) -> Result<Next, Refusal> {
         let which = if self.is_first_look { mqi::MQGMO_BROWSE_FIRST } else { mqi::MQGMO_BROWSE_NEXT };
         let most = self.may_fit();
@@ -87,8 +89,8 @@ impl Taking<'_> {
         }
     }
 
-    /// Calls the library, and again with a larger buffer if the message requires it and its body
-    /// has at most `most` bytes. For a longer body it returns `if_longer`.
+    /// Calls MQGET, repeatedly with a larger buffer if the message needs it and its body has at
+    /// most `most` bytes. For a longer body, returns `if_longer`.
     fn call(
         &mut self,
         options: MQLONG,
@@ -149,7 +151,7 @@ impl Taking<'_> {
         }
     }
 
-    /// True if the unit of work contains any message.
+    /// True if the unit of work contains a message, in the response or moved to the backout queue.
     pub(super) fn has_any(&self) -> bool {
         !self.taken.consumed.messages.is_empty() || self.taken.moved > 0
     }
@@ -176,7 +178,7 @@ impl Taking<'_> {
         Ok(Next::Message(md, Box::new(message), size))
     }
 
-    /// Adds a warning about a reason code to the response, once.
+    /// Adds the warning for a reason code to the response, once for each code.
     fn warn(&mut self, reason: MQLONG) {
         let known = Reason::of(reason);
         let text = format!("{} ({reason}, {})", known.words, known.name);

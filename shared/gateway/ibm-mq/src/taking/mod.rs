@@ -26,20 +26,20 @@ use room::Room;
 
 pub(crate) use self::plan::{Plan, Selection, Taken, Wait};
 
-/// Maximum time that one call may block. A call that blocks cannot be stopped.
+/// Maximum time that one MQGET may wait, since a call that blocks cannot be interrupted.
 const SLICE: Duration = Duration::from_millis(500);
 
-/// Maximum number of messages that are moved to a backout queue in one unit of work.
+/// Maximum number of messages that one unit of work moves to the backout queue.
 const MOST_MOVED: usize = 100;
 
-/// Maximum number of messages for which room is made at once, because a list that grows copies all
-/// that it has.
+/// Maximum number of messages for which memory is reserved at once, since a growing list copies its
+/// content.
 const EXPECTED: usize = 128;
 
-/// Result of taking messages: the messages, or the queue manager's refusal.
+/// Result of a consume on the connection's thread: the messages, or the refused MQI call.
 type Answer = Result<Taken, Refusal>;
 
-/// Opens the queue, and sends through `told` the receiver for the result. Then gets or browses
+/// Opens the queue and sends the receiver for the result through `told`. Then gets or browses
 /// messages according to `plan`, until `abandoned` is set.
 pub(crate) fn take(
     connection: &Connection,
@@ -68,7 +68,7 @@ pub(crate) fn take(
     }
 }
 
-/// Report to the caller that the queue is open, with the receiver for the result.
+/// Message to the caller that the queue is open, with the receiver for the result.
 struct Begun {
     told: Told<oneshot::Receiver<Answer>>,
     taken: oneshot::Receiver<Answer>,
@@ -81,20 +81,21 @@ impl Begun {
     }
 }
 
-/// Way to read the messages of a queue: browse, get, or browse before each get.
+/// Way in which a consume reads the messages of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     /// The messages are browsed and stay on the queue.
     Look,
-    /// Each message is got, as long as it certainly fits.
+    /// Each message is received at once, if it is certain to fit into the response.
     Get,
-    /// Each message is browsed before it is got.
+    /// Each message is browsed first, and received if it fits into the response.
     LookAndGet,
-    /// Each message is got without a browse, because the user may not browse.
+    /// Each message is received without browsing it first, because the user may not browse.
     GetUnseen,
 }
 
-/// Opens the queue for `way`, or without browsing if the user may only get.
+/// Opens the queue for `way`. If the user may not browse, [`Way::LookAndGet`] becomes
+/// [`Way::GetUnseen`].
 fn open<'c>(connection: &'c Connection, plan: &Plan, way: Way) -> Result<(Object<'c>, Way), Refusal> {
     let to_get = mqi::MQOO_INPUT_SHARED | mqi::MQOO_SAVE_ALL_CONTEXT;
     let options = match way {
@@ -114,15 +115,15 @@ fn open<'c>(connection: &'c Connection, plan: &Plan, way: Way) -> Result<(Object
 struct Taking<'c> {
     plan: &'c Plan,
     connection: &'c Connection,
-    /// `Some` until the caller knows that the queue is open. A message that comes as fast as the
-    /// open queue did is told with it, which wakes the caller once instead of twice.
+    /// Report to the caller that the queue is open; `None` once it is sent. It is delayed until the
+    /// first MQGET returns, if that is fast, to wake the caller once instead of twice.
     begun: Option<Begun>,
     has_called: bool,
     queue: Object<'c>,
     properties: Properties<'c>,
     poison: Poison<'c>,
     way: Way,
-    /// Maximum number of messages that the consume takes.
+    /// Maximum number of messages to take.
     most: usize,
     is_first_look: bool,
     buffer: Vec<u8>,
@@ -136,13 +137,13 @@ impl Drop for Taking<'_> {
     }
 }
 
-/// The next message, or the reason why there is none.
+/// Next message of a consume, or the reason why there is none.
 enum Next {
     Message(Box<mqi::MQMD>, Box<ReceivedMessage>, usize),
     Nothing,
-    /// The message exceeds the rest of the response.
+    /// The message does not fit into the rest of the response.
     DoesNotFit,
-    /// The message may exceed the rest of the response.
+    /// The message may not fit into the rest of the response, so it has to be browsed first.
     MayNotFit,
 }
 
@@ -202,7 +203,8 @@ impl<'c> Taking<'c> {
         }
     }
 
-    /// False if a message was got that does not fit, because of its properties and other members.
+    /// Takes messages until the limit or the end. Returns `false` if a received message does not
+    /// fit into the response, because of its properties and other members.
     fn run(&mut self, abandoned: &AtomicBool) -> Result<bool, Refusal> {
         while self.taken.consumed.messages.len() < self.most {
             let (md, message, size) = match self.next(abandoned)? {
@@ -239,8 +241,8 @@ impl<'c> Taking<'c> {
         self.room.left(&self.taken.consumed.messages, self.plan.max_bytes)
     }
 
-    /// Opens the queue so that messages can be browsed before they are got. Messages got so far are
-    /// kept.
+    /// Opens the queue again, so that each further message is browsed before it is received.
+    /// Messages received so far are kept.
     fn look_from_now_on(&mut self) -> Result<(), Refusal> {
         (self.queue, self.way) = open(self.connection, self.plan, Way::LookAndGet)?;
         self.is_first_look = true;
@@ -248,7 +250,7 @@ impl<'c> Taking<'c> {
         Ok(())
     }
 
-    /// The next message. Waits for it in slices if it is the first.
+    /// Reads the next message. Waits for the first one, in calls of at most [`SLICE`].
     fn next(&mut self, abandoned: &AtomicBool) -> Result<Next, Refusal> {
         loop {
             if abandoned.load(Ordering::SeqCst) || Instant::now() >= self.plan.stop_at {
@@ -268,13 +270,13 @@ impl<'c> Taking<'c> {
         }
     }
 
-    /// Tells the caller that the queue is open, unless it knows. Returns false if it has stopped
-    /// waiting.
+    /// Reports to the caller that the queue is open, unless that was done. Returns `false` if the
+    /// caller has stopped waiting.
     fn tell(&mut self) -> bool {
         self.begun.take().is_none_or(Begun::tell)
     }
 
-    /// Time that the next call may wait: none if there is a message already.
+    /// Returns the time that the next MQGET may wait: zero once there is a message.
     fn wait(&self) -> Duration {
         if self.has_any() {
             return Duration::ZERO;
@@ -282,7 +284,8 @@ impl<'c> Taking<'c> {
         self.plan.wait_until.saturating_duration_since(Instant::now()).min(SLICE)
     }
 
-    /// Moves the message that was just got, if it was backed out too often.
+    /// Moves the message that was just received to the backout queue if it has reached the backout
+    /// threshold. True if it was moved.
     fn is_moved(&mut self, md: &mqi::MQMD, message: &ReceivedMessage) -> Result<bool, Refusal> {
         let may_move = self.plan.moves_poison && !self.plan.is_browse && self.taken.moved < MOST_MOVED;
         let verdict =

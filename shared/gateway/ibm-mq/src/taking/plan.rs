@@ -7,7 +7,7 @@ use mq::Consumed;
 
 use crate::doubt::Evidence;
 
-/// Messages that a consume takes, and its waits.
+/// Settings of a consume: which messages it takes, and until when.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) queue: String,
@@ -16,48 +16,49 @@ pub(crate) struct Plan {
     pub(crate) selection: Selection,
     pub(crate) convert: bool,
     pub(crate) is_browse: bool,
-    /// True if messages past the backout threshold are moved.
+    /// True if messages past the backout threshold are moved to the backout queue.
     pub(crate) moves_poison: bool,
     pub(crate) wait: Wait,
-    /// Time until which a first message is waited for.
+    /// Time until which the consume waits for its first message.
     pub(crate) wait_until: Instant,
-    /// Time at which the consume stops taking messages.
+    /// Time at which the consume stops, even if there are more messages.
     pub(crate) stop_at: Instant,
 }
 
 impl Plan {
-    /// True if the queue manager finds the only message, or that there is none, without a search.
+    /// True if the consume takes a single message without a selection, which the queue manager
+    /// finds without a search.
     pub(super) fn is_quick(&self) -> bool {
         let Selection { message_id, correlation_id, expression } = &self.selection;
         self.most == 1 && message_id.is_none() && correlation_id.is_none() && expression.is_none()
     }
 }
 
-/// Conditions that select messages; all of them are `None` if every message is wanted.
+/// Conditions that select messages; all are `None` if any message is wanted.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Selection {
     pub(crate) message_id: Option<mqi::MQBYTE24>,
     pub(crate) correlation_id: Option<mqi::MQBYTE24>,
-    /// Condition on the properties of a message.
+    /// Selector expression over the properties of a message (JMS syntax).
     pub(crate) expression: Option<String>,
 }
 
-/// The wait that is applied.
+/// Wait for the first message that is applied, and whether the deadline shortened it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wait {
     pub(crate) seconds: u32,
     pub(crate) is_cut: bool,
 }
 
-/// Messages that were taken. They are in the connection's unit of work.
+/// Messages that a consume has received in the connection's unit of work.
 #[derive(Debug, Default)]
 pub(crate) struct Taken {
     pub(crate) consumed: Consumed,
-    /// Evidence of the messages, for a commit in doubt.
+    /// Ids and times of the messages, by which a search can resolve a commit in doubt.
     pub(crate) evidence: Vec<Evidence>,
     /// Number of messages that were moved to the backout queue.
     pub(crate) moved: usize,
-    /// True if the first message alone exceeds a response.
+    /// True if the first message alone does not fit into a response.
     pub(crate) first_is_too_large: bool,
 }
 

@@ -2,19 +2,19 @@
 
 use mq::ReceivedMessage;
 
-/// Bytes of the response that the messages take. The maximum of each is known at once; its exact
-/// size is computed only when it matters: when the maximums fill half of the response.
+/// Count of the response bytes that the messages take. An upper bound is used first; exact sizes
+/// are computed only once the bounds fill half of the response.
 #[derive(Debug, Default)]
 pub(super) struct Room {
-    /// Exact bytes of the first `counted` messages.
+    /// Exact number of bytes of the first `counted` messages.
     exact: usize,
     counted: usize,
-    /// Maximum bytes of the messages that are not counted exactly.
+    /// Upper bound in bytes of the messages after the first `counted` ones.
     pub(super) at_most: usize,
 }
 
 impl Room {
-    /// Number of bytes that are certainly left of `max_bytes`.
+    /// Returns a number of bytes that are certain to be free, of `max_bytes` for the response.
     pub(super) fn left(&mut self, messages: &[ReceivedMessage], max_bytes: usize) -> usize {
         let left = |room: &Self| max_bytes.saturating_sub(room.exact.saturating_add(room.at_most));
         if self.at_most > 0 && left(self) < max_bytes / 2 {

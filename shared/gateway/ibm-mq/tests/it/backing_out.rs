@@ -13,7 +13,7 @@ use crate::support::{
 
 const COMMIT: AckMode = AckMode::Take(Ack::Commit);
 
-/// Disconnecting would commit the open unit of work.
+/// MQDISC would commit the open unit of work, so the connection must stay open.
 #[tokio::test]
 async fn what_cannot_be_backed_out_is_not_committed_by_the_connections_end() {
     let mut manager = QueueManager::start();
@@ -33,7 +33,7 @@ async fn what_cannot_be_backed_out_is_not_committed_by_the_connections_end() {
     assert_eq!(manager.depth("DEV.QUEUE.2"), 0);
 }
 
-/// The connection still is a channel instance, so it counts.
+/// A connection that stays open is still a channel instance, so it counts towards the cap.
 #[tokio::test]
 async fn a_connection_that_is_left_open_keeps_its_place_under_the_cap() {
     let manager = QueueManager::start();
@@ -52,7 +52,7 @@ async fn a_connection_that_is_left_open_keeps_its_place_under_the_cap() {
     assert_eq!((client.cap.open(), manager.connections()), (1, 1));
 }
 
-/// The queue manager may back out in the middle of a unit of work, and report it by a warning.
+/// The queue manager may back out in the middle of a unit of work, and report that by a warning.
 #[tokio::test]
 async fn a_unit_that_the_queue_manager_backed_out_meanwhile_is_not_reported_as_done() {
     let manager = QueueManager::start();
@@ -67,7 +67,7 @@ async fn a_unit_that_the_queue_manager_backed_out_meanwhile_is_not_reported_as_d
     assert_eq!(bodies(&client.take("DEV.QUEUE.1", 5).await), ["a", "b", "c"]);
 }
 
-/// Ids are derived, so messages of an earlier attempt have the ids of this one's.
+/// Message ids are derived from the request, so messages of an earlier attempt have the same ids.
 #[tokio::test]
 async fn what_an_earlier_attempt_put_does_not_prove_that_this_ones_unit_was_committed() {
     let manager = QueueManager::start();

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Client, QueueManager, bodies, code, consume, deadline, queue, texts};
 
-/// A channel to these addresses.
+/// Builds the JSON of a channel definition that leads to these addresses.
 fn channel(name: &str, addresses: &[(&str, u16)], queue_manager: &str) -> Value {
     let addresses: Vec<_> =
         addresses.iter().map(|(host, port)| json!({"host": host, "port": port})).collect();
@@ -45,7 +45,7 @@ impl Table {
     }
 }
 
-/// Access to the same target through a table.
+/// Returns the access to the same target through the channel table at `url`.
 fn by(url: &str, access: &Access) -> Access {
     let mut access = access.clone();
     (access.endpoint.channel, access.endpoint.addresses) = (None, Vec::new());
@@ -53,7 +53,7 @@ fn by(url: &str, access: &Access) -> Access {
     access
 }
 
-/// Access with `ssl.enabled`.
+/// Returns the access with `ssl.enabled`.
 fn with_tls(mut access: Access) -> Access {
     access.endpoint.tls = Tls::On {
         key_store_ref: None,
@@ -161,7 +161,7 @@ async fn a_table_that_cannot_be_read_is_refused() {
     client.has_open(0).await;
 }
 
-/// Listens in place of a queue manager, to see whether the client connects.
+/// Listens on a port in place of a queue manager, to see whether the client connects.
 #[tokio::test]
 async fn nothing_is_sent_by_a_table_if_tls_is_wanted_and_a_channel_is_not_protected() {
     let manager = QueueManager::start();
@@ -187,7 +187,7 @@ async fn nothing_is_sent_by_a_table_if_tls_is_wanted_and_a_channel_is_not_protec
     listener.accept().unwrap();
 }
 
-/// The stand-in has no TLS, so its refusal shows that it received the table.
+/// The stand-in queue manager has no TLS, so the error shows that the client received the table.
 #[tokio::test]
 async fn a_table_whose_channels_are_protected_goes_to_the_client() {
     let manager = QueueManager::start();

@@ -118,7 +118,8 @@ async fn a_quiescing_queue_manager_is_unreachable() {
     assert_eq!(client.take("DEV.QUEUE.1", 1).await.messages.len(), 1);
 }
 
-/// The stand-in has no TLS, so the connection is refused, and the repository is not needed.
+/// The stand-in queue manager has no TLS, so the connection fails, and the key repository is
+/// removed.
 #[tokio::test]
 async fn a_key_repository_that_no_connection_uses_is_on_no_disk() {
     let manager = QueueManager::start();
@@ -159,7 +160,7 @@ async fn a_host_that_does_not_answer_is_told_from_one_whose_name_is_not_known() 
     assert_eq!((fine.ok, fine.steps[0].ok, fine.steps[1].ok), (true, Some(true), Some(true)));
 }
 
-/// The client never sees the name: it gets the address that was checked.
+/// The client never sees the host name: it gets the address that was checked.
 #[tokio::test]
 async fn a_name_leads_to_the_queue_manager_by_its_address_and_to_no_special_one_that_is_not_listed() {
     let manager = QueueManager::start();

@@ -21,7 +21,7 @@ fn converted(most: i64, mode: AckMode) -> ConsumeCommand {
     ConsumeCommand { convert: true, ..consume(most, mode) }
 }
 
-/// The text of each message, as a response shows it, and its character set.
+/// Returns the text of each message, as a response shows it, with its character set.
 fn shown(consumed: &Consumed) -> Vec<(Value, Option<i32>)> {
     let text = |message| serde_json::to_value(message).unwrap()["bodyText"].clone();
     consumed.messages.iter().map(|message| (text(message), message.ccsid)).collect()
@@ -86,8 +86,8 @@ async fn what_cannot_be_converted_comes_as_it_is_with_a_warning_and_is_not_lost(
     }
 }
 
-/// The buffer has 64 KiB. The first body fits only before its conversion, and the second one does
-/// not fit even then.
+/// The buffer has 64 KiB. The first body fits into it only before conversion; the second does not
+/// fit even then.
 #[tokio::test]
 async fn a_body_that_outgrows_the_buffer_by_its_conversion_is_complete_in_every_mode() {
     let manager = QueueManager::start();
@@ -109,7 +109,7 @@ async fn a_body_that_outgrows_the_buffer_by_its_conversion_is_complete_in_every_
     assert_eq!(manager.depth("DEV.QUEUE.1"), 0);
 }
 
-/// Unconverted, the body would fit.
+/// The body would fit into the response without conversion.
 #[tokio::test]
 async fn a_body_that_outgrows_the_response_by_its_conversion_was_never_taken() {
     let manager = QueueManager::start();

@@ -51,7 +51,8 @@ async fn a_put_that_the_queue_manager_backed_out_did_not_happen() {
     assert_eq!((failure.committed, failure.in_doubt.len(), manager.depth("DEV.QUEUE.1")), (0, 0, 0));
 }
 
-/// The last messages are sent to the thread with the commit, which must not begin after the answer.
+/// The last messages and the commit are sent to the thread in one request; the commit must not
+/// begin after the caller got its error.
 #[tokio::test]
 async fn only_a_commit_that_has_begun_is_in_doubt_if_there_is_no_answer() {
     let manager = QueueManager::start();
@@ -104,7 +105,7 @@ async fn messages_that_are_not_back_may_have_been_taken() {
     }
 }
 
-/// A copy of a message that certainly was taken proves nothing.
+/// A copy of a message that was removed does not prove that the message is back.
 #[tokio::test]
 async fn a_copy_that_was_put_again_is_not_taken_for_the_message_itself() {
     let manager = QueueManager::start();
@@ -119,8 +120,8 @@ async fn a_copy_that_was_put_again_is_not_taken_for_the_message_itself() {
     assert_eq!(manager.depth("DEV.QUEUE.1"), 3);
 }
 
-/// A copy with the same time can itself be backed out. A retry puts such a copy if the produce sets
-/// the messages' time.
+/// A copy with the same put time can be backed out too. A retry puts such a copy if the produce
+/// sets the messages' time.
 #[tokio::test]
 async fn a_copy_that_came_back_does_not_prove_that_the_rest_did() {
     let manager = QueueManager::start();

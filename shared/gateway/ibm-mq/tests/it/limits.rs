@@ -28,7 +28,7 @@ async fn a_get_ends_where_the_queue_manager_s_unit_of_work_does() {
     assert!(rest.messages.iter().all(|message| message.backout_count == 0));
 }
 
-/// A moved message counts twice in a unit of work.
+/// A moved message counts twice in a unit of work: when it is put, and when it is received.
 #[tokio::test]
 async fn a_full_unit_of_work_that_moves_messages_is_committed_as_well() {
     let manager =
@@ -110,7 +110,7 @@ async fn poison_that_cannot_be_judged_is_said() {
     assert!(says(&taken.warnings, "+inq"), "{:?}", taken.warnings);
 }
 
-/// The response has room for messages, but not for a text about each.
+/// The response has room for the messages, but not for a warning about each.
 #[tokio::test]
 async fn warnings_do_not_grow_with_the_messages() {
     let manager = QueueManager::start_with(|text| text.replace("BOQNAME = \"DEV.BACKOUT\"", ""));

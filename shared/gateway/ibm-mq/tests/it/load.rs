@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::load_steps::{self, gets, outcomes, put, puts, take};
 use crate::support::{Client, QueueManager, code, deadline, queue, texts};
 
-/// Makes a test of each of the steps that the brokers have in common.
+/// Declares a test for each step of the load tests that all brokers have in common.
 macro_rules! in_common {
     ($module:ident: $($step:ident),* $(,)?) => {
         $(#[tokio::test]
@@ -38,12 +38,12 @@ in_common! { consuming:
     a_consumer_of_no_queue_is_refused,
 }
 
-/// Puts messages on a queue until one is refused, and ends the producer.
+/// Puts messages on a queue until a put fails, and ends the producer.
 async fn put_on(client: &Client, to: &str, transaction: usize, count: u64) -> PutEnd {
     load_steps::put_all(&client.broker, &client.access, &queue(to), &puts(100, transaction), 0..count).await
 }
 
-/// Takes so many messages from a queue with one unit of work, and ends the consumer.
+/// Takes `count` messages from a queue in one unit of work, and ends the consumer.
 async fn take_from(client: &Client, from: &str, count: usize) -> GetEnd {
     let (from, options) = (queue(from), gets(10, 100, Foreign::Leave));
     let consumer = client.broker.connect_load_consumer(&client.access, &from, &options, deadline()).await;

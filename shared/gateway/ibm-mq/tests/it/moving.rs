@@ -14,7 +14,8 @@ fn to(name: &str) -> MoveCommand {
     MoveCommand { to: Destination::Queue(queue(name)), max: MaxMoves::default(), msg_ids: None }
 }
 
-/// Moves all messages, and returns how many were moved, with the outcome of each.
+/// Moves all messages. Returns the number of moved messages, and the report with the outcome of
+/// each.
 async fn moved(client: &Client, from: &str, command: &MoveCommand) -> Result<(u64, MoveReport), MoveFailure> {
     let failed = |error| MoveFailure { error, in_doubt: 0 };
     let (name, reach) = (queue(from), Reach::default());
@@ -140,7 +141,8 @@ async fn a_look_moves_nothing() {
     assert!(client.take("DEV.QUEUE.1", 5).await.messages.iter().all(|message| message.backout_count == 0));
 }
 
-/// The connection breaks before the commit takes effect, and after it; it is lost, or remains.
+/// Fails the commit before and after it takes effect: the connection is cut, or the call reports a
+/// broken connection (2009) or an interruption (2549).
 #[tokio::test]
 async fn a_commit_in_doubt_is_resolved_if_the_messages_are_back() {
     let manager = QueueManager::start();

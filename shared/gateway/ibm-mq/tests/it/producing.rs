@@ -140,7 +140,7 @@ async fn every_property_and_every_type_of_header_comes_back() {
     assert_eq!(shown, expected);
 }
 
-/// A user who may not set a message's application and time gets an error for it.
+/// A user that may not set a message's application and time gets an error.
 #[tokio::test]
 async fn to_set_the_context_takes_an_authority() {
     let manager = QueueManager::start();

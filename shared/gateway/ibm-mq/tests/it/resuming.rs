@@ -11,12 +11,12 @@ use tokio::sync::watch;
 use crate::support::{Client, QueueManager, deadline, generated, in_transactions_of, outgoing, queue};
 
 const QUEUE: &str = "DEV.QUEUE.1";
-/// After an attempt without a report, on the same queue.
+/// Search range after an earlier attempt that ended without a report, on the same queue.
 const ANY: EarlierAttempts = EarlierAttempts { from: 0, most: u64::MAX, is_here: true };
-/// After an attempt without a report, on an unknown queue.
+/// Search range after an earlier attempt that ended without a report, on an unknown queue.
 const ANYWHERE: EarlierAttempts = EarlierAttempts { is_here: false, ..ANY };
 
-/// Number of messages that a successor finds, and its report of the messages that it then puts.
+/// Returns the number of messages that the next attempt finds, and the report of its puts.
 async fn resume(
     client: &Client,
     command: &ProduceCommand,
@@ -86,7 +86,7 @@ async fn what_is_not_there_or_not_committed_proves_nothing() {
     unit.commit(deadline()).await.unwrap();
 }
 
-/// The search is optional, and its failure does not fail the produce.
+/// The search for earlier messages is optional, and its failure does not fail the produce.
 #[tokio::test]
 async fn without_a_look_everything_is_put() {
     let manager = QueueManager::start();

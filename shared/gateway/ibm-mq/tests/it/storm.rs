@@ -24,17 +24,18 @@ fn number(name: &str, usual: u64) -> u64 {
     std::env::var(name).map_or(usual, |text| text.parse().expect("a number"))
 }
 
-/// Results of a lane, and the true state of its messages.
+/// Results of one queue under test (a lane), with the true state of its messages.
 #[derive(Default)]
 struct Lane {
     random: fastrand::Rng,
-    /// Number of commits that happened, and of those that were recognized as happened.
+    /// Number of unanswered commits that took effect, and how many of them were resolved as such.
     happened: (u64, u64),
-    /// Number of commits that did not happen, and of those that were recognized as not happened.
+    /// Number of unanswered commits that did not take effect, and how many of them were resolved as
+    /// such.
     did_not: (u64, u64),
-    /// Every message whose put was committed.
+    /// Text of each message whose put was committed.
     put: Vec<String>,
-    /// Every message whose get was committed.
+    /// Text of each message whose get was committed.
     got: Vec<String>,
 }
 
@@ -43,7 +44,8 @@ impl Lane {
         (0..self.random.usize(1..=LARGEST_UNIT)).map(|number| format!("{round}.{number}")).collect()
     }
 
-    /// Makes the next commit of this application go unanswered; `true` if it takes effect.
+    /// Makes the next MQCMIT of this application go unanswered. Returns true if the commit takes
+    /// effect.
     fn doubt(&mut self, manager: &QueueManager, application: &str) -> bool {
         let happens = self.random.bool();
         let when = if happens { "after" } else { "before" };
@@ -67,7 +69,7 @@ async fn put(client: &Client, queue: &str, texts_of: &[String], key: &str) -> Re
     client.put(queue, &texts(&all), key).await.map(drop).map_err(|failure| failure.error)
 }
 
-/// Puts messages with commits that are not answered.
+/// Puts messages in units of work whose commits are not answered.
 async fn putting(manager: &QueueManager, queue: &str, lane: &mut Lane, doubts: u64) {
     let application = format!("puts.{queue}");
     let client = client(manager, &application);
@@ -84,7 +86,7 @@ async fn putting(manager: &QueueManager, queue: &str, lane: &mut Lane, doubts: u
     }
 }
 
-/// Gets messages with commits that are not answered.
+/// Gets messages in units of work whose commits are not answered.
 async fn getting(manager: &QueueManager, queue: &str, lane: &mut Lane, doubts: u64) {
     let application = format!("gets.{queue}");
     let (client, feeder) = (client(manager, &application), manager.client());
@@ -114,7 +116,7 @@ async fn getting(manager: &QueueManager, queue: &str, lane: &mut Lane, doubts: u
     }
 }
 
-/// Gets messages and commits most of the gets, until the storm is over.
+/// Competes for the messages: gets them and commits most of the gets, until `is_over` is set.
 async fn competing(
     manager: &QueueManager,
     queue: &str,
@@ -142,8 +144,8 @@ enum Kind {
     Got,
 }
 
-/// Runs one queue with its doubts. At the end a reader that shares no code with the crate counts
-/// the messages.
+/// Runs the test of one queue with `doubts` unanswered commits. At the end, a reader that shares no
+/// code with the crate counts the messages.
 async fn lane(manager: &QueueManager, queue: &str, kind: Kind, competes: bool, (seed, doubts): (u64, u64)) {
     let mut lane = Lane { random: fastrand::Rng::with_seed(seed), ..Lane::default() };
     let (is_over, others) = (AtomicBool::new(!competes), fastrand::Rng::with_seed(seed.wrapping_add(1)));

@@ -19,13 +19,13 @@ use test_support::built::{self, MQ_LIBRARY};
 use test_support::freeze::freeze;
 use tokio::sync::watch;
 
-/// Environment variable with the directory of the stand-in's sockets. Without it they are in the
+/// Environment variable for the directory of the stand-in's sockets. If unset, they are in the
 /// working directory.
 const DIRECTORY: &str = "MQM_STANDIN_DIR";
 
 pub(crate) const MAX_BYTES: usize = 5_500_000;
 
-/// A queue manager that ends with its test.
+/// Process of a stand-in queue manager, which is stopped when this is dropped.
 pub(crate) struct QueueManager {
     daemon: test_support::queue_manager::QueueManager,
     pub(crate) port: u16,
@@ -55,13 +55,13 @@ pub(crate) fn queue(name: &str) -> QueueName {
 }
 
 impl QueueManager {
-    /// Starts a queue manager with the queues of `local/mqm-standin/qm1.toml`, with a unique name
-    /// and port.
+    /// Starts a stand-in queue manager with the configuration `local/mqm-standin/qm1.toml`, a
+    /// unique name and a free port.
     pub(crate) fn start() -> Self {
         Self::start_with(|text| text)
     }
 
-    /// Starts a queue manager with a changed configuration.
+    /// Starts a stand-in queue manager with a configuration that `change` has edited.
     pub(crate) fn start_with(change: impl FnOnce(String) -> String) -> Self {
         let files = tempfile::tempdir().unwrap();
         let directory = match std::env::var_os(DIRECTORY) {
@@ -85,7 +85,7 @@ impl QueueManager {
         Self { daemon, port, _files: files }
     }
 
-    /// Takes the committed, unlocked messages from a queue, bypassing every client, and returns the
+    /// Removes the committed, unlocked messages from a queue without any client, and returns their
     /// bodies.
     pub(crate) fn drain(&self, queue: &str) -> Vec<String> {
         let body = |message: &Value| hex::decode(message["body"].as_str().unwrap()).unwrap();
@@ -123,7 +123,7 @@ impl QueueManager {
     }
 }
 
-/// The broker, with one target and user.
+/// IBM MQ broker under test, with the access to one target.
 pub(crate) struct Client {
     pub(crate) broker: IbmMq,
     pub(crate) access: Access,
@@ -152,7 +152,7 @@ impl Client {
         self.broker.produce(&self.access, &queue(to), &outgoing, 0, &confirmed, deadline).await
     }
 
-    /// Puts `count` small messages, each with its number as its body.
+    /// Puts `count` small messages, whose bodies are their numbers.
     pub(crate) async fn fill(&self, to: &str, count: usize) {
         let bodies: Vec<_> = (0..count).map(|number| number.to_string()).collect();
         let bodies: Vec<_> = bodies.iter().map(String::as_str).collect();
@@ -177,7 +177,7 @@ impl Client {
         self.broker.fetch(&self.access, &queue(from), command, max_bytes, deadline()).await
     }
 
-    /// Waits until this many connections are open: a thread ends after its answer.
+    /// Waits until this number of connections is open, since a thread ends after it has answered.
     pub(crate) async fn has_open(&self, connections: usize) {
         let until = deadline();
         while self.cap.open() != connections {
@@ -186,7 +186,7 @@ impl Client {
         }
     }
 
-    /// Gets up to `most` messages, and commits.
+    /// Gets up to `most` messages and commits.
     pub(crate) async fn take(&self, from: &str, most: i64) -> Consumed {
         let unit = self.fetch(from, &consume(most, AckMode::Take(Ack::Commit))).await.unwrap();
         let consumed = unit.consumed().clone();
@@ -199,7 +199,7 @@ pub(crate) fn outgoing(command: &ProduceCommand, key: &str) -> Outgoing {
     Outgoing::new(command, ContentSeed::new("tenant", key, "fingerprint", Timestamp::UNIX_EPOCH))
 }
 
-/// A produce of generated messages of 100 bytes.
+/// Returns the command of a produce of `count` generated messages of 100 bytes.
 pub(crate) fn generated(count: i64) -> ProduceCommand {
     let payload = Payload::Random { size: 100_i64.try_into().unwrap() };
     command(ProduceSource::Generated { count: count.try_into().unwrap(), payload })
@@ -246,7 +246,7 @@ pub(crate) fn code(error: &BrokerError) -> Option<i64> {
     error.reply().map(|reply| reply.code)
 }
 
-/// A queue manager that answers nothing until this is dropped.
+/// Stopped process of a queue manager, which answers nothing until this is dropped.
 pub(crate) struct Frozen(nix::unistd::Pid);
 
 impl QueueManager {
@@ -264,7 +264,7 @@ impl Drop for Frozen {
     }
 }
 
-/// Settings with these limits of connections.
+/// Returns settings with these time limits of connections.
 pub(crate) fn limits(connections: ConnectionSettings) -> Settings {
     Settings { connections, ..Settings::default() }
 }
