@@ -73,20 +73,6 @@ impl Program {
         self.variables.push((name.to_owned(), value.into()));
         self
     }
-
-    pub(crate) fn envs(mut self, variables: impl IntoIterator<Item = (String, String)>) -> Self {
-        self.variables.extend(variables);
-        self
-    }
-
-    /// Gives it variables of this process.
-    ///
-    /// # Errors
-    /// If a variable is missing: `local test` gives them to the commands that it runs.
-    pub(crate) fn inheriting(self, names: &[&str]) -> Result<Self, Error> {
-        let of = |name: &str| std::env::var(name).map_err(|_| format!("{name} is not set"));
-        names.iter().try_fold(self, |program, name| Ok(program.env(name, of(name)?)))
-    }
 }
 
 /// A process, which ends with its value.

@@ -131,7 +131,9 @@ fn contenders(endpoint: &str) -> Result<Vec<(Program, PathBuf)>, Error> {
         let handler = deployed.join("handler.mjs");
         if let Some(program) = Program::node(name, "benches/node/runtime.mjs").filter(|_| handler.exists()) {
             let module = handler.canonicalize()?.display().to_string();
-            contenders.push((program.envs(variables.clone()).env("HANDLER_MODULE", module), deployed));
+            let mut program = program.env("HANDLER_MODULE", module);
+            program.variables.extend(variables.clone());
+            contenders.push((program, deployed));
         }
     }
     Ok(contenders)

@@ -108,7 +108,10 @@ const OF_THE_STACK: [&str; 5] =
     ["AWS_REGION", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "ACCESS_TABLE", "IDEMPOTENCY_TABLE"];
 
 async fn start(name: &str, endpoint: &str, lambda: &str) -> Result<Environment, Error> {
-    let program = function::named(name)?.inheriting(&OF_THE_STACK)?;
+    let mut program = function::named(name)?;
+    for name in OF_THE_STACK {
+        program = program.env(name, std::env::var(name).map_err(|_| format!("{name} is not set"))?);
+    }
     Environment::start(&program.env("AWS_ENDPOINT_URL", endpoint).env("AWS_ENDPOINT_URL_LAMBDA", lambda))
         .await
 }
