@@ -64,34 +64,34 @@ use mq::{
 use crate::pool::Pool;
 pub use crate::settings::Settings;
 
-/// Maximum bytes of messages that an operation holds at once: a message that is moved is held as it
-/// came and as it goes.
+/// Maximum number of bytes of messages that an operation holds at once. A moved message counts
+/// twice, as it was received and as it is put.
 pub const MOST_HELD: usize = 16 * 1024 * 1024;
 
-/// Bytes of memory that IBM's client takes, besides those of its connections.
+/// Bytes of memory that IBM's client library takes, without those of its connections.
 pub const LIBRARY_MEMORY: usize = 48 * 1024 * 1024;
 
-/// The [`Broker`] implementation for IBM MQ, for all targets.
+/// [`Broker`] implementation for IBM MQ, for all targets of a process.
 pub struct IbmMq {
     pool: Arc<Pool>,
 }
 
 impl IbmMq {
-    /// Creates a broker that shares `cap` with other brokers: their connections count towards the
-    /// same limit. The library is loaded with the first connection.
+    /// Creates the broker. Its connections count towards `cap`, which may be shared with other
+    /// brokers. IBM's library is loaded when the first connection is opened.
     #[must_use]
     pub fn new(settings: Settings, cap: Arc<ConnectionCap>) -> Self {
         Self { pool: Pool::new(settings, cap) }
     }
 
-    /// Ends idle connections that are too old to be used again. A function that was frozen calls
-    /// this when it resumes, before any request.
+    /// Ends idle connections that are too old to be used again. A Lambda function calls this after
+    /// it was frozen, before any request.
     pub fn end_stale(&self) {
         self.pool.end_stale();
     }
 
-    /// Waits until the connections that are not kept after their request have ended. A function
-    /// calls this before it answers, because it may be frozen then.
+    /// Waits for the end of connections that are not kept after their request. A Lambda function
+    /// calls this before it responds, because it may be frozen then.
     pub async fn settle(&self, deadline: Deadline) {
         self.pool.settle(deadline).await;
     }

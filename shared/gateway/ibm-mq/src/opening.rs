@@ -14,7 +14,7 @@ use crate::mqi::{Connection, Library, LoadError, Login, Refusal, Route};
 use crate::settings::Settings;
 use crate::worker::ThreadState;
 
-/// Reason why a thread could not connect.
+/// Reason why a connection could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ConnectError {
     #[error(transparent)]
@@ -48,7 +48,8 @@ impl ConnectError {
     }
 }
 
-/// Connects, on the thread that will own the connection.
+/// Opens a connection, on the thread that will own it, and inquires the queue manager's attributes.
+/// Checks a channel table for TLS before, if the target requires TLS.
 pub(crate) fn open(
     library: &Mutex<Option<&'static Library>>,
     settings: &Settings,

@@ -23,7 +23,7 @@ use crate::settings::Settings;
 use crate::tls::{TlsInUse, TlsLease};
 use crate::worker::{Closing, ThreadState, Worker, WorkerError};
 
-/// Maximum time to wait until connections with other TLS settings have ended.
+/// Maximum time to wait for the end of connections that use another key repository.
 const TLS_WAIT: Duration = Duration::from_secs(2);
 
 /// Pool of the connections to all IBM MQ targets.
@@ -32,7 +32,7 @@ pub(crate) struct Pool {
     pool: ConnectionPool<Owned>,
     tls: Arc<TlsInUse>,
     library: Arc<Mutex<Option<&'static Library>>>,
-    /// Connections that are being closed instead of kept.
+    /// Threads of connections that are being closed because their target does not keep them.
     closing: Arc<Closing>,
 }
 
@@ -51,7 +51,8 @@ impl Pool {
         &self.settings
     }
 
-    /// Returns a connection to the target that answers: an idle one, or a new one.
+    /// Returns a session on a connection to the target: an idle connection that answers a probe, or
+    /// a new one.
     pub(crate) async fn acquire(&self, access: &Access, deadline: Deadline) -> Result<Session, BrokerError> {
         let probe = |owned: &Owned| {
             let is_new = owned.is_new();
@@ -67,12 +68,13 @@ impl Pool {
         }
     }
 
-    /// Begins an operation on a connection to the target: on an idle one, or on a new one. The
-    /// operation's own first call shows whether an idle one still answers. If it does not, the
-    /// operation begins on another connection, with another job.
+    /// Begins an operation on an idle connection to the target, or on a new one. The first call of
+    /// `job` shows whether an idle connection still answers; if not, a new job begins on a new
+    /// connection.
     ///
     /// # Errors
-    /// If there is no connection. The result of the first call is returned with the session.
+    /// If no connection is available. Errors of the job's first call are returned with the session
+    /// instead.
     pub(crate) async fn begin<T, J>(
         &self,
         access: &Access,
@@ -90,11 +92,11 @@ impl Pool {
         Ok((Session(pooled), answer))
     }
 
-    /// Opens a separate connection, which no other request has used. Returns it with the time that
-    /// the client took, and logs the step before, in which names are resolved.
+    /// Opens a connection that no other request has used, and returns it with the duration of
+    /// MQCONNX. Adds the step of resolving host names to `log`.
     ///
     /// # Errors
-    /// The error, and the step that failed if the client was not called.
+    /// The error, and the failed step if it is known; `None` if MQCONNX may have failed.
     pub(crate) async fn open_fresh(
         &self,
         access: &Access,
@@ -135,7 +137,7 @@ impl Pool {
         Ok(target)
     }
 
-    /// Returns the connection parameters of the target.
+    /// Returns the parameters for connecting to the target.
     fn login(&self, target: &Target<'_>) -> Result<Login, BrokerError> {
         match &target.login {
             Some(login) => Ok(login.clone()),
@@ -153,7 +155,7 @@ impl Pool {
         self.connect_to(&hosts, target, permit, deadline).await
     }
 
-    /// Returns the addresses of the target's hosts.
+    /// Resolves the target's hosts to addresses, and logs a failure.
     async fn hosts(&self, target: &Target<'_>, deadline: Deadline) -> Result<Vec<Address>, BrokerError> {
         let resolved = hosts::resolved(&SystemNames, target.key.endpoint(), deadline).await;
         if let Err(error) = &resolved {
@@ -210,8 +212,8 @@ impl Pool {
         }
     }
 
-    /// Lease on the login's TLS settings. Idle connections with other settings are ended to make
-    /// room.
+    /// Returns a lease on the process-wide TLS settings for this login, `None` without TLS. Idle
+    /// connections with another key repository are ended to make it possible.
     async fn tls_lease(&self, login: &Login, deadline: Deadline) -> Result<Option<TlsLease>, BrokerError> {
         let Some(ChannelTls { repository, .. }) = &login.tls else { return Ok(None) };
         let until = deadline.min(TLS_WAIT);
@@ -234,12 +236,12 @@ impl Pool {
         }
     }
 
-    /// Waits until the connections that are not kept have ended, but not beyond `deadline`.
+    /// Waits until the connections that are not kept have ended, at most until `deadline`.
     pub(crate) async fn settle(&self, deadline: Deadline) {
         self.closing.settle(deadline).await;
     }
 
-    /// Ends the idle connections of all targets that are too old to be used.
+    /// Ends the idle connections that are too old to be used, for all targets.
     pub(crate) fn end_stale(&self) {
         self.pool.end_stale();
     }
@@ -249,17 +251,19 @@ impl Pool {
     }
 }
 
-/// Data for a connection to a target.
+/// Data of a target that are needed to use or open a connection.
 struct Target<'a> {
     access: &'a Access,
     key: Arc<Key>,
-    /// Connection parameters. `None` if there is an idle connection, which needs none.
+    /// Parameters for connecting; `None` if there is an idle connection, for which they were
+    /// already checked.
     login: Option<Login>,
     peer: Peer,
     limits: ConnectionSettings,
 }
 
-/// Begins an operation by a job, whose first call shows whether the connection answers.
+/// [`Opener`] that begins an operation by running a job, whose first call shows whether the
+/// connection answers.
 struct Beginner<'a, F, T, J> {
     pool: &'a Pool,
     target: &'a Target<'a>,
@@ -314,15 +318,16 @@ where
     }
 }
 
-/// True if another attempt to connect may succeed soon. Nothing was sent yet.
+/// True if another attempt to connect may succeed soon, for example because the queue manager
+/// restarts.
 fn is_worth_another_attempt(error: &BrokerError) -> bool {
     // A missing library will still be missing.
     let is_missing = error.cause().is_some_and(|cause| cause.is::<LoadError>());
     error.is_transient() && !is_missing
 }
 
-/// True if connections with these keys, also of other users, count towards the same limit of
-/// connections, which the channel or the queue manager has reached for this reason. False for other
+/// True if connections with both keys count towards the limit that `reason` reports: the instances
+/// of a channel, or the connections of the queue manager. Users may differ. False for other
 /// reasons.
 fn is_of_the_same_limit(reason: MQLONG, one: &Key, other: &Key) -> bool {
     let is_on_it = match reason {

@@ -139,8 +139,8 @@ fn text(field: &[c_char]) -> Option<PropertyText> {
     filled(field)?.try_into().ok()
 }
 
-/// Removes a property that the gateway writes itself from the list. A property of this name with
-/// another type is left as a header.
+/// Removes the property of this reserved name from the list, and returns its text. If it has
+/// another type, it stays in the list and becomes a header.
 fn take(properties: &mut Vec<(String, HeaderValue)>, name: &str) -> Option<PropertyText> {
     let index = properties.iter().position(|(known, _)| known == name)?;
     let (_, HeaderValue::Text(text)) = properties.get(index)? else { return None };

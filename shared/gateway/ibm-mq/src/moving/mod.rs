@@ -205,10 +205,11 @@ impl Moving {
         Ok(wait_for(answered, deadline).await??)
     }
 
-    /// Returns the failure for a commit that was not confirmed.
+    /// Returns the failure of a move after a commit that failed or was not answered.
     ///
-    /// Only that nothing was moved can be certain. A message at its new place proves nothing, since
-    /// another client that moves it keeps its id and its times.
+    /// The search can only prove that nothing was moved: all messages are back. A message on its
+    /// destination proves nothing, since another client may have moved it with the same id and
+    /// times.
     async fn unsettled(&mut self, failure: Failure, deadline: Deadline) -> MoveFailure {
         let Window { count, evidence, .. } = std::mem::take(&mut self.window);
         let may_have_committed = failure.may_have_committed();
