@@ -603,7 +603,7 @@ def generated():
     readers = {read["Queue"]: values for values in functions.values() for read in values.get("Reads", {}).values()}
     parts["Queues"] = {name: fill(entry, named(name, {})) for name, entry in parts["Queues"].items()}
     for queue, reader in readers.items():
-        parts["Queues"][queue.removesuffix("Queue")]["VisibilityTimeout"] = 6 * reader["Properties"]["Timeout"]
+        parts["Queues"][queue.removesuffix("Queue")]["VisibilityTimeout"] = 6 * {**parts["Globals"]["Function"], **reader["Properties"]}["Timeout"]
     parts["Tables"] = {name: table(entry) for name, entry in parts["Tables"].items()}
     watched_under = conditions | {queue: reader.get("Condition") for queue, reader in readers.items()}
     parts["Alarms"] = {name: alarm(entry, functions, watched_under, parts) for name, entry in parts["Alarms"].items()}

@@ -114,7 +114,7 @@ def test_new_code_and_another_text_of_a_function_are_another_version():
     assert not set(one.values()) & set(with_another(lambda template: None, release="2").values())
 
     everywhere = [
-        lambda template: template["Globals"]["Function"].update(Timeout=28),
+        lambda template: template["Globals"]["Function"].update(Handler="other"),
         lambda template: template["Globals"]["Function"].update(Tracing="PassThrough"),
         lambda template: template["Globals"]["Function"]["LoggingConfig"].update(ApplicationLogLevel="INFO"),
         lambda template: template["Globals"]["Function"]["Environment"]["Variables"].update(CONSTANT="1"),
