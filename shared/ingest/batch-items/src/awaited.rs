@@ -19,22 +19,23 @@ use uuid::Uuid;
 use crate::item::{readable, text, time};
 use crate::{BatchItemError, BatchItems, Item};
 
-/// Name of the DynamoDB index of the uploads that are awaited.
+/// Name of the DynamoDB index of batches whose payload the client has not uploaded yet.
 pub const AWAITED_INDEX: &str = "awaited-index";
 
-/// Number of partition keys over which the index of awaited uploads is spread.
+/// Number of partition keys over which the index of awaited uploads is spread, by the batch's id.
 pub const SHARDS: u8 = 16;
 
-/// Maximum number of pages of a shard that one call reads.
+/// Maximum number of pages that one call reads of a shard (one partition key of the index of
+/// awaited uploads).
 const PAGES: u8 = 8;
 
-/// Upload that a client announced, that is due for a check, and whose arrival is not recorded yet.
+/// Upload that a client announced and whose arrival is not recorded yet.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AwaitedUpload {
-    /// Tenant of the batch, the first part of the item's key.
+    /// Id of the batch's tenant, the partition key of the batch's item.
     pub tenant_id: Uuid,
-    /// Id of the batch, the second part of the item's key.
+    /// Id of the batch, the sort key of the batch's item.
     pub batch_id: Uuid,
     received_at: Timestamp,
     /// Time until which the client may upload the payload.
@@ -44,25 +45,26 @@ pub struct AwaitedUpload {
 }
 
 impl AwaitedUpload {
-    /// Returns the key of the payload's object, once it is stored.
+    /// Returns the S3 key under which the upload stores its payload.
     #[must_use]
     pub fn key(&self) -> String {
         payload_key(self.received_at, self.batch_id)
     }
 }
 
-/// Result of a claim to send the notification of a payload.
+/// Result of an attempt to claim the notification of a batch's payload, which one caller at a time
+/// may send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken {
-    /// The caller must send the notification of the payload.
+    /// The caller has the claim and must send the notification.
     Yes,
-    /// The notification was sent recently.
+    /// Another caller claimed the notification recently, so it must not be sent now.
     Recently,
-    /// The batch was not accepted.
+    /// The table has no item of the batch.
     NotAccepted,
 }
 
-/// Returns the index's attributes of an awaited item.
+/// Returns the attributes by which the index of awaited uploads finds a batch's item.
 pub(crate) fn attributes(batch_id: Uuid, expires_at: Timestamp) -> [(&'static str, AttributeValue); 2] {
     [
         ("awaited", shard(batch_id.as_bytes().last().copied().unwrap_or_default())),
@@ -75,8 +77,8 @@ fn shard(number: u8) -> AttributeValue {
 }
 
 impl BatchItems {
-    /// Returns uploads that had to be checked before `before`, the oldest first: up to `limit` of
-    /// each of the [`SHARDS`].
+    /// Returns uploads whose check was due before `before`, the oldest first: up to `limit` from
+    /// each of the [`SHARDS`] shards of the index.
     ///
     /// # Errors
     /// If the table does not respond. A malformed item is logged and left out.
@@ -98,8 +100,9 @@ impl BatchItems {
         Ok(awaited)
     }
 
-    /// Marks the batch of an upload that was never used as expired, and ends the wait for it. False
-    /// if another call changed the item first, or the client was given more time meanwhile.
+    /// Marks the batch of an upload that never arrived as expired, and takes it out of the index of
+    /// awaited uploads. False if another call changed the item first, or the client was given more
+    /// time since `upload` was read.
     pub async fn expire(&self, upload: &AwaitedUpload) -> Result<bool, BatchItemError> {
         let update = self
             .of_awaited(upload)
@@ -109,13 +112,14 @@ impl BatchItems {
         Ok(done(update).await? == Taken::Yes)
     }
 
-    /// Ends the wait for an upload that arrived. A repeated call changes nothing.
+    /// Records that an awaited upload arrived, and takes its batch out of the index. A repeated
+    /// call changes nothing.
     pub async fn arrived(&self, upload: &AwaitedUpload) -> Result<(), BatchItemError> {
         done(received(self.of_awaited(upload))).await.map(drop)
     }
 
-    /// Records that a batch's payload arrived: from then on no upload is offered for it. A repeated
-    /// call with the batch's id changes nothing.
+    /// Records that a batch's payload arrived, so that no further upload is offered for it. A
+    /// repeated call changes nothing.
     pub async fn note_arrival(&self, tenant_id: Uuid, batch_id: Uuid) -> Result<(), BatchItemError> {
         let update = self.update(tenant_id, batch_id).condition_expression("attribute_exists(batchId)");
         done(received(update)).await.map(drop)
@@ -131,8 +135,9 @@ impl BatchItems {
         done(update).await.map(drop)
     }
 
-    /// Claims the notification of a batch's payload for the caller, unless one was sent after
-    /// `told_before`. The write is conditional, so of concurrent callers only one gets the claim.
+    /// Claims the right to send the notification of a batch's payload, unless it was claimed at
+    /// `told_before` or later. The write is conditional, so of concurrent callers one gets the
+    /// claim.
     pub async fn take(
         &self,
         tenant_id: Uuid,
@@ -150,7 +155,7 @@ impl BatchItems {
         done(update).await
     }
 
-    /// Releases the claim of a notification that was not sent.
+    /// Releases the claim on a batch's notification that was not sent after all.
     pub async fn put_back(&self, tenant_id: Uuid, batch_id: Uuid) -> Result<(), BatchItemError> {
         let update = self
             .update(tenant_id, batch_id)
@@ -168,7 +173,8 @@ impl BatchItems {
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
     }
 
-    /// Builds an update on the condition that the item's times are still those that were read.
+    /// Builds an update of an awaited item, on the condition that its times are still those in
+    /// `upload`.
     fn of_awaited(&self, upload: &AwaitedUpload) -> UpdateItemFluentBuilder {
         self.update(upload.tenant_id, upload.batch_id)
             .condition_expression("awaitedUntil = :awaitedUntil AND uploadExpiresAt = :uploadExpiresAt")
@@ -177,8 +183,8 @@ impl BatchItems {
     }
 }
 
-/// Reads the first `limit` uploads of a shard. Malformed items stay in the index, so the next page
-/// is read if they take up the place of readable ones.
+/// Reads the first `limit` uploads of one shard of the index. Malformed items stay in the index, so
+/// further pages are read until enough readable items are found.
 async fn of_shard(query: QueryFluentBuilder, limit: u16) -> Result<Vec<AwaitedUpload>, BatchItemError> {
     let (mut found, mut from) = (Vec::new(), None);
     for _ in 0..PAGES {
@@ -198,7 +204,8 @@ fn read(item: Item) -> Result<AwaitedUpload, BatchItemError> {
     attempt::malformed::from_item(item).map_err(BatchItemError::unreadable)
 }
 
-/// Makes the update mark the batch as received, and end the wait for its payload.
+/// Completes an update that marks the batch as received, and takes it out of the index of awaited
+/// uploads.
 fn received(update: UpdateItemFluentBuilder) -> UpdateItemFluentBuilder {
     update
         .update_expression("SET #status = :received REMOVE awaited, awaitedUntil")
@@ -206,8 +213,8 @@ fn received(update: UpdateItemFluentBuilder) -> UpdateItemFluentBuilder {
         .expression_attribute_values(":received", text(BatchStatus::Received))
 }
 
-/// Sends an update. Returns [`Taken::Yes`] if its condition held, [`Taken::Recently`] if it did
-/// not, and [`Taken::NotAccepted`] if there is no such item.
+/// Sends a conditional update. Returns [`Taken::Yes`] if its condition held, [`Taken::Recently`] if
+/// it did not, and [`Taken::NotAccepted`] if the item does not exist.
 async fn done(update: UpdateItemFluentBuilder) -> Result<Taken, BatchItemError> {
     let error = match update.send().await {
         Ok(_) => return Ok(Taken::Yes),

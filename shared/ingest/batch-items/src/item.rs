@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 use crate::{BatchItemError, Item, awaited};
 
-/// Retention of an item after its last write.
+/// Retention of a batch's DynamoDB item after its last write: 30 days.
 pub(crate) const KEPT: Duration = Duration::from_secs(30 * 86_400);
 
 /// Attributes of a batch's DynamoDB item.
@@ -35,23 +35,25 @@ struct Stored {
     cnpjs: Option<BTreeSet<Cnpj>>,
     #[serde(default)]
     partial: PartialPolicy,
-    /// Version of the dropped object that the batch was made of.
+    /// S3 object that was dropped into a bucket, and of which the batch was made; `None` if a
+    /// request created the batch.
     source: Option<Source>,
     status: BatchStatus,
-    /// Partition key of the index, while the upload is awaited.
+    /// Partition key in the index of awaited uploads; `None` once the upload is not awaited any
+    /// more.
     awaited: Option<String>,
 }
 
 impl Stored {
-    /// Returns the time until which the payload may be put. It may not be put any more once it
-    /// arrived: then the item is not awaited, and did not expire either.
+    /// Returns the time until which the client may upload the payload; `None` once the payload has
+    /// arrived, and for a batch without an upload.
     fn upload_expires_at(&self) -> Option<Timestamp> {
         let is_open = self.awaited.is_some() || self.status == BatchStatus::Expired;
         self.upload_expires_at.filter(|_| is_open)
     }
 }
 
-/// Builds the item of a batch, written at `now`.
+/// Builds the DynamoDB item of a batch that is written at `now`.
 pub(crate) fn of(batch: &AcceptedBatch, now: Timestamp) -> Item {
     let AcceptedBatch { metadata, payload_bytes, cnpjs, upload_expires_at } = batch;
     let status =
@@ -85,13 +87,13 @@ pub(crate) fn of(batch: &AcceptedBatch, now: Timestamp) -> Item {
         .collect()
 }
 
-/// Returns the TTL attribute of an item that is written at `now`.
+/// Returns the value of the TTL attribute for an item that is written at `now`.
 pub(crate) fn ttl(now: Timestamp) -> AttributeValue {
     AttributeValue::N((now + KEPT).as_second().to_string())
 }
 
-/// Returns the set of the establishments, or none if any may be loaded. DynamoDB has no empty sets,
-/// so a set of none is an empty list.
+/// Returns the attribute with the establishments that the batch may load; `None` if it may load
+/// any. DynamoDB has no empty sets, so an empty list stands for no establishment.
 fn set(cnpjs: &CnpjAccess) -> Option<AttributeValue> {
     match cnpjs {
         CnpjAccess::Any => None,
@@ -100,7 +102,7 @@ fn set(cnpjs: &CnpjAccess) -> Option<AttributeValue> {
     }
 }
 
-/// Returns the attribute of a dropped object, with the names of its members.
+/// Returns the attribute with the dropped S3 object of which a batch was made.
 fn map(source: &Source) -> AttributeValue {
     let Source { bucket, key, etag, version_id } = source;
     let version_id = version_id.as_ref().map(|id| ("version_id", id));
@@ -131,8 +133,8 @@ pub(crate) fn read(item: Item) -> Result<AcceptedBatch, BatchItemError> {
     })
 }
 
-/// Reads the well-formed ones of many items. The others are logged and left out, so that a
-/// malformed item does not hide the others.
+/// Parses items, and leaves out malformed ones after logging them, so that one malformed item does
+/// not hide the others.
 pub(crate) fn readable<T>(
     items: Vec<Item>,
     read: impl Fn(Item) -> Result<T, BatchItemError>,
@@ -154,8 +156,8 @@ pub(crate) fn readable<T>(
     })
 }
 
-/// Returns a part of an item's key, at most 36 characters: as many as the ids of tenants and
-/// batches have.
+/// Returns a key attribute of an item for the log, cut to 36 characters: the length of the ids of
+/// tenants and batches.
 fn key(item: &Item, name: &str) -> Option<String> {
     Some(item.get(name)?.as_s().ok()?.chars().take(36).collect())
 }
@@ -164,7 +166,7 @@ pub(crate) fn text(value: impl Display) -> AttributeValue {
     AttributeValue::S(value.to_string())
 }
 
-/// Writes a time in ISO 8601 with microseconds always, so that times compare as text.
+/// Formats a time in ISO 8601, always with microseconds, so that times sort as text.
 pub(crate) fn time(time: Timestamp) -> AttributeValue {
     AttributeValue::S(format!("{time:.6}"))
 }

@@ -31,17 +31,17 @@ use uuid::Uuid;
 
 type Item = HashMap<String, AttributeValue>;
 
-/// Client of the table of batch items.
+/// Client of the DynamoDB table with an item for each accepted batch.
 #[derive(Clone, Debug)]
 pub struct BatchItems {
     dynamodb: Client,
     table: String,
 }
 
-/// Reason why a batch's item was not read or written.
+/// Reason why a batch's DynamoDB item was not read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum BatchItemError {
-    /// The table did not respond; it is unknown whether a write was done.
+    /// The table did not respond, so it is unknown whether a write was done.
     #[error("the table of batch items is unavailable")]
     Unavailable(#[source] Box<dyn Error + Send + Sync>),
     /// The DynamoDB item of the batch is malformed.
@@ -49,27 +49,28 @@ pub enum BatchItemError {
     Unreadable(#[source] Box<dyn Error + Send + Sync>),
 }
 
-/// State of the item after a batch was stored.
+/// State of a batch's item after [`BatchItems::put`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stored {
-    /// The item has the batch as it was first put, with an upload expiry no earlier than the
-    /// batch's.
+    /// The item holds the batch as it was first stored. If the client uploads the payload, the
+    /// upload expires no earlier than was asked.
     Written,
     /// The payload has arrived, so it may not be uploaded again.
     Arrived,
-    /// The item of an upload was removed, because its request was so long ago. The database has the
-    /// batch's outcome.
+    /// The item no longer exists, because the request for the upload is more than 30 days old.
+    /// PostgreSQL has the outcome of the batch.
     Gone,
 }
 
-/// Update of an item that is written again.
+/// Update expression for a batch that is stored again: only its retention begins again.
 const KEEP: &str = "SET #ttl = :ttl";
 
-/// Update of an item whose upload is offered again.
+/// Update expression for a batch whose upload is offered for longer.
 const OFFER_AGAIN: &str = "SET #ttl = :ttl, #status = :waiting, uploadExpiresAt = :uploadExpiresAt, \
     awaited = :awaited, awaitedUntil = :awaitedUntil";
 
-/// An upload may be offered for longer as long as its payload has not arrived.
+/// Condition for offering an upload for longer: its payload has not arrived, and the new time is
+/// later.
 const IS_OPEN: &str =
     "uploadExpiresAt < :uploadExpiresAt AND (attribute_exists(awaited) OR #status = :expired)";
 
@@ -93,15 +94,15 @@ impl BatchItemError {
 }
 
 impl BatchItems {
-    /// Creates the client. `table` must have the index [`AWAITED_INDEX`].
+    /// Creates a client of the table of batch items, which must have the index [`AWAITED_INDEX`].
     #[must_use]
     pub fn new(dynamodb: Client, table: String) -> Self {
         Self { dynamodb, table }
     }
 
-    /// Writes a batch's item, by tenant and batch, if there is none. An existing item keeps its
-    /// content, including the establishments that its payload may load: only the time until which
-    /// it is kept is extended, and that of an upload, as long as its payload has not arrived.
+    /// Stores a batch under its tenant and id. An existing item keeps its content, such as the
+    /// establishments that the payload may load. Only its retention is extended, and the time for
+    /// its upload if the payload has not arrived.
     pub async fn put(&self, batch: &AcceptedBatch) -> Result<Stored, BatchItemError> {
         let now = Timestamp::now();
         // By then TTL may have removed an item of a payload that arrived.
@@ -113,7 +114,7 @@ impl BatchItems {
         self.extend(batch, now).await
     }
 
-    /// Creates an item; returns true if there was none.
+    /// Creates a batch's item; returns true if the batch had no item.
     async fn create(&self, batch: &AcceptedBatch, now: Timestamp) -> Result<bool, BatchItemError> {
         let put = self.dynamodb.put_item().table_name(&self.table).set_item(Some(item::of(batch, now)));
         match put.condition_expression("attribute_not_exists(batchId)").send().await {
@@ -157,7 +158,8 @@ impl BatchItems {
         }
     }
 
-    /// Reads a batch with strong consistency; `None` if the viewer may see no batch of this id.
+    /// Reads a batch with strong consistency; `None` if no batch has this id, or the viewer may not
+    /// see it.
     ///
     /// # Errors
     /// If the table does not respond, or the item is malformed.
@@ -178,8 +180,8 @@ impl BatchItems {
         Ok(batch.filter(|batch| viewer.sees(batch)))
     }
 
-    /// Reads the batch to which a stored payload belongs, with strong consistency; `None` if its
-    /// item is gone.
+    /// Reads the batch to which a stored payload belongs, with strong consistency; `None` if the
+    /// batch has no item any more.
     ///
     /// # Errors
     /// If the table does not respond, or the item is malformed.
@@ -191,7 +193,7 @@ impl BatchItems {
     }
 }
 
-/// Returns the state of the item for which an upload was not offered.
+/// Returns the state of an item whose update was refused by the condition, from the item as it is.
 fn instead(item: Option<Item>) -> Result<Stored, BatchItemError> {
     let Some(item) = item.filter(|item| !item.is_empty()) else { return Ok(Stored::Gone) };
     // A later time stands there if the payload has not arrived.

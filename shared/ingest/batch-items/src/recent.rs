@@ -11,34 +11,35 @@ use crate::{BatchItemError, BatchItems, item};
 /// Maximum number of items that [`BatchItems::recent`] reads in one call.
 pub const MAX_PAGE: u16 = 1000;
 
-/// Conditions of the wanted batch items.
+/// Conditions that a search of a tenant's batches applies.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
-    /// Upper bound: only batches older than this one.
+    /// Exclusive upper bound: only batches older than the batch with this id; `None` for no bound.
     pub before: Option<Uuid>,
-    /// Lower bound: only batches that are not older than this one.
+    /// Inclusive lower bound: only the batch with this id and newer ones; `None` for no bound.
     pub down_to: Option<Uuid>,
-    /// Status of the batches at the time of the search.
+    /// Status that the batches have at the time of the search; `None` for any.
     pub status: Option<BatchStatus>,
-    /// Load type that the listed batches have; `None` for any.
+    /// Load type of the batches; `None` for any.
     pub load_type: Option<LoadType>,
-    /// Key of the dropped objects that the batches were made of.
+    /// Key of the dropped S3 object of which the batches were made; `None` for any batch.
     pub source_key: Option<SourceKey>,
 }
 
-/// Page of a tenant's batch items, with the position at which the search ended.
+/// Page of a search of a tenant's batches, with the position at which the search ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recent {
-    /// Accepted batches, the newest first.
+    /// Batches of the page that meet the conditions, the newest first.
     pub batches: Vec<AcceptedBatch>,
-    /// Last batch that was searched, if older ones may follow. Every wanted batch that is not older
-    /// than it is among `batches`.
+    /// Id of the oldest batch that the page searched, from which the next page continues; `None` if
+    /// no older batch is left.
     pub looked_to: Option<Uuid>,
 }
 
 impl BatchItems {
-    /// Searches up to `limit` (at most [`MAX_PAGE`]) of a tenant's batches, the newest first, and
-    /// returns those that the viewer may see and that are wanted, with the wanted status at `now`.
+    /// Searches a tenant's batches, the newest first, and returns those that meet the conditions at
+    /// `now` and that the viewer may see. One call searches up to `limit` batches, at most
+    /// [`MAX_PAGE`].
     ///
     /// # Errors
     /// If the table does not respond. A malformed item is logged and left out.
@@ -83,8 +84,8 @@ impl BatchItems {
 }
 
 impl Wanted {
-    /// Returns the oldest and the newest id that is wanted; `None` if there is none between them.
-    /// As text, ids are in the order of their numbers.
+    /// Returns the oldest and the newest id that the bounds allow; `None` if they allow no id. Ids
+    /// sort as text as they do as numbers.
     fn range(&self) -> Option<(Uuid, Uuid)> {
         let oldest = self.down_to.unwrap_or_default();
         let newest = match self.before {
@@ -94,8 +95,8 @@ impl Wanted {
         (oldest <= newest).then_some((oldest, newest))
     }
 
-    /// Returns a filter of items that DynamoDB need not send. The rest is still judged by its
-    /// status.
+    /// Returns a filter expression by which DynamoDB leaves out items that cannot meet the
+    /// conditions; `None` without such a condition. The status is checked afterwards.
     fn filter(&self) -> Option<String> {
         let is_upload = matches!(self.status, Some(BatchStatus::AwaitingUpload | BatchStatus::Expired));
         let terms = [
@@ -108,7 +109,7 @@ impl Wanted {
     }
 }
 
-/// Returns the batch of an item's key.
+/// Reads the id of the batch from the key of its item.
 fn batch_of(key: &crate::Item) -> Result<Uuid, BatchItemError> {
     let id = key.get("batchId").and_then(|value| value.as_s().ok());
     id.and_then(|id| id.parse().ok()).ok_or_else(|| BatchItemError::unreadable("its key is not a batch's id"))

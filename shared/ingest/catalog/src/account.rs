@@ -12,7 +12,7 @@ use crate::error::DatabaseError;
 use crate::outbox;
 use crate::rows::{bigint, count, word};
 
-/// Counts the chunks of a batch by status, for [`settle_by`].
+/// Query that counts a batch's chunks and their items by status, for [`settle_by`].
 pub(crate) const TALLY: &str = "SELECT status, count(*) AS chunks, sum(items)::bigint AS items, \
      sum(inserted)::bigint AS inserted, sum(updated)::bigint AS updated, \
      sum(unchanged)::bigint AS unchanged, sum(stale)::bigint AS stale, \
@@ -24,7 +24,7 @@ const SETTLE: &str = "UPDATE batches SET status = $2, items_failed = $3, inserte
      finished_at = CASE WHEN $12 THEN COALESCE(finished_at, now()) END, moved_at = now(), \
      rejected_unlisted = $13 WHERE batch_id = $1";
 
-/// State of a batch, derived from its chunks.
+/// State of a batch, as derived from the states of its chunks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settled {
     pub(crate) status: BatchStatus,
@@ -33,13 +33,15 @@ pub(crate) struct Settled {
     pub(crate) undecided: bool,
 }
 
-/// Derives the counters and the state of a locked batch, and writes them with its deactivation.
+/// Derives the counters and the state of a locked batch from its chunks, and writes them to the
+/// batch's row.
 pub(crate) async fn settle(session: &mut Session<'_>, batch: &LockedBatch) -> Result<Settled, DatabaseError> {
     let rows = session.query(TALLY, &[&batch.batch_id]).await?;
     settle_by(session, batch, &rows).await
 }
 
-/// Settles a batch with the rows of [`TALLY`], which was queried after the batch was locked.
+/// Does the same as [`settle`], with the rows of [`TALLY`], which must be queried after the batch
+/// is locked.
 pub(crate) async fn settle_by(
     session: &mut Session<'_>,
     batch: &LockedBatch,
@@ -81,8 +83,8 @@ pub(crate) async fn settle_by(
     Ok(Settled { status, undecided })
 }
 
-/// Counts of a batch's chunks by state, with the outcomes of finished chunks and the items of
-/// failed ones.
+/// Counts of a batch's chunks by state, with the outcomes of written chunks and the items of chunks
+/// that were given up.
 #[derive(Default)]
 struct Tally {
     counts: ChunkCounts,

@@ -11,28 +11,29 @@ use crate::error::DatabaseError;
 use crate::outbox;
 use crate::rows::{count, word};
 
-/// Result of giving up a chunk.
+/// Result of giving up a chunk that could not be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GivenUp {
     /// This call marked the chunk as failed.
     Failed {
-        /// State of the batch after the chunk failed.
+        /// State of the chunk's batch after the chunk failed.
         batch: BatchStatus,
         /// True if this call made the batch final.
         became_final: bool,
-        /// Last error of the chunk's processing.
+        /// Error of the last attempt to write the chunk.
         error: String,
     },
-    /// The chunk was written or given up before, and has this state.
+    /// The chunk was written or given up before this call, and has this state.
     Before(ChunkStatus),
     /// The batch was restarted or replayed in a later generation, so the caller's chunk is
     /// outdated.
     Superseded,
-    /// The chunk is in another object than the caller's, so the caller's notification is outdated.
+    /// The chunk is now stored in another S3 object than the caller names, so the caller's
+    /// notification is outdated.
     OtherObject,
 }
 
-/// Maximum number of characters of an error that are stored.
+/// Maximum number of characters that are stored of an error of a chunk.
 const LONGEST_ERROR: usize = 500;
 
 const NOTE: &str = "UPDATE batch_chunks SET attempts = attempts + 1, last_error = $3 \
@@ -43,19 +44,20 @@ const FAIL: &str = "UPDATE batch_chunks SET status = $3, last_error = COALESCE(l
      WHERE batch_id = $1 AND chunk_index = $2 RETURNING last_error, items";
 
 impl Database {
-    /// Records that an attempt to write a chunk failed, and why, unless the chunk is done or in
-    /// another object. If the batch has moved to a later generation, the chunk id no longer exists
-    /// and nothing is recorded.
+    /// Records a failed attempt to write a chunk, with its error. Nothing is recorded if the chunk
+    /// is done, is stored in another S3 object, or belongs to an outdated generation of the batch.
     pub async fn note_failed_attempt(&self, chunk: &ChunkReady, error: &str) -> Result<(), DatabaseError> {
         self.with_connection(async |connection| note(connection, chunk, error).await).await
     }
 
-    /// Gives up a chunk that could not be written, and settles its batch. Only a pending chunk
-    /// becomes failed; if it is written later, it becomes done. `error` becomes its last error if
-    /// no attempt recorded one. Idempotent by the chunk's place and generation.
+    /// Gives up a chunk that could not be written, and updates its batch's state and counters. Only
+    /// a pending chunk becomes failed; it becomes done if it is written later after all. `error` is
+    /// stored if no attempt recorded an error. Idempotent by the batch, the chunk's index and the
+    /// generation.
     ///
     /// # Errors
-    /// If the database fails or does not know the chunk.
+    /// # Errors
+    /// If the database fails, or does not have the chunk.
     pub async fn fail_chunk(&self, chunk: &ChunkReady, error: &str) -> Result<GivenUp, DatabaseError> {
         self.with_connection(async |connection| fail(connection, chunk, error).await).await
     }
@@ -103,8 +105,8 @@ async fn fail(
     Ok(GivenUp::Failed { batch: settled.status, became_final, error })
 }
 
-/// Returns the result for a chunk that the database does not have: [`GivenUp::Superseded`] if its
-/// batch is in a later generation, which has no chunks until all of them are cut.
+/// Returns the result for a chunk that is not in the database: [`GivenUp::Superseded`] if its batch
+/// is in a later generation, whose chunks are stored only once the whole payload is cut.
 async fn missing(session: &mut Session<'_>, place: &ChunkReady) -> Result<GivenUp, DatabaseError> {
     let batch = lock(session, place.batch_id).await?;
     if batch.generation > place.generation { Ok(GivenUp::Superseded) } else { Err(unknown(place)) }
@@ -114,8 +116,8 @@ const fn unknown(place: &ChunkReady) -> DatabaseError {
     DatabaseError::UnknownChunk { batch_id: place.batch_id, index: place.chunk_index }
 }
 
-/// Truncates an error to the stored length, and removes NUL, which PostgreSQL's texts cannot
-/// contain.
+/// Returns an error in its stored form: cut to the maximum length, and without NUL, which
+/// PostgreSQL's texts cannot contain.
 fn shortened(error: &str) -> String {
     error.chars().filter(|character| *character != '\0').take(LONGEST_ERROR).collect()
 }

@@ -21,55 +21,58 @@ use crate::plan::{pin, plan};
 use crate::pruning::fail_too_old;
 use crate::rows::{bigint, cnpj, count, word};
 
-/// Batch that the database may not know yet.
+/// Batch with everything that its row needs, because the database may not have it yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewBatch {
-    /// Metadata of the payload's object.
+    /// Metadata of the S3 object with the payload.
     pub metadata: PayloadMetadata,
     /// Location of the payload, as `s3://bucket/key`.
     pub payload_uri: String,
-    /// Size of the decoded payload, if it was known when the batch was accepted.
+    /// Bytes of the decoded payload; `None` if they were not known when the batch was accepted.
     pub payload_bytes: Option<u64>,
-    /// Establishments that its tenant was allowed to load when it was accepted.
+    /// Establishments that the batch was allowed to load when it was accepted.
     pub cnpjs: CnpjAccess,
 }
 
-/// Work that remains to be done for a batch.
+/// Work that remains for the chunker after it began with a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the fields are described where their types are")]
 pub enum ChunkingOutcome {
-    /// Cut the payload by this plan, which the batch's first run pinned.
+    /// The payload has to be cut by this plan, which the first run over it fixed.
     Chunk { plan: Plan, generation: Generation },
-    /// The batch is sealed; these chunks are pending, and may never have been announced.
+    /// The payload was cut before. These chunks are not written yet, and may never have been
+    /// announced.
     Sealed { generation: Generation, pending: Vec<ChunkReady> },
-    /// The batch is final, so no work remains.
+    /// The batch is final in this state, so no work remains.
     Final(BatchStatus),
-    /// The batch was received before the start of the history, so no work remains. A batch that was
-    /// never cut is failed now; [`end_too_old`](Database::end_too_old) ends the others that are in
-    /// progress.
+    /// The batch was received before the start of the kept history of loads, so no work remains. A
+    /// batch that was never cut fails with this call; [`end_too_old`](Database::end_too_old) ends
+    /// one with pending chunks.
     TooOld(BatchStatus),
 }
 
-/// Failure of a batch as a whole.
+/// Failure of a batch as a whole, as the sender sees it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PayloadFailure {
     /// Code of the failure for programs, such as [`GIVEN_UP`](Self::GIVEN_UP).
     pub code: Cow<'static, str>,
     /// Explanation of the failure for the sender, in one sentence.
     pub detail: String,
-    /// Offset in the decoded payload, if the failure is about one place.
+    /// Offset in the decoded payload at which the failure was found; `None` if it concerns no
+    /// single place.
     pub byte_offset: Option<u64>,
 }
 
 impl PayloadFailure {
-    /// Code of a batch whose processing failed too often, which proves nothing about its payload.
-    /// It is not final for the chunker: a run in progress, or one that a repeated notification
-    /// starts, continues the batch as if it had never been given up.
+    /// Code of a batch whose processing failed too often, although its payload may be sound. The
+    /// chunker continues such a batch if a run is still in progress or the notification is
+    /// repeated.
     pub const GIVEN_UP: &str = "GIVEN_UP";
-    /// Code of a batch that was not processed before the start of the history moved past it.
+    /// Code of a batch that was not processed before the kept history of loads moved past the time
+    /// of its receipt.
     pub const TOO_OLD: &str = "TOO_OLD";
 
-    /// Returns the failure of a batch that is too old.
+    /// Returns the failure with code [`TOO_OLD`](Self::TOO_OLD).
     pub(crate) fn too_old() -> Self {
         Self {
             code: Self::TOO_OLD.into(),
@@ -82,16 +85,16 @@ impl PayloadFailure {
     }
 }
 
-/// Run that found the payload unusable.
+/// Run of the chunker that found a payload unusable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FailedRun {
     /// Generation of the batch when the run began.
     pub generation: Generation,
-    /// Number of items in error that were found until then and not recorded.
+    /// Number of items in error that the run found beyond those that it recorded.
     pub errors_omitted: u64,
 }
 
-/// Builds the SQL that inserts a batch, followed by `$conflict`.
+/// Builds the SQL that inserts a batch's row, followed by the clause `$conflict`.
 macro_rules! insert {
     ($conflict:literal) => {
         concat!(
@@ -102,14 +105,14 @@ macro_rules! insert {
         )
     };
 }
-/// Inserts a batch unless it exists. The statement names no constraint: if it named one of the
-/// table's two, two runs that insert one batch at once could wait for each other, each in another
-/// index.
+/// Inserts a batch's row unless it exists. The statement names no constraint: with one of the
+/// table's two named, two concurrent inserts of the same batch could deadlock, each waiting in
+/// another index.
 const INSERT_IF_ABSENT: &str = insert!(" ON CONFLICT DO NOTHING");
-/// Inserts a batch, or fails because of the violated constraint.
+/// Inserts a batch's row; fails if a constraint is violated.
 const INSERT: &str = insert!("");
-/// Locks a batch's row until the transaction ends, and returns what [`LockedBatch::of`] reads. It
-/// is always the last lock that a transaction takes.
+/// Locks a batch's row until the transaction ends, and returns the columns that [`LockedBatch::of`]
+/// reads. Every transaction takes this lock last.
 pub(crate) const LOCK: &str = "SELECT status, generation, load_type, received_at, planner, chunk_items, items_parsed, \
      items_in_error, sealed_at IS NOT NULL AS is_sealed, chunks_pending, chunks_done, chunks_failed, deactivation, \
      deactivation_confirmed, deactivated_so_far, judged_missing, \
@@ -126,11 +129,13 @@ const PENDING: &str = "SELECT batch_id, generation, chunk_index, chunk_uri, item
      WHERE batch_id = $1 AND status = 'PENDING' ORDER BY chunk_index";
 
 impl Database {
-    /// Begins to cut a batch's payload: creates the batch's row if it is absent, and pins `plan` if
-    /// no plan is pinned. Idempotent by the batch's id.
+    /// Begins to cut a batch's payload: creates the batch's row if it is missing, and fixes `plan`
+    /// for the batch unless an earlier run fixed one. Idempotent by the batch's id.
     ///
     /// # Errors
-    /// If the database fails, or knows another batch with the same key of the same tenant.
+    /// # Errors
+    /// If the database fails, or has another batch of the same tenant with the same idempotency
+    /// key.
     pub async fn begin_chunking(
         &self,
         batch: &NewBatch,
@@ -139,8 +144,8 @@ impl Database {
         self.with_connection(async |connection| begin(connection, batch, plan).await).await
     }
 
-    /// Returns the establishments that a tenant's batch may load, as of its acceptance; `None` if
-    /// the batch is unknown.
+    /// Returns the establishments that a tenant's batch was allowed to load when it was accepted;
+    /// `None` if the database does not have the batch.
     pub async fn allowed_cnpjs(
         &self,
         tenant_id: Uuid,
@@ -150,12 +155,13 @@ impl Database {
     }
 
     /// Fails a batch whose payload cannot be read, and returns its state afterwards. No product
-    /// changes. `run` is the run that found the payload unusable; `None` if no run came that far. A
-    /// batch that is already sealed does not change, since its payload was read before, and neither
-    /// does a batch that began a later generation than the run's, which may use the payload.
+    /// changes. `run` is the run that found the payload unusable, or `None` if no run got that far.
+    /// A batch whose chunks are known does not change, and neither does one that is in a later
+    /// generation than `run`.
     ///
     /// # Errors
-    /// As for [`begin_chunking`](Self::begin_chunking).
+    /// # Errors
+    /// Same as [`begin_chunking`](Self::begin_chunking).
     pub async fn fail_payload(
         &self,
         batch: &NewBatch,
@@ -165,9 +171,9 @@ impl Database {
         self.with_connection(async |connection| fail(connection, batch, failure, run).await).await
     }
 
-    /// Fails a batch whose payload no longer exists, and returns its states before and afterwards;
-    /// `None` if the batch is unknown. A batch that is already sealed does not change, since its
-    /// payload was read before. Idempotent by the batch's id.
+    /// Fails a batch whose payload no longer exists, and returns its states before and after the
+    /// call; `None` if the database does not have the batch. A batch whose chunks are known does
+    /// not change. Idempotent by the batch's id.
     pub async fn fail_without_payload(
         &self,
         batch_id: Uuid,
@@ -300,7 +306,7 @@ async fn find_or_insert(session: &mut Session<'_>, batch: &NewBatch) -> Result<L
     Ok(found)
 }
 
-/// Row of a batch that this transaction has locked.
+/// Row of a batch that the current transaction has locked.
 #[derive(Debug)]
 pub(crate) struct LockedBatch {
     pub(crate) batch_id: Uuid,
@@ -314,15 +320,17 @@ pub(crate) struct LockedBatch {
     pub(crate) is_sealed: bool,
     pub(crate) chunks: ChunkCounts,
     pub(crate) deactivation: Deactivation,
-    /// True if the guard must not hold the deactivation.
+    /// True if a user has confirmed the deactivation, so that the guard against mass deactivation
+    /// does not hold it.
     pub(crate) deactivation_confirmed: bool,
-    /// Number of products that the batch has deactivated so far; `None` before the guard let the
-    /// deactivation begin.
+    /// Number of products that the batch has deactivated so far; `None` before the guard against
+    /// mass deactivation has let it begin.
     pub(crate) deactivated_so_far: Option<u64>,
-    /// Number of products that the guard found missing before it let the load begin.
+    /// Number of missing products that the guard against mass deactivation has found so far in its
+    /// check before the deactivation.
     pub(crate) judged_missing: u64,
     pub(crate) is_given_up: bool,
-    /// True if the batch was received before the start of the history.
+    /// True if the batch was received before the start of the kept history of loads.
     pub(crate) is_too_old: bool,
 }
 
@@ -356,13 +364,17 @@ impl LockedBatch {
         })
     }
 
-    /// State for a run over the payload, which continues a batch that was given up.
+    /// Returns the batch's state from the chunker's view: a batch that was given up is still being
+    /// cut.
     pub(crate) const fn for_the_chunker(&self) -> BatchStatus {
         if self.is_given_up { BatchStatus::Chunking } else { self.status }
     }
 }
 
-/// Locks the row of a batch with the statement [`LOCK`].
+/// Locks and reads the row of a batch with the statement [`LOCK`].
+///
+/// # Errors
+/// [`DatabaseError::UnknownBatch`] if the batch has no row.
 pub(crate) async fn lock(session: &mut Session<'_>, batch_id: Uuid) -> Result<LockedBatch, DatabaseError> {
     let row = session.query_opt(LOCK, &[&batch_id]).await?;
     LockedBatch::of(batch_id, row.as_ref())

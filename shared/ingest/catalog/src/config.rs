@@ -8,7 +8,7 @@ use tokio_postgres::config::Host;
 /// Settings of a connection to PostgreSQL.
 #[derive(Clone, Debug)]
 pub struct DatabaseConfig {
-    /// Host name of the database, which the server's certificate must be for.
+    /// Host name of the database server. The server's certificate must be valid for it.
     pub host: String,
     /// Port of PostgreSQL, by default 5432.
     pub port: u16,
@@ -18,15 +18,16 @@ pub struct DatabaseConfig {
     pub user: String,
     /// Password of the role. No `Debug` or error shows it.
     pub password: SecretString,
-    /// Encryption of the connection, and the authorities that verify the server.
+    /// Encryption of the connection, and the certificate authorities that verify the server.
     pub tls: Tls,
 }
 
 /// Encryption of a connection to PostgreSQL.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Tls {
-    /// Encrypted, with the server's certificate and host name verified: against `ca` if there is
-    /// one, else against the certificates that the system trusts.
+    /// The connection is encrypted, and the server's certificate and host name are verified:
+    /// against `ca` if it is given, otherwise against the authorities that the system trusts and
+    /// those of Amazon RDS.
     #[expect(missing_docs, reason = "the variant's description names its field")]
     VerifyFull { ca: Option<Pem> },
     /// TLS is off, for a database on the same machine.
@@ -34,12 +35,12 @@ pub enum Tls {
     Off,
 }
 
-/// Certificates in PEM form.
+/// Certificates of authorities in PEM form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pem(pub String);
 
-/// Values of `DATABASE_TLS` and `sslmode`. There is no third one: encryption without verification
-/// does not protect from an impostor of the server.
+/// Mode of encryption, from `DATABASE_TLS` or `sslmode`. Encryption without verification is not
+/// offered, because it does not protect from an impostor of the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum TlsMode {
     #[default]
@@ -68,7 +69,8 @@ impl TlsMode {
     }
 }
 
-/// Fault of a configuration. It never shows the URL, which holds a password.
+/// Fault of the database's connection settings. Its text never shows the URL, which contains a
+/// password.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum ConfigError {
@@ -83,11 +85,12 @@ pub enum ConfigError {
 }
 
 impl DatabaseConfig {
-    /// Parses `postgres://user:password@host:port/name?sslmode=verify-full`; the only other mode is
-    /// `sslmode=disable`.
+    /// Parses a URL such as `postgres://user:password@host:port/name?sslmode=verify-full`.
+    /// `sslmode` is `verify-full` (the default), `disable` or `off`.
     ///
     /// # Errors
-    /// If the URL is malformed.
+    /// # Errors
+    /// If the URL is malformed, or lacks the host, the database's name, the user or the password.
     pub fn from_url(text: &str) -> Result<Self, ConfigError> {
         let (url, mode) = match text.split_once("?sslmode=") {
             Some((url, mode)) => (url, mode.parse()?),

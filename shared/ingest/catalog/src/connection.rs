@@ -18,47 +18,46 @@ use crate::outbox::Outbox;
 use crate::tls;
 
 const CONNECT: Duration = Duration::from_secs(5);
-/// Time limit of an empty query, after which the connection is closed.
+/// Time limit for the empty query that checks a connection. A connection that does not answer in
+/// time is replaced.
 const PROBE: Duration = Duration::from_secs(2);
 
-/// Limits that the server enforces on every session, so that no transaction outlives the function
-/// that began it: neither one that was frozen or cut off (it idles, or its socket is closed), nor
-/// one that waits for a lock. JIT is off, because compiling a statement would take longer than
-/// running it.
+/// Settings of every session. Their time limits ensure that no transaction outlives the function
+/// that began it, whether the function was frozen, was cut off, or waits for a lock. JIT is off,
+/// because compiling a statement would take longer than running it.
 const SESSION: &str = "SET statement_timeout = '20s'; SET lock_timeout = '15s'; \
     SET idle_in_transaction_session_timeout = '10s'; SET client_connection_check_interval = '1s'; \
     SET jit = off; SET timezone = 'UTC'";
 
-/// Session settings of migrations, whose statements may take long. While a migration waits for a
-/// table's lock, every later statement waits for it too, so that wait is short.
+/// Session settings of migrations. Statements have no time limit. The wait for a lock is short,
+/// because every later statement on the table waits behind a migration that waits.
 pub(crate) const MIGRATION_SESSION: &str =
     "SET statement_timeout = 0; SET lock_timeout = '10s'; SET timezone = 'UTC'";
 
-/// Turns sequential scans off until the transaction ends. A plan that was made while the tables had
-/// few rows, when reading all of them was cheapest, stays in use for some time after they have
-/// many.
+/// Turns sequential scans off until the transaction ends. Otherwise a plan from the time when the
+/// tables had few rows would scan them for some time after they have grown.
 pub(crate) const NO_SCANS: &str = "SELECT set_config('enable_seqscan', 'off', true)";
 
 pub(crate) type Params<'a> = &'a [&'a (dyn ToSql + Sync)];
 
-/// PostgreSQL client and its prepared statements.
+/// Connection to PostgreSQL, with its prepared statements and what is expected of its next chunk.
 pub(crate) struct Connection {
     client: Client,
     statements: HashMap<&'static str, Statement>,
-    /// True if the table already held all rows of the last chunk written on this connection. Then
-    /// it probably holds those of the next one too.
+    /// True if the last chunk written on this connection changed no row. Then the next chunk
+    /// probably changes none either.
     pub(crate) nothing_differed: bool,
-    /// True if one pass found all rows of the last chunk. Then it probably finds those of the next
-    /// one too.
+    /// True if the rows of the last chunk were neighbours in the table, so that range scans found
+    /// them. Then those of the next chunk probably are too.
     pub(crate) were_neighbours: bool,
     pub(crate) events: Events,
 }
 
-/// Events that the transactions of a connection write.
+/// Outbox events that transactions of a connection have written.
 #[derive(Default)]
 pub(crate) struct Events {
     pub(crate) outbox: Outbox,
-    /// Batches whose events are committed, but not published yet.
+    /// Ids of batches whose events are committed, but not published yet.
     pub(crate) committed: Vec<Uuid>,
 }
 
@@ -74,14 +73,15 @@ impl Connection {
         })
     }
 
-    /// True if the connection still works. After a freeze, only a query can show that.
+    /// True if the connection still works, as an empty query shows. A frozen function cannot tell
+    /// otherwise.
     pub(crate) async fn is_alive(&self) -> bool {
         !self.client.is_closed()
             && matches!(tokio::time::timeout(PROBE, self.client.check_connection()).await, Ok(Ok(())))
     }
 
-    /// Runs a read-only query, and returns its rows. The query sees everything that was committed
-    /// before it.
+    /// Runs a read-only query outside a transaction, and returns its rows. The query sees
+    /// everything that was committed before it.
     pub(crate) async fn query(
         &mut self,
         sql: &'static str,
@@ -91,8 +91,8 @@ impl Connection {
         Ok(self.client.query(&statement, params).await?)
     }
 
-    /// Begins a transaction. Each statement sees everything that was committed before that
-    /// statement.
+    /// Begins a transaction with isolation level READ COMMITTED: each statement sees everything
+    /// that was committed before that statement.
     pub(crate) async fn begin(&mut self) -> Result<Session<'_>, DatabaseError> {
         let Self { client, statements, were_neighbours, events, .. } = self;
         let transaction =
@@ -101,18 +101,19 @@ impl Connection {
     }
 }
 
-/// Transaction. It is rolled back unless it is committed.
+/// Open transaction. It is rolled back unless it is committed.
 pub(crate) struct Session<'a> {
     pub(crate) transaction: Transaction<'a>,
     statements: &'a mut HashMap<&'static str, Statement>,
     pub(crate) were_neighbours: &'a mut bool,
     events: &'a mut Events,
-    /// Batches whose events this transaction wrote.
+    /// Ids of batches for which this transaction wrote outbox events.
     written: Vec<Uuid>,
 }
 
 impl Session<'_> {
-    /// Returns the prepared statement, which is prepared on first use.
+    /// Returns the prepared statement for `sql`, which is prepared on first use and kept with the
+    /// connection.
     pub(crate) async fn prepared(&mut self, sql: &'static str) -> Result<Statement, DatabaseError> {
         prepared(&self.transaction, self.statements, sql).await
     }
@@ -126,7 +127,7 @@ impl Session<'_> {
         Ok(self.transaction.query(&statement, params).await?)
     }
 
-    /// Streams the rows of a query that are too many to be held in memory.
+    /// Streams the rows of a query, for results that are too large for memory.
     pub(crate) async fn stream(
         &mut self,
         sql: &'static str,
@@ -136,9 +137,9 @@ impl Session<'_> {
         Ok(self.transaction.query_raw(&statement, params.iter().copied()).await?)
     }
 
-    /// Sends several queries at once and returns the rows of each, in one round trip. The server
-    /// executes them in order, so each sees the effects of those before it, and none is executed
-    /// after one that failed.
+    /// Sends several queries in one round trip, and returns the rows of each. The server executes
+    /// them in order, so each sees the effects of the previous ones, and none is executed after a
+    /// query that failed.
     pub(crate) async fn query_each<const N: usize>(
         &mut self,
         queries: [(&'static str, Params<'_>); N],
@@ -179,8 +180,8 @@ impl Session<'_> {
         self.events.outbox
     }
 
-    /// Records that this transaction wrote an event of a batch, which may be published once it is
-    /// committed.
+    /// Records that this transaction wrote an outbox event of a batch, which may be published after
+    /// the commit.
     pub(crate) fn wrote_event_of(&mut self, batch_id: Uuid) {
         if !self.written.contains(&batch_id) {
             self.written.push(batch_id);
@@ -207,8 +208,8 @@ async fn prepared(
     Ok(statement)
 }
 
-/// Connects to PostgreSQL, and applies the settings to the session. They are statements, because
-/// poolers refuse or ignore settings that come with the login.
+/// Connects to PostgreSQL, and runs the statements `session` with its settings. The settings are
+/// not part of the login, because connection poolers refuse or ignore them there.
 pub(crate) async fn connect(config: &DatabaseConfig, session: &str) -> Result<Client, DatabaseError> {
     let mut postgres = Config::new();
     postgres
@@ -247,8 +248,8 @@ pub(crate) async fn connect(config: &DatabaseConfig, session: &str) -> Result<Cl
     )
 }
 
-/// Drives a connection's I/O for as long as its client lives. The client's next call returns the
-/// error of a broken connection.
+/// Spawns the task that does a connection's I/O for as long as its client lives. The client's next
+/// call returns the error of a broken connection.
 fn drive<F>(connection: F)
 where
     F: Future<Output = Result<(), tokio_postgres::Error>> + Send + 'static,

@@ -16,10 +16,10 @@ use crate::outbox::Outbox;
 use crate::owners::OwnerRule;
 use crate::secret::DatabaseSecret;
 
-/// Time limit of a call: less than the 30 s of the functions that write.
+/// Default time limit of each call: 25 s, less than the 30 s of the functions that write.
 const BUDGET: Duration = Duration::from_secs(25);
 
-/// Largest number of additions that are summed at once.
+/// Maximum number of rows with additions to counters that one call of [`Database::fold`] sums up.
 const FOLDED: i64 = 50_000;
 
 /// Database of the product catalogue and its batches.
@@ -35,7 +35,7 @@ pub struct Database {
     pub(crate) listed_errors: u64,
     budget: Duration,
     outbox: Outbox,
-    /// Batches whose events were committed on connections of this process.
+    /// Ids of batches whose outbox events this process committed, and has not published yet.
     committed: std::sync::Mutex<Vec<Uuid>>,
 }
 
@@ -51,7 +51,7 @@ impl fmt::Debug for Database {
 }
 
 impl Database {
-    /// Creates a database with this configuration. The first use connects.
+    /// Creates a database with these connection settings. The first call connects.
     #[must_use]
     pub fn new(config: DatabaseConfig) -> Self {
         Self::of(Source::Given(config))
@@ -59,13 +59,14 @@ impl Database {
 
     /// Creates the database that the environment names. `DATABASE_SECRET_ARN` is the secret with
     /// host, port, dbname, username and password, as RDS writes it. `DATABASE_HOST`,
-    /// `DATABASE_PORT` and `DATABASE_NAME` override it. `DATABASE_TLS` is `verify-full` (the
-    /// default) or `off`. `DATABASE_CA_SECRET_ARN` is the secret with the certificates, in PEM
-    /// form, that the server is verified against instead of the system's.
+    /// `DATABASE_PORT` and `DATABASE_NAME` override its values. `DATABASE_TLS` is `verify-full`
+    /// (the default) or `off`. `DATABASE_CA_SECRET_ARN` is a secret with the certificates of
+    /// authorities in PEM form that verify the server in place of the usual ones.
     ///
     /// # Errors
-    /// If a variable is missing or wrong. The secrets are read when the first connection is opened,
-    /// and again after a password was refused.
+    /// # Errors
+    /// If a variable is missing or invalid. The secrets are read later, each time a connection is
+    /// opened.
     #[allow(clippy::unused_async, reason = "a place for what a start may need to wait for")]
     pub async fn from_environment(sdk: &runtime::Sdk) -> Result<Self, DatabaseError> {
         Ok(Self::of(Source::Secret(DatabaseSecret::from_environment(sdk)?)))
@@ -84,7 +85,7 @@ impl Database {
         }
     }
 
-    /// Sets another guard against mass deactivation.
+    /// Sets the limits on mass deactivation, instead of [`DeactivationGuard::default`].
     #[must_use]
     pub fn with_guard(self, guard: DeactivationGuard) -> Self {
         Self { guard, ..self }
@@ -96,29 +97,31 @@ impl Database {
         Self { owner_rule, ..self }
     }
 
-    /// Sets another limit for the list of items in error, up to which a batch's report lists those
-    /// that are refused when their chunk is written.
+    /// Sets the maximum number of items in error that a batch's report lists, for items that are
+    /// refused when a chunk is written. The default is [`LISTED_ITEM_ERRORS`].
     #[must_use]
     pub fn with_listed_errors(self, listed_errors: u64) -> Self {
         Self { listed_errors, ..self }
     }
 
-    /// Sets whether events about batches are written, which the caller publishes.
+    /// Sets whether events about batches are written to the outbox, from which the caller publishes
+    /// them.
     #[must_use]
     pub fn with_outbox(self, outbox: Outbox) -> Self {
         Self { outbox, ..self }
     }
 
-    /// Sets another time limit for each call, instead of 25 s.
+    /// Sets the time limit of each call, instead of 25 s.
     #[must_use]
     pub fn with_budget(self, budget: Duration) -> Self {
         Self { budget, ..self }
     }
 
-    /// Checks that the database answers.
+    /// Checks that the database responds to an empty query.
     ///
     /// # Errors
-    /// If it does not.
+    /// # Errors
+    /// If the database does not respond.
     pub async fn ping(&self) -> Result<(), DatabaseError> {
         self.with_connection(async |_| Ok(())).await
     }
@@ -127,7 +130,8 @@ impl Database {
         self.committed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the current configuration, read from the secret if there is one.
+    /// Returns the current connection settings, which are read from the secret if they come from
+    /// one.
     pub(crate) async fn config(&self) -> Result<DatabaseConfig, DatabaseError> {
         match &self.source {
             Source::Given(config) => Ok(config.clone()),
@@ -135,11 +139,12 @@ impl Database {
         }
     }
 
-    /// Runs `work` on the connection when its turn comes, all within the budget.
+    /// Runs `work` on the connection once earlier calls are done. Waiting and work together have
+    /// the time limit of a call.
     ///
-    /// The connection is put back whether `work` succeeds or fails, and the next call checks it.
-    /// Only a call that is dropped before `work` ends, by its caller or by the budget, does not put
-    /// it back: the connection is closed, and the server rolls its transaction back.
+    /// The connection is kept for the next call, whether `work` succeeds or fails. If the call is
+    /// dropped or runs out of time, the connection is closed, and the server rolls its transaction
+    /// back.
     pub(crate) async fn with_connection<T>(
         &self,
         work: impl AsyncFnOnce(&mut Connection) -> Result<T, DatabaseError>,
@@ -163,7 +168,7 @@ impl Database {
         timeout_at(deadline, call).await.unwrap_or(Err(DatabaseError::TimedOut))
     }
 
-    /// Returns the rows of one read-only query, which needs no transaction.
+    /// Runs one read-only query without a transaction, and returns its rows.
     pub(crate) async fn read(
         &self,
         sql: &'static str,
@@ -187,8 +192,8 @@ impl Database {
         .await
     }
 
-    /// Adds up a slice of additions by `sql`, at most `$1` of them, and returns whether there may
-    /// be more.
+    /// Sums up additions to counters with the statement `sql`, at most [`FOLDED`] rows. Returns
+    /// true if more rows may be left.
     pub(crate) async fn fold(&self, sql: &'static str) -> Result<bool, DatabaseError> {
         let rows = self.change(sql, &[&FOLDED]).await?;
         let folded: i64 = rows.first().map_or(Ok(0), |row| row.try_get("folded"))?;

@@ -5,15 +5,15 @@ use jiff::Timestamp;
 use crate::database::Database;
 use crate::error::DatabaseError;
 
-/// A scan of the dropped objects of a bucket, which may take several runs.
+/// Scan of the dropped objects of a bucket, which may take several invocations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DropLook {
-    /// Key after which the scan of dropped objects continues, empty at its start; `None` if the
-    /// scan is complete.
+    /// Key of the last object that was checked, after which the scan continues: empty at the start,
+    /// `None` if the scan is complete.
     pub after: Option<String>,
     /// Time at which the scan of dropped objects began.
     pub began_at: Timestamp,
-    /// Time at which the previous scan began.
+    /// Time at which the previous scan of the bucket began; `None` if this is the first.
     pub began_before: Option<Timestamp>,
 }
 
@@ -23,7 +23,7 @@ const NOTE: &str = "INSERT INTO drop_looks (bucket, after_key, began_at, began_b
          began_before = EXCLUDED.began_before";
 
 impl Database {
-    /// The last scan of a bucket; `None` if there was none yet.
+    /// Returns the current or last scan of a bucket's dropped objects; `None` if there was none.
     pub async fn drop_look(&self, bucket: &str) -> Result<Option<DropLook>, DatabaseError> {
         let rows = self.read(LOOK, &[&bucket]).await?;
         let Some(row) = rows.first() else { return Ok(None) };
@@ -36,11 +36,12 @@ impl Database {
         }))
     }
 
-    /// Records the progress of a scan of a bucket. Of two concurrent runs the last one counts: at
-    /// worst some objects are checked twice.
+    /// Records the progress of a scan of a bucket's dropped objects. Of two concurrent invocations,
+    /// the later write counts, so that some objects may be checked twice.
     ///
     /// # Errors
-    /// If the database fails. Then the next run checks the same objects again.
+    /// # Errors
+    /// If the database fails. The next invocation then checks the same objects again.
     pub async fn note_drop_look(&self, bucket: &str, look: &DropLook) -> Result<(), DatabaseError> {
         let after = look.after.as_deref().map(str::as_bytes);
         self.change(NOTE, &[&bucket, &after, &look.began_at, &look.began_before]).await.map(drop)

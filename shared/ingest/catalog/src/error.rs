@@ -5,8 +5,8 @@ use uuid::Uuid;
 
 use crate::config::ConfigError;
 
-/// Reason why a call to the database failed. Nothing was changed, unless the answer to a commit was
-/// lost: then the repeated call finds the work done.
+/// Reason why a call to the database failed. Nothing was changed, unless only the answer to a
+/// commit was lost; a repeated call then finds the work done.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum DatabaseError {
@@ -17,21 +17,24 @@ pub enum DatabaseError {
     /// Secrets Manager did not respond, or denies access to the secret.
     #[error("cannot read the database's secret")]
     SecretUnavailable(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// The secret was read, but does not have the required form. The error omits its content.
+    /// The secret was read, but does not have the required form. The error shows nothing of its
+    /// content.
     #[error("the database's secret is malformed: {0}")]
     SecretMalformed(SecretFault),
     /// No connection could be made, or the connection broke.
     #[error("the database cannot be reached")]
     Unavailable(#[source] tokio_postgres::Error),
-    /// The database was reached, but had no time or no resources for the statement.
+    /// The database refused or cancelled the statement for a momentary reason, such as a time
+    /// limit, a conflict or missing resources.
     #[error("the database is busy")]
     Busy(#[source] tokio_postgres::Error),
-    /// Other transactions held a lock for too long. The statement and the database are fine.
+    /// Other transactions held a lock for too long. Nothing is wrong with the statement or the
+    /// database.
     #[error("other transactions held a lock for too long")]
     Contended(#[source] tokio_postgres::Error),
     #[error("the database did not answer in time")]
     TimedOut,
-    /// The database refused a statement: because of the data, or because of a mistake in it.
+    /// The database refused a statement, because of its data or because the statement is wrong.
     #[error("the database refused the statement ({})", .0.code().map_or("no SQLSTATE", SqlState::code))]
     Rejected(#[source] tokio_postgres::Error),
     #[error("the migrations were not applied")]
@@ -45,7 +48,7 @@ pub enum DatabaseError {
     UnknownBatch(Uuid),
     #[error("chunk {index} of batch {batch_id} is not known")]
     UnknownChunk { batch_id: Uuid, index: u32 },
-    /// A stored value, or a part of a chunk, that this version cannot read.
+    /// A stored value, or a part of a chunk, has a form that this version cannot read.
     #[error("{0} cannot be read")]
     Unreadable(&'static str),
     #[error("a number does not fit its column")]
@@ -100,7 +103,7 @@ impl Retryable for DatabaseError {
 }
 
 impl DatabaseError {
-    /// True if the database did not answer at all, so that other calls need not be tried now.
+    /// True if the database could not be used at all, so that further calls would fail too.
     #[must_use]
     pub const fn is_away(&self) -> bool {
         matches!(
@@ -113,8 +116,8 @@ impl DatabaseError {
         )
     }
 
-    /// Converts the failure of a statement that mainly waits for locks: each wait has its limit,
-    /// and so have all of them together.
+    /// Converts the error of a statement that mainly waits for locks: if it was cancelled for its
+    /// time, other transactions held the locks for too long.
     pub(crate) fn while_locking(self) -> Self {
         match self {
             Self::Busy(error) if error.code() == Some(&SqlState::QUERY_CANCELED) => Self::Contended(error),
@@ -122,16 +125,16 @@ impl DatabaseError {
         }
     }
 
-    /// True if the fault lies with values of the rows themselves (SQLSTATE classes 22 and 23), so
-    /// that other rows may pass.
+    /// True if values of the rows themselves are at fault (SQLSTATE classes 22 and 23), so that the
+    /// statement may succeed with other rows.
     pub(crate) fn blames_the_data(&self) -> bool {
         let Self::Rejected(error) = self else { return false };
         error.code().is_some_and(|state| matches!(state.code().get(..2), Some("22" | "23")))
     }
 }
 
-/// SQLSTATE classes of momentary failures, for which the statement is not to blame: connections,
-/// conflicting transactions, resources, operators, the system.
+/// SQLSTATE classes of momentary failures, which are not the statement's fault: connection,
+/// conflicting transactions, resources, object state, operator intervention, system error.
 const MOMENTARY: [&str; 6] = ["08", "40", "53", "55", "57", "58"];
 
 impl From<tokio_postgres::Error> for DatabaseError {

@@ -13,8 +13,8 @@ use crate::rows::{count, seconds};
 const UNDER_WAY: &str = "SELECT status, count(*) AS batches, sum(chunks_pending)::bigint AS chunks, \
          extract(epoch FROM clock_timestamp() - min(received_at))::double precision AS seconds \
      FROM batches WHERE status IN ('RECEIVED', 'CHUNKING', 'PROCESSING') GROUP BY status ORDER BY status";
-/// Selects how long the oldest pending chunk has been waiting. It belongs to one of the batches
-/// that were received first, so a hundred of those are searched.
+/// Query for the time that the oldest pending chunk has been waiting. Only the hundred batches that
+/// were received first are searched, because the chunk belongs to one of them.
 const OLDEST_CHUNK: &str = "SELECT extract(epoch FROM \
          clock_timestamp() - min(GREATEST(c.created_at, b.generation_began_at)))::double precision AS seconds \
      FROM (SELECT batch_id, generation_began_at FROM batches WHERE status = 'PROCESSING' AND chunks_pending > 0 \
@@ -33,18 +33,18 @@ const FOLD: &str = "WITH taken AS (DELETE FROM metric_additions WHERE ctid = ANY
              ON CONFLICT (metric, label) DO UPDATE SET total = metric_totals.total + EXCLUDED.total) \
      SELECT count(*) AS folded FROM taken";
 
-/// Figures about the ingest's state, with its counters.
+/// Metrics of the ingest: batches in progress, the outbox, and counters of final batches.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Figures {
-    /// Number of batches that are not final, by status. A status without batches is missing.
+    /// Number of batches in progress, by status. A status without batches is missing.
     pub under_way: Vec<(String, u64)>,
-    /// Time since the receipt of the oldest batch that is not final; zero without one.
+    /// Time since the receipt of the oldest batch in progress; zero if none is.
     pub oldest_batch: Duration,
-    /// Number of chunks that are not written.
+    /// Number of chunks that wait to be written.
     pub chunks_pending: u64,
-    /// Time that the oldest unwritten chunk has been waiting; zero without one.
+    /// Time that the oldest pending chunk has been waiting; zero if none is pending.
     pub oldest_chunk: Duration,
-    /// Time that the oldest event has been in the outbox; zero without one.
+    /// Time that the oldest event has been in the outbox; zero if the outbox is empty.
     pub oldest_event: Duration,
     /// Counters of final batches and of their items.
     pub counted: Vec<Counted>,
@@ -53,18 +53,18 @@ pub struct Figures {
 /// Counter of final batches or of their items, since the installation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Counted {
-    /// `batches` by status, `items` by outcome, `item_errors` by code, `batch_duration` by the
-    /// largest number of seconds (`inf` for more than the others), or `batch_milliseconds`, the sum
-    /// of all these times.
+    /// Name of the counter: `batches` by status, `items` by outcome, `item_errors` by code,
+    /// `batch_duration` by upper bound in seconds (`inf` above the highest), or
+    /// `batch_milliseconds`, the sum of all durations.
     pub metric: String,
-    /// Label of the counter: a status, outcome, code or number of seconds.
+    /// Label of the counter: a status, an outcome, a code, or an upper bound in seconds.
     pub label: String,
     /// Value of the counter since the installation.
     pub value: u64,
 }
 
 impl Database {
-    /// Reads the figures of batches under way, of the outbox and of final batches.
+    /// Reads the metrics of batches in progress, of the outbox, and of final batches.
     pub async fn figures(&self) -> Result<Figures, DatabaseError> {
         self.with_connection(async |connection| {
             let mut figures = Figures::default();
@@ -87,13 +87,13 @@ impl Database {
         .await
     }
 
-    /// Returns the time that the oldest pending chunk has been waiting; zero without one.
+    /// Returns the time that the oldest pending chunk has been waiting; zero if none is pending.
     pub async fn oldest_chunk(&self) -> Result<Duration, DatabaseError> {
         self.with_connection(async |connection| oldest(connection, OLDEST_CHUNK).await).await
     }
 
-    /// Sums a slice of the counters that final batches wrote. Returns whether there may be more. It
-    /// changes no counter's value, and may be repeated.
+    /// Sums up a part of the additions that final batches made to the counters. Returns true if
+    /// more may be left. The counters keep their values, and the call may be repeated.
     pub async fn fold_counters(&self) -> Result<bool, DatabaseError> {
         self.fold(FOLD).await
     }

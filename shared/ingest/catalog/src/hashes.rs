@@ -10,7 +10,7 @@
 //!   the same product, and is wrong once in 10^12. Then a late item would count as outranked, and
 //!   the table would keep the content that a newer load replaces again.
 
-/// Returns the first eight bytes of a hash, as the number that PostgreSQL reads from them.
+/// Returns the first eight bytes of a hash, as a big-endian number.
 pub(crate) const fn first_eight(hash: [u8; 16]) -> i64 {
     let [a, b, c, d, e, f, g, h, ..] = hash;
     i64::from_be_bytes([a, b, c, d, e, f, g, h])

@@ -23,7 +23,8 @@ pub const LISTED_ITEM_ERRORS: u64 = 10_000;
 pub struct ItemErrorPage {
     /// Items in error of the page, in the order of the payload.
     pub errors: Vec<ItemError>,
-    /// Number of items in error of the whole batch that no page lists, because there are too many.
+    /// Number of items in error of the whole batch that are on no page, because the report is
+    /// limited.
     pub omitted: u64,
 }
 
@@ -32,23 +33,24 @@ const INSERT: &str = "INSERT INTO batch_item_errors \
      SELECT $1, e.* FROM unnest($2::bigint[], $3::bigint[], $4::text[], $5::text[], $6::text[], \
      $7::jsonb[], $8::bigint[]) e \
      ON CONFLICT (batch_id, item_index) DO NOTHING";
-/// Holds the batch in that generation until the commit, so that no replay misses the errors
-/// recorded here.
+/// Checks that the batch is still being cut in this generation, and locks it there until the
+/// commit, so that a replay sees the errors recorded here.
 const IS_CHUNKING: &str = "SELECT FROM batches WHERE batch_id = $1 AND generation = $2 \
      AND (status = 'CHUNKING' OR status = 'FAILED' AND error->>'code' = 'GIVEN_UP') FOR SHARE";
 const FORGET_REFUSED: &str = "DELETE FROM batch_item_errors WHERE batch_id = $1 AND item_index = ANY($2) \
      AND code IN ('REJECTED_BY_DATABASE', 'CNPJ_NOT_ALLOWED')";
 const LISTED: &str =
     "SELECT count(*) AS listed FROM (SELECT FROM batch_item_errors WHERE batch_id = $1 LIMIT $2) AS listed";
-/// Query for the batch as the viewer sees it, and for whether it sees all errors: a batch that the
-/// viewer could not have sent itself may have errors about other establishments.
+/// Query for a batch that the viewer may see, and for whether it may see all of its errors. A batch
+/// that the viewer could not have sent may have errors about other establishments.
 const SHOWN: &str = concat!(
     "SELECT $3::text[] IS NULL OR ",
     accepted_within!("$3"),
     " AS is_own, b.errors_omitted + b.rejected_unlisted AS omitted FROM batches b WHERE b.batch_id = $1 AND ",
     visible!("$2", "$3")
 );
-/// File of items in error, which contains items of all establishments.
+/// Query for the file of a batch's items in error, for a viewer that may see the items of all
+/// establishments in it.
 const FILE: &str = concat!(
     "SELECT b.errors_uri FROM batches b WHERE b.batch_id = $1 AND b.errors_uri IS NOT NULL AND ($3::text[] IS NULL OR ",
     accepted_within!("$3"),
@@ -60,8 +62,8 @@ const PAGE: &str = "SELECT item_index, byte_offset, code, field, detail, key FRO
      ORDER BY item_index LIMIT $3";
 
 impl Database {
-    /// Records items in error while a payload is being cut. Idempotent by batch and item. If the
-    /// batch has moved to another generation or state, nothing is recorded.
+    /// Records items in error while the batch's payload is being cut. Idempotent by batch and item.
+    /// Nothing is recorded if the batch has moved to another generation or state.
     pub async fn record_item_errors(
         &self,
         batch_id: Uuid,
@@ -82,9 +84,10 @@ impl Database {
         .await
     }
 
-    /// A page of a batch's items in error, in the order of the payload; `after` is the last item of
-    /// the previous page. `None` if the viewer may not see such a batch. In a batch of another
-    /// sender, a limited viewer sees the errors of its own establishments.
+    /// Returns a page of a batch's items in error, in the order of the payload; `after` is the
+    /// index of the last item on the previous page. `None` if the viewer may not see the batch. In
+    /// a batch that a limited viewer could not have sent, it sees only errors of its own
+    /// establishments.
     pub async fn item_errors(
         &self,
         viewer: &Viewer,
@@ -106,8 +109,8 @@ impl Database {
         .await
     }
 
-    /// `s3://bucket/key` of the file of a batch's items in error. `None` if it has none, or if the
-    /// viewer may not see all of it: items of another sender's batch may be of other
+    /// Returns the `s3://bucket/key` of the file of a batch's items in error. `None` if the batch
+    /// has none, or if the viewer may not see all of it because it may contain items of other
     /// establishments.
     pub async fn errors_uri(&self, viewer: &Viewer, batch_id: Uuid) -> Result<Option<String>, DatabaseError> {
         let found = self.read(FILE, &[&batch_id, &viewer.tenant_id(), &viewer.limits()]).await?;
@@ -115,8 +118,8 @@ impl Database {
     }
 }
 
-/// Removes refusals of these items in an earlier generation from the report. They are items of
-/// chunks, so the chunker found no error in them.
+/// Deletes the refusals that these items got from the database in an earlier generation. Errors
+/// that the chunker found are not affected.
 pub(crate) async fn forget_refused(
     session: &mut Session<'_>,
     batch_id: Uuid,
@@ -127,8 +130,8 @@ pub(crate) async fn forget_refused(
     Ok(())
 }
 
-/// Adds errors to the report of a locked batch, up to `most` in all. Returns the number of omitted
-/// ones.
+/// Adds errors to the report of a locked batch, so that it lists at most `most` in total. Returns
+/// the number of errors that were left out.
 pub(crate) async fn insert_up_to(
     session: &mut Session<'_>,
     batch_id: Uuid,

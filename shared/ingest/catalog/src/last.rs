@@ -8,17 +8,17 @@ use crate::batch::generation;
 use crate::database::Database;
 use crate::error::DatabaseError;
 
-/// Final batch. A replay may start its next generation.
+/// Batch that is final, with its S3 objects. A replay may start its next generation at any time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FinalBatch {
     /// Id of the batch.
     pub batch_id: Uuid,
-    /// Generation that ended. Before the objects are released, it must be checked that there is no
-    /// later one.
+    /// Generation in which the batch is final. Before the objects may expire, it must be checked
+    /// that no later generation has begun.
     pub generation: Generation,
-    /// Idempotency key under which the batch was accepted.
+    /// Idempotency key of the request that created the batch.
     pub idempotency_key: String,
-    /// URIs of the payload, the chunks, and the file of items in error.
+    /// URIs of the payload, of the chunks, and of the file of items in error if there is one.
     pub uris: Vec<String>,
 }
 
@@ -31,13 +31,14 @@ const OBJECTS: &str = "WITH final AS (SELECT batch_id, generation, idempotency_k
 const IS_FINAL: &str = "SELECT FROM batches WHERE batch_id = $1 AND generation = $2 \
      AND status IN ('COMPLETED', 'PARTIAL_FAIL', 'FAILED', 'EXPIRED')";
 
-/// Records that the objects may expire. The condition decides the race between the function that
-/// tags them and the one that continues the batch.
+/// Records that a batch's S3 objects may expire, if the batch is still final in this generation.
+/// The condition decides the race with a replay of the batch.
 const LET_GO: &str = "UPDATE batches SET objects_let_go = true WHERE batch_id = $1 AND generation = $2 \
      AND status IN ('COMPLETED', 'PARTIAL_FAIL', 'FAILED', 'EXPIRED') RETURNING batch_id";
 
 impl Database {
-    /// Returns a final batch with its objects; `None` if it is in progress or unknown.
+    /// Returns a batch with its S3 objects if it is final; `None` if it is in progress or not in
+    /// the database.
     pub async fn final_batch(&self, batch_id: Uuid) -> Result<Option<FinalBatch>, DatabaseError> {
         let rows = self.read(OBJECTS, &[&batch_id]).await?;
         let Some(row) = rows.first() else { return Ok(None) };
@@ -47,8 +48,8 @@ impl Database {
         Ok(Some(FinalBatch { batch_id, generation, idempotency_key, uris }))
     }
 
-    /// Records that the objects of a batch have their tags, if it is still final in this
-    /// generation, and returns whether it is. Idempotent by the batch and its generation.
+    /// Records that a batch's S3 objects have the tags by which they expire, if the batch is still
+    /// final in this generation. Returns true if it is. Idempotent by the batch and its generation.
     pub async fn note_released(&self, batch_id: Uuid, generation: Generation) -> Result<bool, DatabaseError> {
         let number = i32::try_from(generation.number())?;
         let parameters: [&(dyn ToSql + Sync); 2] = [&batch_id, &number];

@@ -3,30 +3,32 @@
 use ingestion::Cnpj;
 use sha2::{Digest as _, Sha256};
 
-/// Number of locks that all establishments share. Two establishments that share one only wait for
-/// each other. With this number, a transaction with a thousand establishments holds one lock in
-/// sixteen, and tenants with one establishment rarely wait for it.
+/// Number of advisory locks onto which all establishments are mapped. Establishments with the same
+/// lock only wait for each other. With this number, a transaction with a thousand establishments
+/// holds one lock in sixteen, and tenants with one establishment rarely wait for it.
 const STRIPES: u16 = 16_384;
-/// Upper half of the advisory locks' keys: "cnpj".
+/// Upper half of the keys of the advisory locks: the letters "cnpj".
 const SPACE: i64 = i64::from_be_bytes(*b"cnpj\0\0\0\0");
-/// Maximum number of locks that a transaction takes without a gate.
+/// Maximum number of establishment locks that a transaction takes without first taking a gate, a
+/// further lock that limits how many transactions hold many locks.
 pub(crate) const MOST_WITHOUT_GATE: usize = 32;
-/// Maximum number of locks under each gate of [`GATES`].
+/// Maximum number of establishment locks that a transaction takes behind one of the [`GATES`].
 const MOST_BEHIND_GATE: usize = 128;
-/// Number of transactions that may hold more than [`MOST_WITHOUT_GATE`] locks at once, up to
-/// [`MOST_BEHIND_GATE`]. A transaction with even more passes a last gate, alone. The server has
-/// room for 64 locks of each connection that it allows, in a table that all share: of 100
-/// connections, 93 with 32 locks, 6 with 128 and one with 2,000, the most items of a chunk, leave a
-/// tenth of it free.
+/// Number of gates: of transactions that may hold more than [`MOST_WITHOUT_GATE`] locks at the same
+/// time, up to [`MOST_BEHIND_GATE`]. A transaction with even more locks takes one last gate, alone.
+///
+/// The server's lock table has room for 64 locks for each allowed connection. Of 100 connections,
+/// 93 with 32 locks, 6 with 128 and one with 2,000 (the maximum of a chunk) leave a tenth of it
+/// free.
 const GATES: i64 = 6;
-/// Lowest number of a gate, that of the last one. Gates are below all other numbers, so they are
-/// taken first.
+/// Lowest key of a gate, which belongs to the last gate. Gates have lower keys than all other
+/// locks, so they are taken first.
 const LOWEST: i64 = SPACE - 1 - GATES;
 
-/// Mode in which establishments are locked until the transaction ends. Each transaction takes the
-/// locks in the order of their numbers, and before any other, so there is no deadlock. A
-/// transaction that shares a lock never takes it exclusively afterwards: two of them would wait for
-/// each other.
+/// Mode in which a transaction locks establishments until it ends. Each transaction takes these
+/// locks first, in the order of their keys, so there is no deadlock. A transaction that shares a
+/// lock never takes it exclusively afterwards, because two such transactions would wait for each
+/// other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Hold {
     /// Exclusive lock, for a transaction that writes products of the establishments.
@@ -36,7 +38,8 @@ pub(crate) enum Hold {
 }
 
 impl Hold {
-    /// Statement that takes each lock of [`numbers`]. The gate is never shared.
+    /// Returns the statement that takes each of the [`numbers`]. A gate is always taken
+    /// exclusively.
     pub(crate) const fn statement(self) -> &'static str {
         match self {
             Self::Alone => "SELECT pg_advisory_xact_lock(lock) FROM unnest($1::bigint[]) AS l (lock)",
@@ -48,7 +51,8 @@ impl Hold {
     }
 }
 
-/// Lock numbers of these establishments, preceded by a gate if there are many.
+/// Returns the keys of the advisory locks of these establishments, preceded by a gate if they are
+/// more than [`MOST_WITHOUT_GATE`].
 pub(crate) fn numbers(cnpjs: &[Cnpj]) -> Vec<i64> {
     let mut numbers: Vec<i64> = cnpjs.iter().map(stripe).collect();
     numbers.sort_unstable();

@@ -16,7 +16,7 @@ mod embedded {
     refinery::embed_migrations!("migrations");
 }
 
-/// Key of the advisory lock of migrations in the database: "migrate\0" as a number.
+/// Key of the advisory lock that one migration run at a time holds: "migrate\0" as a number.
 const LOCK: i64 = i64::from_be_bytes(*b"migrate\0");
 const WAIT: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(100);
@@ -26,17 +26,19 @@ const POLL: Duration = Duration::from_millis(100);
 pub struct Migrated {
     /// Names of the migrations that this run applied, in order.
     pub applied: Vec<String>,
-    /// Schema version of the database after the migration.
+    /// Number of the last migration that the database has after the run.
     pub version: i32,
 }
 
 impl Database {
-    /// Applies the migrations that the database does not have yet. Repeated, it does nothing; of
-    /// concurrent runs, one waits for the other. A database with a later version than this one is
-    /// not changed.
+    /// Applies the migrations that the database lacks. A repeated run changes nothing, and of
+    /// concurrent runs one waits for the other. A database with later migrations than this version
+    /// has is not changed.
     ///
     /// # Errors
-    /// If a migration fails, which then changed nothing, or was edited after it was applied.
+    /// # Errors
+    /// If a migration fails, in which case it changed nothing, or if a migration was edited after
+    /// it was applied.
     pub async fn migrate(&self) -> Result<Migrated, DatabaseError> {
         let config = self.config().await?;
         // In a separate session: the lock ends with it, however this ends.
@@ -55,8 +57,7 @@ impl Database {
     }
 }
 
-/// True if the database has migrations of a later version than this one, as after a deployment that
-/// was rolled back.
+/// True if the database has migrations of a later version of this program, as after a rollback.
 fn is_ahead(error: &refinery::Error, newest: Option<i32>) -> bool {
     matches!(error.kind(), Kind::MissingVersion(missing) if Some(missing.version()) > newest)
 }

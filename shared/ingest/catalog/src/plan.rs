@@ -8,14 +8,16 @@ use crate::connection::Session;
 use crate::error::DatabaseError;
 
 const PIN: &str = "UPDATE batches SET planner = $2, chunk_items = $3, generation = $4 WHERE batch_id = $1";
-/// Removes the pinned plan from the batch: the next run pins its own.
+/// Removes a batch's chunking plan, so that the next run over its payload fixes its own.
 const UNPIN: &str = "UPDATE batches SET planner = NULL, chunk_items = NULL WHERE batch_id = $1";
-/// Deletes the errors of an older planner, whose items may have other indexes.
+/// Deletes a batch's items in error, because a cut by another version of the planner may give items
+/// other indexes.
 const FORGET_ERRORS: &str = "WITH forgotten AS (DELETE FROM batch_item_errors WHERE batch_id = $1) \
      UPDATE batches SET errors_omitted = 0 WHERE batch_id = $1";
 
-/// Pins `plan` for a batch that is about to be cut, unless a plan is pinned already. If the pinned
-/// plan is of an older planner, the batch starts again in its next generation.
+/// Fixes the chunking plan of a batch that is about to be cut: the plan that an earlier run fixed,
+/// or `plan`. If that plan is of an older version of the planner, the batch starts again in its
+/// next generation.
 pub(crate) async fn pin(
     session: &mut Session<'_>,
     batch: &LockedBatch,
@@ -36,9 +38,9 @@ pub(crate) async fn pin(
     Ok((plan, generation))
 }
 
-/// Deletes the errors found in a payload that has to be cut again, in a generation that has begun.
-/// A plan of an older planner is deleted too: otherwise the next run would start yet another
-/// generation.
+/// Deletes the items in error of a payload that a replay cuts again in a new generation. A chunking
+/// plan of an older version of the planner is deleted too, since it would make the next run begin
+/// yet another generation.
 pub(crate) async fn cut_anew(session: &mut Session<'_>, batch: &LockedBatch) -> Result<(), DatabaseError> {
     session.execute(FORGET_ERRORS, &[&batch.batch_id]).await?;
     if batch.plan.is_some_and(|plan| !plan.planner.is_current()) {
@@ -47,7 +49,7 @@ pub(crate) async fn cut_anew(session: &mut Session<'_>, batch: &LockedBatch) -> 
     Ok(())
 }
 
-/// Reads a batch's plan from its row.
+/// Reads a batch's chunking plan from its row; `None` if no run has fixed one.
 pub(crate) fn plan(row: &Row) -> Result<Option<Plan>, DatabaseError> {
     let (planner, items): (Option<i16>, Option<i16>) = (row.try_get("planner")?, row.try_get("chunk_items")?);
     let (Some(planner), Some(items)) = (planner, items) else { return Ok(None) };

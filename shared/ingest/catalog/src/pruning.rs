@@ -30,18 +30,20 @@ use crate::outbox;
 use crate::rows::seconds;
 use crate::stopped::{self, StalledBatch};
 
-/// Time after which every transaction has ended that began before a time was announced. The server
-/// ends a session that idles in a transaction for 10 s and each statement after 20 s; a call's
-/// client stops after 25 s; and a transaction has some twenty statements, or sends more within
-/// these 25 s. That adds up to less than a tenth of this time even if a function was frozen in
-/// between.
+/// Time to wait after a new start of the history is set: every transaction that began before has
+/// ended by then.
+///
+/// The server ends a session that idles in a transaction after 10 s, and each statement after 20 s.
+/// A call's client stops after 25 s, with about twenty statements in a transaction. That adds up to
+/// less than a tenth of this time, even if a function was frozen in between.
 const ANNOUNCED_BEFORE: Duration = Duration::from_mins(10);
 
-/// Number of batches that are deleted at once.
+/// Maximum number of batches that one call of [`Database::prune`] deletes.
 const BATCHES: i64 = 50;
-/// Maximum number of rows of errors or establishments that one statement deletes.
+/// Maximum number of rows of items in error, or of a batch's establishments, that one statement
+/// deletes.
 const ROWS: i64 = 5000;
-/// Maximum number of chunks that one statement deletes; they have up to 26 kB of hashes each.
+/// Maximum number of chunk rows that one statement deletes. Each has up to 26 kB of hashes.
 const CHUNKS: i64 = 500;
 /// Maximum number of chunks of a batch that one statement gives up.
 const GIVEN_UP_AT_ONCE: i64 = 1000;
@@ -49,7 +51,7 @@ const GIVEN_UP_AT_ONCE: i64 = 1000;
 const ADVANCE: &str = "UPDATE batch_history SET kept_since = now() - $1 * interval '1 second', announced_at = now() \
      WHERE kept_since < now() - $1 * interval '1 second' AND announced_at <= now() - $2 * interval '1 second' \
      RETURNING is_only";
-/// Selects the seconds by which the oldest final batch has exceeded its retention time.
+/// Query for the seconds by which the batch that ended first has exceeded its retention.
 const BEHIND: &str = "SELECT extract(epoch FROM now() - min(finished_at))::double precision - $1 AS seconds \
      FROM (SELECT finished_at FROM batches WHERE finished_at IS NOT NULL ORDER BY finished_at LIMIT 1) AS oldest";
 
@@ -58,7 +60,8 @@ const UNDER_WAY: &str = "SELECT batch_id, tenant_id, idempotency_key, trace_id, 
      WHERE status IN ('RECEIVED', 'CHUNKING', 'PROCESSING') AND received_at < (SELECT kept_since FROM batch_history) \
          AND (status <> 'PROCESSING' OR chunks_pending > 0) \
      ORDER BY received_at, batch_id LIMIT $1";
-/// Gives up chunks. Chunks are locked before their batch, in order, as everywhere.
+/// Statement that gives up pending chunks of a batch. As everywhere, chunks are locked in the order
+/// of their indexes, before their batch.
 const GIVE_UP: &str = "UPDATE batch_chunks SET status = $3, last_error = COALESCE(last_error, $2) \
      WHERE chunk_id IN (SELECT chunk_id FROM batch_chunks WHERE batch_id = $1 AND status = 'PENDING' \
          ORDER BY chunk_index LIMIT $4 FOR NO KEY UPDATE)";
@@ -67,9 +70,9 @@ const FAIL: &str = "UPDATE batches SET status = $2, error = $3, deactivation = $
      finished_at = COALESCE(finished_at, now()) \
      WHERE batch_id = $1";
 
-/// Batches to delete. A batch that ended late, such as a replayed one, is kept as long after its
-/// end. A batch whose objects lack the tag by which they expire is kept until they have it, because
-/// only its rows name the objects.
+/// Query for the batches to delete. A batch must also have ended before the start of the history,
+/// so that one that was replayed late is kept for as long after its end. A batch whose S3 objects
+/// lack the tag by which they expire is kept, because only its rows name the objects.
 const PRUNABLE: &str = "SELECT batch_id FROM batches WHERE finished_at < \
          (SELECT kept_since FROM batch_history WHERE announced_at <= now() - $1 * interval '1 second') \
      AND received_at < (SELECT kept_since FROM batch_history) \
@@ -89,16 +92,17 @@ macro_rules! delete {
     };
 }
 
-/// Rows that belong to batches, and may be too many for one statement.
+/// Statements that delete rows of batches in other tables, each with the maximum number of rows for
+/// one statement.
 const DETAILS: [(&str, i64); 3] =
     [(delete!("batch_item_errors"), ROWS), (delete!("batch_chunks"), CHUNKS), (delete!("batch_cnpjs"), ROWS)];
-/// Deletes batches and their few replays.
+/// Deletes the rows of batches, and by cascade those of their replays, which are few.
 const DELETE: &str = "DELETE FROM batches WHERE batch_id = ANY($1) AND is_pruned";
 
-/// Result of one slice of pruning.
+/// Result of one call of [`Database::prune`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pruned {
-    /// Number of batches that are deleted completely.
+    /// Number of batches that were deleted completely.
     pub batches: u64,
     /// Number of deleted rows of batches, chunks, establishments and errors.
     pub rows: u64,
@@ -107,9 +111,10 @@ pub struct Pruned {
 }
 
 impl Database {
-    /// Deletes a slice of the batches that are too old, became final as long ago and whose objects
-    /// are [released](Self::note_released), with everything that belongs to them. From the first
-    /// slice on, no query shows them. Each call deletes the next slice.
+    /// Deletes some of the batches that were received and became final before the start of the
+    /// history, and whose S3 objects are [released](Self::note_released), with everything that
+    /// belongs to them. No query shows such a batch from the first call on. Each call continues the
+    /// deletion.
     ///
     /// # Errors
     /// If the database fails. Earlier deletions remain.
@@ -117,21 +122,23 @@ impl Database {
         self.with_connection(async |connection| prune(connection).await).await
     }
 
-    /// Moves the start of the history to `kept_for` ago, at most every ten minutes, and never back.
-    /// Returns whether it was moved.
+    /// Moves the start of the kept history of loads to `kept_for` ago. It moves at most every ten
+    /// minutes, and never back. Returns true if it was moved.
     pub async fn advance_history(&self, kept_for: Duration) -> Result<bool, DatabaseError> {
         let (kept_for, announced) = (kept_for.as_secs_f64(), ANNOUNCED_BEFORE.as_secs_f64());
         Ok(!self.change(ADVANCE, &[&kept_for, &announced]).await?.is_empty())
     }
 
-    /// Returns the time by which the next batch to delete has exceeded `kept_for`.
+    /// Returns the time by which the batch that ended first has exceeded its retention `kept_for`;
+    /// zero if it has not.
     pub async fn pruning_behind(&self, kept_for: Duration) -> Result<Duration, DatabaseError> {
         let rows = self.read(BEHIND, &[&kept_for.as_secs_f64()]).await?;
         rows.first().map_or(Ok(Duration::ZERO), seconds)
     }
 
-    /// Ends up to `limit` batches that are too old and in progress, oldest first: their pending
-    /// chunks will not be written. Each is returned with its previous state.
+    /// Ends up to `limit` batches in progress that were received before the start of the history,
+    /// the oldest first. Their pending chunks will not be written. Returns each with its previous
+    /// state.
     ///
     /// # Errors
     /// If the database fails. Batches that were already ended remain so.
@@ -172,7 +179,7 @@ async fn prune(connection: &mut Connection) -> Result<Pruned, DatabaseError> {
     Ok(pruned)
 }
 
-/// Ends a batch that is too old, chunk by chunk.
+/// Ends a batch that was received before the start of the history, by giving up its pending chunks.
 async fn end(connection: &mut Connection, batch_id: Uuid) -> Result<(), DatabaseError> {
     loop {
         let mut session = connection.begin().await?;
@@ -195,8 +202,8 @@ async fn end(connection: &mut Connection, batch_id: Uuid) -> Result<(), Database
     }
 }
 
-/// Fails a locked batch whose payload is too old to be read, and returns its state afterwards. A
-/// sealed batch does not change until its chunks are given up.
+/// Fails a locked batch that was received before the start of the history and whose payload was not
+/// cut, and returns its state afterwards. A batch whose chunks are known does not change here.
 pub(crate) async fn fail_too_old(
     session: &mut Session<'_>,
     batch: &LockedBatch,

@@ -31,8 +31,8 @@ pub struct ReplayRequest {
     pub replay: Replay,
     /// Idempotency key of the client, in canonical spelling.
     pub idempotency_key: String,
-    /// Time at which the key was claimed for the request, the same in every attempt. By key and
-    /// time, an attempt finds the replay that an earlier one began.
+    /// Time at which the idempotency key was first claimed, which is the same in every attempt. By
+    /// key and time, an attempt finds the replay that an earlier one began.
     pub requested_at: Timestamp,
 }
 
@@ -41,22 +41,22 @@ pub struct ReplayRequest {
 pub enum ReplayOutcome {
     /// The request began a replay.
     Begun(BegunReplay),
-    /// An earlier attempt of the same request began the replay.
+    /// An earlier attempt of the same request began this replay.
     Repeated(BegunReplay),
-    /// The batch cannot be replayed, for this reason; nothing changed.
+    /// The batch cannot be replayed for this reason, and nothing was changed.
     Refused(ReplayRefusal),
     /// The batch does not exist, or the viewer may not see it.
     Unknown,
 }
 
-/// Replay that was begun: a new generation of the batch.
+/// Replay that has begun: a new generation of the batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BegunReplay {
     /// Generation that the replay began; its number is at least 2.
     pub generation: Generation,
-    /// State of the batch when the generation began.
+    /// State of the batch right after the generation began.
     pub status: BatchStatus,
-    /// Number of chunks that became pending with the generation.
+    /// Number of chunks that the replay writes again.
     pub chunks: u64,
     /// URI of the payload. A notification about it starts the generation's processing.
     pub payload_uri: String,
@@ -67,8 +67,8 @@ const PAYLOAD: &str =
 const EARLIER: &str = "SELECT r.generation, r.status, r.chunks, b.payload_uri FROM batch_replays r \
      JOIN batches b USING (batch_id) \
      WHERE r.batch_id = $1 AND r.idempotency_key = $2 AND r.requested_at = $3";
-/// Locks the chunks before their batch, in the same order as transactions that write chunks. The
-/// lock is exclusive because the chunks' ids change.
+/// Query that locks all chunks of a batch, before the batch itself and in the same order as
+/// transactions that write chunks. The lock is exclusive because the chunks' ids change.
 const CHUNKS: &str =
     "SELECT chunk_index, status FROM batch_chunks WHERE batch_id = $1 ORDER BY chunk_index FOR UPDATE";
 const FIRST_AND_LAST: &str = "SELECT chunk_uri FROM batch_chunks c WHERE batch_id = $1 \
@@ -83,9 +83,10 @@ const RESET_CHUNKS: &str = "UPDATE batch_chunks c SET chunk_id = r.chunk_id, gen
 const RESET: &str = "UPDATE batches SET generation = $2, status = $3, deactivation = $4, deactivation_confirmed = $5, \
      deactivated_so_far = NULL, judged_to = NULL, judged_missing = 0, judged_held = false, objects_let_go = false, \
      error = NULL, finished_at = NULL WHERE batch_id = $1";
-/// Resets establishments that were left to other loads, or were not the tenant's, so that they are
-/// decided again. Other decisions remain, since late batches act upon them. Refusals are forgotten
-/// if `$2`, because every chunk is written again.
+/// Resets a replayed batch's decisions on establishments that were left to other loads or were not
+/// the tenant's, so that they are decided again. Establishments with a completed deactivation keep
+/// it, since late batches rely on it. If `$2`, refusals are cleared too, because every chunk is
+/// written again.
 const RESET_CNPJS: &str = "UPDATE batch_cnpjs SET refused = refused AND NOT $2, \
          deactivation = CASE deactivation WHEN 'done' THEN deactivation END \
      WHERE batch_id = $1 AND (deactivation <> 'done' OR refused AND $2)";
@@ -93,8 +94,8 @@ const NOTE: &str = "INSERT INTO batch_replays (batch_id, generation, idempotency
      confirm_deactivation, status, chunks) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
 
 impl Database {
-    /// Begins a new generation of a batch. Idempotent by the batch, the key and the time of its
-    /// claim: a repetition returns the generation that was begun.
+    /// Begins a replay of a batch, in a new generation. Idempotent by the batch, the idempotency
+    /// key and the time of its claim: a repeated call returns the replay that the first one began.
     pub async fn replay(
         &self,
         viewer: &Viewer,
@@ -104,9 +105,9 @@ impl Database {
         self.with_connection(async |connection| replay(connection, viewer, batch_id, request).await).await
     }
 
-    /// URIs of the payload and of the first and last chunk that a replay would read, however many
-    /// there are: a batch's objects expire together, so these show whether they still exist. Empty
-    /// if the replay was begun before, or nothing has to be replayed.
+    /// Returns the URIs of the payload and of the first and last chunk that a replay would read.
+    /// The objects of a batch expire together, so these show whether they still exist. The list is
+    /// empty if the replay has begun already, or if nothing can be replayed.
     pub async fn objects_to_replay(
         &self,
         viewer: &Viewer,
@@ -152,7 +153,7 @@ async fn replay(
     Ok(ReplayOutcome::Begun(begun))
 }
 
-/// Starts the batch's next generation, with the chosen chunks pending.
+/// Starts a locked batch's next generation, in which the chosen chunks are pending.
 async fn begin(
     session: &mut Session<'_>,
     batch: LockedBatch,
@@ -193,7 +194,7 @@ fn id(batch: &LockedBatch, index: u32) -> Uuid {
     ChunkId::of(batch.batch_id, batch.generation, index).uuid()
 }
 
-/// Returns the chunks among `rows` that the replay has to process.
+/// Returns the indexes of the chunks among `rows` that the replay writes again.
 fn chosen(rows: &[Row], work: ReplayWork) -> Result<Vec<i32>, DatabaseError> {
     let mut chosen = Vec::new();
     for row in rows {

@@ -3,8 +3,8 @@ use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, accepts, to_sql_checke
 
 type Failure = Box<dyn std::error::Error + Sync + Send>;
 
-/// Location of a row in its table, as PostgreSQL's `tid` writes it: the number of its block, and
-/// its number there. It is valid as long as no other transaction can write the row.
+/// Location of a row in its table, as PostgreSQL's `tid` encodes it: the number of its block, and
+/// its number in the block. It is valid as long as no other transaction can change the row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct RowPlace(pub(crate) [u8; 6]);
 

@@ -10,12 +10,12 @@ use tokio_postgres::Row;
 
 use crate::error::DatabaseError;
 
-/// Reads a count from a column. No count in the tables is negative.
+/// Reads a count from a column of a row; an error if it is negative.
 pub(crate) fn count(row: &Row, column: &str) -> Result<u64, DatabaseError> {
     Ok(row.try_get::<_, i64>(column)?.try_into()?)
 }
 
-/// Reads a word of an enum from a column.
+/// Reads an enum's value from its word in a column of a row.
 pub(crate) fn word<'a, T: Deserialize<'a>>(row: &'a Row, column: &'static str) -> Result<T, DatabaseError> {
     let text: &str = row.try_get(column)?;
     let word: StrDeserializer<'a, ValueError> = text.into_deserializer();
@@ -26,8 +26,8 @@ pub(crate) fn cnpj(row: &Row, column: &'static str) -> Result<Cnpj, DatabaseErro
     row.try_get::<_, &str>(column)?.parse().map_err(|_| DatabaseError::Unreadable(column))
 }
 
-/// Reads an age, zero without one. The clock of a function that received a batch may be ahead of
-/// the database's.
+/// Reads a duration from the column `seconds` of a row. A null is zero, and so is a negative
+/// number: the clock of the function that received a batch may be ahead of the database's.
 pub(crate) fn seconds(row: &Row) -> Result<Duration, DatabaseError> {
     let seconds: Option<f64> = row.try_get("seconds")?;
     Ok(seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()).unwrap_or_default())

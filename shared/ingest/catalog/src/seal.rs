@@ -14,7 +14,7 @@ use crate::database::Database;
 use crate::error::DatabaseError;
 use crate::rows::{bigint, texts};
 
-/// Counts of a payload's content, and its stored chunks.
+/// Result of cutting a whole payload: counts of its items, and its stored chunks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seal {
     /// Number of bytes of the decoded payload.
@@ -27,14 +27,14 @@ pub struct Seal {
     pub items_in_error: u64,
     /// Number of items in error whose key could not be read completely.
     pub unreadable_keys: u64,
-    /// Number of items in chunks that lack members which other items have.
+    /// Number of items in chunks that lack members which other items of the payload have.
     pub items_partial: u64,
     /// Number of items in error that were not recorded, because there were too many. Their keys are
-    /// unknown too.
+    /// not known.
     pub errors_omitted: u64,
-    /// `s3://bucket/key` of the file of all items in error, if there are any.
+    /// `s3://bucket/key` of the file of all items in error; `None` if no item is in error.
     pub errors_uri: Option<String>,
-    /// Chunks in the order of their indexes, without gaps.
+    /// Chunks in the order of their indexes, which have no gaps.
     pub chunks: Vec<SealedChunk>,
 }
 
@@ -47,20 +47,22 @@ pub struct SealedChunk {
     pub uri: String,
     /// Number of valid items that the chunk was made of, including duplicates.
     pub items: u32,
-    /// First establishment of the chunk, by which messages are grouped.
+    /// First establishment of the chunk in the order of CNPJs, by which messages about the chunk
+    /// are grouped.
     pub first_cnpj: Cnpj,
-    /// All establishments of the chunk.
+    /// All establishments of the chunk, in the order of CNPJs.
     pub cnpjs: Vec<Cnpj>,
 }
 
-/// Outcome of sealing a batch: recording that all its chunks are stored.
+/// Outcome of sealing a batch, which records that its payload is cut and all its chunks are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SealOutcome {
-    /// The batch is now sealed and has this state: final at once if it has no chunk.
+    /// This call sealed the batch, which now has this state. It is final at once if it has no
+    /// chunk.
     Sealed(BatchStatus),
-    /// Another run sealed the batch before, with the same chunks. This is its state.
+    /// Another run sealed the batch before. This is the batch's state.
     AlreadySealed(BatchStatus),
-    /// The batch has a later generation.
+    /// The batch is in a later generation, so the caller's chunks are outdated.
     Superseded,
 }
 
@@ -77,11 +79,13 @@ const CNPJS: &str = "INSERT INTO batch_cnpjs (batch_id, cnpj, received_at, decid
      SELECT $1, cnpj, $2, $4 FROM unnest($3::bpchar[]) AS c (cnpj) ON CONFLICT DO NOTHING";
 
 impl Database {
-    /// Seals a batch: all of its chunks and establishments in one transaction, or none. Idempotent
+    /// Seals a batch: records all of its chunks and establishments in one transaction. Idempotent
     /// by the batch and its generation.
     ///
     /// # Errors
-    /// If the items do not add up, or the database fails.
+    /// # Errors
+    /// If the items in chunks and the items in error do not add up to all items, or the database
+    /// fails.
     pub async fn seal(
         &self,
         batch_id: Uuid,
@@ -104,14 +108,15 @@ impl Seal {
         }
     }
 
-    /// True if the load states for each product of its establishments whether it exists, so that an
-    /// earlier full load leaves them to it. A load with items in error does not state that.
+    /// True if the load is a full load without items in error. It then states which products its
+    /// establishments have, so an earlier full load leaves them to it.
     const fn decides(&self, load_type: LoadType) -> bool {
         matches!(load_type, LoadType::Full) && self.items_in_error == 0
     }
 
-    /// Returns the deactivation's state at the seal. An unreadable key may belong to any product
-    /// that seems to be missing.
+    /// Returns the state of the batch's deactivation when it is sealed. It is skipped if the load
+    /// is empty, or if keys of items in error are unknown, because any missing product may be among
+    /// those.
     const fn deactivation(&self, load_type: LoadType) -> Deactivation {
         match load_type {
             LoadType::Delta => Deactivation::NotApplicable,

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use crate::config::{DatabaseConfig, Pem, TlsMode};
 use crate::error::{DatabaseError, SecretFault};
 
-/// Client and name of the database's secret, with the settings of the environment that override it.
+/// Secret with the database's address and login, and the environment's settings that override it.
 pub(crate) struct DatabaseSecret {
     client: Client,
     arn: String,
@@ -31,8 +31,8 @@ struct Content {
     password: SecretText,
 }
 
-/// Port, which RDS writes as a number. The console's editor of keys and values stores every value
-/// as text.
+/// Port in the database's secret, as a number or as text: RDS writes a number, and the editor of
+/// the AWS console stores every value as text.
 #[derive(Deserialize)]
 #[serde(try_from = "NumberOrText")]
 struct Port(u16);
@@ -83,7 +83,8 @@ impl DatabaseSecret {
         Ok(secret)
     }
 
-    /// Reads the settings of a connection. They are not cached, since they may have changed.
+    /// Reads the connection settings from the secret. They are not cached, since the secret may be
+    /// rotated.
     pub(crate) async fn read(&self) -> Result<DatabaseConfig, DatabaseError> {
         let content = self.value(&self.arn).await?;
         let ca = match (&self.ca_arn, self.tls) {

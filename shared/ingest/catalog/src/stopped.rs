@@ -17,11 +17,11 @@ use crate::rows::{count, word};
 /// Thresholds after which a batch counts as stalled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StallThresholds {
-    /// Time without progress after which a batch is taken. It is taken again each time this time
-    /// has doubled.
+    /// Time without progress after which a batch is restarted. It is restarted again each time this
+    /// time has doubled.
     pub stopped_for: Duration,
-    /// Maximum age of a batch's generation at which the batch is restarted. An older one has to be
-    /// handled by a person.
+    /// Maximum age of a batch's generation at which the batch is still restarted. An operator has
+    /// to handle an older one.
     pub given_up_after: Duration,
 }
 
@@ -44,13 +44,13 @@ pub struct StalledBatch {
     pub moved_at: Timestamp,
 }
 
-/// Batches that are still stalled after the time during which [`StallThresholds`] allows taking
-/// them.
+/// Stalled batches that are too old to be restarted automatically, by
+/// [`StallThresholds::given_up_after`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StuckBatches {
     /// Number of all stuck batches, listed or not.
     pub count: u64,
-    /// The stuck batches that were received first, as many as were requested.
+    /// Stuck batches that were received first, up to the requested number.
     pub oldest: Vec<StalledBatch>,
 }
 
@@ -66,8 +66,9 @@ macro_rules! stopped_where {
     };
 }
 
-/// Takes batches. `SKIP LOCKED` skips rows that another transaction holds, since those are making
-/// progress or being taken. There is no waiting for locks, so many can be taken at once.
+/// Builds the statement that takes stalled batches for a restart. `SKIP LOCKED` leaves out rows
+/// that other transactions hold, since those batches make progress or are being taken, so that the
+/// statement never waits.
 macro_rules! take {
     ($condition:literal) => {
         concat!(
@@ -116,17 +117,20 @@ const OLDEST_STUCK: &str = stuck!(
 );
 
 impl Database {
-    /// Returns the ids that belong to no batch of the database.
+    /// Returns those of the ids that belong to no batch in the database.
     pub async fn unknown(&self, batch_ids: &[Uuid]) -> Result<Vec<Uuid>, DatabaseError> {
         let rows = self.read(UNKNOWN, &[&batch_ids]).await?;
         rows.iter().map(|row| Ok(row.try_get("batch_id")?)).collect()
     }
 
-    /// Takes up to `limit` stalled batches of which not all chunks are written, oldest first. A
-    /// batch that was taken is not taken again before the time since its last progress has doubled.
+    /// Takes up to `limit` stalled batches whose payload is not cut or whose chunks are not all
+    /// written, the oldest first, for a restart. A batch that was taken is not taken again before
+    /// the time since its last progress has doubled.
     ///
     /// # Errors
-    /// If the database fails. If the commit's answer was lost, the batches count as taken.
+    /// # Errors
+    /// If the database fails. If only the answer to the commit was lost, the batches count as
+    /// taken.
     pub async fn take_stopped(
         &self,
         thresholds: StallThresholds,
@@ -137,12 +141,13 @@ impl Database {
         self.take_batches(TAKE_STOPPED, &[&stopped, &i64::from(limit), &given_up]).await
     }
 
-    /// Takes up to `limit` batches that made no progress for this long although none of their
-    /// chunks is pending: [`finalize`](Self::finalize) is missing. They are taken by the rule of
-    /// [`take_stopped`](Self::take_stopped), and never given up.
+    /// Takes up to `limit` batches without progress for `stopped_for` that have no pending chunk
+    /// and only lack [`finalize`](Self::finalize). The waiting times of
+    /// [`take_stopped`](Self::take_stopped) apply, without a maximum age.
     ///
     /// # Errors
-    /// As for [`take_stopped`](Self::take_stopped).
+    /// # Errors
+    /// Same as [`take_stopped`](Self::take_stopped).
     pub async fn take_unfinished(
         &self,
         stopped_for: Duration,
@@ -151,12 +156,13 @@ impl Database {
         self.take_batches(TAKE_UNFINISHED, &[&stopped_for.as_secs_f64(), &i64::from(limit)]).await
     }
 
-    /// Takes up to `limit` batches that have been final for this long although their objects lack
-    /// the tag by which they expire. They are taken by the rule of
-    /// [`take_stopped`](Self::take_stopped), with the time since their end, and never given up.
+    /// Takes up to `limit` batches that have been final for `final_for` and whose S3 objects still
+    /// lack the tag by which they expire. The waiting times of [`take_stopped`](Self::take_stopped)
+    /// apply, counted from the batch's end and without a maximum age.
     ///
     /// # Errors
-    /// As for [`take_stopped`](Self::take_stopped).
+    /// # Errors
+    /// Same as [`take_stopped`](Self::take_stopped).
     pub async fn take_unreleased(
         &self,
         final_for: Duration,
@@ -165,13 +171,14 @@ impl Database {
         self.take_batches(TAKE_KEPT, &[&final_for.as_secs_f64(), &i64::from(limit)]).await
     }
 
-    /// Returns batches that were taken without success, so that they can be taken at once.
+    /// Releases batches that were taken but could not be restarted, so that they can be taken again
+    /// at once.
     pub async fn put_back(&self, batch_ids: &[Uuid]) -> Result<(), DatabaseError> {
         self.change(PUT_BACK, &[&batch_ids]).await.map(drop)
     }
 
-    /// Stalled batches that [`take_stopped`](Self::take_stopped) no longer takes: the number of
-    /// all, and up to `limit` of them.
+    /// Returns the stalled batches that are too old for [`take_stopped`](Self::take_stopped): their
+    /// number, and up to `limit` of them.
     pub async fn stuck(
         &self,
         thresholds: StallThresholds,

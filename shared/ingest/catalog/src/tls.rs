@@ -9,11 +9,12 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::config::{ConfigError, Pem};
 
-/// Authorities that certify databases of Amazon RDS and Aurora; scripts/rds-authorities.sh renews
-/// them.
+/// Certificates of the authorities of Amazon RDS and Aurora databases, in PEM form.
+/// `scripts/rds-authorities.sh` renews them.
 const RDS: &str = include_str!("../certificates/rds.pem");
 
-/// Creates a TLS connector that verifies the server.
+/// Creates a TLS connector that verifies the server: against `ca` if it is given, otherwise against
+/// the authorities that the system trusts and those of RDS.
 pub(crate) fn connector(ca: Option<&Pem>) -> Result<MakeRustlsConnect, ConfigError> {
     let roots = match ca {
         Some(ca) => private(ca)?,
@@ -37,7 +38,8 @@ fn private(ca: &Pem) -> Result<RootCertStore, ConfigError> {
     not_empty(roots)
 }
 
-/// Returns the authorities that the system trusts, and those of RDS, which systems do not include.
+/// Returns the certificate authorities that the system trusts, and those of RDS, which systems do
+/// not include.
 fn public() -> Result<RootCertStore, ConfigError> {
     let mut roots = private(&Pem(RDS.to_owned()))?;
     // A system's bundle may hold certificates of kinds that are not supported.

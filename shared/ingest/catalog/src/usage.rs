@@ -21,13 +21,14 @@ const DAYS: &str = "SELECT tenant_id, day, sum(batches)::bigint AS batches, sum(
              UNION ALL SELECT tenant_id, day, 0, 0, 0, 0, 0, 0, 0, bytes FROM usage_stored) AS counted \
      WHERE day BETWEEN $1 AND $2 AND ($3::uuid IS NULL OR tenant_id = $3) AND ($4::uuid IS NULL OR tenant_id > $4) \
      GROUP BY tenant_id, day ORDER BY tenant_id, day LIMIT $5";
-/// Selects the day after the last one that was added, if it is over, and locks it. If another run
-/// has it, there is none.
+/// Selects the next day whose stored bytes are to be summed, if that day is over, and locks it. If
+/// another run has it locked, nothing is selected.
 const NEXT: &str =
     "SELECT day + 1 AS day FROM usage_stored_until WHERE day + 1 < $1::date FOR UPDATE SKIP LOCKED";
-/// Adds the next slice of batches to the sums of a day. A payload is stored until its objects have
-/// the tag by which they expire, and until they are old enough. Each tenant of the slice gets a
-/// sum, which may be zero, because it has the place where the next slice begins.
+/// Adds the next batches to the tenants' sums of stored bytes at the end of a day. A payload counts
+/// as stored until its objects have the tag by which they expire and the retention is over. Each
+/// tenant of these batches gets a sum, even if it is zero, because the sum also records where the
+/// next batches begin.
 const ADD: &str = "WITH slice AS MATERIALIZED (SELECT batch_id, tenant_id, CASE \
                  WHEN payload_bytes > 0 AND status NOT IN ('AWAITING_UPLOAD', 'EXPIRED') \
                      AND received_at < ($1::date + 1)::timestamp AT TIME ZONE 'UTC' \
@@ -43,7 +44,7 @@ const ADD: &str = "WITH slice AS MATERIALIZED (SELECT batch_id, tenant_id, CASE 
              FROM slice GROUP BY tenant_id \
              ON CONFLICT (day, tenant_id) DO UPDATE SET bytes = parts.bytes + EXCLUDED.bytes, up_to = EXCLUDED.up_to) \
      SELECT count(*) AS batches FROM slice";
-/// Completes a day whose slices are all added.
+/// Completes a day for which all batches have been added.
 const STORE: &str = "WITH parts AS (DELETE FROM usage_stored_parts WHERE day <= $1 RETURNING day, tenant_id, bytes), \
          stored AS (INSERT INTO usage_stored (day, tenant_id, bytes) \
              SELECT day, tenant_id, bytes FROM parts WHERE day = $1 AND bytes > 0) \
@@ -63,8 +64,8 @@ const FOLD: &str = "WITH taken AS (DELETE FROM usage_additions WHERE ctid = ANY(
                  failed = usage_days.failed + EXCLUDED.failed) \
      SELECT count(*) AS folded FROM taken";
 
-/// Batches that a tenant sent on a day, and their items, and what it had stored at the day's end.
-/// Batches that are not final are missing from all but the last.
+/// Usage of one tenant on one day: the final batches that were received, their items, and the bytes
+/// stored at the day's end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct UsageDay {
     /// Id of the tenant that sent the batches.
@@ -73,17 +74,17 @@ pub struct UsageDay {
     pub day: Date,
     /// Number of final batches that were received on the day.
     pub batches: u64,
-    /// Bytes of the batches' decoded payloads.
+    /// Bytes of the decoded payloads of these batches.
     pub bytes: u64,
-    /// Items by outcome, as of the last end of each batch.
+    /// Items of these batches by outcome, as of the last time each batch became final.
     pub items: UsageItems,
-    /// Bytes of the decoded payloads that were stored at the end of the day, of whatever day they
-    /// are; 0 for a day that is not over.
+    /// Bytes of all decoded payloads that were stored at the end of the day, whenever they were
+    /// received; 0 for a day that is not over.
     #[serde(rename = "storedBytes")]
     pub stored_bytes: u64,
 }
 
-/// Numbers of items by outcome.
+/// Numbers of a tenant's items by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct UsageItems {
     /// Number of items that inserted a new row.
@@ -94,13 +95,13 @@ pub struct UsageItems {
     pub unchanged: u64,
     /// Number of items whose row already had a later version.
     pub stale: u64,
-    /// Number of items in error, and of items that were not written.
+    /// Number of items in error, refused, or in chunks that were given up.
     pub failed: u64,
 }
 
 impl Database {
-    /// Reads at most `most` days of usage from `from` to `to`, both included, of one tenant or of
-    /// all, ordered by tenant and day. Tenants up to `after` are left out.
+    /// Reads up to `most` days of usage between the dates `from` and `to`, inclusive, of one tenant
+    /// or of all, ordered by tenant and day. Tenants with ids up to `after` are left out.
     pub async fn usage(
         &self,
         (from, to): (Date, Date),
@@ -112,16 +113,16 @@ impl Database {
         rows.iter().map(day).collect()
     }
 
-    /// Sums a slice of the usage that final batches wrote. Returns whether there may be more. It
-    /// changes no answer of [`Database::usage`], and may be repeated.
+    /// Sums up a part of the usage that final batches have added. Returns true if more may be left.
+    /// The results of [`Database::usage`] stay the same, and the call may be repeated.
     pub async fn fold_usage(&self) -> Result<bool, DatabaseError> {
         self.fold(FOLD).await
     }
 
-    /// Adds the next `slice` of batches to what each tenant had stored at the end of the next day
-    /// that is over, where payloads are kept for `retention_days` once they are released. Returns
-    /// whether there may be another slice, of this day or of the next. Each batch is added once to
-    /// each day, and a day is shown once all its slices are added.
+    /// Adds the next `slice` batches to the bytes that each tenant had stored at the end of the
+    /// next day that is over. Payloads are kept for `retention_days` after they are released.
+    /// Returns true if more batches or days may be left. Each batch counts once for each day, and a
+    /// day is shown once all batches are added.
     pub async fn measure_stored(
         &self,
         today: Date,

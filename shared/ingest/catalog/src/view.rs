@@ -19,7 +19,7 @@ use crate::rows::{count, word};
 use crate::visible::visible;
 use crate::warnings::warnings;
 
-/// Route of the file of a batch's items in error.
+/// Route of the API that returns the file of a batch's items in error.
 pub const ERRORS_FILE: &str = "/v1/inovafarma/batches/{batch_id}/errors.ndjson";
 
 /// Batch, with the members of the API's response.
@@ -29,7 +29,7 @@ pub struct BatchView {
     pub batch_id: Uuid,
     pub load_type: LoadType,
     pub status: BatchStatus,
-    /// Dropped object from which the batch was created.
+    /// Dropped S3 object of which the batch was made; `None` if a request created it.
     pub source: Option<Source>,
     pub received_at: Timestamp,
     pub started_at: Option<Timestamp>,
@@ -41,15 +41,16 @@ pub struct BatchView {
     pub items_failed: u64,
     /// Number of items that lack members which other items of the payload have.
     pub items_partial: u64,
-    /// Number of items in error that the list omits, because there are too many.
+    /// Number of items in error that the batch's report does not list, because there are too many.
     pub errors_omitted: u64,
-    /// Path of the file of all items in error, if there is one and the viewer may see all of it.
+    /// Path of the file of all items in error; `None` if the batch has none, or the viewer may not
+    /// see all of it.
     pub errors_url: Option<String>,
     pub changes: ChangesView,
     pub deactivation: DeactivationReport,
     pub chunks: ChunksView,
     pub error: Option<PayloadFailure>,
-    /// Facts that a sender should know although they are not errors.
+    /// Warnings for the sender about facts that are not errors.
     pub warnings: Vec<&'static str>,
 }
 
@@ -62,7 +63,7 @@ pub struct PayloadView {
     pub checksum: Option<String>,
 }
 
-/// Changes that the batch made to the table.
+/// Numbers of product rows by the change that the batch made to them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[expect(missing_docs, reason = "`ProductBatch` in openapi.yaml describes each member")]
 pub struct ChangesView {
@@ -73,7 +74,7 @@ pub struct ChangesView {
     pub deactivated: u64,
 }
 
-/// Progress of a batch's chunks.
+/// Numbers of a batch's chunks by state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[expect(missing_docs, reason = "`ProductBatch` in openapi.yaml describes each member")]
 pub struct ChunksView {
@@ -83,18 +84,19 @@ pub struct ChunksView {
     pub pending: u64,
 }
 
-/// Conditions of the batches that a list contains.
+/// Conditions that batches in a list must meet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BatchFilter {
-    /// Status that the listed batches have; `None` for any.
+    /// Status of the batches; `None` for any.
     pub status: Option<BatchStatus>,
-    /// Load type that the listed batches have; `None` for any.
+    /// Load type of the batches; `None` for any.
     pub load_type: Option<LoadType>,
-    /// Key of the dropped objects that the batches were made of.
+    /// Key of the dropped S3 object of which the batches were made; `None` for any batch.
     pub source_key: Option<SourceKey>,
 }
 
-/// SQL that selects batches, for a viewer of the establishments `$cnpjs` or for a viewer of all.
+/// Builds the SQL that selects batches, for a viewer limited to the establishments `$cnpjs`, or
+/// without an argument for a viewer of all.
 macro_rules! batches {
     () => {
         batches!(@ "true")
@@ -127,7 +129,8 @@ const PAGE: &str = batches_where!(
     "batch_id < $2 AND ($3::text IS NULL OR status = $3) AND ($4::text IS NULL OR load_type = $4) \
      ORDER BY batch_id DESC LIMIT $5"
 );
-/// Selects a page of the batches of one source key, by its index.
+/// Query for a page of the batches that were made of the object with one key, by the index on that
+/// key.
 const PAGE_OF_SOURCE: &str = batches_where!(
     "$6",
     "batch_id < $2 AND ($3::text IS NULL OR status = $3) AND ($4::text IS NULL OR load_type = $4) \
@@ -135,14 +138,14 @@ const PAGE_OF_SOURCE: &str = batches_where!(
 );
 
 impl Database {
-    /// A batch; `None` if the viewer may not see a batch of that id.
+    /// Returns a batch; `None` if it does not exist, or the viewer may not see it.
     pub async fn batch(&self, viewer: &Viewer, batch_id: Uuid) -> Result<Option<BatchView>, DatabaseError> {
         let found = self.read(ONE, &[&viewer.tenant_id(), &batch_id, &viewer.limits()]).await?;
         found.first().map(view).transpose()
     }
 
-    /// A page of the batches that the viewer may see, the newest first; `before` is the last batch
-    /// of the previous page.
+    /// Returns a page of the batches that meet the filter and that the viewer may see, the newest
+    /// first; `before` is the id of the last batch on the previous page.
     pub async fn batches(
         &self,
         viewer: &Viewer,
@@ -165,7 +168,7 @@ impl Database {
     }
 }
 
-/// Returns the path of the file of a batch's items in error.
+/// Returns the API path of the file of a batch's items in error.
 #[must_use]
 pub fn errors_url(batch_id: Uuid) -> String {
     ERRORS_FILE.replace("{batch_id}", &batch_id.to_string())

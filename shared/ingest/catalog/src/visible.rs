@@ -4,8 +4,8 @@
 //! parameter, which is null for a viewer of all of them. `NOT IN` with a subquery of its own is one
 //! hash table a statement, so the cost is linear in what is compared.
 
-/// Condition that batch `b` could contain only the viewer's establishments: those that it was
-/// allowed to load when it was accepted.
+/// Builds the SQL condition that batch `b` was allowed, when it was accepted, to load only
+/// establishments that the viewer may see.
 macro_rules! accepted_within {
     ($cnpjs:literal) => {
         concat!(
@@ -17,8 +17,8 @@ macro_rules! accepted_within {
     };
 }
 
-/// Condition that the viewer may see batch `b`. A batch that is being deleted is visible to no
-/// viewer.
+/// Builds the SQL condition that the viewer may see batch `b`. A batch that is being deleted is
+/// visible to no viewer.
 macro_rules! visible {
     ($tenant:literal, $cnpjs:literal) => {
         concat!(

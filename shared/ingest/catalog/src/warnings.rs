@@ -7,21 +7,21 @@ use crate::account::changes;
 use crate::error::DatabaseError;
 use crate::rows::count;
 
-/// Warning for partial items: an item replaces its whole product, which a sender of some members
-/// may not expect.
+/// Warning for a batch with partial items: an item replaces its whole product, so members that it
+/// lacks are cleared.
 const PARTIAL: &str = "some items lack members that other items of the payload have, see items_partial: \
     an item replaces its whole product, so what it lacks is cleared as by null";
-/// Warning for unreadable items: text that is not JSON may contain products that the payload seems
-/// to lack.
+/// Warning for a batch with items that are not JSON or lack a readable key: they may contain
+/// further products.
 const UNREADABLE: &str = "some items are not JSON or have no readable key, see the errors: they may hold \
     further products, which were not loaded";
 
-/// Warning for a batch with items in error, or refused, of which no other was loaded either: it is
-/// complete, but loaded nothing.
+/// Warning for a batch that loaded nothing: some items are in error or were refused, and the
+/// others, if any, were older than what the table has.
 const NOTHING: &str = "nothing was loaded: GET …/errors says which items are in error or were refused, and \
     newer items replaced the others, if there are any";
 
-/// Reads the warnings of a batch from its row.
+/// Returns the warnings for a batch, by its row.
 pub(crate) fn warnings(row: &Row) -> Result<Vec<&'static str>, DatabaseError> {
     let mut warnings = Vec::new();
     let Changes { inserted, updated, unchanged, stale: _ } = changes(row)?;
