@@ -54,25 +54,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_file_is_there_only_while_it_holds() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("env");
-        let variables = vec![("API", "http://127.0.0.1:1".to_owned()), ("AWS_REGION", "r".to_owned())];
-        let file = EnvFile::publish(path.clone(), &variables).unwrap();
-        let text = std::fs::read_to_string(&path).unwrap();
-        assert_eq!(text, "export API='http://127.0.0.1:1'\nexport AWS_REGION='r'\n");
-        drop(file);
-        assert!(!path.exists());
-    }
-
-    #[test]
-    fn a_shell_that_sources_the_file_passes_each_value_on_as_it_is() {
+    fn a_shell_that_sources_the_file_passes_each_value_on_as_it_is_while_the_file_is_there() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("env");
         let value = r#"amqp://it's&"a" $HOME `id` \ #word"#;
-        let _file = EnvFile::publish(path.clone(), &vec![("AMQP_URL", value.to_owned())]).unwrap();
-        let script = format!(". {} && printenv AMQP_URL", path.display());
+        let variables = vec![("AMQP_URL", value.to_owned()), ("AWS_REGION", "r".to_owned())];
+        let file = EnvFile::publish(path.clone(), &variables).unwrap();
+        let script = format!(". {} && printenv AMQP_URL AWS_REGION", path.display());
         let shown = std::process::Command::new("sh").args(["-euc", &script]).output().unwrap();
-        assert_eq!(String::from_utf8(shown.stdout).unwrap(), format!("{value}\n"));
+        assert_eq!(String::from_utf8(shown.stdout).unwrap(), format!("{value}\nr\n"));
+        drop(file);
+        assert!(!path.exists());
     }
 }

@@ -150,11 +150,7 @@ fn with_log(problem: &str, log: &Path) -> String {
     let text = std::fs::read(log).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
-    let tail = lines.iter().skip(lines.len().saturating_sub(LINES)).fold(String::new(), |mut tail, line| {
-        tail.push_str("  | ");
-        tail.push_str(line);
-        tail.push('\n');
-        tail
-    });
-    format!("{problem}\n{tail}The whole log: {}", log.display())
+    let tail = lines.iter().skip(lines.len().saturating_sub(LINES));
+    let tail: Vec<_> = tail.map(|line| format!("  | {line}\n")).collect();
+    format!("{problem}\n{}The whole log: {}", tail.concat(), log.display())
 }
