@@ -48,7 +48,7 @@ impl Program {
     pub(crate) fn python(name: &str, environment: &str, script: &str) -> Self {
         let root = repository();
         let interpreter = root.join(".local").join(environment).join("bin/python");
-        Self::at(name, interpreter).arg(root.join("benches/python").join(script)).in_region()
+        Self::at(name, interpreter).arg(root.join("benches/python").join(script))
     }
 
     /// A script in Node.js. `None` where it is not installed.
@@ -56,12 +56,7 @@ impl Program {
         let script = repository().join(script);
         // The SDK would print that it wants a newer Node.js from 2027 on.
         let warning = "AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED";
-        script.is_file().then(|| Self::at(name, "node").arg(script).env(warning, "true").in_region())
-    }
-
-    fn in_region(self) -> Self {
-        let region = std::env::var("AWS_REGION").unwrap_or_else(|_| "us-east-1".to_owned());
-        self.env("AWS_DEFAULT_REGION", region)
+        script.is_file().then(|| Self::at(name, "node").arg(script).env(warning, "true"))
     }
 
     pub(crate) fn arg(mut self, argument: impl Into<OsString>) -> Self {

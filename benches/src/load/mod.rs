@@ -80,11 +80,10 @@ pub(crate) async fn run(options: &Options) -> Result<(), Error> {
     let sdk = Sdk::from_environment().await;
     let objects = Objects::new(aws_sdk_s3::Client::new(&sdk.objects()), bucket.clone());
     // Not where payloads are, so nobody is told of them.
-    let key = |name: &str| format!("bench/{}/{name}.json.gz", Uuid::new_v4().simple());
-    let keys = Keys { warm_up: key("warm-up"), first: key("first"), second: key("second") };
-    for (key, items, edition) in
-        [(&keys.warm_up, WARM_UP, 0), (&keys.first, *items, 0), (&keys.second, *items, 1)]
-    {
+    let folder = format!("bench/{}", Uuid::new_v4().simple());
+    let [warm_up, first, second] =
+        ["warm-up", "first", "second"].map(|name| format!("{folder}/{name}.json.gz"));
+    for (key, items, edition) in [(&warm_up, WARM_UP, 0), (&first, *items, 0), (&second, *items, 1)] {
         objects.put(key, gzip(items, edition)?).await?;
     }
     let mut contenders = vec![Program::own(OURS, "load-rows")?];
@@ -92,7 +91,8 @@ pub(crate) async fn run(options: &Options) -> Result<(), Error> {
     contenders.push(Program::python("Python", "bench/python", "load.py"));
     let about = format!("{items} items in one object; medians of {rounds} rounds.");
     let server = Server::connect(database_url).await?;
-    let mut comparison = Comparison { keys, items: *items, sums: None, report: Report::new(about, &COLUMNS) };
+    let report = Report::new(about, &COLUMNS);
+    let mut comparison = Comparison { warm_up, first, second, items: *items, sums: None, report };
     for round in 0..*rounds {
         for contender in turns(&contenders, round) {
             server.during(async |url: &str| comparison.measure(contender, url).await).await?;
@@ -102,14 +102,11 @@ pub(crate) async fn run(options: &Options) -> Result<(), Error> {
     Ok(())
 }
 
-struct Keys {
+struct Comparison {
+    /// Keys of the catalogues.
     warm_up: String,
     first: String,
     second: String,
-}
-
-struct Comparison {
-    keys: Keys,
     items: u32,
     /// Sums over the rows after each phase, which every contender must leave alike.
     sums: Option<Vec<String>>,
@@ -125,9 +122,9 @@ impl Comparison {
         observer.batch_execute("ALTER TABLE products SET (autovacuum_enabled = false)").await?;
         let program = program.clone().env("DATABASE_URL", url);
         let mut contender = Answering::<Loaded>::start(&program).await?;
-        contender.send(&self.keys.warm_up).await?;
+        contender.send(&self.warm_up).await?;
         observer.batch_execute("TRUNCATE products").await?;
-        let Keys { first, second, .. } = &self.keys;
+        let (first, second) = (&self.first, &self.second);
         let (all, items) = (u64::from(self.items), f64::from(self.items));
         let micros = |seconds: f64| seconds * 1e6 / items;
         let mut sums = Vec::<String>::new();

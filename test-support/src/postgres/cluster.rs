@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// A server with one user, `postgres`, and a database of that name. It ends when this is dropped.
 #[derive(Debug)]
 pub struct Cluster {
-    server: Server,
+    pub server: Server,
     process: Mutex<Child>,
     _home: tempfile::TempDir,
 }
@@ -54,12 +54,6 @@ impl Cluster {
             kill(Pid::from_raw(process.id().try_into().unwrap()), signal).unwrap();
         }
         process.wait().unwrap();
-    }
-
-    /// The port of 127.0.0.1 that it listens on.
-    #[must_use]
-    pub const fn port(&self) -> u16 {
-        self.server.port
     }
 
     /// Returns the URL of the cluster's database, with credentials and without TLS.

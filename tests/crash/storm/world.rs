@@ -115,7 +115,7 @@ impl World {
         variables.extend([
             ("DATABASE_SECRET_ARN", name.clone()),
             ("DATABASE_HOST", "127.0.0.1".to_owned()),
-            ("DATABASE_PORT", cluster.port().to_string()),
+            ("DATABASE_PORT", cluster.server.port.to_string()),
             ("DATABASE_NAME", "postgres".to_owned()),
             ("DATABASE_TLS", "off".to_owned()),
             ("BATCHES_TABLE", name.clone()),
