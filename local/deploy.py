@@ -242,7 +242,10 @@ def deploy(arguments):
     count = package(template, arguments.binaries, s3)
     print(f"uploaded {count} functions", flush=True)
     parameters = json.loads(arguments.parameters)
-    variables = {**VARIABLES, "IBM_MQ_LIBRARY": arguments.ibm_mq_library} if arguments.ibm_mq_library else VARIABLES
+    variables = dict(VARIABLES)
+    if library := arguments.ibm_mq_library:
+        # Beside the stand-in's library are the sockets of its queue manager.
+        variables |= {"IBM_MQ_LIBRARY": library, "MQM_STANDIN_DIR": str(Path(library).parent)}
     template["Globals"]["Function"]["Environment"]["Variables"] |= variables
     name_functions(template)
     number_concurrency(template, parameters)

@@ -38,7 +38,7 @@ impl QueueManager {
         &self.directory
     }
 
-    /// Returns the path of the library, which finds the sockets in its own directory.
+    /// Returns the path of the library, which stays as it is if another one is built.
     pub(crate) fn library(&self) -> PathBuf {
         self.directory.join(MQ_LIBRARY)
     }

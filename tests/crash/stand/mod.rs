@@ -114,6 +114,7 @@ impl Stand {
         let mut variables = store_variables(&stores);
         let mut of_mq_access = variables.clone();
         of_mq_access.push(("IBM_MQ_LIBRARY", format!("{}/libmqm_r.so", variable("IBM_MQ_DIRECTORY"))));
+        of_mq_access.push(("MQM_STANDIN_DIR", variable("IBM_MQ_DIRECTORY")));
         of_mq_access.extend(ahead.into_iter().flat_map(shifted));
         let mq_access = Function::new(deployed("MqAccessFunction", &[]), &of_mq_access);
         let lambda = Lambda::start(mq_access.clone(), faults.clone()).await;

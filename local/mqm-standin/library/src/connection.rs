@@ -3,17 +3,14 @@
 use std::collections::BTreeMap;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::ThreadId;
 
 use libmqm_sys as mq;
 use mqm_standin::protocol::{self, Answer, Chars, Connect, ConnectionName, Id, Reason, Reply, Request};
 
-/// The directory of the stand-in's sockets.
+/// Environment variable with the directory of the stand-in's sockets.
 const DIRECTORY: &str = "MQM_STANDIN_DIR";
-
-/// File name of the library.
-const LIBRARY: &str = "libmqm_r.so";
 
 /// Channels and their addresses, in the order in which they are tried.
 pub(crate) type Route = Vec<(Chars, ConnectionName)>;
@@ -76,28 +73,10 @@ pub(crate) fn open(request: &Connect, route: &Route) -> Result<(i32, Option<Id>)
     Err(failure)
 }
 
-/// Returns the socket of an address: in the directory that the environment names, or else next to
-/// this library or in the working directory.
+/// Returns the socket of an address, in the directory that the environment names or else in the
+/// working directory.
 fn socket(address: &ConnectionName) -> PathBuf {
-    if let Some(directory) = std::env::var_os(DIRECTORY) {
-        return address.socket(Path::new(&directory));
-    }
-    let beside = own_directory().map(|directory| address.socket(directory)).filter(|socket| socket.exists());
-    beside.unwrap_or_else(|| address.socket(Path::new("")))
-}
-
-/// Returns the directory this library was loaded from, from the system's list of mappings
-/// (proc_pid_maps(5)).
-fn own_directory() -> Option<&'static Path> {
-    static DIRECTORY: OnceLock<Option<PathBuf>> = OnceLock::new();
-    let find = || {
-        let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
-        let path = maps.lines().filter_map(|line| line.find('/').and_then(|at| line.get(at..)));
-        let library =
-            path.map(Path::new).find(|path| path.file_name().is_some_and(|name| name == LIBRARY))?;
-        library.parent().map(Path::to_owned)
-    };
-    DIRECTORY.get_or_init(find).as_deref()
+    address.socket(Path::new(&std::env::var_os(DIRECTORY).unwrap_or_default()))
 }
 
 fn connect(request: Connect, path: &Path) -> Result<(UnixStream, Chars, Id), Reason> {
