@@ -8,7 +8,6 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
 use crate::ports;
@@ -33,7 +32,26 @@ impl Server {
         A: Future<Output = Answer> + Send + 'static,
     {
         let (listener, port) = ports::listen().await;
-        Self { port, task: tokio::spawn(serve(listener, answer)) }
+        let task = tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                stream.set_nodelay(true).unwrap();
+                let answer = answer.clone();
+                let service = service_fn(move |request: Request<Incoming>| {
+                    let answer = answer.clone();
+                    async move {
+                        let (parts, body) = request.into_parts();
+                        let body = body.collect().await.map_err(|_| CLOSED)?.to_bytes();
+                        let answered = answer(Request::from_parts(parts, body)).await;
+                        answered.map(|it| it.map(Full::new)).ok_or(CLOSED)
+                    }
+                });
+                tokio::spawn(async move {
+                    let _: Result<(), hyper::Error> =
+                        http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
+                });
+            }
+        });
+        Self { port, task }
     }
 
     #[must_use]
@@ -50,29 +68,6 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.stop();
-    }
-}
-
-async fn serve<F, A>(listener: TcpListener, answer: F)
-where
-    F: Fn(Request<Bytes>) -> A + Clone + Send + 'static,
-    A: Future<Output = Answer> + Send + 'static,
-{
-    while let Ok((stream, _)) = listener.accept().await {
-        stream.set_nodelay(true).unwrap();
-        let answer = answer.clone();
-        let service = service_fn(move |request: Request<Incoming>| {
-            let answer = answer.clone();
-            async move {
-                let (parts, body) = request.into_parts();
-                let body = body.collect().await.map_err(|_| CLOSED)?.to_bytes();
-                answer(Request::from_parts(parts, body)).await.map(|it| it.map(Full::new)).ok_or(CLOSED)
-            }
-        });
-        tokio::spawn(async move {
-            let _: Result<(), hyper::Error> =
-                http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
-        });
     }
 }
 

@@ -45,14 +45,8 @@ fn hold(end: u16) -> io::Result<TcpListener> {
         // The system hands out nearly all ports, so there is no better place.
         return TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
     }
-    let mut last = io::ErrorKind::AddrInUse.into();
-    for _ in 0..ATTEMPTS {
-        match TcpListener::bind((Ipv4Addr::LOCALHOST, fastrand::u16(LOWEST..end))) {
-            Ok(listener) => return Ok(listener),
-            Err(error) => last = error,
-        }
-    }
-    Err(last)
+    let bind = || TcpListener::bind((Ipv4Addr::LOCALHOST, fastrand::u16(LOWEST..end)));
+    (1..ATTEMPTS).fold(bind(), |held, _| held.or_else(|_| bind()))
 }
 
 fn lowest_ephemeral() -> Option<u16> {

@@ -85,7 +85,7 @@ pub(crate) async fn run(options: &Options) -> Result<(), Error> {
         let key = |_| Uuid::new_v4().to_string();
         let of_each: Vec<Vec<String>> =
             contenders.iter().map(|_| (0..*requests).map(key).collect()).collect();
-        for job in Job::ALL {
+        for (job, case) in Job::ALL {
             for ((name, recorder, contender), keys) in contenders.iter_mut().zip(&of_each) {
                 let keys = keys.iter().take(if job == Job::Conflict { CONFLICTS } else { usize::MAX });
                 let block = Block { job, keys: keys.cloned().collect() };
@@ -102,7 +102,7 @@ pub(crate) async fn run(options: &Options) -> Result<(), Error> {
                     (CPU, each(took.cpu_seconds * 1e6)),
                 ];
                 if round > 0 {
-                    report.tell(job.name(), name, &values);
+                    report.tell(case, name, &values);
                 }
             }
         }

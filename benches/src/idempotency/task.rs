@@ -28,15 +28,9 @@ pub(crate) enum Job {
 }
 
 impl Job {
-    pub(crate) const ALL: [Self; 3] = [Self::New, Self::Replay, Self::Conflict];
-
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::New => "new",
-            Self::Replay => "replayed",
-            Self::Conflict => "other body",
-        }
-    }
+    /// All jobs, with their names in the report.
+    pub(crate) const ALL: [(Self, &'static str); 3] =
+        [(Self::New, "new"), (Self::Replay, "replayed"), (Self::Conflict, "other body")];
 }
 
 /// Requests, one after another.

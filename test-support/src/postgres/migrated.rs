@@ -20,15 +20,11 @@ pub async fn migrated(server: &str, migrate: impl AsyncFnOnce(String)) -> String
         migrate(made.clone()).await;
         let rename = format!("ALTER DATABASE {made} RENAME TO {TEMPLATE}");
         // A connection that was closed takes a moment to end.
-        let mut renamed = administrator.batch_execute(&rename).await;
-        for _ in 0..500 {
-            if renamed.is_ok() {
-                break;
-            }
+        let mut attempts = 0..500;
+        while let Err(error) = administrator.batch_execute(&rename).await {
+            assert!(attempts.next().is_some(), "{error:?}");
             tokio::time::sleep(Duration::from_millis(20)).await;
-            renamed = administrator.batch_execute(&rename).await;
         }
-        renamed.unwrap();
     }
     create(&administrator, &format!(" TEMPLATE {TEMPLATE}")).await
 }
