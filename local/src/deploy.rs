@@ -15,20 +15,21 @@ use crate::failure::{Explain as _, Failure};
 use crate::layout::Layout;
 use crate::supervisor::isolate;
 
+/// Inline targets that tenants may name: brokers on this machine.
+pub(crate) const INLINE_TARGETS: &str = "\
+     rabbitmq://127.0.0.1:*/*?tenant=*&tls=optional&secrets=secret://local/*,secret://mq/app \
+     rabbitmq://localhost:*/*?tenant=*&tls=optional&secrets=secret://local/*,secret://mq/app \
+     ibmmq://127.0.0.1:*/*?tenant=*&tls=optional&channel=DEV.*,NO.*\
+     &secrets=secret://local/*,secret://mq/app \
+     ibmmq://localhost:1414/*?tenant=*&tls=optional&secrets=secret://mq/app&channel=DEV.*&login=none";
+
 /// Parameters of the local stack that differ from the template's defaults: inline targets on this
 /// machine for all tenants, records that are kept for up to 30 days, as many concurrent executions
 /// as an account of some age allows, dropped objects also from a bucket that is not the stack's,
 /// events to a bus and a topic, load tests as large as one machine bears, and this machine's
 /// processor.
 const PARAMETERS: [(&str, &str); 12] = [
-    (
-        "InlineTargets",
-        "rabbitmq://127.0.0.1:*/*?tenant=*&tls=optional&secrets=secret://local/*,secret://mq/app \
-         rabbitmq://localhost:*/*?tenant=*&tls=optional&secrets=secret://local/*,secret://mq/app \
-         ibmmq://127.0.0.1:*/*?tenant=*&tls=optional&channel=DEV.*,NO.*\
-         &secrets=secret://local/*,secret://mq/app \
-         ibmmq://localhost:1414/*?tenant=*&tls=optional&secrets=secret://mq/app&channel=DEV.*&login=none",
-    ),
+    ("InlineTargets", INLINE_TARGETS),
     ("IdempotencyExpiryMaxSeconds", "2592000"),
     ("IdempotencyTableName", "mq-probe-idempotency"),
     ("UpsertConcurrency", "10"),
@@ -41,11 +42,6 @@ const PARAMETERS: [(&str, &str); 12] = [
     ("LoadTestRetained", "200000"),
     ("Architecture", ARCHITECTURE),
 ];
-
-/// Returns the value of a parameter that differs from the template's default.
-pub(crate) fn parameter(name: &str) -> Option<&'static str> {
-    PARAMETERS.iter().find(|(own, _)| *own == name).map(|(_, value)| *value)
-}
 
 /// Name of the CloudFormation stack that is deployed locally.
 pub(crate) const STACK_NAME: &str = "integrahub";

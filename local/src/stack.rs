@@ -14,7 +14,7 @@ use crate::components::postgres::Postgres;
 use crate::components::queue_manager::QueueManager;
 use crate::components::rabbitmq::RabbitMq;
 use crate::console::{complain, say};
-use crate::deploy::{DROP_BUCKET, Deployment, EVENT_BUS, EVENT_TOPIC, STACK_NAME, deploy, parameter};
+use crate::deploy::{DROP_BUCKET, Deployment, EVENT_BUS, EVENT_TOPIC, INLINE_TARGETS, STACK_NAME, deploy};
 use crate::env_file::{EnvFile, Variables};
 use crate::failure::{Explain as _, Failure};
 use crate::front::{self, Door, Front, Kind};
@@ -187,8 +187,8 @@ fn variables(
         ("ACCESS_TABLE", deployment.name("AccessTable")?.to_owned()),
         ("LIMITS_TABLE", deployment.name("LimitsTable")?.to_owned()),
         // The command line explains the rules by them, as it does by the parameters of a stack.
-        ("INLINE_TARGETS", parameter("InlineTargets").unwrap_or_default().to_owned()),
-        ("ESTABLISHMENT_OWNERS", parameter("EstablishmentOwners").unwrap_or("first").to_owned()),
+        ("INLINE_TARGETS", INLINE_TARGETS.to_owned()),
+        ("ESTABLISHMENT_OWNERS", "first".to_owned()),
         ("RABBIT_CONN_NAME", rabbitmq.conn_name()),
         ("IBM_MQ_DIRECTORY", queue_manager.directory().display().to_string()),
         ("PAYLOAD_BUCKET", deployment.name("PayloadBucket")?.to_owned()),
