@@ -103,7 +103,7 @@ struct Contenders {
 impl Contenders {
     async fn start(endpoint: &str, recorded: &Recorded) -> Result<Self, Error> {
         let pair = Pair::start(endpoint, endpoint).await?;
-        let lambda = pair.lambda_url();
+        let lambda = pair.lambda.url();
         let calls = async |task| {
             let program = Program::own("the calls alone", "calls-alone")?.arg(serde_json::to_string(task)?);
             Answering::start(&program.env("AWS_ENDPOINT_URL_LAMBDA", &lambda)).await

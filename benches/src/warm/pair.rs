@@ -22,7 +22,7 @@ const API_KEY: &str = "local-dev-key-a";
 pub(crate) struct Pair {
     produce: Environment,
     mq_access: Environment,
-    lambda: Server,
+    pub(crate) lambda: Server,
     /// Last order that `produce` gave to `mq-access`, and the reply.
     last: Last,
     event: Value,
@@ -51,10 +51,6 @@ impl Pair {
         let produce = start("produce", dynamodb_of_produce, &lambda.url()).await?;
         let event = std::fs::read(repository().join("events/gateway/produce/one-message.json"))?;
         Ok(Self { produce, mq_access, lambda, last, event: serde_json::from_slice(&event)? })
-    }
-
-    pub(crate) fn lambda_url(&self) -> String {
-        self.lambda.url()
     }
 
     /// Puts one random message of 1 KiB.
