@@ -58,8 +58,8 @@ pub(super) fn event(parts: &Parts, body: &[u8], found: &Match<'_>, id: &str, ori
         "isBase64Encoded": false,
     });
     if let Some(members) = event.as_object_mut() {
-        insert_if_any(members, "queryStringParameters", joined(query_parameters(parts)));
-        insert_if_any(members, "pathParameters", found.parameters.clone());
+        insert_if_any(members, "queryStringParameters", &joined(query_parameters(parts)));
+        insert_if_any(members, "pathParameters", &found.parameters);
         if !body.is_empty() {
             insert_body(members, &parts.headers, body);
         }
@@ -113,7 +113,7 @@ fn joined(grouped: Grouped) -> BTreeMap<String, String> {
     grouped.into_iter().map(|(name, values)| (name, values.join(","))).collect()
 }
 
-fn insert_if_any(members: &mut Map<String, Value>, name: &str, values: BTreeMap<String, String>) {
+fn insert_if_any(members: &mut Map<String, Value>, name: &str, values: &BTreeMap<String, String>) {
     if !values.is_empty() {
         members.insert(name.to_owned(), json!(values));
     }
