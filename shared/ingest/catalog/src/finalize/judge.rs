@@ -15,29 +15,31 @@ use crate::error::DatabaseError;
 use crate::rows::{bigint, count};
 
 const ONE_SNAPSHOT: &str = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ";
-/// Selects the progress of the check, unless it is complete in this generation.
+/// Query for the progress of the guard's check of a full load, unless the check is complete in this
+/// generation.
 const JUDGEMENT: &str = "SELECT judged_to, judged_missing, judged_held FROM batches WHERE batch_id = $1 \
      AND generation = $2 \
      AND deactivated_so_far IS NULL AND NOT deactivation_confirmed AND deactivation->>'state' = 'pending' \
      AND received_at >= (SELECT kept_since FROM batch_history)";
-/// Records the progress. `$3` is the progress that this call began with.
+/// Statement that records the progress of the guard's check, if it is still the progress `$3` with
+/// which this call began.
 const NOTE: &str = "UPDATE batches SET judged_to = $4::bpchar, judged_missing = $5, judged_held = $6, moved_at = now() \
      WHERE batch_id = $1 AND generation = $2 AND judged_to IS NOT DISTINCT FROM $3::bpchar \
      AND deactivated_so_far IS NULL";
 const PASS: &str = "UPDATE batches SET deactivated_so_far = 0, moved_at = now() WHERE batch_id = $1";
 
-/// Findings of the deactivation guard so far.
+/// Findings of the guard against mass deactivation so far in its check of a load.
 #[derive(Clone, Copy, Debug)]
 struct Judgement {
-    /// Last establishment that the guard checked.
+    /// Last establishment that the guard has checked; `None` before the first.
     to: Option<Cnpj>,
     missing: u64,
     is_held: bool,
 }
 
 impl Finalization<'_> {
-    /// Lets the guard check all of these establishments, unless it did before. Then the load is
-    /// held, or may begin.
+    /// Lets the guard against mass deactivation check all of these establishments, unless an
+    /// earlier call did. The load is then held, or its deactivation may begin.
     pub(super) async fn judge(&mut self, cnpjs: &[Cnpj]) -> Result<(), DatabaseError> {
         loop {
             let mut session = self.connection.begin().await?;
@@ -73,7 +75,7 @@ impl Finalization<'_> {
         self.note(before, after).await
     }
 
-    /// Records the guard's findings, unless another call continued from the same place.
+    /// Records the guard's findings, unless a concurrent call has recorded later ones.
     async fn note(&mut self, before: Judgement, after: Judgement) -> Result<(), DatabaseError> {
         let (from, to) = (before.to.as_ref().map(Cnpj::as_str), after.to.as_ref().map(Cnpj::as_str));
         let mut session = self.connection.begin().await?;
@@ -93,7 +95,8 @@ impl Finalization<'_> {
         session.commit().await
     }
 
-    /// Holds the load or lets it begin, after the guard has checked every establishment.
+    /// Holds the load or lets its deactivation begin, after the guard has checked every
+    /// establishment.
     async fn pronounce(&mut self) -> Result<(), DatabaseError> {
         let mut session = self.connection.begin().await?;
         let batch = lock(&mut session, self.load.batch_id).await?;

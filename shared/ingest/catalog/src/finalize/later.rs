@@ -15,35 +15,36 @@ use crate::connection::Session;
 use crate::error::DatabaseError;
 use crate::rows::texts;
 
-/// Maximum number of chunks of later batches that are searched at once: about this many thousand
-/// products. If there are more, nothing is decided.
+/// Maximum number of chunks of later batches that are searched at once, with about a thousand
+/// products each. If there are more, the load decides nothing about these establishments.
 const MOST_CHUNKS: usize = 8192;
 
-/// Chunks of batches received later that may contain products of these establishments: those
-/// between whose first and last establishment one of these lies. Batches of other tenants whose
-/// items were refused are left out, since their number is not the tenant's.
+/// Query for the chunks of later batches that may contain products of these establishments, by the
+/// first and last establishment of each chunk. Batches of other tenants whose items were refused
+/// are left out, since this tenant has no influence on their number.
 const CHUNKS: &str = "SELECT c.chunk_id FROM (SELECT DISTINCT l.batch_id FROM batch_cnpjs l \
          WHERE l.cnpj = ANY($1::bpchar[]) AND (l.received_at, l.batch_id) > ($2, $3) AND (NOT l.refused \
              OR EXISTS (SELECT FROM batches o WHERE o.batch_id = l.batch_id AND o.tenant_id = $7))) b \
      JOIN batch_chunks c USING (batch_id) WHERE c.key_hashes IS NOT NULL \
      AND c.first_cnpj <= $5::bpchar AND (c.last_cnpj IS NULL OR c.last_cnpj >= $4::bpchar) LIMIT $6";
-/// Selects the keys that the given chunks contained. `IS TRUE` makes the planner use a hash table
-/// of keys and one pass over the chunks; a join might become a loop over both.
+/// Query for those of the keys that the given chunks contained. `IS TRUE` makes the planner use a
+/// hash table of keys and one pass over the chunks; a join might become a loop over both.
 const CONTAINED: &str = "SELECT DISTINCT h.key FROM batch_chunks c CROSS JOIN LATERAL unnest(c.key_hashes) AS h (key) \
      WHERE c.chunk_id = ANY($1) AND (h.key IN (SELECT unnest($2::bigint[]))) IS TRUE";
 
-/// Keys that were searched for in chunks of later batches.
+/// Result of a search for product keys in chunks of later batches.
 #[derive(Default)]
 pub(super) struct LaterChunks {
     chunks: HashSet<Uuid>,
-    /// Keys that were searched for in these chunks, and those that were found.
+    /// Key hashes that were searched for in `chunks`; `found` are those that a chunk contained.
     asked: HashSet<i64>,
     found: HashSet<i64>,
 }
 
 impl LaterChunks {
-    /// Searches the chunks that may contain products of these establishments, which are in order.
-    /// If there are too many chunks, nothing is searched.
+    /// Searches the chunks of later batches that may contain products of these establishments, for
+    /// the products that the load lacks. If there are too many chunks, nothing is searched. `cnpjs`
+    /// must be in order.
     pub(super) async fn ahead(
         session: &mut Session<'_>,
         load: &Load,
@@ -61,7 +62,7 @@ impl LaterChunks {
     }
 
     /// Returns those of the keys that a later batch contained; `None` if there are more chunks than
-    /// the limit.
+    /// [`MOST_CHUNKS`]. What was searched before is not searched again.
     pub(super) async fn contained(
         &self,
         session: &mut Session<'_>,
@@ -98,7 +99,7 @@ async fn chunks(
     Ok(Some(chunks))
 }
 
-/// Returns those of the keys that the chunks contained.
+/// Returns those of the key hashes that one of the chunks contained.
 async fn contained(
     session: &mut Session<'_>,
     chunks: &[Uuid],

@@ -17,17 +17,17 @@ use crate::rows::texts;
 /// Maximum number of rows that one transaction deactivates.
 const MOST_AT_ONCE: usize = 50_000;
 
-/// Active products of some establishments, each with the position of its establishment among them.
-/// `OFFSET 0` prevents the planner from merging the inner query: one pass over the index for each
-/// establishment.
+/// Query for the active products of some establishments, each with the position of its
+/// establishment among them. `OFFSET 0` prevents the planner from merging the inner query, so that
+/// it makes one pass over the index for each establishment.
 const ACTIVE: &str = "SELECT c.place - 1 AS establishment, p.key_hash, p.ctid \
      FROM unnest($1::bpchar[]) WITH ORDINALITY AS c (cnpj, place) CROSS JOIN LATERAL ( \
          SELECT p.key_hash, p.ctid FROM products p WHERE p.cnpj = c.cnpj AND p.active OFFSET 0) p";
 
-/// Active products of some establishments that a full load lacks.
+/// Active products of some establishments that a full load does not contain.
 pub(super) struct Lacking {
     pub(super) products: Vec<Product>,
-    /// Number of active products of each establishment, in order.
+    /// Number of all active products of each establishment, in the order of the establishments.
     active: Vec<u64>,
 }
 
@@ -37,7 +37,8 @@ pub(super) struct Product {
     place: RowPlace,
 }
 
-/// Finds the active products that a load lacks, without regard to later batches.
+/// Finds the active products that a load does not contain, whether or not a later batch contained
+/// them.
 pub(super) async fn lacking(
     session: &mut Session<'_>,
     own: &OwnKeys,
@@ -59,15 +60,16 @@ pub(super) async fn lacking(
     Ok(Lacking { products, active })
 }
 
-/// The active products of some establishments that neither a load nor a later batch contained.
+/// Active products of some establishments that neither a full load nor a later batch contained.
 pub(super) struct Missing {
-    /// Numbers of active and of missing products of each establishment.
+    /// Numbers of active and of missing products, for each establishment.
     counts: Vec<(u64, u64)>,
     places: Vec<RowPlace>,
 }
 
 impl Missing {
-    /// Finds the missing products. `None` if more chunks came later than can be searched.
+    /// Finds the missing products of these establishments; `None` if there are more chunks of later
+    /// batches than can be searched.
     pub(super) async fn of(
         session: &mut Session<'_>,
         load: &Load,
@@ -91,17 +93,18 @@ impl Missing {
         Ok(Some(Self { counts: active.into_iter().zip(missing).collect(), places }))
     }
 
-    /// Returns the number of products that a full load lacks.
+    /// Returns the number of missing products of all these establishments.
     pub(super) fn count(&self) -> u64 {
         self.counts.iter().map(|(_, missing)| missing).sum()
     }
 
-    /// True if the guard finds too many missing products in one of the establishments.
+    /// True if too many products are missing in one of the establishments for the guard against
+    /// mass deactivation.
     pub(super) fn is_held_by(&self, guard: DeactivationGuard) -> bool {
         self.counts.iter().any(|(active, missing)| guard.holds(*active, *missing))
     }
 
-    /// Row locations of the missing products, at most as many as one transaction deactivates.
+    /// Returns the row locations of the missing products, at most [`MOST_AT_ONCE`].
     pub(super) fn places(&self) -> &[RowPlace] {
         self.places.get(..MOST_AT_ONCE).unwrap_or(&self.places)
     }

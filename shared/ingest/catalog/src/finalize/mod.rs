@@ -37,13 +37,14 @@ use crate::locks::{self, Hold};
 use crate::outbox;
 use crate::rows::{bigint, cnpj, texts, word};
 
-/// Number of establishments in a slice of the deactivation.
+/// Number of establishments in a slice, which one transaction of the deactivation locks and
+/// decides.
 const SLICE: usize = locks::MOST_WITHOUT_GATE;
-/// Number of establishments that are searched together without locks, a multiple of a slice. The
-/// chunks of later batches are read once for each group.
+/// Number of establishments that are searched together without locks: 16 slices. The chunks of
+/// later batches are read once for each such group.
 const GROUP: usize = 16 * SLICE;
 
-/// The deployment's guard on deactivations: `DEACTIVATION_GUARD_PERCENT` and
+/// Reads the deployment's guard against mass deactivation from `DEACTIVATION_GUARD_PERCENT` and
 /// `DEACTIVATION_GUARD_SMALL`. Every function that may finalize a batch needs the same values.
 pub fn deactivation_guard<F: Fn(&str) -> Option<String>>(
     environment: &mut runtime::Environment<F>,
@@ -58,26 +59,26 @@ pub fn deactivation_guard<F: Fn(&str) -> Option<String>>(
 /// State of a batch after an attempt to finalize it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Finalized {
-    /// State of the batch; `PROCESSING` if it is not final yet.
+    /// State of the batch after the attempt; `PROCESSING` if it is not final yet.
     pub status: BatchStatus,
     /// True if this call made the batch final.
     pub became_final: bool,
 }
 
-/// Selects a batch, and whether its chunks are all done: in the generation `$2`, unless that is
-/// null. A call that began before a replay knows neither the keys nor the guard's check of the new
-/// generation.
+/// Query for a batch, and for whether all its chunks are done. With a generation `$2`, the batch
+/// must be in it: a call that began before a replay does not know the keys or the guard's check of
+/// the new generation.
 const READY: &str = "SELECT status, deactivation, generation, received_at, tenant_id, chunks_done > 0 \
      AND chunks_pending = 0 AND chunks_failed = 0 \
      AND generation = COALESCE($2::integer, generation) AS ready FROM batches \
      WHERE batch_id = $1";
-/// Undecided establishments. Columns of CNPJs are ordered by bytes, as CNPJs are here, whatever the
-/// database's collation.
+/// Query for a batch's undecided establishments. Columns of CNPJs sort by bytes, as CNPJs do in
+/// this program, whatever the database's collation.
 const UNDECIDED: &str =
     "SELECT cnpj FROM batch_cnpjs WHERE batch_id = $1 AND deactivation IS NULL ORDER BY cnpj";
-/// Selects, for the undecided ones of the establishments: whether they are the tenant's and all of
-/// the load's items of them were taken, and whether a full load of the tenant that was received
-/// later knows them and decides.
+/// Query for each undecided one of the establishments: whether it is the tenant's and none of the
+/// load's items of it was refused (`is_own`), and whether a later full load of the tenant contains
+/// it and decides (`is_left`).
 const DECIDERS: &str = "SELECT c.cnpj, NOT c.refused AND EXISTS (SELECT FROM establishments e \
          WHERE e.cnpj = c.cnpj AND e.tenant_id = $4) AS is_own, \
          EXISTS (SELECT FROM batch_cnpjs l JOIN batches b ON b.batch_id = l.batch_id WHERE l.cnpj = c.cnpj \
@@ -89,8 +90,8 @@ const DEACTIVATE: &str = "UPDATE products SET active = false, deactivated_at = n
      WHERE ctid = ANY($1) AND active";
 const DECIDED: &str =
     "UPDATE batch_cnpjs SET deactivation = $3 WHERE batch_id = $1 AND cnpj = ANY($2::bpchar[])";
-/// Query for whether the payload had text that is not JSON. This version's seal skips the
-/// deactivation of such a load; an earlier version's did so only if the text began without a key.
+/// Query for whether the payload had text that is not JSON. The seal skips the deactivation of such
+/// a load; an earlier version's seal did so only if the text began without a key.
 const UNREADABLE: &str = "SELECT EXISTS (SELECT FROM batch_item_errors WHERE batch_id = $1 \
      AND code = 'MALFORMED_JSON') AS is_unreadable";
 const PROGRESS: &str = "UPDATE batches SET deactivated_so_far = $2, moved_at = now() WHERE batch_id = $1";
@@ -102,11 +103,13 @@ const DECISIONS: &str = "SELECT \
      EXISTS (SELECT FROM batch_cnpjs WHERE batch_id = $1 AND deactivation = 'not_owned') AS not_owned";
 
 impl Database {
-    /// Finalizes a batch whose chunks are all done. If it is repeated, or too early, it changes
-    /// nothing and returns the batch's state.
+    /// Finalizes a batch whose chunks are all done: deactivates the products that a full load
+    /// lacks, and makes the batch final. A call that is repeated or too early changes nothing and
+    /// returns the batch's state.
     ///
     /// # Errors
-    /// If the database fails or does not know the batch. Earlier decisions remain.
+    /// # Errors
+    /// If the database fails, or does not have the batch. Decisions that were committed remain.
     pub async fn finalize(&self, batch_id: Uuid) -> Result<Finalized, DatabaseError> {
         self.with_connection(async |connection| finalize(connection, batch_id, self.guard).await).await
     }
@@ -141,7 +144,7 @@ pub(crate) async fn finalize(
     Finalization { connection, load, guard, own, later: LaterChunks::default() }.run(&cnpjs).await
 }
 
-/// Full load, or a batch without a deactivation.
+/// Full load that is being finalized.
 struct Load {
     batch_id: Uuid,
     tenant_id: Uuid,
@@ -149,7 +152,7 @@ struct Load {
     received_at: Timestamp,
 }
 
-/// Work of a call that finalizes a full load.
+/// Call that finalizes a full load, with what it has read so far.
 struct Finalization<'c> {
     connection: &'c mut Connection,
     load: Load,
@@ -158,15 +161,16 @@ struct Finalization<'c> {
     later: LaterChunks,
 }
 
-/// Step that follows a transaction of a finalization.
+/// Next step of a finalization after one of its transactions.
 enum Step {
     End(Finalized),
-    /// Repeat of the same slice, which has more products than one transaction deactivates.
+    /// Repeat the same slice of establishments: more of its products are missing than one
+    /// transaction deactivates.
     More,
     Next,
 }
 
-/// Work that follows a slice of the deactivation.
+/// Work that is left after a slice of establishments is decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rest {
     Slices,
@@ -174,8 +178,8 @@ enum Rest {
 }
 
 impl Finalization<'_> {
-    /// Decides about the given establishments, which are all undecided ones of the batch, and ends
-    /// the batch.
+    /// Decides about all undecided establishments of the batch, slice by slice, and makes the batch
+    /// final.
     async fn run(mut self, cnpjs: &[Cnpj]) -> Result<Finalized, DatabaseError> {
         if cnpjs.len() > SLICE {
             self.judge(cnpjs).await?;
@@ -198,7 +202,8 @@ impl Finalization<'_> {
         }
     }
 
-    /// Searches the chunks of later batches, before slices of these establishments are locked.
+    /// Searches the chunks of later batches for products of these establishments, before slices of
+    /// them are locked.
     async fn look_ahead(&mut self, cnpjs: &[Cnpj]) -> Result<(), DatabaseError> {
         let mut session = self.connection.begin().await?;
         session.query(NO_SCANS, &[]).await?;
@@ -207,7 +212,8 @@ impl Finalization<'_> {
         Ok(())
     }
 
-    /// Decides about the establishments of a slice, and ends the batch if they were the last.
+    /// Decides about the establishments of a slice in one transaction, and makes the batch final if
+    /// they were the last.
     async fn decide(&mut self, slice: &[Cnpj], rest: Rest) -> Result<Step, DatabaseError> {
         let Load { batch_id, tenant_id, generation, received_at } = self.load;
         let names = texts(slice);
@@ -263,8 +269,8 @@ impl Finalization<'_> {
     }
 }
 
-/// Ends a load whose unreadable text may contain the products that it seems to lack. Earlier
-/// decisions remain.
+/// Makes a full load final without further deactivation, because its unreadable text may contain
+/// the products that it seems to lack. Decisions that were committed remain.
 async fn leave_undecided(connection: &mut Connection, load: &Load) -> Result<Finalized, DatabaseError> {
     let Load { batch_id, generation, .. } = *load;
     let mut session = connection.begin().await?;
@@ -283,7 +289,8 @@ async fn leave_undecided(connection: &mut Connection, load: &Load) -> Result<Fin
     Ok(ended)
 }
 
-/// State of the batch if there is nothing to do for it; `rows` are those of [`READY`].
+/// Returns the state of the batch if there is nothing to finalize; `None` if its establishments
+/// have to be decided. `rows` are those of [`READY`].
 fn not_ready(rows: &[Row], batch_id: Uuid) -> Result<Option<Finalized>, DatabaseError> {
     let row = rows.first().ok_or(DatabaseError::UnknownBatch(batch_id))?;
     let Json(deactivation): Json<Deactivation> = row.try_get("deactivation")?;
@@ -293,7 +300,8 @@ fn not_ready(rows: &[Row], batch_id: Uuid) -> Result<Option<Finalized>, Database
     Ok((!undecided).then_some(Finalized { status, became_final: false }))
 }
 
-/// Records the progress, and ends the batch if every establishment is decided.
+/// Commits a decided slice: records the progress, and makes the batch final if every establishment
+/// is decided.
 async fn next(
     mut session: Session<'_>,
     batch: LockedBatch,
@@ -332,7 +340,7 @@ async fn next(
     Ok(Step::End(ended))
 }
 
-/// Ends the batch with the outcome of its deactivation.
+/// Makes the batch final with this outcome of its deactivation, and writes the events.
 async fn end(
     session: &mut Session<'_>,
     batch: LockedBatch,
@@ -345,20 +353,20 @@ async fn end(
 }
 
 impl Load {
-    /// Queries which load decides about each of these establishments at present.
+    /// Reads which load decides about each of these establishments at present.
     async fn fate(&self, session: &mut Session<'_>, cnpjs: &[Cnpj]) -> Result<Deciders, DatabaseError> {
         let Self { batch_id, tenant_id, received_at, .. } = self;
         Deciders::of(&session.query(DECIDERS, &[batch_id, &texts(cnpjs), received_at, tenant_id]).await?)
     }
 }
 
-/// Establishments by the load that decides about them, in order.
+/// Undecided establishments, grouped by the load that decides about them.
 struct Deciders {
     /// Establishments that the load itself decides about.
     own: Vec<Cnpj>,
-    /// Establishments that are left to a later load.
+    /// Establishments that are left to a later full load.
     left: Vec<Cnpj>,
-    /// Establishments that are not the tenant's, or were not when items of them were written.
+    /// Establishments that are not the tenant's, or of which items were refused.
     foreign: Vec<Cnpj>,
 }
 

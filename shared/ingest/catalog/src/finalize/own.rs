@@ -9,19 +9,19 @@ use uuid::Uuid;
 use crate::connection::Connection;
 use crate::error::DatabaseError;
 
-/// Key hashes of a load, except chunks whose establishments all come before the first relevant one.
-/// An item in error whose key could be read counts as contained.
+/// Query for the key hashes of a load, without chunks whose establishments all precede `$2`. An
+/// item in error whose key could be read counts as contained.
 const OWN: &str = "SELECT key_hashes FROM batch_chunks WHERE batch_id = $1 AND key_hashes IS NOT NULL \
          AND (last_cnpj IS NULL OR last_cnpj >= $2::bpchar) \
      UNION ALL SELECT array_agg(key_hash) FROM batch_item_errors WHERE batch_id = $1 AND key_hash IS NOT NULL";
 
-/// Hashes of a load's keys in ascending order, 8 bytes for each item. A call reads them once,
-/// however many slices it takes.
+/// Hashes of the keys that a full load contains, in ascending order, 8 bytes each. A call reads
+/// them once for all its slices.
 pub(super) struct OwnKeys(Vec<i64>);
 
 impl OwnKeys {
-    /// Reads the hashes from this establishment on, of a load whose chunks are all done: until a
-    /// replay they do not change.
+    /// Reads the key hashes of a load whose chunks are all done, from the establishment `first` on.
+    /// They do not change until a replay.
     pub(super) async fn of(
         connection: &mut Connection,
         batch_id: Uuid,

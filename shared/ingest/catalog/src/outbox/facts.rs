@@ -9,7 +9,7 @@ use uuid::Uuid;
 use crate::batch::LockedBatch;
 use crate::view::BatchView;
 
-/// Links to more information about a batch: paths below the API's address.
+/// Links of an event to more information about its batch, as paths below the API's address.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[expect(missing_docs, reason = "the schemas of the events describe each member")]
 pub struct Links {
@@ -21,7 +21,7 @@ pub struct Links {
 }
 
 impl Links {
-    /// Returns the API paths of a batch.
+    /// Returns the links of a batch, without the one to a file of items in error.
     #[must_use]
     pub fn of(batch_id: Uuid) -> Self {
         let batch = format!("/v1/inovafarma/batches/{batch_id}");
@@ -34,8 +34,8 @@ impl Links {
     }
 }
 
-/// Builds the data of the fact that a batch is final, in this generation and with this outcome.
-/// `errors_by_code` are the numbers of listed items in error.
+/// Builds the data of the event that a batch became final. `errors_by_code` are the numbers of
+/// listed items in error.
 pub(super) fn ended(batch: BatchView, errors_by_code: &BTreeMap<String, u64>) -> Value {
     json!({
         "batch_id": batch.batch_id,
@@ -60,8 +60,8 @@ pub(super) fn ended(batch: BatchView, errors_by_code: &BTreeMap<String, u64>) ->
     })
 }
 
-/// Builds the data of the fact that a full load would deactivate so many products that the
-/// deactivation has to be confirmed.
+/// Builds the data of the event that a full load would deactivate so many products that a user has
+/// to confirm it.
 pub(super) fn held(batch: &BatchView, would_deactivate: u64, deactivated: u64) -> Value {
     json!({
         "batch_id": batch.batch_id,
@@ -74,8 +74,8 @@ pub(super) fn held(batch: &BatchView, would_deactivate: u64, deactivated: u64) -
     })
 }
 
-/// Builds the data of the fact that a chunk could not be written, after as many attempts as the
-/// deployment allows.
+/// Builds the data of the event that a chunk was given up after the deployment's maximum number of
+/// attempts.
 pub(super) fn chunk_given_up(batch: &LockedBatch, chunk_index: u32, items: u64, error: &str) -> Value {
     json!({
         "batch_id": batch.batch_id,

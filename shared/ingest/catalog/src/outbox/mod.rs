@@ -26,25 +26,25 @@ use crate::error::DatabaseError;
 use crate::rows::count;
 use crate::view::{self, BatchView};
 
-/// Use of the outbox, which events need.
+/// Setting that says whether transactions write events to the outbox.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Outbox {
-    /// Each fact is written with its event, because events have a destination.
+    /// Events are written, because they have a destination.
     Written,
-    /// Events are not written, and cost no statement.
+    /// Events are not written, which saves the statements.
     #[default]
     Unused,
 }
 
-/// Inserts an event. It copies the batch's own values, because the batch may be deleted when its
-/// event is published.
+/// Inserts an event into the outbox. It copies the batch's columns, because the batch may be
+/// deleted by the time when the event is published.
 const WRITE: &str = "INSERT INTO outbox (event_id, event_type, batch_id, tenant_id, idempotency_key, trace_id, data) \
      SELECT $2, $3, batch_id, tenant_id, idempotency_key, trace_id, $4 FROM batches WHERE batch_id = $1";
 const ERRORS: &str =
     "SELECT code, count(*) AS errors FROM batch_item_errors WHERE batch_id = $1 GROUP BY code ORDER BY code";
 
-/// Writes the event that a batch is final, if its outcome changed: it became final, or a chunk that
-/// was given up was written after all.
+/// Writes the event that a batch is final, if the batch has just become final, or if a final batch
+/// changed because a chunk that was given up was written after all.
 pub(crate) async fn settled(
     session: &mut Session<'_>,
     before: &LockedBatch,
@@ -55,7 +55,7 @@ pub(crate) async fn settled(
     if status.is_final() && is_new { ended(session, before.batch_id).await } else { Ok(()) }
 }
 
-/// Writes the event that a batch is final, with its state in the current transaction.
+/// Writes the event that a batch is final, with its state as the current transaction sees it.
 pub(crate) async fn ended(session: &mut Session<'_>, batch_id: Uuid) -> Result<(), DatabaseError> {
     if session.outbox() == Outbox::Unused {
         return Ok(());
@@ -68,7 +68,8 @@ pub(crate) async fn ended(session: &mut Session<'_>, batch_id: Uuid) -> Result<(
     write(session, batch_id, "integrahub.batch.final", facts::ended(batch, &by_code)).await
 }
 
-/// Writes the event that the guard held a batch's deactivation.
+/// Writes the event that the guard against mass deactivation held a full load; nothing for any
+/// other outcome.
 pub(crate) async fn held(
     session: &mut Session<'_>,
     batch_id: Uuid,
@@ -83,7 +84,7 @@ pub(crate) async fn held(
     write(session, batch_id, "integrahub.batch.held", data).await
 }
 
-/// Writes the event that a chunk of a locked batch was given up.
+/// Writes the event that a chunk of a batch was given up.
 pub(crate) async fn chunk_given_up(
     session: &mut Session<'_>,
     batch: &LockedBatch,

@@ -21,14 +21,15 @@ use crate::database::Database;
 use crate::error::DatabaseError;
 use crate::outbox::{Outbox, OutboxEvent};
 
-/// Time limit of publishing at once. Events that are not published by then stay in the outbox.
+/// Time limit for publishing events right after their commit. Events that are not published by then
+/// stay in the outbox.
 const AT_ONCE: Duration = Duration::from_secs(6);
 
-/// Maximum number of events of one batch that are published at once. A batch with more has a
-/// destination that was unavailable for long; `reconcile` publishes the rest.
+/// Maximum number of events of one batch that are published right after a commit. Only a batch
+/// whose destination was unavailable for long has more; `reconcile` publishes the remaining ones.
 const OF_ONE_BATCH: u32 = 50;
 
-/// Number of events that are read from the outbox together.
+/// Maximum number of events that one query reads from the outbox.
 const PAGE: u32 = 100;
 
 /// Reason why events stay in the outbox.
@@ -58,12 +59,13 @@ pub struct LeftEvents {
     /// Number of events that a destination refused while it accepted others. They stay in the
     /// outbox.
     pub refused: u64,
-    /// True if there may be more events than the limit allowed.
+    /// True if more events may be left in the outbox.
     pub is_more: bool,
 }
 
 impl Outbox {
-    /// Written if the publisher has a destination, and otherwise unused.
+    /// Returns [`Written`](Self::Written) if the publisher has a destination, otherwise
+    /// [`Unused`](Self::Unused).
     #[must_use]
     pub const fn needed_by(publisher: &Publisher) -> Self {
         if publisher.has_destinations() { Self::Written } else { Self::Unused }
@@ -71,10 +73,12 @@ impl Outbox {
 }
 
 impl OutboxEvent {
-    /// Creates the event of the row: the same however often it is created.
+    /// Creates the event to publish from its row in the outbox. Repeated calls create the same
+    /// event.
     ///
     /// # Errors
-    /// If the row has values that the envelope does not allow.
+    /// # Errors
+    /// If the row has values that the event's envelope does not allow.
     pub fn to_event(&self) -> Result<Published, EventError> {
         let id = self.event_id.to_string();
         let attributes = Attributes {
@@ -98,8 +102,8 @@ impl OutboxEvent {
 }
 
 impl Database {
-    /// Publishes the events that this process committed, after older events of the same batches,
-    /// and logs failures. Free if nothing was committed.
+    /// Publishes the outbox events that this process has committed, after older events of the same
+    /// batches. A failure is only logged. If nothing was committed, the call makes no query.
     pub async fn publish_committed(&self, publisher: &Publisher) {
         let batches: BTreeSet<Uuid> = self.batches_with_events().into_iter().collect();
         if batches.is_empty() || !publisher.has_destinations() {
@@ -127,11 +131,12 @@ impl Database {
     }
 
     /// Publishes up to `limit` events that have been in the outbox for `older_than`, until the
-    /// deadline. Two concurrent callers may publish the same events.
+    /// deadline. Concurrent callers may publish the same events.
     ///
     /// # Errors
-    /// If the database or a destination fails as a whole. Events that were already published remain
-    /// so.
+    /// # Errors
+    /// If the database or a destination fails as a whole. Events that were published before stay
+    /// published.
     pub async fn publish_left(
         &self,
         publisher: &Publisher,
@@ -162,9 +167,9 @@ impl Database {
         Ok(left)
     }
 
-    /// Publishes the events of rows in order, and deletes those from the outbox that every
-    /// destination accepted. Returns the number of these, and of the refused ones. The round
-    /// records the destinations that failed.
+    /// Publishes events in order, and deletes those that every destination accepted from the
+    /// outbox. Returns the numbers of these and of refused events. `round` records the destinations
+    /// that failed.
     async fn publish_rows(
         &self,
         round: &mut Round<'_>,

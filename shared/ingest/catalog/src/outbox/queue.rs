@@ -18,7 +18,7 @@ use crate::rows::{count, seconds};
 pub struct OutboxEvent {
     /// Number of the event in the outbox, which ascends within a batch.
     pub sequence: i64,
-    /// Id of the event, the same at each publication.
+    /// Id of the event, which is the same each time it is published.
     pub event_id: Uuid,
     pub event_type: String,
     pub batch_id: Uuid,
@@ -36,7 +36,7 @@ pub struct OutboxEvent {
 pub struct Backlog {
     /// Number of events that wait to be published.
     pub events: u64,
-    /// Time since the oldest event was committed.
+    /// Time since the oldest of these events occurred; zero if there is none.
     pub oldest: Duration,
 }
 
@@ -51,8 +51,8 @@ macro_rules! events {
 }
 
 const OF_BATCH: &str = events!("batch_id = $1 ORDER BY sequence LIMIT $2");
-/// Events that are older than a given time. Refused ones come last, so that they do not block the
-/// others.
+/// Query for events that are older than a given time. Events that a destination refused come last,
+/// so that they do not block the others.
 const LEFT: &str = events!(
     "occurred_at <= clock_timestamp() - $1 * interval '1 second' ORDER BY refused_at NULLS FIRST, sequence LIMIT $2"
 );
@@ -62,8 +62,8 @@ const BACKLOG: &str = "SELECT count(*) AS events, \
      extract(epoch FROM clock_timestamp() - min(occurred_at))::double precision AS seconds FROM outbox";
 
 impl Database {
-    /// Returns the batches of which this process committed events since the last call. No query is
-    /// made, so the call is free if there are none.
+    /// Returns the ids of batches of which this process has committed events since the last call.
+    /// It makes no query.
     pub fn batches_with_events(&self) -> Vec<Uuid> {
         std::mem::take(&mut *self.committed())
     }
@@ -73,8 +73,9 @@ impl Database {
         self.read(OF_BATCH, &[&batch_id, &i64::from(limit)]).await?.iter().map(event).collect()
     }
 
-    /// Up to `limit` events that have been unpublished for this long, in the order of their
-    /// batches; refused ones come last. Two callers may get the same events.
+    /// Returns up to `limit` events that have been in the outbox for `older_than`, in the order in
+    /// which they occurred; events that were refused come last. Concurrent callers may get the same
+    /// events.
     pub async fn events_left(
         &self,
         older_than: Duration,
@@ -84,11 +85,12 @@ impl Database {
         left.iter().map(event).collect()
     }
 
-    /// Deletes published events from the outbox, by their sequence numbers, and marks refused ones.
-    /// Idempotent.
+    /// Deletes published events from the outbox, and marks refused ones, both by their sequence
+    /// numbers. Idempotent.
     ///
     /// # Errors
-    /// If the database fails. Then the events are published again.
+    /// # Errors
+    /// If the database fails. The events are then published again.
     pub async fn note_published(&self, published: &[i64], refused: &[i64]) -> Result<(), DatabaseError> {
         self.with_connection(async |connection| {
             let mut session = connection.begin().await?;

@@ -11,7 +11,7 @@ use crate::error::DatabaseError;
 use crate::locks::{self, Hold, MOST_WITHOUT_GATE};
 use crate::rows::{cnpj, texts};
 
-/// Change of the owner of establishments.
+/// Change of the tenant that owns establishments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OwnerChange {
     /// Gives establishments without an owner to a tenant.
@@ -40,24 +40,27 @@ pub struct OwnerRequest<'a> {
     pub change: OwnerChange,
     /// Establishments whose owner changes.
     pub cnpjs: &'a [Cnpj],
-    /// Name of the person or program that asks, which is stored with the owner.
+    /// Name of the person or program that requests the change, which is stored with the owner.
     pub by: &'a str,
-    /// True if nothing is changed, and only the answer is wanted.
+    /// True for a dry run, which changes nothing and returns what would change.
     pub dry_run: bool,
 }
 
-/// Answer to a request, each part in the order of the CNPJs.
+/// Result of a change of owners: the establishments of the request by outcome, each group in the
+/// order of CNPJs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChangedOwners {
-    /// Establishments that were changed; in a dry run, those that would be.
+    /// Establishments whose owner was changed; in a dry run, those that would be.
     pub changed: Vec<Cnpj>,
-    /// Establishments whose owner was already as requested.
+    /// Establishments that had the requested owner already.
     pub unchanged: Vec<Cnpj>,
-    /// Establishments whose present owner does not allow the change.
+    /// Establishments that were not changed, because their present owner is not the one that the
+    /// change expects.
     pub refused: Vec<RefusedOwner>,
 }
 
-/// Establishment whose present owner is not the one that a request expects.
+/// Establishment that was not changed because its present owner is not the one that the change
+/// expects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RefusedOwner {
     /// CNPJ of the establishment.
@@ -81,7 +84,7 @@ const ASSIGN: &str = "INSERT INTO establishments (cnpj, tenant_id, assigned_by) 
 const RELEASE: &str = "DELETE FROM establishments WHERE cnpj = ANY($1::bpchar[])";
 
 impl OwnerChange {
-    /// Returns the owner after the change, or `None` if there is none.
+    /// Returns the owner after the change; `None` for no owner.
     const fn new_owner(self) -> Option<Uuid> {
         match self {
             Self::Assign { tenant } => Some(tenant),
@@ -90,7 +93,7 @@ impl OwnerChange {
         }
     }
 
-    /// Owner that the change expects before it.
+    /// Returns the owner that the establishments must have before the change; `None` for no owner.
     const fn expected_owner(self) -> Option<Uuid> {
         match self {
             Self::Assign { .. } => None,
@@ -111,9 +114,9 @@ impl OwnerChange {
 }
 
 impl Database {
-    /// Changes the owner of establishments, in transactions of at most 32 of them. Each is changed
-    /// under its lock, so no chunk is half of one owner and half of another. Repeated, it finds
-    /// them changed. Each transaction is logged once it is committed.
+    /// Changes the owner of establishments, in transactions of at most 32 establishments. Each is
+    /// changed under its lock, so that no chunk is written partly for one owner and partly for
+    /// another. A repeated call finds them unchanged. Each transaction is logged after its commit.
     ///
     /// # Errors
     /// If the database fails, or other transactions hold a lock for too long. Earlier transactions
@@ -173,7 +176,7 @@ async fn change(
     Ok(answer)
 }
 
-/// Gives establishments to the request's new owner, or to none.
+/// Writes the new owner of establishments, or deletes their owner.
 async fn give(
     session: &mut Session<'_>,
     cnpjs: &[Cnpj],
@@ -187,7 +190,8 @@ async fn give(
     Ok(())
 }
 
-/// Logs a change, so that the log says who gave what to whom, even if a later transaction fails.
+/// Logs a committed change of owners: who requested it, and which establishments it gave to which
+/// tenant.
 fn report(changed: &[Cnpj], request: &OwnerRequest<'_>) {
     let (count, by) = (changed.len(), request.by);
     let cnpjs = texts(changed).join(" ");

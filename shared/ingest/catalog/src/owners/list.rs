@@ -10,7 +10,7 @@ use crate::database::Database;
 use crate::error::DatabaseError;
 use crate::rows::cnpj;
 
-/// Establishment that belongs to a tenant, with the members of the answer to administrators.
+/// Establishment that belongs to a tenant, as administrators see it in a list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OwnedEstablishment {
@@ -19,27 +19,27 @@ pub struct OwnedEstablishment {
     /// Id of the tenant that owns the establishment.
     #[serde(rename = "tenant")]
     pub tenant_id: Uuid,
-    /// Time at which the owner got the establishment.
+    /// Time at which the establishment was assigned to its owner.
     pub assigned_at: Timestamp,
-    /// Name of the person or program that assigned the establishment; `first load` if its owner was
-    /// the first tenant to load it, and `upgrade` with a remark if a migration did it.
+    /// Name of the person or program that assigned the establishment. `first load` if the owner was
+    /// the first tenant to load it, and `upgrade` with a remark if a migration assigned it.
     pub assigned_by: String,
 }
 
-/// Conditions of the establishments that a list contains.
+/// Conditions that establishments in a list must meet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OwnerFilter {
-    /// Tenant that owns the establishments.
+    /// Tenant that owns the establishments; `None` for any.
     pub tenant: Option<Uuid>,
-    /// CNPJ of the one establishment to list; `None` for all.
+    /// CNPJ of the only establishment to list; `None` for all.
     pub cnpj: Option<Cnpj>,
 }
 
 const PAGE: &str = "SELECT cnpj, tenant_id, assigned_at, assigned_by FROM establishments \
      WHERE ($1::uuid IS NULL OR tenant_id = $1) AND ($2::bpchar IS NULL OR cnpj = $2::bpchar) \
      AND cnpj > $3::bpchar ORDER BY cnpj LIMIT $4";
-/// Selects establishments that have products and no owner. The recursion reads one product of each
-/// establishment.
+/// Query for establishments that have products and no owner. Its recursion reads a single product
+/// of each establishment.
 const UNOWNED: &str = "WITH RECURSIVE loaded AS ( \
          (SELECT cnpj FROM products WHERE cnpj > $1::bpchar ORDER BY cnpj LIMIT 1) UNION ALL \
          SELECT (SELECT p.cnpj FROM products p WHERE p.cnpj > l.cnpj ORDER BY p.cnpj LIMIT 1) \
@@ -48,8 +48,8 @@ const UNOWNED: &str = "WITH RECURSIVE loaded AS ( \
      AND NOT EXISTS (SELECT FROM establishments e WHERE e.cnpj = l.cnpj) ORDER BY l.cnpj LIMIT $2";
 
 impl Database {
-    /// A page of the establishments that belong to tenants, in the order of their CNPJs; `after` is
-    /// the last one of the previous page.
+    /// Returns a page of the establishments that have an owner, ordered by CNPJ; `after` is the
+    /// last CNPJ on the previous page.
     pub async fn owned_establishments(
         &self,
         filter: &OwnerFilter,
@@ -63,7 +63,7 @@ impl Database {
     }
 
     /// Returns a page of the establishments that have products and no owner, ordered by CNPJ;
-    /// `after` is the last one of the previous page.
+    /// `after` is the last CNPJ on the previous page.
     pub async fn unowned_establishments(
         &self,
         after: Option<Cnpj>,

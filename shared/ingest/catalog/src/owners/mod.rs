@@ -12,17 +12,18 @@ pub use list::{OwnedEstablishment, OwnerFilter};
 
 use std::str::FromStr;
 
-/// Rule for a chunk of products of an establishment without an owner.
+/// Rule for loading products of an establishment that has no owner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OwnerRule {
-    /// The products are refused: only an administrator assigns establishments to tenants.
+    /// The products are refused, because only an administrator assigns establishments to tenants
+    /// (`entry`).
     #[default]
     Entry,
-    /// The first tenant that loads the establishment becomes its owner.
+    /// The first tenant that loads products of the establishment becomes its owner (`first`).
     First,
 }
 
-/// Error for a text that is no [`OwnerRule`].
+/// Error for a text that is not the name of an [`OwnerRule`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("it is neither `entry` nor `first`")]
 pub struct OwnerRuleError;

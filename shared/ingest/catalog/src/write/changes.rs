@@ -18,18 +18,18 @@ const IS_STAGE_ABSENT: &str = "SELECT to_regclass('pg_temp.staged_products') IS 
 const REACTIVATE: &str = "UPDATE products SET active = true, deactivated_at = NULL, updated_at = now() \
      WHERE ctid = ANY($1)";
 
-/// Changes of product rows that a chunk needs.
+/// Changes of product rows by which a chunk is written.
 pub(super) struct Plan<'a> {
     insert: Vec<(&'a Row, Presence)>,
     update: Vec<(RowPlace, &'a Row, Presence)>,
-    /// Rows that only change from inactive to active.
+    /// Rows that become active again and otherwise stay as they are.
     reactivate: Vec<RowPlace>,
     counts: Changes,
 }
 
 impl<'a> Plan<'a> {
-    /// Decides about each of `rows` rows. Those in `differing` differ from the table. `kept_since`
-    /// is the start of the history of loads.
+    /// Decides what to do with each of a chunk's `rows` rows, of which those in `differing` differ
+    /// from the table. `kept_since` is the start of the kept history of loads.
     pub(super) async fn of(
         session: &mut Session<'_>,
         chunk: &Chunk,
@@ -86,13 +86,14 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// Outcomes of the chunk's items, including those that a later item of the chunk replaced.
+    /// Returns the numbers of the chunk's items by outcome. Items that a later item of the chunk
+    /// replaced count as stale.
     pub(super) fn counts(&self, chunk: &Chunk) -> Changes {
         Changes { stale: self.counts.stale + u64::from(chunk.duplicates()), ..self.counts }
     }
 }
 
-/// Facts about the rows that come from other batches.
+/// Facts about a chunk's rows that the history of other batches contains.
 struct Knowledge {
     withdrawn: HashSet<i64>,
     outranked: HashSet<i64>,
@@ -108,8 +109,8 @@ impl Differing<'_> {
         existing.row_hash == self.row.row_hash
     }
 
-    /// True if the item differs from the table, and is later than the item that wrote the table's
-    /// row.
+    /// True if the row's content differs from the table's, and its version is later than that of
+    /// the table's row.
     fn is_newer(&self) -> bool {
         self.existing
             .as_ref()
@@ -117,7 +118,7 @@ impl Differing<'_> {
     }
 }
 
-/// Writes the planned changes of a chunk's rows.
+/// Writes the planned changes of a chunk's rows to the table.
 pub(super) async fn apply(session: &mut Session<'_>, plan: &Plan<'_>) -> Result<(), DatabaseError> {
     if !plan.insert.is_empty() {
         copy(session, &NEW_PRODUCTS, &plan.insert, |rows, (row, presence)| rows.push(row, *presence)).await?;
@@ -139,8 +140,8 @@ pub(super) async fn apply(session: &mut Session<'_>, plan: &Plan<'_>) -> Result<
     Ok(())
 }
 
-/// Checks that every row was found at its location. If not, a writer that ignores the locks changed
-/// it, and the chunk's next attempt looks it up again.
+/// Checks that every row was found at its location. If not, a writer that ignores the
+/// establishments' locks has changed it, and the next attempt to write the chunk looks it up again.
 fn all(found: u64, looked_for: usize) -> Result<(), DatabaseError> {
     if usize::try_from(found) == Ok(looked_for) { Ok(()) } else { Err(DatabaseError::Moved) }
 }

@@ -6,14 +6,14 @@ use std::sync::LazyLock;
 use ingestion::product::ATTRIBUTES;
 
 const KEY: [&str; 3] = ["cnpj", "shopid", "productid"];
-/// Columns that every version of a product has, after the attributes.
+/// Columns of a product row that each write sets, in addition to the attributes.
 const VERSION: [&str; 5] = ["row_hash", "last_batch_id", "last_received_at", "last_item_index", "active"];
-/// Columns that are only set in a new row.
+/// Columns of a product row that are copied only into a new row.
 const NEW: [&str; 2] = ["key_hash", "deactivated_at"];
-/// First column of a staged row: the location of the row that it replaces.
+/// Name of the first column of the staging table: the location of the row to update.
 const PLACE: &str = "place";
 
-/// Table that rows are copied into.
+/// Table that rows are copied into with PostgreSQL's COPY.
 pub(super) struct CopyTarget {
     pub(super) sql: String,
     /// Number of columns of each COPY row.
@@ -27,8 +27,8 @@ pub(super) static STAGED_PRODUCTS: LazyLock<CopyTarget> =
 pub(super) static SUSPECT_PRODUCTS: LazyLock<CopyTarget> =
     LazyLock::new(|| CopyTarget::of("suspect_products", &new_row()));
 
-/// Creates one table a session, emptied by each commit: a table for each chunk would leave 20 KB in
-/// the system catalogue each time.
+/// Statement that creates the staging table for changed rows, once a session; each commit empties
+/// it. A table for each chunk would leave 20 KB in the system catalogue each time.
 pub(super) static CREATE_STAGED: LazyLock<String> = LazyLock::new(|| {
     format!(
         "CREATE TEMPORARY TABLE staged_products ON COMMIT DELETE ROWS AS SELECT ctid AS {PLACE}, {} \
@@ -36,16 +36,17 @@ pub(super) static CREATE_STAGED: LazyLock<String> = LazyLock::new(|| {
         version().join(", ")
     )
 });
-/// Creates a table with the types of the real one's columns and nothing else, for one transaction,
-/// which is never committed.
+/// Statement that creates a table with the column types of `products` but without its constraints
+/// and indexes, for the transaction that finds refused rows and is never committed.
 pub(super) static CREATE_SUSPECTS: LazyLock<String> = LazyLock::new(|| {
     let columns = new_row().join(", ");
     format!(
         "CREATE TEMPORARY TABLE suspect_products ON COMMIT DROP AS SELECT {columns} FROM products WITH NO DATA"
     )
 });
-/// Updates rows by location, since under the establishments' locks no row moves: neither the index
-/// nor the row's lock is needed to find it again.
+/// Statement that updates product rows from the staging table by their location. Under the
+/// establishments' locks no row moves, so neither an index nor row locks are needed to find it
+/// again.
 pub(super) static UPDATE: LazyLock<String> = LazyLock::new(|| {
     let columns: Vec<String> = version().iter().map(|column| format!("{column} = s.{column}")).collect();
     format!(
@@ -68,7 +69,7 @@ fn new_row() -> Vec<&'static str> {
     [KEY.to_vec(), version(), NEW.to_vec()].concat()
 }
 
-/// Returns the columns that a new version of a row sets.
+/// Returns the names of the columns that an update of a product row sets.
 fn version() -> Vec<&'static str> {
     ATTRIBUTES.iter().map(|attribute| attribute.column).chain(VERSION).collect()
 }

@@ -20,13 +20,13 @@ use crate::row_place::RowPlace;
 const SIGNATURE: &[u8] = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";
 const END: [u8; 2] = (-1_i16).to_be_bytes();
 const NULL: [u8; 4] = (-1_i32).to_be_bytes();
-/// 2000-01-01 in microseconds of Unix time, the epoch of PostgreSQL's timestamps.
+/// Epoch of PostgreSQL's timestamps, 2000-01-01, in microseconds of Unix time.
 const EPOCH: i64 = 946_684_800_000_000;
 const JSONB_VERSION: u8 = 1;
-/// Decimal places of a price in ten-thousandths, and of its column.
+/// Number of decimal places of a price and of its column.
 const PRICE_PLACES: u8 = 4;
 
-/// State in which a row is written.
+/// State in which a product row is written: active or inactive.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Presence {
     Active,
@@ -34,10 +34,11 @@ pub(super) enum Presence {
     Inactive(Timestamp),
 }
 
-/// Approximate number of bytes that are sent at once.
+/// Approximate number of bytes of COPY data that are sent in one piece.
 const PIECE: usize = 64 * 1024;
 
-/// Copies rows in pieces, so that the server processes one while the next is encoded.
+/// Copies rows into a table with COPY. The rows are sent in pieces, so that the server processes
+/// one while the next is encoded.
 pub(super) async fn copy<T>(
     session: &mut Session<'_>,
     target: &'static CopyTarget,
@@ -61,14 +62,14 @@ pub(super) async fn copy<T>(
     Ok(())
 }
 
-/// Rows in COPY's format: each begins with the number of its columns.
+/// Rows encoded in PostgreSQL's binary COPY format.
 pub(super) struct Rows {
     bytes: Vec<u8>,
     columns: i16,
 }
 
 impl Rows {
-    /// Appends the row of a product to the COPY data.
+    /// Appends a complete new product row to the COPY data.
     pub(super) fn push(&mut self, row: &Row, presence: Presence) -> Result<(), DatabaseError> {
         self.bytes.extend_from_slice(&self.columns.to_be_bytes());
         self.value(row.key.cnpj.as_bytes());
@@ -83,7 +84,7 @@ impl Rows {
         Ok(())
     }
 
-    /// Appends the new version of the row at that location.
+    /// Appends a row for the staging table: the new version of the product row at `place`.
     pub(super) fn push_change(
         &mut self,
         place: RowPlace,
@@ -95,7 +96,7 @@ impl Rows {
         self.version(row, presence)
     }
 
-    /// Appends the columns that every version of a product has.
+    /// Appends the columns that every write of a product row sets.
     fn version(&mut self, row: &Row, presence: Presence) -> Result<(), DatabaseError> {
         let attributes =
             row.attributes.decode().map_err(|_| DatabaseError::Unreadable("a product's attributes"))?;
@@ -126,7 +127,7 @@ impl Rows {
         self.sized(|out| numeric::encode(units, places, out));
     }
 
-    /// Appends a value whose length is known only after it is written.
+    /// Appends a value whose length is known only after it is written, with its length in front.
     fn sized(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         let at = self.bytes.len();
         self.bytes.extend_from_slice(&[0; 4]);
@@ -171,7 +172,8 @@ impl AttributeWriter for Rows {
     }
 }
 
-/// Returns the length of a value in COPY's format. Chunks are far smaller than the maximum.
+/// Encodes the length of a value as COPY's format does, in four bytes. Chunks are far smaller than
+/// the maximum.
 fn length(bytes: usize) -> [u8; 4] {
     i32::try_from(bytes).unwrap_or(i32::MAX).to_be_bytes()
 }

@@ -21,41 +21,43 @@ use crate::error::DatabaseError;
 use crate::hashes::{first_eight, first_five};
 use crate::rows::{cnpj, texts};
 
-/// Full loads of the same tenant, received later, that have decided about these establishments, and
-/// whose items of them were not refused in a replay since. A former owner's say nothing about the
-/// products of the present one.
+/// Query for later full loads of the same tenant that have completed their deactivation in these
+/// establishments and of whose items none was refused there since. Loads of a former owner say
+/// nothing about the present owner's products.
 const LATER_LOADS: &str = "SELECT c.cnpj, c.batch_id FROM batch_cnpjs c JOIN batches b ON b.batch_id = c.batch_id \
      WHERE c.cnpj = ANY($1::bpchar[]) AND c.deactivation = 'done' AND NOT c.refused \
      AND (c.received_at, c.batch_id) > ($2, $3) \
      AND b.tenant_id = (SELECT o.tenant_id FROM batches o WHERE o.batch_id = $3) \
      ORDER BY c.received_at DESC, c.batch_id DESC";
-/// Keys that a batch contained. `IS TRUE` makes the planner use a hash table of keys and one pass
-/// over the chunks; a join might become a loop over both.
+/// Query for those of the keys that a batch contained. `IS TRUE` makes the planner use a hash table
+/// of keys and one pass over the chunks; a join might become a loop over both.
 const CONTAINED: &str = "SELECT h.key FROM batch_chunks c CROSS JOIN LATERAL unnest(c.key_hashes) AS h (key) \
      WHERE c.batch_id = $1 AND (h.key IN (SELECT unnest($2::bigint[]))) IS TRUE \
      UNION ALL SELECT e.key_hash FROM batch_item_errors e \
      WHERE e.batch_id = $1 AND (e.key_hash IN (SELECT unnest($2::bigint[]))) IS TRUE";
-/// Selects the batches received since a time that may contain products of the establishments. Those
-/// of other tenants whose items were refused are left out, since their number is not the tenant's.
+/// Query for the batches received since a time that may contain products of the establishments.
+/// Batches of other tenants whose items were refused are left out, since this tenant has no
+/// influence on their number.
 const SINCE: &str = "SELECT DISTINCT c.received_at, c.batch_id FROM batch_cnpjs c WHERE c.cnpj = ANY($1::bpchar[]) \
      AND c.received_at >= $2 AND (NOT c.refused OR EXISTS (SELECT FROM batches o, batches b \
          WHERE o.batch_id = $3 AND b.batch_id = c.batch_id AND b.tenant_id = o.tenant_id)) \
      ORDER BY c.received_at DESC, c.batch_id DESC";
-/// Chunks of these batches that contained one of the keys, with the content: chunks of other
-/// batches, those of this batch after the chunk and, if `$5`, those before it. Appending nothing to
-/// the contents reads a chunk's contents once, and `OFFSET 0` prevents repeating that for each key.
+/// Query for the chunks of these batches that contained one of the keys, with the hash of the
+/// content that they had for it. Of the chunk's own batch, only later chunks are searched, and if
+/// `$5` earlier ones too. Appending nothing to the contents reads a chunk's contents once, and
+/// `OFFSET 0` prevents repeating that for each key.
 const CONFIRMATIONS: &str = "SELECT c.batch_id, c.chunk_index, h.key, \
          substring(c.contents FROM (5 * h.place - 4)::integer FOR 5) AS content \
      FROM (SELECT batch_id, chunk_index, key_hashes, row_hashes || ''::bytea AS contents FROM batch_chunks \
          WHERE batch_id = ANY($1) AND (batch_id <> $3 OR chunk_index > $4 OR ($5 AND chunk_index < $4)) OFFSET 0) c \
      CROSS JOIN LATERAL unnest(c.key_hashes) WITH ORDINALITY AS h (key, place) \
      WHERE (h.key IN (SELECT unnest($2::bigint[]))) IS TRUE";
-/// Maximum number of batches that are queried at once. The newest is queried first, and nearly
-/// always decides for all before it.
+/// Maximum number of batches that one query searches. The newest batch is searched first, and
+/// nearly always settles the matter.
 const MOST_AT_ONCE: usize = 8;
 
-/// Key hashes among `rows` that a later full load did not contain: products that no longer exist,
-/// although this chunk contains them.
+/// Returns the key hashes among `rows` that a later full load did not contain. Their products no
+/// longer exist, although this chunk contains them.
 pub(super) async fn withdrawn(
     session: &mut Session<'_>,
     chunk: &Chunk,
@@ -93,8 +95,9 @@ pub(super) async fn withdrawn(
     Ok(withdrawn)
 }
 
-/// Key hashes among `rows` whose present content a later batch confirmed in a version that is newer
-/// than the chunk's. The rows are newer than the version that wrote the table's row.
+/// Returns the key hashes among `rows` whose content in the table was confirmed by another batch in
+/// a version later than the chunk's, so that the table keeps it. Each of the `rows` is newer than
+/// the version that wrote the table's row.
 pub(super) async fn outranked(
     session: &mut Session<'_>,
     chunk: &Chunk,
@@ -130,7 +133,8 @@ pub(super) async fn outranked(
     Ok(outranked)
 }
 
-/// Returns those keys of the candidates that one of these batches confirmed.
+/// Returns the keys of those candidates whose content in the table one of these batches confirmed
+/// in a later version than the chunk's.
 async fn confirmed(
     session: &mut Session<'_>,
     chunk: &Chunk,
@@ -162,7 +166,8 @@ async fn confirmed(
     Ok(confirmed)
 }
 
-/// A row that would change, unless its present content was confirmed later.
+/// Row of a chunk that would change the table, unless another batch confirmed the table's content
+/// in a later version.
 struct Candidate {
     key: i64,
     content: [u8; 5],
@@ -171,8 +176,8 @@ struct Candidate {
 }
 
 impl Candidate {
-    /// Creates the candidate. `None` if no confirmation could be newer: the source itself dates the
-    /// present content before this item.
+    /// Creates the candidate; `None` if no confirmation could be later, because the source itself
+    /// dates the table's content before this item.
     fn of(differing: &Differing<'_>) -> Option<Self> {
         let Existing { row_hash, source_updated_at, .. } = differing.existing.as_ref()?;
         let effective_at = differing.row.version.effective_at();
@@ -184,13 +189,14 @@ impl Candidate {
         })
     }
 
-    /// Effective time that the table's content has in a batch that was received at `received_at`.
+    /// Returns the time from which the table's content counts as of a batch that was received at
+    /// `received_at`: the source's date or `received_at`, whichever is earlier.
     fn confirmed_at(&self, received_at: Timestamp) -> Timestamp {
         self.source_updated_at.map_or(received_at, |updated| updated.min(received_at))
     }
 }
 
-/// Returns the key of a row in a chunk's hashes.
+/// Returns the hash by which the history of chunks identifies a row's product.
 pub(super) fn key(row: &Row) -> i64 {
     first_eight(row.key_hash.0)
 }

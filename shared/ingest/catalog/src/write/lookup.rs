@@ -18,17 +18,17 @@ use crate::connection::Session;
 use crate::error::DatabaseError;
 use crate::row_place::RowPlace;
 
-/// Selects all products of each range, in the order of the index. If it returns `$5` rows, there
-/// are too many.
+/// Query for all products in each range of keys, in the order of the index. If it returns `$5`
+/// rows, the ranges contain too many.
 pub(super) const RANGES: &str = "SELECT r.place, p.productid, p.ctid, p.row_hash, p.active \
      FROM unnest($1::bpchar[], $2::integer[], $3::text[], $4::text[]) WITH ORDINALITY AS r (cnpj, shopid, \
      low, high, place) \
      CROSS JOIN LATERAL (SELECT p.productid, p.ctid, p.row_hash, p.active FROM products p \
          WHERE p.cnpj = r.cnpj AND p.shopid = r.shopid AND p.productid BETWEEN r.low AND r.high \
          ORDER BY p.productid LIMIT $5) p LIMIT $5";
-/// Looks up keys. `OFFSET 0` prevents the planner from merging the inner query: an index lookup for
-/// each key, in the order of the keys, however large the planner thinks the table is. Rows that
-/// equal the chunk's are not returned.
+/// Query that looks up each key by the index. `OFFSET 0` prevents the planner from merging the
+/// inner query, so that it makes an index lookup for each key in order, however large it thinks the
+/// table is. Rows that equal the chunk's are not returned.
 const KEYS: &str = "SELECT i.place, p.ctid, p.row_hash, p.active \
      FROM unnest($1::bpchar[], $2::integer[], $3::text[], $4::bytea[]) WITH ORDINALITY \
          AS i (cnpj, shopid, productid, row_hash, place) \
@@ -38,18 +38,19 @@ const KEYS: &str = "SELECT i.place, p.ctid, p.row_hash, p.active \
 const VERSIONS: &str = "SELECT ctid, source_updated_at, last_received_at, last_batch_id, last_item_index \
      FROM products WHERE ctid = ANY($1)";
 
-/// Maximum number of rows that a pass reads for each row of the chunk. Then it costs what the
-/// lookups would.
+/// Maximum number of table rows that a scan of ranges reads for each row of the chunk. With more,
+/// lookups by key would cost less.
 const READ_PER_ROW: usize = 4;
 
-/// Row of the chunk that differs from the table's row.
+/// Row of a chunk that differs from the table's row, or whose product is new or inactive in the
+/// table.
 pub(super) struct Differing<'a> {
     pub(super) row: &'a Row,
     /// Existing row in the table; `None` if the product is new.
     pub(super) existing: Option<Existing>,
 }
 
-/// Row of a product in the table.
+/// Row of a product as the table holds it.
 pub(super) struct Existing {
     /// Location of the row in the table, valid while its establishment is locked.
     pub(super) place: RowPlace,
@@ -60,8 +61,8 @@ pub(super) struct Existing {
     pub(super) version: Version,
 }
 
-/// Rows ordered by key, in ranges: the rows of one shop of an establishment lie between its first
-/// product and its last.
+/// Rows of a chunk in key order, grouped into ranges of keys. A range is one shop of an
+/// establishment, from its first product in the chunk to its last.
 pub(super) struct Ranges<'r, 'a> {
     rows: &'r [&'a Row],
     ranges: Vec<&'r [&'a Row]>,
@@ -69,7 +70,7 @@ pub(super) struct Ranges<'r, 'a> {
     shops: Vec<i32>,
     lows: Vec<&'a str>,
     highs: Vec<&'a str>,
-    /// Number of rows from which on a pass is too expensive.
+    /// Number of table rows in the ranges from which on a scan is too expensive.
     too_many: i64,
 }
 
@@ -100,8 +101,8 @@ impl<'r, 'a> Ranges<'r, 'a> {
         [&self.cnpjs, &self.shops, &self.lows, &self.highs, &self.too_many]
     }
 
-    /// Rows that differ from the answers of [`RANGES`], which are all of the table's rows in the
-    /// ranges; `None` if there are too many.
+    /// Returns the rows that differ from the table's, given the table's rows in the ranges; `None`
+    /// if the table has too many rows there.
     fn differing(&self, answers: &[tokio_postgres::Row]) -> Result<Option<Vec<Lookup<'a>>>, DatabaseError> {
         if i64::try_from(answers.len())? >= self.too_many {
             return Ok(None);
@@ -126,15 +127,16 @@ impl<'r, 'a> Ranges<'r, 'a> {
     }
 }
 
-/// Number of a chunk's first rows that are looked up before the others, to see whether they are
-/// neighbours in the table. If they are not, little was read unnecessarily. If those of the
-/// previous chunk were, all are looked up at once.
+/// Returns the number of a chunk's first rows that are looked up before the others, to see at
+/// little cost whether they are neighbours in the table. If those of the previous chunk were, all
+/// rows are looked up at once instead.
 pub(super) const fn probe(rows: usize) -> usize {
     rows.div_ceil(8)
 }
 
-/// Rows that differ from the table's, or whose product is inactive, in the order of their keys;
-/// `first` are ranges of the first of them with the answers of [`RANGES`], if these were asked for.
+/// Returns the rows that differ from the table's or whose product is inactive, in key order.
+/// `first` are the ranges of the first rows with the result of [`RANGES`], if they were queried
+/// already.
 pub(super) async fn differing<'a>(
     session: &mut Session<'_>,
     rows: &[&'a Row],
@@ -166,7 +168,8 @@ pub(super) async fn differing<'a>(
     differing.collect()
 }
 
-/// Finds the rows that differ by a scan of their ranges; `None` if there are too many other rows.
+/// Finds the rows that differ from the table's by a scan of their ranges; `None` if the ranges
+/// contain too many other rows.
 async fn by_pass<'a>(
     session: &mut Session<'_>,
     rows: &[&'a Row],
@@ -179,10 +182,10 @@ async fn by_pass<'a>(
     ranges.differing(&answers)
 }
 
-/// A row of the chunk and the table's row of its product, if there is one.
+/// Pair of a chunk's row and the table's row of the same product, if there is one.
 type Lookup<'a> = (&'a Row, Option<StoredRow>);
 
-/// Columns of a product that a lookup returns.
+/// Columns of a table row that a lookup by range or by key returns.
 struct StoredRow {
     place: RowPlace,
     row_hash: RowHash,
@@ -201,7 +204,7 @@ impl StoredRow {
     }
 }
 
-/// Finds the rows that differ by a lookup of each.
+/// Finds the rows that differ from the table's by an index lookup of each key.
 async fn by_key<'a>(session: &mut Session<'_>, rows: &[&'a Row]) -> Result<Vec<Lookup<'a>>, DatabaseError> {
     let cnpjs: Vec<&str> = rows.iter().map(|row| row.key.cnpj.as_str()).collect();
     let shops: Vec<i32> = rows.iter().map(|row| row.key.shop_id).collect();
@@ -221,7 +224,7 @@ async fn by_key<'a>(session: &mut Session<'_>, rows: &[&'a Row]) -> Result<Vec<L
 
 type Versions = HashMap<RowPlace, (Option<Timestamp>, Version)>;
 
-/// Reads the versions of the rows at these locations, with their source's time.
+/// Reads the versions of the table rows at these locations, with the source's date of each.
 async fn versions(session: &mut Session<'_>, places: &[RowPlace]) -> Result<Versions, DatabaseError> {
     let mut versions = HashMap::with_capacity(places.len());
     if places.is_empty() {

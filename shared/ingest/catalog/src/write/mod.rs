@@ -42,16 +42,16 @@ use owners::{FOREIGN, Foreign};
 pub enum WriteOutcome {
     /// The rows of the chunk were written.
     Done {
-        /// Outcomes of the chunk's items.
+        /// Numbers of the chunk's items by outcome.
         result: ChunkResult,
-        /// State of the batch after the write.
+        /// State of the chunk's batch after the write.
         batch: BatchStatus,
         /// True if this call made the batch final.
         became_final: bool,
     },
-    /// The chunk was written before, in its present generation.
+    /// The chunk was written before this call, in the same generation.
     AlreadyDone {
-        /// Current state of the batch.
+        /// State of the chunk's batch.
         batch: BatchStatus,
         /// True if this call made the batch final.
         became_final: bool,
@@ -59,12 +59,13 @@ pub enum WriteOutcome {
     /// The batch was restarted or replayed in a later generation, so the caller's chunk is
     /// outdated.
     Superseded,
-    /// The chunk is not written: its batch was received before the start of the history, so it
-    /// cannot be compared with later batches.
+    /// The chunk is not written, because its batch was received before the start of the kept
+    /// history of loads and cannot be compared with later batches.
     TooOld,
 }
 
-/// Selects the states of history, batch and chunk: always one row.
+/// Query for the start of the history and the states of the batch and the chunk, which always
+/// returns one row.
 const STATE: &str = "SELECT h.kept_since, b.generation AS current, c.generation, c.status FROM batch_history h \
      LEFT JOIN batches b ON b.batch_id = $1 LEFT JOIN batch_chunks c ON c.batch_id = b.batch_id AND c.chunk_index = $2 \
      WHERE h.is_only";
@@ -75,16 +76,17 @@ const UNLISTED: &str = "UPDATE batch_chunks SET rejected_unlisted = $2 WHERE chu
 
 impl Database {
     /// Writes a chunk, and finalizes its batch if it was the last chunk. Idempotent by the chunk's
-    /// id: written again, it is acknowledged without work.
+    /// id: a repeated call finds the work done.
     ///
     /// Which version of a product wins does not depend on the order in which chunks are written. An
     /// inactive product becomes active again, unless a full load that was received later has
     /// decided otherwise.
     ///
     /// # Errors
-    /// If the database fails or does not know the chunk. Then nothing of it was written, or all of
-    /// it was and only the batch is not final. Items that the database refuses, and those of
-    /// establishments that are not the tenant's, are not an error: they are reported, and the
+    /// # Errors
+    /// If the database fails, or does not have the chunk. Then either nothing was written, or the
+    /// chunk was written and only the batch is not final yet. Items that the database refuses, and
+    /// items of establishments that are not the tenant's, are no error: they are reported, and the
     /// others are written.
     pub async fn write_chunk(&self, chunk: &Chunk) -> Result<WriteOutcome, DatabaseError> {
         self.with_connection(async |connection| self.write(connection, chunk).await).await
@@ -134,7 +136,7 @@ impl Database {
     }
 }
 
-/// Parameters of the transaction that writes a chunk.
+/// Parameters of a transaction that writes a chunk.
 struct Terms {
     /// Indices of the rows that the database refuses.
     rejected: HashSet<usize>,
@@ -148,19 +150,19 @@ enum Outcome {
         result: ChunkResult,
         before: BatchStatus,
         after: Settled,
-        /// True if the table already held all rows of the chunk unchanged.
+        /// True if the table already held all rows of the chunk with the same content.
         nothing_differed: bool,
     },
     AlreadyDone,
     Superseded,
     TooOld,
-    /// The chunk, whose locks on the establishments are shared, differs from the table: nothing was
-    /// done.
+    /// The chunk would change the table, but holds its establishments' locks only shared, so
+    /// nothing was done.
     Differs,
 }
 
-/// Runs the chunk's transaction. If the last chunk changed nothing, this one probably changes
-/// nothing either, so it is tried with shared locks first: such chunks can run concurrently.
+/// Writes a chunk. If the last chunk on this connection changed nothing, this one probably changes
+/// nothing either, so it is tried with shared locks first, which let such chunks run concurrently.
 async fn attempt(
     connection: &mut Connection,
     chunk: &Chunk,
@@ -175,7 +177,8 @@ async fn attempt(
     transact(connection, chunk, terms, Hold::Alone).await
 }
 
-/// Runs the transaction with these locks, without the rows that are refused.
+/// Runs the transaction that writes a chunk, with locks of this mode and without the rows that are
+/// refused.
 async fn transact(
     connection: &mut Connection,
     chunk: &Chunk,
@@ -228,8 +231,8 @@ async fn transact(
     Ok(Outcome::Done { result, before, after, nothing_differed })
 }
 
-/// Errors of the items that are refused: those of establishments that are not the tenant's, and
-/// those that the database refuses.
+/// Returns the errors of the chunk's refused items: those of establishments that are not the
+/// tenant's, and those that the database refuses.
 fn refused(chunk: &Chunk, terms: &Terms, foreign: &Foreign) -> Vec<ItemError> {
     let error = |(place, row): (usize, &Row)| {
         if foreign.contains(row) {
@@ -241,8 +244,8 @@ fn refused(chunk: &Chunk, terms: &Terms, foreign: &Foreign) -> Vec<ItemError> {
     chunk.rows().iter().enumerate().filter_map(error).collect()
 }
 
-/// Marks a chunk as done, reports its refused items and settles its batch. Returns the batch's
-/// state before and after it; `None` if there was no such chunk.
+/// Marks a chunk as done, reports its refused items, and updates its batch's state and counters.
+/// Returns the batch's states before and after; `None` if no pending chunk with this id exists.
 async fn settle_done(
     session: &mut Session<'_>,
     chunk: &Chunk,
@@ -268,8 +271,8 @@ async fn settle_done(
     Ok(Some((batch.status, settle_by(session, &batch, &tally).await?)))
 }
 
-/// Outcome for a chunk that was written before, or now belongs to another generation; `state` are
-/// the rows of [`STATE`].
+/// Returns the outcome for a chunk that must not be written, because it was written before, is
+/// outdated or too old; `None` if it is to be written. `state` are the rows of [`STATE`].
 fn outcome_in(state: &[tokio_postgres::Row], chunk: &Chunk) -> Result<Option<Outcome>, DatabaseError> {
     let batch_id = chunk.batch.batch_id();
     let too_old = (chunk.batch.received_at() < kept_since(state)?).then_some(Outcome::TooOld);
@@ -291,14 +294,14 @@ fn outcome_in(state: &[tokio_postgres::Row], chunk: &Chunk) -> Result<Option<Out
     }
 }
 
-/// Reads the start of the history from the rows of [`STATE`].
+/// Reads the start of the kept history of loads from the rows of [`STATE`].
 fn kept_since(state: &[tokio_postgres::Row]) -> Result<Timestamp, DatabaseError> {
     let row = state.first().ok_or(DatabaseError::Unreadable("the beginning of the history"))?;
     Ok(row.try_get("kept_since")?)
 }
 
-/// Reports items of the chunk that were refused. Its batch is locked, so that no two chunks count
-/// on the same room in the report.
+/// Adds the chunk's refused items to the batch's report, up to `most` in total. The batch must be
+/// locked, so that no two chunks fill the same room in the report.
 async fn report(
     session: &mut Session<'_>,
     chunk: &Chunk,
@@ -312,9 +315,9 @@ async fn report(
     Ok(())
 }
 
-/// Marks a pending chunk as done, with the hashes of the rows that it contained; without any if it
-/// contained none. Then its batch is locked, and returned with the tally of its chunks; `None` if
-/// there was no such chunk.
+/// Marks a chunk as done, and stores the hashes of the rows that it contained. Then locks its
+/// batch, and returns it with the counts of its chunks; `None` if no chunk with this id is left to
+/// be marked.
 async fn mark_done(
     session: &mut Session<'_>,
     chunk: &Chunk,
@@ -360,7 +363,7 @@ fn rejection(row: &Row) -> ItemError {
     refusal(row, ItemErrorCode::RejectedByDatabase, None, detail)
 }
 
-/// Builds the error of an item whose establishment is not the tenant's. It is the same whoever owns
+/// Builds the error of an item whose establishment is not the tenant's. It does not reveal who owns
 /// the establishment.
 fn not_allowed(row: &Row) -> ItemError {
     let detail = "the establishment belongs to another tenant, or to none";

@@ -1,11 +1,11 @@
 //! Numbers in the format of PostgreSQL's `numeric_send`: digits to the base of 10,000, from the one
 //! before the point outwards.
 
-/// Base of a `numeric` digit; each stands for four decimal digits.
+/// Base of PostgreSQL's `numeric` digits, each of which stands for four decimal digits.
 const BASE: u64 = 10_000;
 const NEGATIVE: u16 = 0x4000;
 
-/// Appends the encoded number `units / 10^places`.
+/// Appends the number `units / 10^places` in the binary format of PostgreSQL's `numeric`.
 pub(super) fn encode(units: i128, places: u8, out: &mut Vec<u8>) {
     let start = out.len();
     let (mut count, mut kept) = (0_i16, 0_u16);
@@ -31,7 +31,7 @@ pub(super) fn encode(units: i128, places: u8, out: &mut Vec<u8>) {
     }
 }
 
-/// Passes on the digits, the last one first, without zeros at the number's beginning.
+/// Calls `pass` with each digit to the base of 10,000, the last digit first, without leading zeros.
 fn each_digit(mut units: u128, places: u8, mut pass: impl FnMut(u16)) {
     let base = u128::from(BASE);
     // The last digit has the one to three decimal places that are left over.

@@ -12,9 +12,9 @@ use crate::locks::Hold;
 use crate::owners::OwnerRule;
 use crate::rows::{cnpj, texts};
 
-/// Selects those of these establishments that the batch's tenant does not own, mostly none, with
-/// whether they belong to another tenant. It is queried once they are locked. `OFFSET 0` prevents
-/// the planner from merging the inner query: an index lookup for each.
+/// Query for those of the locked establishments that the batch's tenant does not own, usually none,
+/// with whether another tenant owns them. `OFFSET 0` prevents the planner from merging the inner
+/// query, so that it makes an index lookup for each.
 pub(super) const FOREIGN: &str = "SELECT a.cnpj, e.tenant_id IS NOT NULL AS is_owned \
      FROM batches b CROSS JOIN unnest($2::bpchar[]) AS a (cnpj) LEFT JOIN LATERAL ( \
          SELECT o.tenant_id FROM establishments o WHERE o.cnpj = a.cnpj OFFSET 0) e ON true \
@@ -22,19 +22,19 @@ pub(super) const FOREIGN: &str = "SELECT a.cnpj, e.tenant_id IS NOT NULL AS is_o
 const CLAIM: &str = "INSERT INTO establishments (cnpj, tenant_id, assigned_by) \
      SELECT c.cnpj, b.tenant_id, 'first load' FROM batches b CROSS JOIN unnest($2::bpchar[]) AS c (cnpj) \
      WHERE b.batch_id = $1 ON CONFLICT DO NOTHING";
-/// Records that items were refused. As long as they are, no earlier full load leaves the
-/// establishment to this one.
+/// Records that items of these establishments were refused. As long as they are, no earlier full
+/// load leaves the establishments to this batch.
 const REFUSED: &str = "UPDATE batch_cnpjs SET refused = true \
      WHERE batch_id = $1 AND cnpj = ANY($2::bpchar[]) AND NOT refused";
 
-/// Establishments of a locked chunk that its tenant does not own.
+/// Establishments of a chunk that its tenant does not own.
 #[derive(Default)]
 pub(super) struct Foreign(HashSet<Cnpj>);
 
 impl Foreign {
-    /// Reads the rows of [`FOREIGN`], and makes the tenant the owner of establishments that belong
-    /// to nobody, if the rule says so. `None` if it does while the locks are shared: only a
-    /// transaction that holds them alone changes an owner.
+    /// Reads the rows of [`FOREIGN`], and makes the tenant the owner of establishments without an
+    /// owner if the rule says so. `None` if that would be needed while the locks are shared, since
+    /// an owner may be changed only under exclusive locks.
     pub(super) async fn of(
         session: &mut Session<'_>,
         batch_id: Uuid,
@@ -73,13 +73,13 @@ impl Foreign {
         self.0.contains(&row.key.cnpj)
     }
 
-    /// Rows of the chunk that are the tenant's. Only these become part of what the chunk contained:
-    /// a refused row says nothing about another tenant's product.
+    /// Returns the rows of the chunk whose establishments the tenant owns. Only these are recorded
+    /// as contained in the chunk, since a refused row says nothing about another tenant's product.
     pub(super) fn others<'a>(&self, chunk: &'a Chunk) -> Vec<&'a Row> {
         chunk.rows().iter().filter(|row| !self.contains(row)).collect()
     }
 
-    /// Records with the batch, which is locked, that items of these establishments were refused.
+    /// Records with the locked batch that items of these establishments were refused.
     pub(super) async fn note(&self, session: &mut Session<'_>, batch_id: Uuid) -> Result<(), DatabaseError> {
         let cnpjs: Vec<Cnpj> = self.0.iter().copied().collect();
         session.execute(REFUSED, &[&batch_id, &texts(&cnpjs)]).await?;

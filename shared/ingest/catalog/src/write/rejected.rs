@@ -12,7 +12,8 @@ use super::copy::{Presence, copy};
 use crate::connection::{Connection, Session};
 use crate::error::DatabaseError;
 
-/// Indices of the refused rows. A half that is refused is split again.
+/// Returns the indexes of a chunk's rows that the database refuses, found by splitting each refused
+/// part in halves.
 pub(super) async fn find(
     connection: &mut Connection,
     chunk: &Chunk,

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::support::{Item, Load, at, cnpj, database_test, product};
 
-/// Columns of `products` that are no attribute's.
+/// Names of the columns of `products` that belong to no attribute.
 const OTHER_COLUMNS: [&str; 12] = [
     "cnpj",
     "shopid",
@@ -28,7 +28,7 @@ const OTHER_COLUMNS: [&str; 12] = [
     "updated_at",
 ];
 
-/// Values at the edges of each kind, in turn.
+/// Reader that gives each attribute an edge value of its kind, in turn.
 #[derive(Default)]
 struct Edges {
     given: usize,
@@ -79,13 +79,13 @@ impl AttributeReader<'static> for Edges {
     }
 }
 
-/// Returns every attribute, changed after the tests' other items.
+/// Returns attributes with a value for each, and a later source date than the tests' other items.
 fn attributes() -> Attributes<'static> {
     let Ok(attributes) = Attributes::read(&mut Edges::default());
     Attributes { source_updated_at: Some("2026-11-21T10:00:00.123456Z".parse().unwrap()), ..attributes }
 }
 
-/// Expected values of the columns, as [`shown`] shows them.
+/// Expected values of the attributes' columns, in the text form of [`shown`].
 #[derive(Default)]
 struct Expected(Vec<Option<String>>);
 
@@ -119,7 +119,7 @@ impl AttributeWriter for Expected {
     }
 }
 
-/// An attribute's column as text: a time in microseconds since 1970.
+/// Returns the SQL that shows an attribute's column as text; a time in microseconds since 1970.
 fn shown(attribute: &Attribute) -> String {
     let column = attribute.column;
     match attribute.kind {

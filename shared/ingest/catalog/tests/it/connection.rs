@@ -8,7 +8,8 @@ use test_support::postgres::Cluster;
 
 use crate::support::{Item, Load, TestDatabase, config, database_test};
 
-/// Functions hand these to their runtime, which may move them between threads.
+/// Checks that the futures of calls are `Send`, since functions pass them to a runtime with several
+/// threads.
 #[test]
 fn calls_can_be_moved_between_threads() {
     fn sendable(_: &(impl Send + ?Sized)) {}

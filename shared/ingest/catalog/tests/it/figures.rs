@@ -5,7 +5,7 @@ use ingestion::batch::BatchStatus;
 
 use crate::support::{Load, TestDatabase, database_test};
 
-/// The counter of this metric and label; 0 if there is none.
+/// Returns the counter with this metric and label; 0 if there is none.
 fn counted(figures: &Figures, metric: &str, label: &str) -> u64 {
     let of_metric = figures.counted.iter().filter(|counted| counted.metric == metric);
     of_metric.filter(|counted| counted.label == label).map(|counted| counted.value).sum()

@@ -3,7 +3,7 @@ use ingestion::batch::Changes;
 
 use crate::support::{Item, Load, TestDatabase, database_test, product};
 
-/// Products 0 to 399, in two establishments.
+/// Loads products 0 to 399, in two establishments.
 async fn with_products(test: &TestDatabase) {
     let load = Load::delta(0).keys(0..400);
     load.run(&test.open()).await;
@@ -11,7 +11,8 @@ async fn with_products(test: &TestDatabase) {
     test.execute("ANALYZE products").await;
 }
 
-/// Loads these products on a connection of its own: every seventh with another content.
+/// Loads these products on a new connection, every seventh with changed content, and returns the
+/// numbers of changes.
 async fn load(test: &TestDatabase, keys: impl IntoIterator<Item = u32>) -> Changes {
     load_by(&test.open(), test, keys).await
 }

@@ -4,7 +4,7 @@ use test_support::postgres::Cluster;
 
 use crate::support::{TestDatabase, config, database_test};
 
-/// The names of the migrations that there are, in their order, and the number of the last one.
+/// Returns the names of all migration files in order, and the number of the last one.
 fn written() -> (Vec<String>, i32) {
     let folder = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/migrations")).unwrap();
     let names = folder.map(|file| file.unwrap().path().file_stem().unwrap().to_str().unwrap().to_owned());
@@ -15,8 +15,8 @@ fn written() -> (Vec<String>, i32) {
     (names, newest)
 }
 
-/// Refinery refuses a migration whose number is below the last one that a database has. So each new
-/// one gets the next number: a gap could be filled later, and two of one number are one too many.
+/// Checks that migrations are numbered without a gap. Refinery refuses a migration whose number is
+/// below the last one that a database has, so a gap must not be filled later.
 #[test]
 fn migrations_are_numbered_without_a_gap() {
     let (names, newest) = written();

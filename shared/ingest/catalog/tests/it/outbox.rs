@@ -40,7 +40,7 @@ fn types(events: &[OutboxEvent]) -> Vec<&str> {
     events.iter().map(|event| event.event_type.as_str()).collect()
 }
 
-/// The data are as the schema says, and the schema names each of their members.
+/// Checks that an event's data match their schema, and that the schema names each of their members.
 fn conforms(event: &OutboxEvent) {
     let (_, schema) =
         Event::DATA_SCHEMAS.into_iter().find(|(of_type, _)| *of_type == event.event_type).unwrap();
@@ -53,7 +53,7 @@ fn conforms(event: &OutboxEvent) {
     assert!(errors.is_empty(), "{errors:?} in {data}");
 }
 
-/// Allows no member that the schema does not name.
+/// Changes a schema so that it allows no members that it does not name.
 fn close(schema: &mut Value) {
     if let Value::Object(members) = schema {
         members.values_mut().for_each(close);

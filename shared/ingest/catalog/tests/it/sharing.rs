@@ -6,8 +6,8 @@ use ingestion::batch::Changes;
 
 use crate::support::{Item, Load, database_test};
 
-/// The locks of the establishments that have products: "cnpj" in the upper half of their numbers,
-/// and as many numbers as there are stripes below.
+/// Query that takes the locks of all establishments with products, shared. Their keys have "cnpj"
+/// in the upper half and the number of the lock in the lower.
 const SHARE_ALL: &str = "SELECT count(pg_advisory_xact_lock_shared(x'636e706a00000000'::bigint \
          + (get_byte(hash, 0) * 256 + get_byte(hash, 1)) % 16384)) \
      FROM (SELECT DISTINCT sha256(cnpj::text::bytea) AS hash FROM products) AS p";
@@ -107,8 +107,8 @@ fn a_change_is_written_where_none_was_expected() {
     });
 }
 
-/// The locks of the establishments that have products, in the order in which they are taken. They
-/// outlive transactions.
+/// Query for the keys of the locks of all establishments with products, in the order in which they
+/// are taken.
 const STRIPES: &str = "SELECT x'636e706a00000000'::bigint + (get_byte(hash, 0) * 256 + get_byte(hash, 1)) % 16384 AS stripe \
      FROM (SELECT DISTINCT sha256(cnpj::text::bytea) AS hash FROM products) AS p ORDER BY stripe";
 

@@ -8,7 +8,7 @@ use uuid::Uuid;
 use crate::support::{Load, TestDatabase, database_test};
 
 const HOUR: u64 = 3600;
-/// Stopped for half an hour, given up after a day.
+/// Thresholds of these tests: a batch is stalled after half an hour, and given up after a day.
 const PATIENCE: StallThresholds = StallThresholds {
     stopped_for: Duration::from_secs(HOUR / 2),
     given_up_after: Duration::from_secs(24 * HOUR),
@@ -16,7 +16,7 @@ const PATIENCE: StallThresholds = StallThresholds {
 
 const NONE: [Uuid; 0] = [];
 
-/// Ages a batch as if so many minutes had passed.
+/// Changes the times of a batch as if this number of minutes had passed.
 async fn age(test: &TestDatabase, batch_id: Uuid, minutes: u32) {
     test.execute(&format!(
         "UPDATE batches SET moved_at = moved_at - interval '{minutes} min', \
@@ -217,8 +217,8 @@ fn a_batch_whose_end_did_not_happen_is_taken_apart_from_the_others() {
     });
 }
 
-/// Nine in ten batches of an old installation are final: what is under way is found without looking
-/// at them.
+/// Checks that stalled batches are found without reading the final ones, which are most of an old
+/// installation's.
 #[test]
 fn many_batches_that_are_final_cost_nothing() {
     database_test(async |test| {

@@ -3,7 +3,7 @@ use test_support::postgres::Cluster;
 
 use crate::support::{Item, Load, TestDatabase, config, product};
 
-/// The test has a server of its own, so that no other test writes there.
+/// Uses its own PostgreSQL server, so that no other test writes to the same log.
 #[tokio::test]
 async fn unchanged_rows_are_neither_moved_nor_logged() {
     let cluster = Cluster::start(&["autovacuum=off"]).await;

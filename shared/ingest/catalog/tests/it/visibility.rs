@@ -12,20 +12,20 @@ use uuid::Uuid;
 
 use crate::support::{Load, TENANT, at, cnpj, database_test};
 
-/// A key for these establishments.
+/// Returns the viewer of an API key that is limited to these establishments.
 fn limited(numbers: &[u32]) -> Viewer {
     let cnpjs: BTreeSet<String> = numbers.iter().map(|number| cnpj(*number).to_string()).collect();
     Viewer::limited(TENANT, Some(&cnpjs)).unwrap()
 }
 
-/// A load that was sent with such a key.
+/// Returns a load as if it was sent with this viewer's API key.
 fn sent_by(load: Load, viewer: &Viewer) -> Load {
     let mut load = load;
     load.batch.cnpjs = viewer.cnpjs().clone();
     load
 }
 
-/// True if the queries show the batch. All of them have to agree.
+/// True if queries show the batch to the viewer. Checks that all of them agree.
 async fn is_shown(database: &Database, viewer: &Viewer, batch_id: Uuid) -> bool {
     let request = ReplayRequest {
         replay: Replay { scope: ReplayScope::All, confirm_deactivation: true },

@@ -11,15 +11,15 @@ use serde_json::json;
 use super::{all_but_the_end, one_each, product, shown};
 use crate::support::{Load, TestDatabase, collated_test, database_test};
 
-/// A load whose chunks have a product of each establishment.
+/// Adds chunks to a load that each have a product of every establishment.
 fn interleaved(load: Load, establishments: u32, chunks: u32) -> Load {
     (0..chunks).fold(load, |load, chunk| {
         load.products((0..establishments).map(|establishment| product(establishment, &format!("p{chunk}"))))
     })
 }
 
-/// Lets the guard note as many slices of a judgement as are allowed, in all, and fails what would
-/// be the next.
+/// Trigger that lets the guard record a total number of checked groups of establishments, and fails
+/// the next record.
 const ALLOWED_SLICES: &str = "CREATE TABLE judged (establishment text); CREATE TABLE allowed AS SELECT 0 AS slices; \
      CREATE FUNCTION allow_slice() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN \
          IF (SELECT count(*) FROM judged) >= (SELECT slices FROM allowed) THEN RAISE ''cut off''; END IF; \
@@ -27,7 +27,7 @@ const ALLOWED_SLICES: &str = "CREATE TABLE judged (establishment text); CREATE T
      CREATE TRIGGER allow_slice BEFORE UPDATE OF judged_to ON batches FOR EACH ROW WHEN (NEW.judged_to IS NOT NULL) \
          EXECUTE FUNCTION allow_slice()";
 
-/// Blocks of chunks' hashes that were read so far, by connections that are closed now.
+/// Returns the number of blocks of chunks' hashes that closed connections have read so far.
 async fn hashes_read(test: &TestDatabase) -> i64 {
     let connected = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'integrahub'";
     while test.number(connected).await > 0 {
@@ -40,8 +40,8 @@ async fn hashes_read(test: &TestDatabase) -> i64 {
     .await
 }
 
-/// Ends an interleaved load, with an end that is cut off after each slice of the judgement or
-/// never. Gives the number of calls, and the blocks of hashes that they read.
+/// Finalizes a load with interleaved chunks, in calls that are cut off after each group that the
+/// guard checks, or in one. Returns the number of calls, and of blocks of hashes that they read.
 async fn end_interleaved(test: &TestDatabase, establishments: u32, chunks: u32, cut_off: bool) -> (i64, i64) {
     let writer = test.open();
     one_each(Load::full(1), establishments, "old").run(&writer).await;

@@ -23,7 +23,7 @@ fn product(establishment: u32, id: &str) -> Product<'static> {
     Product { key, attributes: Attributes::default(), members: MemberSet::default() }
 }
 
-/// Adds one product of each of so many establishments, a thousand a chunk.
+/// Adds one product for each of this number of establishments to a load, a thousand to a chunk.
 fn one_each(mut load: Load, establishments: u32, id: &str) -> Load {
     let all: Vec<u32> = (0..establishments).collect();
     for some in all.chunks(1000) {
@@ -32,8 +32,8 @@ fn one_each(mut load: Load, establishments: u32, id: &str) -> Load {
     load
 }
 
-/// Notes each statement that updates products or decides about establishments, with the locks that
-/// its transaction holds, and whether a gate is one of them.
+/// Triggers that record each statement which updates products or decides about establishments, with
+/// the number of locks that its transaction holds, and whether one of them is a gate.
 const STEPS: &str = "CREATE TABLE steps (step xid8, what text, locks bigint, gate boolean); \
      CREATE FUNCTION note_step() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN INSERT INTO steps \
          SELECT pg_current_xact_id(), TG_TABLE_NAME, count(*), \
@@ -42,7 +42,7 @@ const STEPS: &str = "CREATE TABLE steps (step xid8, what text, locks bigint, gat
      CREATE TRIGGER note_step AFTER UPDATE ON products FOR EACH STATEMENT EXECUTE FUNCTION note_step(); \
      CREATE TRIGGER note_step AFTER UPDATE ON batch_cnpjs FOR EACH STATEMENT EXECUTE FUNCTION note_step()";
 
-/// Writes all chunks of a load but the last, so that the next call ends it.
+/// Writes all chunks of a load but the last, so that writing the last one finalizes the load.
 async fn all_but_the_end(database: &Database, load: &Load) {
     load.prepare(database).await;
     let (_, others) = load.chunks.split_last().unwrap();
@@ -165,7 +165,7 @@ fn the_guard_is_asked_again_about_products_that_came_after_it_looked() {
     });
 }
 
-/// Writes a full load whose last chunk is written and whose end is missing. It lacks two products.
+/// Writes all chunks of a full load that lacks two products, and lets its finalization fail.
 async fn without_its_end(test: &TestDatabase, database: &Database) -> Load {
     Load::full(1).keys([2, 4, 6]).run(database).await;
     let load = Load::full(2).keys([2]);
@@ -213,7 +213,7 @@ fn two_that_end_a_load_at_once_deactivate_once_and_report_it() {
     });
 }
 
-/// Adds so many chunks to a batch that was received later.
+/// Adds this number of chunks to a batch that is received later.
 pub(crate) async fn many_later_chunks(test: &TestDatabase, later: Load, chunks: u32) {
     later.run(&test.open()).await;
     test.execute(&format!(

@@ -8,7 +8,7 @@ use crate::support::{Item, Load};
 
 pub(super) const KEYS: u32 = 6;
 
-/// A batch as it is drawn.
+/// Batch of a randomly generated history.
 #[derive(Clone, Debug)]
 pub(super) struct Draft {
     pub(super) load_type: LoadType,
@@ -21,22 +21,23 @@ pub(super) struct Draft {
 #[derive(Clone, Debug)]
 pub(super) struct History {
     pub(super) drafts: Vec<Draft>,
-    /// Steps in their order, repeated or left out.
+    /// Steps of the history in order, of which some are repeated or left out.
     steps: Vec<Step>,
-    /// True if every chunk is delivered in the end.
+    /// True if every chunk of the history is delivered in the end.
     pub(super) complete: bool,
 }
 
-/// Something that happens to a batch; numbers are mapped to what there is.
+/// Step of a history: an event of a batch. Its random numbers are mapped to existing batches and
+/// chunks.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Step {
-    /// A chunk is delivered: in its present generation, or by a message of an earlier one.
+    /// A chunk is delivered, by a message of its present generation, or if `late` of the first.
     Deliver {
         batch: usize,
         chunk: usize,
         late: bool,
     },
-    /// The message of a chunk was received too often.
+    /// A chunk is given up, because its message was received too often.
     GiveUp {
         batch: usize,
         chunk: usize,
@@ -114,7 +115,7 @@ impl Draft {
 }
 
 impl History {
-    /// The steps in their order, with places of batches and chunks that there are.
+    /// Returns the steps in order, with their numbers mapped to existing batches and chunks.
     pub(super) fn order(&self) -> Vec<Step> {
         let drawn = self.steps.iter().filter_map(|step| {
             let place = step.batch() % self.drafts.len();

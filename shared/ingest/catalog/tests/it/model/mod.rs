@@ -24,13 +24,15 @@ use uuid::Uuid;
 use self::history::{Draft, History, KEYS, Step, history};
 use crate::support::{Item, Load, TENANT, TestDatabase, at, cnpj, database_test, product};
 
-/// Content of each product in the table, and whether it is active.
+/// Contents of the products table: for each product its title, its source date, and whether it is
+/// active.
 type Table = BTreeMap<String, (Option<String>, Option<i64>, bool)>;
 
-/// Winning item of each product, by which version it won, and whether it is active.
+/// Winning item of each product, with the version by which it won, and whether the product is
+/// active.
 type Winners = BTreeMap<u32, (Version, Item, bool)>;
 
-/// Facts about the time before the history begins: nothing but the table as it was then.
+/// Knowledge about the time before the start of the history: only the table as it was then.
 #[derive(Default)]
 struct Baseline {
     kept_since: Option<Timestamp>,
@@ -129,8 +131,8 @@ async fn check(test: &TestDatabase, loads: &[Load], drafts: &[Draft]) {
     books(test).await;
 }
 
-/// Returns the chunks that are done, in their generation or an earlier one, and the decisions of
-/// loads about establishments.
+/// Returns the chunks that are done in their present or an earlier generation, and the
+/// establishments about which each load has decided.
 async fn facts(test: &TestDatabase) -> (BTreeSet<(Uuid, u32)>, BTreeSet<(Uuid, String)>) {
     let sql = "SELECT batch_id, chunk_index FROM batch_chunks WHERE key_hashes IS NOT NULL";
     let chunks = test.rows(sql).await;
@@ -142,7 +144,8 @@ async fn facts(test: &TestDatabase) -> (BTreeSet<(Uuid, u32)>, BTreeSet<(Uuid, S
     (done, cnpjs.iter().map(|row| (row.get("batch_id"), row.get("cnpj"))).collect())
 }
 
-/// The counters add up, and every full load has decided, or has a reason why not.
+/// Checks that the batches' counters add up, and that every full load has decided or states why
+/// not.
 async fn books(test: &TestDatabase) {
     for (what, sql) in [
         (
@@ -196,7 +199,7 @@ async fn books(test: &TestDatabase) {
     }
 }
 
-/// The generation in which a chunk is now.
+/// Returns the generation that a chunk has in the database.
 async fn generation(test: &TestDatabase, load: &Load, chunk: usize) -> Generation {
     let sql = format!(
         "SELECT generation::bigint FROM batch_chunks WHERE batch_id = '{}' AND chunk_index = {chunk}",
@@ -220,7 +223,7 @@ async fn take(test: &TestDatabase, database: &Database, loads: &[Load], step: St
     }
 }
 
-/// Plays a step of a process that knows only the first generation.
+/// Executes a step as a process does that knows only the first generation of the batch.
 async fn play(database: &Database, loads: &[Load], step: Step) {
     match step {
         Step::Deliver { batch, chunk, .. } => {
@@ -239,20 +242,20 @@ async fn play(database: &Database, loads: &[Load], step: Step) {
     }
 }
 
-/// Notes each product that becomes inactive.
+/// Trigger that records each product that becomes inactive.
 const DEACTIVATIONS: &str = "CREATE TABLE deactivations (key_hash bigint); \
      CREATE FUNCTION note_deactivation() RETURNS trigger LANGUAGE plpgsql AS \
          'BEGIN INSERT INTO deactivations VALUES (NEW.key_hash); RETURN NULL; END'; \
      CREATE TRIGGER note_deactivation AFTER UPDATE ON products FOR EACH ROW \
          WHEN (OLD.active AND NOT NEW.active) EXECUTE FUNCTION note_deactivation()";
 
-/// Returns the settings of a test: 10 histories, or as many as `CATALOG_CASES` says.
+/// Returns the settings of a property test: 10 histories, or the number in `CATALOG_CASES`.
 fn cases() -> Config {
     let cases = std::env::var("CATALOG_CASES").map_or(10, |cases| cases.parse().unwrap());
     Config { cases, failure_persistence: None, max_shrink_iters: 300, ..Config::default() }
 }
 
-/// Draws histories and plays each on an empty database.
+/// Generates histories, and executes each on an empty database.
 fn histories(play: &impl AsyncFn(&TestDatabase, &History, &[Load])) {
     database_test(async |test| {
         test.execute(DEACTIVATIONS).await;

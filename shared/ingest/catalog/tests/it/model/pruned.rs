@@ -38,7 +38,8 @@ impl World<'_> {
         assert_eq!(actual(self.test).await, table(&winners));
     }
 
-    /// Lets the history begin then, and deletes what was before.
+    /// Moves the start of the history to this second and, in half of the cases, deletes the batches
+    /// before it.
     async fn prune(&mut self, second: i64) {
         self.check().await;
         let since = at(second).max(self.baseline.kept_since.unwrap_or(at(second)));
@@ -75,7 +76,8 @@ impl World<'_> {
         take(self.test, &self.database, self.loads, step).await;
     }
 
-    /// Delivers a step that is too old, which changes nothing, whether it was known or not.
+    /// Executes a step of a batch from before the start of the history, and checks that it changes
+    /// nothing.
     async fn refuse(&mut self, step: Step) {
         let load = &self.loads[step.batch()];
         match step {
@@ -125,7 +127,8 @@ impl World<'_> {
     }
 }
 
-/// Generates the steps after which the history begins later, and the times at which it begins.
+/// Generates the steps after which the start of the history moves, with the times to which it
+/// moves.
 fn cuts() -> impl Strategy<Value = Vec<(usize, i64)>> {
     prop::collection::vec((0_usize..30, 0_i64..60), 1..4)
 }

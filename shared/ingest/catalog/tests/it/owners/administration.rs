@@ -22,7 +22,7 @@ const fn request(change: OwnerChange, cnpjs: &[Cnpj]) -> OwnerRequest<'_> {
     OwnerRequest { change, cnpjs, by: "ana@example.com", dry_run: false }
 }
 
-/// CNPJs in their order: more than a transaction changes.
+/// Returns CNPJs in order, more than one transaction changes.
 fn many() -> Vec<Cnpj> {
     let mut cnpjs: Vec<Cnpj> = (100..180).map(cnpj).collect();
     cnpjs.sort_unstable();
@@ -45,7 +45,7 @@ fn establishments_are_assigned_moved_and_released_once() {
     });
 }
 
-/// The log has the transactions that were committed before one that fails.
+/// Checks that the log has the transactions that were committed before one that failed.
 #[test]
 fn each_transaction_of_a_change_is_logged_and_a_dry_run_is_not() {
     database_test(async |test| {
@@ -88,7 +88,7 @@ fn what_belongs_to_a_third_tenant_is_refused_with_its_owner_and_the_others_are_c
     });
 }
 
-/// A chunk holds the same lock until it commits.
+/// Checks that a change of owner waits for the lock that a chunk holds until it commits.
 #[test]
 fn an_owner_is_changed_under_the_lock_of_the_establishment() {
     const LOCK: &str = "SELECT count(pg_advisory_xact_lock(x'636e706a00000000'::bigint \

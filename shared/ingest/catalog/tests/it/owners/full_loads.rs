@@ -10,7 +10,7 @@ use crate::end_of_load::many_later_chunks;
 use crate::replay::confirm;
 use crate::support::{Item, Load, TENANT, TestDatabase, cnpj, database_test, product};
 
-/// Lets the end of a load fail, as if the function had died before it.
+/// Makes the finalization of a load fail, as if the function had been cut off before it.
 async fn prevent_the_end(test: &TestDatabase) {
     test.execute(
         "CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE ''no''; END'; \

@@ -13,11 +13,11 @@ use uuid::Uuid;
 
 use crate::support::{Item, Load, OTHER_TENANT, TENANT, TestDatabase, cnpj, database_test, product};
 
-/// Everything of the products that a write could have changed.
+/// Query for a hash over all rows of `products`, which any write of a row changes.
 const ROWS: &str =
     "SELECT COALESCE(sum(hashtext(xmin::text || ctid::text || p::text)), 0)::bigint FROM products p";
 
-/// Establishment of the products with even keys.
+/// Returns the establishment of the products with even keys.
 fn even() -> Cnpj {
     cnpj(0)
 }
@@ -38,7 +38,7 @@ fn skipped(reason: &str) -> Value {
     json!({"state": "skipped", "would_deactivate": 0, "reason": reason})
 }
 
-/// Codes of the listed items in error, in the order of the payload.
+/// Returns the codes of a load's listed items in error, in the order of the payload.
 async fn codes(database: &Database, load: &Load) -> Vec<ItemErrorCode> {
     let page = database.item_errors(&Viewer::whole(load.tenant()), load.id(), None, 1000).await;
     page.unwrap().unwrap().errors.iter().map(|error| error.code).collect()
@@ -167,8 +167,8 @@ fn of_two_tenants_that_load_an_establishment_at_once_one_owns_it_alone() {
     });
 }
 
-/// Chunks that change nothing share their locks, and only a chunk that holds them alone makes its
-/// tenant an owner.
+/// Checks that of two tenants' chunks that change nothing and share their locks, only one makes its
+/// tenant the owner, since that needs exclusive locks.
 #[test]
 fn of_two_tenants_whose_chunks_change_nothing_one_owns_what_was_released() {
     database_test(async |test| {
@@ -214,7 +214,7 @@ fn the_report_lists_so_many_refused_items_and_counts_the_others() {
     });
 }
 
-/// Products that the database refuses, in turn of the one establishment and the other.
+/// Returns products that the database refuses, alternating between two establishments.
 fn bad_dates() -> Vec<Product<'static>> {
     let bad = |key| {
         let mut product = product(Item::of(key, 1));

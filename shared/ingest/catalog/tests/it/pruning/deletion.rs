@@ -51,7 +51,8 @@ fn what_ended_late_or_not_at_all_is_kept() {
     });
 }
 
-/// A batch's rows alone say which objects still lack the tag by which they expire.
+/// Checks that a batch is kept until its objects are released, because only its rows name the
+/// objects that still lack the tag.
 #[test]
 fn a_batch_is_kept_until_its_objects_are_released() {
     database_test(async |test| {
@@ -161,7 +162,7 @@ fn each_statement_deletes_a_bounded_number_of_rows() {
     });
 }
 
-/// Batches to be deleted are found without looking at those that are kept.
+/// Checks that batches to delete are found without reading the batches that are kept.
 #[test]
 fn many_batches_that_are_kept_cost_nothing() {
     database_test(async |test| {

@@ -34,7 +34,7 @@ async fn shown(database: &Database, load: &Load) -> Option<catalog::BatchView> {
     database.batch(&Viewer::whole(TENANT), load.id()).await.unwrap()
 }
 
-/// The rows that a batch has in each table.
+/// Returns the total number of rows that a batch has in all tables.
 async fn rows_of(test: &TestDatabase, load: &Load) -> i64 {
     let tables = ["batches", "batch_chunks", "batch_cnpjs", "batch_item_errors", "batch_replays"];
     let counts =

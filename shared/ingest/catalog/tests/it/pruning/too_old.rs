@@ -113,7 +113,8 @@ fn a_payload_that_is_too_old_fails_and_says_so() {
     });
 }
 
-/// A run of the chunker that began before goes on to its end, which does no harm.
+/// Checks that a run of the chunker that began before the start of the history moved may go on to
+/// its end without harm.
 #[test]
 fn what_is_sealed_when_it_is_too_old_is_ended() {
     database_test(async |test| {
@@ -161,8 +162,8 @@ fn a_full_load_that_is_too_old_decides_nothing() {
     });
 }
 
-/// A full load that was received when the history begins decides by what came since, which is all
-/// there.
+/// Checks that a full load received at the start of the history decides by all later batches, none
+/// of which is deleted.
 #[test]
 fn a_full_load_that_is_not_too_old_decides_without_what_was_deleted() {
     database_test(async |test| {
@@ -197,8 +198,8 @@ fn with_the_history_deleted_the_row_s_own_version_decides() {
     });
 }
 
-/// An item that lost against a confirmation must not win when it is replayed after the confirmation
-/// is deleted.
+/// Checks that an item that lost against a confirmation does not win when it is replayed after the
+/// confirmation is deleted.
 #[test]
 fn what_was_overtaken_stays_so_after_what_overtook_it_is_deleted() {
     database_test(async |test| {

@@ -29,7 +29,7 @@ async fn broker() -> FakeBroker {
     broker
 }
 
-/// Returns the records of both topics, those of failures first.
+/// Returns the records of both Kafka topics, first those of the topic for failures.
 fn records(broker: &FakeBroker) -> Vec<ConsumerRecord> {
     let of_topic = |topic| broker.all_records(topic).unwrap();
     [FAILURES_TOPIC, EVENTS_TOPIC].into_iter().flat_map(of_topic).collect()
@@ -137,7 +137,8 @@ async fn a_topic_of_failures_that_is_not_there_keeps_no_event_from_the_other_top
     assert_eq!(stand.waiting().await, 2, "both are sent again");
 }
 
-/// Events of more than one call: a topic that failed gets no further one, and the other gets all.
+/// Checks with events for more than one call that a topic that failed gets no further call, and
+/// that the other topic gets all events.
 #[tokio::test]
 async fn a_topic_that_failed_keeps_no_later_event_from_the_other_topic() {
     let (stand, broker) = (Stand::open().await, FakeBroker::start().await.unwrap());
@@ -228,7 +229,8 @@ async fn an_event_that_one_destination_refused_stays_and_is_repeated_to_all() {
     assert_eq!(records[0], records[1]);
 }
 
-/// A function has little time left when it publishes, and its own work has succeeded.
+/// Checks that an unavailable cluster costs a function only seconds, since it publishes with little
+/// time left after its own work succeeded.
 #[tokio::test]
 async fn a_cluster_that_is_away_costs_a_function_seconds_and_no_event() {
     let [port] = test_support::ports::free().unwrap();

@@ -18,16 +18,16 @@ pub(crate) const GIVEN_UP: &str = "integrahub.chunk.given_up";
 pub(crate) const FINAL: &str = "integrahub.batch.final";
 const BUS: &str = "arn:aws:events:us-east-1:111122223333:event-bus/news";
 const TOPIC: &str = "arn:aws:sns:us-east-1:111122223333:news";
-/// A topic that keeps its messages in order.
+/// ARN of an SNS topic of type FIFO, which keeps its messages in order.
 pub(crate) const FIFO: &str = "arn:aws:sns:us-east-1:111122223333:news.fifo";
 
-/// The topics of Kafka: of chunks that were given up, and of the other events.
+/// Name of the Kafka topic for chunks that were given up. [`EVENTS_TOPIC`] has the other events.
 pub(crate) const FAILURES_TOPIC: &str = "chunks.failed";
 pub(crate) const EVENTS_TOPIC: &str = "batches.received";
 
 pub(crate) struct Stand {
     pub(crate) bus: FakeEventBus,
-    /// The database, which goes with its server.
+    /// Database of the test, which is removed with its server.
     pub(crate) tables: TestDatabase,
 }
 
@@ -40,40 +40,40 @@ impl Stand {
         Publisher::of(&Sdk::at(&self.bus.endpoint(), "us-east-1", "key", "secret").await, settings)
     }
 
-    /// A publisher to the bus alone.
+    /// Returns a publisher to the event bus alone.
     pub(crate) async fn to_the_bus(&self) -> Publisher {
         self.publisher(Settings { bus: Some(BUS.to_owned()), ..Settings::default() }).await
     }
 
-    /// A publisher to the bus and the topic of SNS.
+    /// Returns a publisher to the event bus and the SNS topic.
     pub(crate) async fn to_both(&self) -> Publisher {
         self.publisher(both()).await
     }
 
-    /// A publisher to the SNS topic of this ARN alone.
+    /// Returns a publisher to the SNS topic with this ARN alone.
     pub(crate) async fn to_the_topic(&self, arn: &str) -> Publisher {
         self.publisher(Settings { topic: Some(arn.to_owned()), ..Settings::default() }).await
     }
 
-    /// A publisher to the bus, the topic of SNS, and the topics of this cluster.
+    /// Returns a publisher to the event bus, the SNS topic, and the two topics of a Kafka cluster.
     pub(crate) async fn to_all(&self, broker: &FakeBroker) -> Publisher {
         let kafka = kafka_settings(&broker.bootstrap_servers());
         self.publisher(Settings { kafka: Some(kafka), ..both() }).await
     }
 
-    /// A publisher to the topics of Kafka alone.
+    /// Returns a publisher to the two Kafka topics alone.
     pub(crate) async fn to_kafka(&self, servers: &str) -> Publisher {
         self.publisher(Settings { kafka: Some(kafka_settings(servers)), ..Settings::default() }).await
     }
 
-    /// Publisher to one topic of Kafka, which has the failures too.
+    /// Returns a publisher to one Kafka topic, which also gets the failures.
     pub(crate) async fn to_one_topic_of_kafka(&self, servers: &str) -> Publisher {
         let mut kafka = kafka_settings(servers);
         kafka.failures = kafka.events.clone();
         self.publisher(Settings { kafka: Some(kafka), ..Settings::default() }).await
     }
 
-    /// Database as a process of the ingest opens it.
+    /// Opens the database as a function of the ingest does that publishes with this publisher.
     pub(crate) fn database(&self, publisher: &Publisher) -> Database {
         self.tables.open().with_outbox(Outbox::needed_by(publisher))
     }
@@ -116,7 +116,7 @@ pub(crate) fn batch() -> NewBatch {
     NewBatch { metadata, payload_uri, payload_bytes: None, cnpjs: CnpjAccess::Any }
 }
 
-/// Records a batch of two chunks and its first event: one chunk is given up.
+/// Records a batch of two chunks and its first event, that one chunk was given up.
 pub(crate) async fn begin(database: &Database, batch: &NewBatch) {
     database.begin_chunking(batch, Plan::default()).await.unwrap();
     let (batch_id, generation) = (batch.metadata.batch_id, Generation::FIRST);
@@ -144,7 +144,7 @@ pub(crate) async fn begin(database: &Database, batch: &NewBatch) {
     database.fail_chunk(&given_up, "no answer").await.unwrap();
 }
 
-/// Writes the other chunk of a batch, which makes its last event.
+/// Writes the second chunk of a batch, which adds its last event.
 pub(crate) async fn end(database: &Database, batch: &NewBatch) {
     database.write_chunk(&chunk(batch, 1)).await.unwrap();
 }

@@ -13,7 +13,7 @@ use uuid::Uuid;
 use crate::support::{Item, Load, TENANT, TestDatabase, at, database_test};
 
 const SECOND: Generation = Generation::FIRST.next();
-/// Everything of the products that a write could have changed.
+/// Query for a hash over all rows of `products`, which any write of a row changes.
 const ROWS: &str =
     "SELECT COALESCE(sum(hashtext(xmin::text || ctid::text || p::text)), 0)::bigint FROM products p";
 

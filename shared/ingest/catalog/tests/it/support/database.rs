@@ -11,21 +11,20 @@ use tokio_postgres::{Client, NoTls, Row};
 
 use super::server;
 
-/// A database of one test.
+/// Database that belongs to a single test.
 pub(crate) struct TestDatabase {
     config: DatabaseConfig,
-    /// A view of the tables beside the crate's own.
+    /// Client by which a test reads and changes the tables directly, without the crate.
     pub(crate) client: Client,
     _cluster: Option<Arc<Cluster>>,
 }
 
-/// Runs a test on a migrated database of its own, which is dropped afterwards, however the test
-/// ends.
+/// Runs a test with its own migrated database, which is dropped afterwards even if the test fails.
 pub(crate) fn database_test(test: impl AsyncFnOnce(&TestDatabase)) {
     run(None, test);
 }
 
-/// Runs a test in a database with this collation.
+/// Runs a test with its own migrated database in this collation.
 pub(crate) fn collated_test(collation: &str, test: impl AsyncFnOnce(&TestDatabase)) {
     run(Some(collation), test);
 }
@@ -56,7 +55,7 @@ fn collated(collation: &str) -> String {
 }
 
 impl TestDatabase {
-    /// A database that the migrations were applied to.
+    /// Creates a database to which all migrations are applied.
     pub(crate) async fn migrated() -> Self {
         let (url, cluster) = server::usual().await;
         let server = DatabaseConfig::from_url(&url).unwrap();
@@ -97,8 +96,8 @@ impl TestDatabase {
         drop(cluster);
     }
 
-    /// The crate's view of it, with a connection of its own, where the first tenant that loads an
-    /// establishment owns it.
+    /// Opens the crate's [`Database`] on this database, with a new connection and the rule that the
+    /// first tenant that loads an establishment owns it.
     pub(crate) fn open(&self) -> Database {
         Database::new(self.config.clone()).with_owner_rule(OwnerRule::First)
     }
@@ -111,7 +110,7 @@ impl TestDatabase {
         self.client.query(sql, &[]).await.unwrap()
     }
 
-    /// The one number that a query gives.
+    /// Returns the single number that a query returns.
     pub(crate) async fn number(&self, sql: &str) -> i64 {
         self.client.query_one(sql, &[]).await.unwrap().get(0)
     }
@@ -120,7 +119,8 @@ impl TestDatabase {
         self.client.batch_execute(sql).await.unwrap();
     }
 
-    /// Commits the test's own transaction as soon as so many others wait for its locks.
+    /// Commits the test's own transaction as soon as this number of other transactions wait for its
+    /// locks.
     pub(crate) async fn commit_once_others_wait(&self, others: i64) {
         let waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() \
              AND wait_event_type = 'Lock'";
@@ -131,7 +131,7 @@ impl TestDatabase {
         self.execute("COMMIT").await;
     }
 
-    /// Gives a chunk up as the reader of the dead-letter queue does, if it is pending in that
+    /// Gives a chunk up as the reader of the dead-letter queue does, if it is pending in its
     /// generation.
     pub(crate) async fn give_up(&self, chunk: &Chunk) {
         let (batch, chunk) = (chunk.batch.batch_id(), chunk.id());
@@ -147,8 +147,8 @@ impl TestDatabase {
         .await;
     }
 
-    /// Lets the history of loads begin `second` seconds after the start of the test's time, as if
-    /// that had been set long ago.
+    /// Sets the start of the history of loads to `second` seconds after the start of the test's
+    /// time, as if it had been set long ago.
     pub(crate) async fn keep_since(&self, second: i64) {
         self.execute(&format!(
             "UPDATE batch_history SET kept_since = '{}', announced_at = now() - interval '11 min'",
@@ -157,8 +157,8 @@ impl TestDatabase {
         .await;
     }
 
-    /// Deletes all that may be deleted, as if each batch had come to its end when it was received,
-    /// and its objects had been released then. What it deleted.
+    /// Deletes all batches that may be deleted, as if each had ended and been released when it was
+    /// received. Returns what was deleted.
     pub(crate) async fn prune(&self) -> Pruned {
         self.execute(
             "UPDATE batches SET finished_at = received_at, objects_let_go = true WHERE finished_at IS NOT NULL",
@@ -176,7 +176,7 @@ impl TestDatabase {
         }
     }
 
-    /// Product ids of the active products, and of the others.
+    /// Returns the ids of the active products, and those of the inactive ones.
     pub(crate) async fn products(&self) -> (Vec<String>, Vec<String>) {
         let rows = self.rows("SELECT productid, active FROM products ORDER BY cnpj, shopid, productid").await;
         let (active, inactive): (Vec<_>, Vec<_>) = rows.iter().partition(|row| row.get("active"));

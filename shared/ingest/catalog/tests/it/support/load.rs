@@ -12,7 +12,8 @@ use uuid::Uuid;
 pub(crate) const TENANT: Uuid = Uuid::from_u128(0x1111_1111_1111_4111_8111_1111_1111_1111);
 pub(crate) const OTHER_TENANT: Uuid = Uuid::from_u128(0x2222_2222_2222_4222_8222_2222_2222_2222);
 
-/// An item as a test writes it down: product, content, and when its source says it was changed.
+/// Item of a load in short form: the number of its product, the number of its content, and the
+/// source's date in seconds of the test's time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Item {
     pub(crate) key: u32,
@@ -26,7 +27,7 @@ impl Item {
     }
 }
 
-/// Returns the time so many seconds after the beginning of a test's time.
+/// Returns the time that is this number of seconds after the start of a test's time.
 pub(crate) fn at(second: i64) -> Timestamp {
     "2026-11-21T10:00:00Z".parse::<Timestamp>().unwrap() + SignedDuration::from_secs(second)
 }
@@ -35,7 +36,8 @@ pub(crate) fn cnpj(number: u32) -> Cnpj {
     Cnpj::from_base(&format!("{:012}", 112_223_330_000_u64 + u64::from(number) + 1)).unwrap()
 }
 
-/// Products of odd and even keys belong to two establishments.
+/// Returns the product of an item. Products with odd and with even keys belong to two
+/// establishments.
 pub(crate) fn product(item: Item) -> Product<'static> {
     Product {
         key: key(item.key),
@@ -52,7 +54,7 @@ fn key(number: u32) -> ProductKey {
     ProductKey { cnpj: cnpj(number % 2), shop_id: 1, product_id: format!("p{number:04}") }
 }
 
-/// A batch under way.
+/// Batch of a test, with its chunks and its items in error.
 #[derive(Clone, Debug)]
 pub(crate) struct Load {
     pub(crate) batch: NewBatch,
@@ -89,7 +91,7 @@ impl Load {
         Self::new(LoadType::Delta, received_at)
     }
 
-    /// Makes it the load of the other tenant.
+    /// Returns the load as one of the other tenant.
     pub(crate) fn of_other_tenant(mut self) -> Self {
         self.batch.metadata.tenant_id = OTHER_TENANT;
         self
@@ -103,7 +105,7 @@ impl Load {
         self.batch.metadata.batch_id
     }
 
-    /// The object of a chunk; of one that there is none of, the first one's.
+    /// Returns the URI of a chunk's object; for an index without a chunk, that of the first chunk.
     pub(crate) fn uri(&self, index: u32) -> String {
         let mut chunks = self.seal().chunks;
         let index = usize::try_from(index).unwrap();
@@ -135,12 +137,12 @@ impl Load {
         self.products(items.iter().copied().map(product))
     }
 
-    /// Adds a chunk of products that need no further words.
+    /// Adds a chunk with the products of these keys, whose content does not matter.
     pub(crate) fn keys(self, keys: impl IntoIterator<Item = u32>) -> Self {
         self.products(keys.into_iter().map(|key| product(Item::of(key, 0))))
     }
 
-    /// Adds an item in error; its key could be read, or not.
+    /// Adds an item in error, whose key is `readable` or could not be read.
     pub(crate) fn error(mut self, readable: Option<u32>) -> Self {
         let partial = readable.map(key).map(|key| PartialKey {
             cnpj: Some(key.cnpj),
@@ -182,7 +184,7 @@ impl Load {
         }
     }
 
-    /// Prepares the load in the database as the chunker does.
+    /// Records the load in the database as the chunker does, up to the seal.
     pub(crate) async fn prepare(&self, database: &Database) -> SealOutcome {
         let begun = database.begin_chunking(&self.batch, Plan::default()).await.unwrap();
         assert!(matches!(begun, ChunkingOutcome::Chunk { .. }), "{begun:?}");
@@ -190,7 +192,7 @@ impl Load {
         database.seal(self.id(), Generation::FIRST, &self.seal()).await.unwrap()
     }
 
-    /// Prepares it and writes all of its chunks.
+    /// Records the load in the database, and writes all of its chunks.
     pub(crate) async fn run(&self, database: &Database) -> BatchStatus {
         let outcome = self.prepare(database).await;
         let SealOutcome::Sealed(mut status) = outcome else { panic!("{outcome:?}") };

@@ -3,7 +3,8 @@ use std::sync::{Arc, Weak};
 use catalog::DatabaseConfig;
 use test_support::postgres::Cluster;
 
-/// The URL of the server that `DATABASE_URL` names, or of the process's own.
+/// Returns the URL of the PostgreSQL server that `DATABASE_URL` names, or of a server that this
+/// process starts.
 pub(super) async fn usual() -> (String, Option<Arc<Cluster>>) {
     match std::env::var("DATABASE_URL") {
         Ok(url) if !url.is_empty() => (url, None),
