@@ -200,7 +200,8 @@ mod tests {
     #[test]
     fn the_template_reserves_for_as_many_public_functions() {
         let template = include_str!("../../../template.yaml");
-        let reserved = template.matches("ReservedConcurrentExecutions: !If [HasPublicReservedConcurrency,").count();
+        let reserved =
+            template.matches("ReservedConcurrentExecutions: !If [HasPublicReservedConcurrency,").count();
         assert_eq!(i64::try_from(reserved).unwrap(), PUBLIC.0 + PUBLIC.1 + PUBLIC.2);
     }
 
