@@ -3,9 +3,10 @@
 use http::HeaderMap;
 use http::header::ACCEPT;
 
-/// True if the client prefers a media type to JSON. Generated clients name every media type of a
-/// response and read JSON alone, so a tie means JSON. A range covers JSON if nothing narrower does
-/// (RFC 9110, section 12.5.1); the other media type has to be named.
+/// Returns whether the client prefers a media type to JSON, by the weights in `Accept` (RFC 9110,
+/// 12.5.1). The media type must be named; ranges such as `*/*` count for JSON only. At equal
+/// weights the client wants JSON, because generated clients list all media types of a response, but
+/// parse only JSON.
 #[must_use]
 pub fn prefers(headers: &HeaderMap, media_type: &str) -> bool {
     let (mut other, mut json, mut application, mut any) = (None, None, None, None);

@@ -10,31 +10,32 @@ use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use crate::problem::Problem;
 use crate::reason::Reason;
 
-/// Largest JSON body that carries messages, decoded: 4 MB.
+/// Maximum bytes of a JSON body with messages, after it is inflated: 4 MiB.
 pub const MAX_JSON: usize = 4 * 1024 * 1024;
-/// Largest JSON body of every other operation, decoded. All of its members at their bounds and
-/// fully escaped fit, and the memory that a small function spends on it stays small.
+/// Maximum bytes of every other JSON body, after it is inflated. A body whose members all have
+/// their maximum length, fully escaped, fits, and the memory that a small function needs for it
+/// stays small.
 pub const MAX_COMMAND: usize = 64 * 1024;
 
 const GZIP: [u8; 2] = [0x1f, 0x8b];
-/// First bytes of a gzip body that a proxy on the way took for UTF-8.
+/// First bytes of a gzip body that a proxy has decoded as UTF-8, which destroys it.
 const MANGLED_GZIP: [u8; 4] = [0x1f, 0xef, 0xbf, 0xbd];
 
-/// Compression of a body, by its first bytes, whatever its headers claim: fronts differ in whether
-/// they inflate a body, and in whether their headers show it.
+/// Compression of a body, recognized by its first bytes. The headers do not decide: API Gateway and
+/// proxies may inflate a body, and may leave its headers as they were.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compression {
     /// The body is not compressed.
     None,
-    /// The body is gzip (RFC 1952), by its first bytes.
+    /// The body is gzip (RFC 1952).
     Gzip,
 }
 
 impl Compression {
-    /// Recognizes the compression of a body.
+    /// Recognizes the compression of a body by its first bytes.
     ///
     /// # Errors
-    /// `CONTENT_CORRUPT` if the body was a gzip once.
+    /// `CONTENT_CORRUPT` if a proxy destroyed the gzip by decoding it as UTF-8.
     pub fn of(body: &[u8]) -> Result<Self, Problem> {
         if body.starts_with(&MANGLED_GZIP) {
             let detail = "the body was a gzip, but something on the way read it as text and destroyed it";
@@ -44,11 +45,11 @@ impl Compression {
     }
 }
 
-/// Checks the media type and returns the decoded body, which is no copy if it was sent as it is.
+/// Checks the media type of a body, and returns the body inflated if it is gzip.
 ///
 /// # Errors
-/// 415 for another media type or encoding, 413 beyond `limit`, 400 `CONTENT_CORRUPT` for a broken
-/// gzip.
+/// 415 for another media type or encoding, 413 if the body exceeds `limit`, and 400
+/// `CONTENT_CORRUPT` for invalid gzip.
 pub fn json<'a>(headers: &HeaderMap, body: &'a [u8], limit: usize) -> Result<Cow<'a, [u8]>, Problem> {
     let is_json = |essence: &str| essence.eq_ignore_ascii_case("application/json") || is_gzip(essence);
     media_type(headers, |essence| is_json(essence).then_some(())).ok_or_else(|| {
@@ -66,8 +67,8 @@ pub fn json<'a>(headers: &HeaderMap, body: &'a [u8], limit: usize) -> Result<Cow
     Ok(Cow::Borrowed(body))
 }
 
-/// Returns the body's media type, as `known` reads it from its name without parameters. `None` if
-/// `known` does not know it, or if the charset is not UTF-8.
+/// Returns the body's media type, converted by `known` from its name without parameters. `None` if
+/// `known` does not recognize it, or if its charset is not UTF-8.
 ///
 /// The crate `mime` is not used, because it refuses the white space before `;` that RFC 9110
 /// (5.6.6) allows.
@@ -84,18 +85,18 @@ pub fn media_type<T>(headers: &HeaderMap, known: impl FnOnce(&str) -> Option<T>)
     known(essence.trim())
 }
 
-/// True if a media type is that of a gzip, in which JSON is expected. API Gateway forwards bodies
-/// of other types than JSON and text unchanged; it may alter a gzip that is labelled
+/// Returns whether a media type is `application/gzip`, by which a client sends compressed JSON. API
+/// Gateway forwards such a body unchanged, but may alter gzip that is declared as
 /// `application/json`.
 #[must_use]
 pub fn is_gzip(essence: &str) -> bool {
     essence.eq_ignore_ascii_case("application/gzip")
 }
 
-/// Returns the compression that `Content-Encoding` and `Content-Type` claim for the body.
+/// Returns the compression that `Content-Encoding` and `Content-Type` declare for the body.
 ///
 /// # Errors
-/// 415 for any encoding but gzip and identity, and for several.
+/// 415 for an encoding other than gzip and identity, or for several encodings.
 pub fn content_encoding(headers: &HeaderMap) -> Result<Compression, Problem> {
     let is_gzip = media_type(headers, |essence| is_gzip(essence).then_some(())).is_some();
     let mut claimed = if is_gzip { Compression::Gzip } else { Compression::None };

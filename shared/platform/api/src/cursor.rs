@@ -7,13 +7,13 @@ use sha2::{Digest as _, Sha256};
 /// Bytes of the tag that binds a cursor to its list.
 const TAG: usize = 8;
 
-/// Identity of a list: the hash of a tenant and its query. A cursor of another list is refused,
-/// since it would skip items there.
+/// Identity of a list of results: a hash of the tenant and its query. A cursor of another list is
+/// refused, because it would skip items.
 #[derive(Clone, Debug)]
 pub struct ListOf(Sha256);
 
 impl ListOf {
-    /// Creates the identity of the list that a tenant gets for what it asks.
+    /// Creates the identity of the list that answers a tenant's query.
     #[must_use]
     pub fn new(tenant: impl AsRef<[u8]>, asked: &[&str]) -> Self {
         let mut hash = Sha256::new();
@@ -26,7 +26,7 @@ impl ListOf {
         Self(hash)
     }
 
-    /// Encodes a position as a cursor of this list.
+    /// Encodes a position in the list as a cursor for the next page.
     #[must_use]
     pub fn cursor<const N: usize>(&self, position: [u8; N]) -> String {
         let mut bytes = position.to_vec();
@@ -34,7 +34,7 @@ impl ListOf {
         URL_SAFE_NO_PAD.encode(bytes)
     }
 
-    /// Decodes the position of a cursor; `None` if the text is not a cursor of this list.
+    /// Decodes the position in a cursor; `None` if the text is not a cursor of this list.
     #[must_use]
     pub fn position<const N: usize>(&self, cursor: &str) -> Option<[u8; N]> {
         let bytes = URL_SAFE_NO_PAD.decode(cursor).ok()?;

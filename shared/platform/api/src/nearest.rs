@@ -2,11 +2,12 @@
 
 use strsim::osa_distance;
 
-/// Longest name that is compared with others: the cost is the product of both lengths.
+/// Maximum bytes of a name that is compared with known names. The cost grows with the product of
+/// both lengths.
 const LONGEST: usize = 64;
 
-/// Returns the known name from which `name` differs by a slip of the keyboard: other capitals or
-/// separators, or one or two letters that are wrong, missing, too many or exchanged.
+/// Returns the known name that `name` probably is a misspelling of: one with other capitals or
+/// separators, or with one or two letters wrong, missing, added or exchanged.
 #[must_use]
 pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     if name.is_empty() || name.len() > LONGEST {
@@ -22,7 +23,7 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
         .map(|(_, known)| known)
 }
 
-/// Returns the letters and digits of a name, in lower case.
+/// Returns only the letters and digits of a name, in lower case.
 fn letters(name: &str) -> String {
     name.chars()
         .take(LONGEST)

@@ -12,29 +12,29 @@ use serde_json::{Map, Value, json};
 use crate::reason::Reason;
 use crate::trace::TraceId;
 
-/// Largest body of a problem, in bytes.
+/// Maximum bytes of a problem's body.
 pub const MAX_BODY: usize = 4096;
 
-/// Shares of the problem body's bytes, measured in JSON. The reason's members and the trace id take
-/// less than 700.
+/// Maximum bytes of each part of a problem's body, measured in JSON. The members that depend on the
+/// reason, and the trace id, take less than 700 bytes.
 mod budget {
     pub(super) const DETAIL: usize = 600;
-    /// Maximum bytes of a JSON pointer in a problem.
+    /// Maximum bytes of the JSON pointer of a fault.
     pub(super) const NAME: usize = 240;
     /// Maximum bytes of the detail of one fault.
     pub(super) const FAULT: usize = 400;
-    /// Maximum bytes of all faults in a problem's list.
+    /// Maximum bytes of the list of faults, `errors`.
     pub(super) const LIST: usize = 1000;
     /// Maximum bytes of all extension members of a problem.
     pub(super) const EXTENSIONS: usize = 1000;
 }
 
-/// Fault of one member of a body.
+/// Fault of one member of a request body.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Fault {
     /// JSON Pointer (RFC 6901) to the member; empty for the whole body.
     pub pointer: String,
-    /// Description of the fault, without the value.
+    /// Description of the fault, without the member's value.
     pub detail: String,
 }
 
@@ -45,27 +45,27 @@ impl Fault {
     }
 }
 
-/// A refusal or a failure. `detail` is written for the caller: no stack, no secret, no table name,
-/// no text of the body, and no text of another system. Further facts for the operator are its
-/// [source](std::error::Error::source), which is logged and never sent.
+/// Refusal or failure of a request, sent as a problem document (RFC 9457). `detail` is for the
+/// caller, and contains no internal names, secrets, body text or text of other systems. The
+/// [source](std::error::Error::source) is for the operator, and is logged only.
 #[derive(Clone, Debug)]
 pub struct Problem {
-    /// Reason of the problem, which decides status, code and title.
+    /// Reason of the problem, which determines its status, code and title.
     pub reason: Reason,
-    /// Description of this occurrence, and of the caller's next step.
+    /// Description of this occurrence, and what the caller should do next.
     pub detail: String,
-    /// Members of the body that are at fault. Too many are cut to the first that fit.
+    /// Faults of members of the body. Only the first ones are sent if they are too many.
     pub faults: Vec<Fault>,
-    /// Seconds that the header `Retry-After` of the response has.
+    /// Seconds in the response header `Retry-After`, if it has one.
     pub retry_after: Option<u32>,
-    /// Further members, such as a broker's reply, or the ids of messages in doubt.
+    /// Further members of the problem document, such as a broker's reply code.
     pub extensions: Map<String, Value>,
     /// Further response headers, such as `allow`.
     pub headers: Vec<(&'static str, String)>,
     cause: Option<Arc<dyn Error + Send + Sync>>,
 }
 
-/// Compares two problems as a client sees them: causes do not count.
+/// Compares what a client sees of two problems. Their causes are ignored.
 impl PartialEq for Problem {
     fn eq(&self, other: &Self) -> bool {
         let Self { reason, detail, faults, retry_after, extensions, headers, cause: _ } = self;
@@ -75,7 +75,7 @@ impl PartialEq for Problem {
 }
 
 impl Problem {
-    /// Creates a problem that has the reason's own `Retry-After`, and nothing else.
+    /// Creates a problem with the `Retry-After` of its reason, and without further members.
     pub fn new(reason: Reason, detail: impl Into<String>) -> Self {
         Self {
             reason,
@@ -88,7 +88,7 @@ impl Problem {
         }
     }
 
-    /// Builds the problem of a body that does not fit, with the members at fault.
+    /// Creates a problem about faults of the request body.
     #[must_use]
     pub fn faulty(reason: Reason, faults: Vec<Fault>) -> Self {
         let first = match faults.first() {
@@ -103,42 +103,42 @@ impl Problem {
         Self { faults, ..Self::new(reason, detail) }
     }
 
-    /// Builds the problem of a body whose member at `pointer` is at fault.
+    /// Creates a `SCHEMA_VIOLATION` for the member of the body at `pointer`.
     pub fn violation(pointer: impl Into<String>, detail: impl Into<String>) -> Self {
         Self::faulty(Reason::SchemaViolation, vec![Fault { pointer: pointer.into(), detail: detail.into() }])
     }
 
-    /// Sets the seconds of `Retry-After`, in place of the reason's own.
+    /// Sets the seconds of `Retry-After`, which replace those of the reason.
     #[must_use]
     pub fn retry_after(mut self, seconds: u32) -> Self {
         self.retry_after = Some(seconds);
         self
     }
 
-    /// Adds the cause of the problem, which only the log shows.
+    /// Sets the cause of the problem, which only the log shows.
     #[must_use]
     pub fn caused_by(mut self, cause: Option<Arc<dyn Error + Send + Sync>>) -> Self {
         self.cause = cause;
         self
     }
 
-    /// Adds a response header, whose name is in lower case.
+    /// Adds a response header. Its name must be in lower case.
     #[must_use]
     pub fn header(mut self, name: &'static str, value: impl Into<String>) -> Self {
         self.headers.push((name, value.into()));
         self
     }
 
-    /// Adds a member, which replaces an earlier one of the same name. Members beyond 1000 bytes in
-    /// all are left out; of a list the first items are kept.
+    /// Adds a further member to the problem document, or replaces it. All further members together
+    /// have at most 1000 bytes: others are left out, and lists are shortened.
     #[must_use]
     pub fn extension(mut self, name: &str, value: Value) -> Self {
         self.extensions.insert(name.to_owned(), value);
         self
     }
 
-    /// Builds the response, without the headers that every response has. Its body has at most
-    /// [`MAX_BODY`] bytes, whatever the request was: texts and lists that would exceed it are cut.
+    /// Builds the response, without the headers that all responses have. Its body has at most
+    /// [`MAX_BODY`] bytes: texts and lists that would exceed them are cut.
     #[must_use]
     pub fn to_reply(&self, trace_id: &TraceId) -> Reply {
         let urn = self.reason.as_str().to_ascii_lowercase().replace('_', "-");
@@ -181,8 +181,8 @@ impl Error for Problem {
     }
 }
 
-/// Returns the start of `text` that takes at most `max` bytes within a JSON string, ending in `…`
-/// if something is missing.
+/// Returns the beginning of `text` that has at most `max` bytes in a JSON string. It ends in `…` if
+/// it was cut.
 #[must_use]
 pub fn cut(text: &str, max: usize) -> Cow<'_, str> {
     let mut taken = 0_usize;
@@ -196,7 +196,7 @@ pub fn cut(text: &str, max: usize) -> Cow<'_, str> {
     Cow::Borrowed(text)
 }
 
-/// Returns the number of bytes that a character takes within a JSON string.
+/// Returns the number of bytes of a character in a JSON string, with its escape.
 const fn carried(character: char) -> usize {
     match character {
         '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,
@@ -205,7 +205,7 @@ const fn carried(character: char) -> usize {
     }
 }
 
-/// Returns as many of the first `items` as take at most `max` bytes together.
+/// Returns the first `items` that have at most `max` bytes in JSON together.
 fn fitting(items: impl Iterator<Item = Value>, max: usize) -> Vec<Value> {
     let mut taken = 0_usize;
     items
@@ -216,8 +216,8 @@ fn fitting(items: impl Iterator<Item = Value>, max: usize) -> Vec<Value> {
         .collect()
 }
 
-/// Returns the extension members that fit into their budget: of a list as many items as fit, of
-/// anything else all or nothing.
+/// Returns the further members that fit into 1000 bytes. Lists are shortened to the items that fit;
+/// other members are left out as a whole.
 fn bounded_extensions(extensions: &Map<String, Value>) -> Vec<(String, Value)> {
     let mut left = budget::EXTENSIONS;
     let mut kept = Vec::new();
@@ -247,7 +247,7 @@ mod tests {
 
     use super::*;
 
-    /// Makes the longest trace id.
+    /// Returns a trace id with the most bytes in JSON.
     fn trace_id() -> TraceId {
         let mut headers = HeaderMap::new();
         headers.insert(TraceId::HEADER, HeaderValue::from_str(&"\"".repeat(128)).unwrap());
@@ -286,7 +286,7 @@ mod tests {
         (0..Reason::ALL.len()).prop_map(|index| Reason::ALL[index])
     }
 
-    /// Texts of up to some thousand bytes, escaped ones and wide ones among them.
+    /// Generates strings of up to some thousand bytes, with escaped and with multi-byte characters.
     fn texts() -> impl Strategy<Value = String> {
         ("[\\x00-\\x1f\"\\\\/~a-zé€😀]{0,40}", 1_usize..100).prop_map(|(text, times)| text.repeat(times))
     }

@@ -12,16 +12,17 @@ use crate::nearest::nearest;
 use crate::problem::{Problem, cut};
 use crate::reason::Reason;
 
-/// Parameters of a request by their names, each with its first value and the number of times that
-/// it is given. The path takes all of them.
+/// Query parameters of a request by name, each with its first value and its number of occurrences.
+/// The route accepts all of them.
 #[derive(Debug, Default)]
 pub struct Query<'a>(BTreeMap<String, (Cow<'a, str>, usize)>);
 
 impl<'a> Query<'a> {
-    /// Reads the query of a path that takes the parameters `known`.
+    /// Parses the query of a route that accepts the parameters `known`.
     ///
     /// # Errors
-    /// 400 for any other parameter: with a misspelt filter, the response would be the whole list.
+    /// 400 for any other parameter, because a misspelt filter would otherwise return the whole
+    /// list.
     pub fn parse(text: &'a str, known: &[&str]) -> Result<Self, Problem> {
         let mut values = BTreeMap::new();
         for (name, value) in form_urlencoded::parse(text.as_bytes()) {
@@ -33,10 +34,10 @@ impl<'a> Query<'a> {
         Ok(Self(values))
     }
 
-    /// Returns the value of a parameter unchanged; `None` if it is not given.
+    /// Returns the value of a parameter unchanged; `None` if the query does not have it.
     ///
     /// # Errors
-    /// 400 if it is given more than once.
+    /// 400 if the query has the parameter more than once.
     pub fn value(&self, name: &str) -> Result<Option<&str>, Problem> {
         match self.0.get(name) {
             None => Ok(None),
@@ -45,18 +46,18 @@ impl<'a> Query<'a> {
         }
     }
 
-    /// Returns the text of a parameter. An empty text counts as `None`, as the contract says.
+    /// Returns the value of a parameter. An empty value counts as `None`, as `openapi.yaml` says.
     ///
     /// # Errors
-    /// 400 if it is given more than once.
+    /// 400 if the query has the parameter more than once.
     pub fn text(&self, name: &str) -> Result<Option<&str>, Problem> {
         Ok(self.value(name)?.filter(|value| !value.is_empty()))
     }
 
-    /// Reads the parameter `limit`, a number within `bounds`.
+    /// Parses the parameter `limit`; `default` if the query does not have it.
     ///
     /// # Errors
-    /// 400 for anything else.
+    /// 400 if the value is not a number within `bounds`.
     pub fn limit(&self, default: u16, bounds: RangeInclusive<u16>) -> Result<u16, Problem> {
         let Some(text) = self.value("limit")? else { return Ok(default) };
         let number = if text.bytes().all(|byte| byte.is_ascii_digit()) { text.parse().ok() } else { None };
@@ -66,18 +67,18 @@ impl<'a> Query<'a> {
         })
     }
 
-    /// Parses the value of a query parameter.
+    /// Parses the value of a parameter; `None` if the query does not have it.
     ///
     /// # Errors
-    /// 400 if it cannot be parsed, with the type's own error text.
+    /// 400 if the value cannot be parsed, with the error text of the type.
     pub fn parsed<T: FromStr<Err: ToString>>(&self, name: &str) -> Result<Option<T>, Problem> {
         self.value(name)?.map(|text| typed(name, text)).transpose()
     }
 
-    /// Parses the value of a parameter. An empty text counts as `None`, as the contract says.
+    /// Parses the value of a parameter. An empty value counts as `None`, as `openapi.yaml` says.
     ///
     /// # Errors
-    /// 400 if it cannot be parsed, with the type's own error text.
+    /// 400 if the value cannot be parsed, with the error text of the type.
     pub fn parsed_or_empty<T: FromStr<Err: ToString>>(&self, name: &str) -> Result<Option<T>, Problem> {
         self.text(name)?.map(|text| typed(name, text)).transpose()
     }
@@ -96,7 +97,7 @@ fn unknown(name: &str, known: &[&str]) -> Problem {
     invalid_parameter(&cut(name, 100), detail)
 }
 
-/// Builds the problem of a value in the path or the query that cannot be used.
+/// Creates the problem for an unusable value in the path or the query.
 pub fn invalid_parameter(parameter: &str, detail: impl AsRef<str>) -> Problem {
     Problem::new(Reason::InvalidParameter, format!("`{parameter}` {}", detail.as_ref()))
         .extension("parameter", json!(parameter))

@@ -6,13 +6,14 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-/// Time that a dependency may take to respond before it counts as unreachable.
+/// Time limit for a dependency to respond. After it, the dependency counts as unreachable.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Time limit for a dependency that checks dependencies of its own: longer, so that it can report
-/// which of them is unreachable.
+/// Time limit for a dependency that checks further dependencies itself. It is longer, so that the
+/// dependency can report which of those is unreachable.
 const PATIENCE_WITH_OTHERS: Duration = Duration::from_secs(4);
 
-/// Dependency, as the response shows it. Tables, buckets and functions stay unnamed.
+/// State of a dependency of the API, such as a store. Its name does not reveal the name of the
+/// table, bucket or function.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Dependency {
@@ -24,7 +25,7 @@ pub struct Dependency {
     pub latency_ms: f64,
 }
 
-/// Dependencies of one function.
+/// States of all dependencies of one function, as it reports them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Dependencies {
     /// Dependencies in the order of the response.
@@ -32,8 +33,7 @@ pub struct Dependencies {
 }
 
 impl Dependency {
-    /// Runs `probe`, for a limited time. The reason why a dependency is unreachable goes to the log
-    /// only.
+    /// Checks a dependency by running `probe` within two seconds. Why it failed is only logged.
     pub async fn check<E: Into<Box<dyn Error + Send + Sync>>>(
         name: &'static str,
         probe: impl Future<Output = Result<(), E>>,
@@ -41,7 +41,8 @@ impl Dependency {
         Self::within(PATIENCE, name, probe).await
     }
 
-    /// Checks a dependency that [checks](Self::check) others before it responds.
+    /// Checks a dependency that itself [checks](Self::check) further ones before it responds,
+    /// within four seconds.
     pub async fn check_with_others<E: Into<Box<dyn Error + Send + Sync>>>(
         name: &'static str,
         probe: impl Future<Output = Result<(), E>>,

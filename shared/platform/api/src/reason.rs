@@ -2,20 +2,20 @@
 
 use serde::{Serialize, Serializer};
 
-/// Declares every reason once, with its status, code, title and action.
+/// Declares all reasons of problems, each with its status, code, title and action.
 macro_rules! reasons {
     ($($status:literal $code:literal {
         $($variant:ident = $name:literal, $title:literal => $action:literal;)*
     })*) => {
-        /// Reason why a request was refused or failed, as clients see it. The reason decides status
-        /// and code.
+        /// Reason why a request was refused or failed, as clients see it. It determines the HTTP
+        /// status and the code.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum Reason {
             $($(#[doc = $title] $variant,)*)*
         }
 
         impl Reason {
-            /// All reasons, in the order of the contract.
+            /// All reasons, in the order of `openapi.yaml`.
             pub const ALL: &[Self] = &[$($(Self::$variant,)*)*];
 
             /// Returns the HTTP status of the reason.
@@ -25,29 +25,31 @@ macro_rules! reasons {
                 }
             }
 
-            /// Returns the class of the reason: `code` of a problem.
+            /// Returns the member `code` of problems with this reason, which is common to similar
+            /// reasons.
             pub const fn code(self) -> &'static str {
                 match self {
                     $($(Self::$variant)|* => $code,)*
                 }
             }
 
-            /// Returns the name of the reason: `reason` of a problem.
+            /// Returns the member `reason` of problems with this reason.
             pub const fn as_str(self) -> &'static str {
                 match self {
                     $($(Self::$variant => $name,)*)*
                 }
             }
 
-            /// Short sentence that is the same for every occurrence (RFC 9457, section 3.1.4).
+            /// Returns the member `title` of problems with this reason: a short sentence that is
+            /// the same for every occurrence (RFC 9457, section 3.1.4).
             pub const fn title(self) -> &'static str {
                 match self {
                     $($(Self::$variant => $title,)*)*
                 }
             }
 
-            /// Next step of the caller or the operator. It is for the log and for
-            /// `docs/errors.md`; a problem's `detail` tells the caller.
+            /// Returns what the operator or the caller should do, for the log and `docs/errors.md`.
+            /// The member `detail` of a problem tells the caller.
             pub const fn action(self) -> &'static str {
                 match self {
                     $($(Self::$variant => $action,)*)*
@@ -201,8 +203,8 @@ reasons! {
 }
 
 impl Reason {
-    /// Returns the seconds after which a client should try again, if the contract promises the
-    /// header.
+    /// Returns the default seconds of `Retry-After` for the reason; `None` if its problems have no
+    /// such header.
     #[must_use]
     pub const fn default_retry_after(self) -> Option<u32> {
         match self.status() {

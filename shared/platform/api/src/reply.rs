@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 /// HTTP response: status, headers (lower-case names) and a text body.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reply {
-    /// HTTP status, or any number that distinguishes outcomes.
+    /// HTTP status. Work that does not answer an HTTP request may use any number for each outcome.
     pub status: u16,
     /// HTTP headers of the response, by lower-case name.
     pub headers: BTreeMap<String, String>,
@@ -26,8 +26,8 @@ impl Reply {
         Self { status, headers, body }
     }
 
-    /// Builds a JSON response from a body that has a JSON form whatever its values are: a
-    /// [`serde_json::Value`], or a struct of texts, numbers, lists and the like.
+    /// Builds a JSON response. `body` must be serializable whatever its values are, such as a
+    /// [`serde_json::Value`] or a struct of strings, numbers and lists.
     #[must_use]
     pub fn json(status: u16, body: &impl Serialize) -> Self {
         Self::new(status, "application/json", serde_json::to_string(body).unwrap_or_default())

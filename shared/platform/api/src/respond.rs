@@ -6,7 +6,7 @@ use http::{Response, StatusCode};
 
 use crate::trace::TraceId;
 
-/// Builds the response to a request: the reply, with the request's trace id.
+/// Converts a reply to an HTTP response with the trace id of the request.
 #[must_use]
 pub fn respond(mut reply: Reply, trace_id: &TraceId) -> Response<String> {
     reply.set_header(TraceId::HEADER, trace_id.as_str());

@@ -2,13 +2,13 @@
 
 use std::fmt;
 
-/// Route of a function. API Gateway routes by the template; a function checks again, because it can
-/// be invoked directly.
+/// Route of a function: method and path. API Gateway checks both, and the function checks them
+/// again, because it can be invoked directly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route {
     /// HTTP method in upper case.
     pub method: &'static str,
-    /// Path as the contract and the template write it, with `{name}` for a segment that varies.
+    /// Path as in `openapi.yaml`, with `{name}` for a segment that varies.
     pub path: &'static str,
 }
 
@@ -33,18 +33,17 @@ impl Route {
 }
 
 impl fmt::Display for Route {
-    /// Writes the route as logs name the operation: `POST /messages/produce`.
+    /// Writes the route as the log field `operation` has it, such as `POST /messages/produce`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.method, self.path)
     }
 }
 
-/// Returns the segment of `path` that a template's last `{name}` stands for: empty if the template
-/// has none, and `None` if the path does not match the template. An empty segment does not match a
-/// name.
+/// Returns the segment of `path` at the template's last `{name}`. It is empty if the template has
+/// none, and `None` if the path does not match the template. A `{name}` matches no empty segment.
 ///
-/// Templates have two names at most, and a function knows a dozen. A router such as `matchit` is
-/// built at every start, can fail at it, and takes more lines than this.
+/// Templates have at most two names, and a function has at most a dozen routes, so a router such as
+/// `matchit`, which can fail when it is built, would need more code than this.
 #[must_use]
 pub fn path_parameter<'a>(template: &str, path: &'a str) -> Option<&'a str> {
     let mut segments = path.split('/');

@@ -6,11 +6,11 @@ use http::HeaderMap;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// Value of `X-Trace-Id`: the request's, if it is 1 to 128 visible ASCII characters, or else its
-/// [`Traceparent`], or a new UUID.
+/// Trace id of a request: the value of `X-Trace-Id` if it is 1 to 128 visible ASCII characters,
+/// otherwise the request's [`Traceparent`], or a new UUID.
 ///
-/// A trace context is the id itself, not a companion of it: so it is wherever the id is, in
-/// records, metadata, rows and events, and nothing can pass on one without the other.
+/// A trace context takes the place of the id and is not stored next to it, so that every record,
+/// row and event that has the trace id has the trace context.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct TraceId(String);
@@ -19,7 +19,8 @@ impl TraceId {
     /// Name of the trace id's header in requests and responses.
     pub const HEADER: &str = "x-trace-id";
 
-    /// Returns the request's own id if it has the form, or else its trace context, or a new id.
+    /// Returns the trace id of a request: from `X-Trace-Id` if it is valid, otherwise its trace
+    /// context, or a new id.
     pub fn of(headers: &HeaderMap) -> Self {
         headers
             .get(Self::HEADER)
@@ -54,10 +55,10 @@ impl fmt::Display for TraceId {
     }
 }
 
-/// Trace context of a caller (W3C Trace Context, version 00, the only one there is).
+/// Trace context of a caller: the header `traceparent` of W3C Trace Context, version 00.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Traceparent<'a> {
-    /// Text of the whole `traceparent`, as it is passed on.
+    /// Whole value of `traceparent`, as it is passed on.
     pub text: &'a str,
     /// Id of the trace: 32 hexadecimal digits in lower case.
     pub trace_id: &'a str,
@@ -66,11 +67,12 @@ pub struct Traceparent<'a> {
 }
 
 impl<'a> Traceparent<'a> {
-    /// Name of the header in requests and on messages, and of the attribute of events.
+    /// Name of the header in HTTP requests, of the header of messages, and of the attribute of
+    /// events.
     pub const HEADER: &'static str = "traceparent";
 
-    /// Returns the trace context of a request; `None` if it has none, more than one, or a malformed
-    /// one.
+    /// Returns the trace context of a request; `None` unless it has exactly one valid
+    /// `traceparent`.
     #[must_use]
     pub fn of(headers: &'a HeaderMap) -> Option<Self> {
         let mut values = headers.get_all(Self::HEADER).iter();
@@ -80,7 +82,7 @@ impl<'a> Traceparent<'a> {
         }
     }
 
-    /// Reads a trace context; `None` for any other text.
+    /// Parses the value of `traceparent`; `None` if it is malformed.
     #[must_use]
     pub fn parse(text: &'a str) -> Option<Self> {
         let mut parts = text.split('-');
@@ -95,7 +97,7 @@ fn is_hex(part: &str, digits: usize) -> bool {
     part.len() == digits && part.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// True for an id, which is never zero.
+/// Returns whether a part is an id of this number of hexadecimal digits, not all of them zero.
 fn is_id(part: &str, digits: usize) -> bool {
     is_hex(part, digits) && part.bytes().any(|byte| byte != b'0')
 }

@@ -2,7 +2,8 @@
 
 use std::error::Error;
 
-/// Returns an error with its causes, without one that its parent already quotes.
+/// Returns the texts of an error and its causes, separated by colons. A cause whose text is
+/// repeated in the text before is left out.
 #[must_use]
 pub fn chain(error: &(dyn Error + 'static)) -> String {
     let mut text = error.to_string();

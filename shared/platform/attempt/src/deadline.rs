@@ -5,7 +5,8 @@ use std::time::{Duration, SystemTime};
 use tokio::time::Instant;
 use tokio::time::error::Elapsed;
 
-/// Duration that is longer than any work, and short enough for every clock to add.
+/// Maximum duration of a deadline: a year, which is longer than any operation, and cannot overflow
+/// a clock.
 const FOREVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// Point in time at which an operation has to end.
@@ -13,7 +14,7 @@ const FOREVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 pub struct Deadline(Instant);
 
 impl Deadline {
-    /// Creates a deadline `duration` from now, at most a year.
+    /// Creates a deadline `duration` from now, but at most a year.
     #[must_use]
     pub fn after(duration: Duration) -> Self {
         let now = Instant::now();
@@ -26,15 +27,15 @@ impl Deadline {
         Self(instant)
     }
 
-    /// Builds the deadline for the work of an invocation that is cut off at `ends_at`, with
-    /// `reserve` kept free for its response. It has passed if less than that is left.
+    /// Creates the deadline for the work of an invocation, `reserve` before `ends_at`, when Lambda
+    /// ends it. The deadline has passed already if less time than `reserve` is left.
     #[must_use]
     pub fn of_invocation(ends_at: SystemTime, reserve: Duration) -> Self {
         let left = ends_at.duration_since(SystemTime::now()).unwrap_or_default();
         Self::after(left.saturating_sub(reserve))
     }
 
-    /// Returns the instant, for tokio's own timers.
+    /// Returns the deadline as an instant of tokio's clock.
     #[must_use]
     pub const fn instant(self) -> Instant {
         self.0
@@ -46,13 +47,13 @@ impl Deadline {
         self.0.saturating_duration_since(Instant::now())
     }
 
-    /// True if the deadline has passed.
+    /// Returns whether the deadline has passed.
     #[must_use]
     pub fn has_passed(self) -> bool {
         self.remaining().is_zero()
     }
 
-    /// Returns the earlier of this deadline and the time `duration` from now.
+    /// Returns the earlier of this deadline and `duration` from now.
     #[must_use]
     pub fn min(self, duration: Duration) -> Self {
         Self(self.0.min(Self::after(duration).0))

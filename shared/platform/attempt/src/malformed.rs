@@ -11,10 +11,12 @@ use serde_json::Value;
 use serde_json::error::Category;
 use serde_path_to_error::Segment;
 
-/// Maximum number of characters of a path. Names of members come from outside too.
+/// Maximum characters of the path to a fault. It is bounded because it contains names of members
+/// from the document.
 const LONGEST_PATH: usize = 200;
 
-/// Fault of a document, with its place. The text repeats no value of the document.
+/// Fault of a JSON document or DynamoDB item, with its path. The text repeats no value of the
+/// document.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{path}: {fault}")]
 pub struct Malformed {
@@ -22,10 +24,10 @@ pub struct Malformed {
     fault: Fault,
 }
 
-/// Kind of a document's fault.
+/// Kind of fault in a document.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
-    /// The text is not JSON from here on.
+    /// The text is not valid JSON from this place on.
     #[error("no valid JSON at line {line} column {column}")]
     Syntax {
         /// Line of the fault, counted from 1.
@@ -45,7 +47,7 @@ pub enum Fault {
     /// The object has an unknown member.
     #[error("the member is not known")]
     UnknownMember,
-    /// The value is of another type, such as a text in place of a number.
+    /// The value has the wrong type, such as a string in place of a number.
     #[error("the value has the wrong type")]
     Type,
     /// The value has the right type, but is not allowed.
@@ -54,13 +56,13 @@ pub enum Fault {
 }
 
 impl Malformed {
-    /// Returns the place in the document, as `/members/0/name`; `/` for the document itself.
+    /// Returns the path to the fault, such as `/members/0/name`; `/` for the document as a whole.
     #[must_use]
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// Returns the fault of the document.
+    /// Returns the kind of fault.
     #[must_use]
     pub const fn fault(&self) -> &Fault {
         &self.fault
@@ -80,7 +82,7 @@ impl Malformed {
     }
 }
 
-/// Returns a place in a document: names of members and indexes, at most 200 characters.
+/// Writes a path as names of members and indexes, at most 200 characters.
 fn place(path: &serde_path_to_error::Path) -> String {
     let mut text = String::new();
     for segment in path {
@@ -98,8 +100,8 @@ fn place(path: &serde_path_to_error::Path) -> String {
 }
 
 impl Fault {
-    /// Recognizes the kind of a fault by the beginning of serde's message. Two messages name a
-    /// member of the type that is read, never one of the document, so its name is kept.
+    /// Recognizes the kind of fault by the beginning of serde's message. The names that are kept
+    /// from it are those of the type's fields, never of the document's members.
     fn of_text(message: &str) -> Self {
         let name =
             |rest: &str| rest.chars().take_while(|character| *character != '`').take(LONGEST_PATH).collect();
@@ -117,10 +119,10 @@ impl Fault {
     }
 }
 
-/// Parses JSON from bytes.
+/// Parses JSON bytes into `T`.
 ///
 /// # Errors
-/// If it is not JSON, or does not fit the type.
+/// If the bytes are not JSON, or do not fit `T`.
 pub fn from_slice<'de, T: Deserialize<'de>>(json: &'de [u8]) -> Result<T, Malformed> {
     let mut parser = serde_json::Deserializer::from_slice(json);
     let read = serde_path_to_error::deserialize(&mut parser)
@@ -135,7 +137,7 @@ pub fn from_slice<'de, T: Deserialize<'de>>(json: &'de [u8]) -> Result<T, Malfor
 /// Converts a JSON value into `T`.
 ///
 /// # Errors
-/// If the value does not fit the type.
+/// If the value does not fit `T`.
 pub fn from_value<T: DeserializeOwned>(value: Value) -> Result<T, Malformed> {
     serde_path_to_error::deserialize(value).map_err(|error| Malformed::of_json(error.path(), error.inner()))
 }
@@ -143,7 +145,7 @@ pub fn from_value<T: DeserializeOwned>(value: Value) -> Result<T, Malformed> {
 /// Converts a DynamoDB item into `T`.
 ///
 /// # Errors
-/// If the item does not fit the type.
+/// If the item does not fit `T`.
 #[cfg(feature = "dynamodb")]
 pub fn from_item<T: DeserializeOwned>(item: impl Into<serde_dynamo::Item>) -> Result<T, Malformed> {
     let item: serde_dynamo::Item = item.into();

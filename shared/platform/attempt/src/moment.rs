@@ -6,8 +6,9 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
-/// Point in time on two clocks. The monotonic clock may stand still, and the system's clock may be
-/// set; the greater of the two ages counts, so that nothing is taken for younger than it is.
+/// Point in time on the monotonic and on the system clock. The monotonic clock stops while Lambda
+/// freezes a function, and the system clock can be set; the greater age counts, so that nothing
+/// seems too young.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moment {
     monotonic: Instant,
@@ -15,26 +16,26 @@ pub struct Moment {
 }
 
 impl Moment {
-    /// Reads the wall clock and the monotonic clock.
+    /// Reads both clocks.
     #[must_use]
     pub fn now() -> Self {
         Self { monotonic: Instant::now(), system: SystemTime::now() }
     }
 
-    /// Creates a moment that each clock shows differently, as after a pause.
+    /// Creates a moment from a time of each clock, for tests in which they differ.
     #[must_use]
     pub const fn on(monotonic: Instant, system: SystemTime) -> Self {
         Self { monotonic, system }
     }
 
-    /// Returns the time since this moment.
+    /// Returns the time that has passed since this moment.
     #[must_use]
     pub fn age(self) -> Duration {
         self.age_at(Self::now())
     }
 
-    /// Returns the time from this moment to `now`, by the clock that went further. A clock that was
-    /// set back is ignored.
+    /// Returns the time from this moment to `now`, by the clock that shows more. A clock that was
+    /// set back counts as zero.
     #[must_use]
     pub fn age_at(self, now: Self) -> Duration {
         let monotonic = now.monotonic.saturating_duration_since(self.monotonic);

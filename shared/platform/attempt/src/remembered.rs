@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use crate::Moment;
 
-/// Cache of up to a number of values, or of values up to a weight, each for a limited time from
-/// when it was put.
+/// Cache of a limited number (or weight) of values, each of which expires a fixed time after it was
+/// put.
 ///
 /// Not `moka`: it measures lifetimes by the monotonic clock, which may stand still in a paused
 /// function, so that a revoked key would be accepted for longer. `quick_cache` has no lifetimes.
@@ -28,15 +28,15 @@ struct Value<V> {
 }
 
 impl<K: Eq + Hash, V: Clone> Remembered<K, V> {
-    /// Creates a cache. It forgets a value after `lifetime`, and drops it when the next one is put.
-    /// Beyond `capacity` values it remembers no further one until some are forgotten, so that
-    /// guessed keys do not fill the memory.
+    /// Creates a cache whose values expire after `lifetime`. A full cache, of `capacity` values,
+    /// stores no further ones until some have expired, so that guessed keys neither fill the memory
+    /// nor replace values.
     #[must_use]
     pub fn new(lifetime: Duration, capacity: usize) -> Self {
         Self { lifetime, capacity, values: Mutex::default() }
     }
 
-    /// Returns the value of a key, unless its lifetime has passed.
+    /// Returns the value of a key, if it is cached and has not expired.
     pub fn get<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> Option<V>
     where
         K: Borrow<Q>,
@@ -49,12 +49,12 @@ impl<K: Eq + Hash, V: Clone> Remembered<K, V> {
         self.put_weighing(1, key, value);
     }
 
-    /// Caches a value that takes `weight` of the capacity.
+    /// Stores a value that counts as `weight` values of the capacity.
     pub fn put_weighing(&self, weight: usize, key: K, value: V) {
         self.put_at(weight, key, value, Moment::now());
     }
 
-    /// Removes a value from the cache before the end of its lifetime.
+    /// Removes a value from the cache before it expires.
     pub fn forget<Q: Eq + Hash + ?Sized>(&self, key: &Q)
     where
         K: Borrow<Q>,
@@ -90,7 +90,7 @@ mod tests {
 
     const MINUTE: Duration = Duration::from_secs(60);
 
-    /// Reads two clocks, of which a frozen machine moves one.
+    /// Returns the present time of both clocks.
     fn clocks() -> (Instant, SystemTime) {
         (Instant::now(), SystemTime::now())
     }

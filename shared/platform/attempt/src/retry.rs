@@ -5,25 +5,26 @@
 
 use std::error::Error;
 
-/// Decision after a failure: when to retry, or to give up.
+/// Retry decision after a failure: whether and when the same work may succeed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retry {
-    /// Retry later: a store is unreachable, busy or slow.
+    /// The same work may succeed later, because a store is unreachable, busy or slow.
     Later,
-    /// The same work may succeed later, and nothing was wrong: other transactions held a lock for
-    /// too long. This need not count as a failed attempt.
+    /// The same work may succeed later, because only other transactions held a lock for too long.
+    /// The failure need not count as an attempt.
     Contended,
-    /// The invocation's time has run out. The same work may succeed in another invocation.
+    /// The invocation has no time left. The same work may succeed in another invocation.
     OutOfTime,
-    /// The same work succeeds once a person repairs the deployment or the content of a store.
-    /// Trying again soon does not help, trying again for long does.
+    /// The same work succeeds only after a person repairs the deployment or the content of a store,
+    /// so retries must go on for a long time.
     AfterRepair,
-    /// The same work never succeeds: its object does not exist or cannot be read.
+    /// The same work never succeeds, for example because its object does not exist or cannot be
+    /// parsed.
     Never,
 }
 
 impl Retry {
-    /// True if the failure may pass by itself.
+    /// Returns whether the failure may end without a repair.
     #[must_use]
     pub const fn is_transient(self) -> bool {
         match self {
@@ -33,8 +34,8 @@ impl Retry {
     }
 }
 
-/// Error that decides whether a retry helps.
+/// Error that decides whether a retry may succeed.
 pub trait Retryable: Error {
-    /// Returns the decision after this failure.
+    /// Returns the retry decision for this error.
     fn retry(&self) -> Retry;
 }

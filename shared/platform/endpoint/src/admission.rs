@@ -9,13 +9,14 @@ use jiff::Timestamp;
 
 use crate::limits::{Cost, Limiter, Policies, Ticket};
 
-/// Finds the messages and bytes that work moved, by its response and by what was drawn before.
+/// Function that returns the messages and bytes that work moved, from its response and from the
+/// cost charged before.
 pub type Moved = fn(&Reply, Cost) -> Cost;
 
-/// Rate limits that a request draws from before its work.
+/// Rate limits and budget that a request must pass before its work.
 ///
-/// The cost that is known before decides whether the request may begin. Messages and bytes that
-/// only the response shows are charged afterwards, and later requests wait for them.
+/// The cost that is known before the work decides whether the request is admitted. Messages and
+/// bytes that only the response shows are charged after the work, and delay later requests.
 pub struct Admission<'a> {
     limiter: &'a Limiter,
     policies: Policies,
@@ -25,13 +26,14 @@ pub struct Admission<'a> {
 }
 
 impl<'a> Admission<'a> {
-    /// Creates the admission of a request whose work moves no messages.
+    /// Creates the admission of a request with these limits, whose work moves no messages.
     #[must_use]
     pub fn new(limiter: &'a Limiter, policies: Policies) -> Self {
         Self { limiter, policies, spent: None, cost: Cost::default(), moved: None }
     }
 
-    /// Builds the admission of a request that no target has a part in: the tenant's limit decides.
+    /// Creates the admission of a request without a target: only the limit of the tenant's requests
+    /// and its budget apply.
     ///
     /// # Errors
     /// `STORE_UNAVAILABLE` if the tenant's limits cannot be read.
@@ -44,20 +46,24 @@ impl<'a> Admission<'a> {
         Ok(Self::new(limiter, limiter.policies(&item?, tenant, None)).within(spent))
     }
 
-    /// Sets the amount that the tenant has spent of its budget.
+    /// Sets the amount that the tenant has spent of its budget, which may refuse the request.
     #[must_use]
     pub fn within(self, spent: Option<SpentItem>) -> Self {
         Self { spent, ..self }
     }
 
-    /// Sets the messages and bytes that the work is to move, and how its response shows those that
-    /// it did move.
+    /// Sets the messages and bytes that the request announces, and the function that reads from the
+    /// response how many were moved.
     #[must_use]
     pub fn moving(self, cost: Cost, moved: Moved) -> Self {
         Self { cost, moved: Some(moved), ..self }
     }
 
-    /// Draws the cost that is known before the work. A budget that is spent draws nothing.
+    /// Charges the cost that is known before the work, and returns the permission to begin. If the
+    /// budget is spent, nothing is charged.
+    ///
+    /// # Errors
+    /// 429 if a limit or the budget refuses the request.
     pub(crate) async fn admit(&self) -> Result<Ticket<'a>, Problem> {
         let wait = self.spent.as_ref().and_then(|spent| spent.refuses_for(Timestamp::now()));
         if let Some(wait) = wait {
@@ -68,10 +74,10 @@ impl<'a> Admission<'a> {
         admitted.map_err(|refusal| refusal.problem())
     }
 
-    /// Does work that has no idempotency record, if the limits allow it.
+    /// Executes work that has no idempotency record, if the limits admit it.
     ///
     /// # Errors
-    /// 429 if a limit or the budget does not allow it, or the problem of `work`.
+    /// 429 if a limit or the budget refuses the request, or the problem of `work`.
     pub async fn unrecorded(
         &self,
         work: impl Future<Output = Result<Reply, Problem>>,
@@ -81,10 +87,11 @@ impl<'a> Admission<'a> {
         self.end(ticket, answer)
     }
 
-    /// Charges what the work moved. A response says what is left of the limits, if that is little.
+    /// Charges the messages and bytes that the work moved, and adds headers to the response if less
+    /// than half of a limit is left.
     ///
-    /// Work that was not done gives its messages and bytes back. Its request stays charged, so that
-    /// a client whose requests fail does not escape the limit.
+    /// If the work failed, its messages and bytes are given back. The request itself stays charged,
+    /// so that failing requests do not escape the limit.
     pub(crate) fn end(&self, ticket: Ticket<'_>, answer: Result<Reply, Problem>) -> Result<Reply, Problem> {
         let mut reply = match answer {
             Ok(reply) => reply,
@@ -104,7 +111,7 @@ impl<'a> Admission<'a> {
     }
 }
 
-/// Reads the limits of a tenant. A function without limits reads nothing.
+/// Reads the rate limits of a tenant. Nothing is read if the function has no limiter.
 ///
 /// # Errors
 /// `STORE_UNAVAILABLE` if the item cannot be read, or is malformed.
@@ -115,8 +122,8 @@ pub async fn limits_of(limiter: &Limiter, access: &AccessStore, tenant: &str) ->
     Ok(access.limits(tenant).await?)
 }
 
-/// Reads the amount that a tenant has spent of its budget. An amount that cannot be read refuses
-/// nothing: the store has logged the error, and a budget protects no data.
+/// Reads the amount that a tenant has spent of its budget; `None` if it cannot be read. A budget
+/// protects no data, so the request then proceeds, and the store has logged the error.
 pub async fn spent_of(access: &AccessStore, tenant: &str) -> Option<SpentItem> {
     access.spent(tenant).await.ok().flatten()
 }

@@ -14,46 +14,45 @@ use jiff::fmt::rfc2822::DateTimePrinter;
 use crate::admission::Admission;
 use crate::serve::REPLAY;
 
-/// Result of work.
+/// Result of successful work.
 #[derive(Clone, Debug, PartialEq)]
 pub enum WorkDone {
-    /// [`once`] records the reply, and retries get it again.
+    /// Reply that [`once`] stores in the idempotency record, so that retries receive it.
     Record(Reply),
-    /// The reply was recorded already, by the function that did the work.
+    /// Reply that the function which did the work has already stored in the idempotency record.
     Recorded(Reply),
 }
 
-/// Reason why work was not done, or is in doubt.
+/// Failure of work: it was certainly not done, or may have been done.
 #[derive(Clone, Debug, PartialEq)]
 pub enum WorkFailure {
-    /// The work certainly was not done: a retry with the same key does it at once.
+    /// The work was not done. A retry with the same key executes it at once.
     Failed(Problem),
-    /// The work may have been done. The record stays as it is until its lease expires.
+    /// The work may have been done. The idempotency record stays as it is until its lease expires.
     InDoubt(Problem),
 }
 
-/// Converts a problem that `?` returns: the work was not done.
+/// Converts a problem into [`WorkFailure::Failed`], so that `?` in the work means that it was not
+/// done.
 impl From<Problem> for WorkFailure {
     fn from(problem: Problem) -> Self {
         Self::Failed(problem)
     }
 }
 
-/// Does `work` once for a key and a request, and responds to every retry from the record. Only work
-/// that is executed draws from the limits of `admission`.
+/// Executes `work` once for an idempotency key and a request, and answers every retry from the
+/// record. Only executed work is charged to the limits of `admission`.
 ///
-/// The limits are asked first, because a share of them lies in this process, and the record second:
-/// a refusal never has to undo a claim. For the client the record comes first. A request that the
-/// limits refuse still gets the response of its record, by one read, and one that the record
-/// answers gets its cost back.
+/// The limits are checked first, because that usually needs no call, and a refusal then has no
+/// claim to undo. A refused request is still answered from its record if it has one, and a request
+/// that is answered from its record gets its cost back.
 ///
-/// The reply is returned even if its record cannot be written. The record's lease then expires, and
-/// a retry does the work again. So the work must have the same result when it is repeated.
+/// The reply is returned even if it cannot be stored. The record's lease then expires, and a retry
+/// executes the work again, so repeated work must have the same result.
 ///
 /// # Errors
-/// The problem of `work`, 409 and 429 for a key that is in use or was used for another request, 429
-/// for work that a limit or the budget does not allow now, and 503 if the store cannot be reached
-/// or read.
+/// The problem of `work`; 409 or 429 if the key is in use or was used for another request; 429 if a
+/// limit or the budget refuses the work; and 503 if the store cannot be reached or read.
 pub async fn once(
     store: &Store,
     claim: &ClaimRequest<'_>,
@@ -89,11 +88,11 @@ pub async fn once(
     admission.end(ticket, answer)
 }
 
-/// Outcome of claiming the idempotency key.
+/// Result of claiming the idempotency key.
 #[expect(clippy::large_enum_variant, reason = "there is one at a time, for as long as a request lasts")]
 enum Granted {
     Execution(Execution),
-    /// The response comes from the record; the work is not executed.
+    /// The record answers the request, and the work must not be executed.
     Answer(Reply),
 }
 
@@ -117,8 +116,8 @@ async fn claimed(store: &Store, request: &ClaimRequest<'_>) -> Result<Granted, P
     }
 }
 
-/// Responds from the record to a request that may not execute, without a write. `None` if there is
-/// no record, or none that answers.
+/// Reads the answer to a refused request from its idempotency record, without writing to it. `None`
+/// if there is no record, or if it does not have an answer.
 async fn recorded(store: &Store, request: &ClaimRequest<'_>) -> Result<Option<Reply>, Problem> {
     let found = store.look(request).await;
     let found = found.map_err(|error| from_store(&error, "cannot read the idempotency record"))?;
@@ -147,7 +146,8 @@ fn reused_too_often(retry_after: Duration) -> Problem {
     Problem::new(Reason::KeyReuseAbuse, detail).retry_after(whole_seconds(retry_after))
 }
 
-/// Marks the stored reply as a replay of work that was first done at `completed_at`.
+/// Marks a stored reply as a replay: sets `idempotent-replay`, and `last-modified` to the time at
+/// which the work was done.
 fn replay(mut reply: Reply, completed_at: Timestamp) -> Reply {
     reply.set_header(REPLAY, "true");
     if let Ok(date) = DateTimePrinter::new().timestamp_to_rfc9110_string(&completed_at) {
@@ -156,7 +156,7 @@ fn replay(mut reply: Reply, completed_at: Timestamp) -> Reply {
     reply
 }
 
-/// Returns the problem of a request without a usable key.
+/// Returns the problem of a request whose idempotency key is missing or malformed.
 #[must_use]
 pub fn from_key(error: KeyError) -> Problem {
     let reason = match error {

@@ -31,7 +31,8 @@ const SEGMENT: &AsciiSet = &QUERY
     .add(b'|')
     .add(b'}');
 
-/// Error of an event that is no request of an API. It quotes nothing: an event may hold an API key.
+/// Error for an event that is not a request of an HTTP or REST API. Its text repeats nothing of the
+/// event, which may contain an API key.
 #[derive(Debug)]
 struct NoRequest;
 
@@ -43,10 +44,10 @@ impl fmt::Display for NoRequest {
 
 impl std::error::Error for NoRequest {}
 
-/// Responds to each request of either kind of API by `handler`, until the function ends.
+/// Runs the function: lets `handler` respond to each request of an HTTP API or a REST API.
 ///
 /// # Errors
-/// If the runtime fails.
+/// If the Lambda runtime fails.
 pub async fn run<F, A>(mut handler: F) -> Result<(), Error>
 where
     F: FnMut(Request) -> A,
@@ -67,8 +68,8 @@ where
     .await
 }
 
-/// Reads an event. That of an HTTP API, which most deployments have, is tried first: `lambda_http`
-/// would first read it in vain as that of a REST API. Neither has the other's request context.
+/// Parses an event. The format of an HTTP API is tried first, because most deployments have one,
+/// and `lambda_http` would try that of a REST API first. No event fits both.
 fn read(event: &str) -> Result<LambdaRequest, NoRequest> {
     if let Ok(request) = serde_json::from_str(event) {
         return Ok(LambdaRequest::ApiGatewayV2(encoded(request)));
@@ -77,8 +78,9 @@ fn read(event: &str) -> Result<LambdaRequest, NoRequest> {
     Ok(LambdaRequest::ApiGatewayV1(as_sent(request)))
 }
 
-/// Encodes the path of an HTTP API's event, which API Gateway has decoded: a parameter may contain
-/// a `/`. The query is as it was sent, and may contain characters that a URL must not.
+/// Percent-encodes the path of an HTTP API's event again, because API Gateway has decoded it and a
+/// parameter may contain a `/`. In the query, only characters that a URL must not contain are
+/// encoded.
 fn encoded(mut event: ApiGatewayV2httpRequest) -> ApiGatewayV2httpRequest {
     let route = event.route_key.as_deref().and_then(|key| key.split_once(' '));
     if let Some((_, template)) = route
@@ -102,16 +104,15 @@ fn encoded(mut event: ApiGatewayV2httpRequest) -> ApiGatewayV2httpRequest {
     event
 }
 
-/// Makes `lambda_http` build a URL from the path alone. Otherwise it would write a scheme and a
-/// host as the client sent them, which could bring another path, or be no URL.
+/// Removes the host from an event, so that `lambda_http` builds the URL from the path alone. A host
+/// that the client chose could change the path, or result in an invalid URL.
 fn relative(headers: &mut HeaderMap, domain: &mut Option<String>) {
     headers.remove(HOST);
     *domain = None;
 }
 
-/// Returns a path that is still the same when `lambda_http` has read it as part of a URL: `..` and
-/// `\` would lead to another path there, also to one that no route of the API has. A path with
-/// such characters becomes one segment, which is nowhere.
+/// Returns a path that `lambda_http` does not change when it parses it as a URL. A path with `..`
+/// or `\`, which could lead to another route, becomes a single encoded segment, which has no route.
 fn kept(path: String) -> String {
     let changes = |character: char| character.is_control() || matches!(character, '\\' | '#' | '?');
     let is_step = |segment: &str| {
@@ -125,8 +126,8 @@ fn kept(path: String) -> String {
     path
 }
 
-/// Removes from a REST API's event the parts that `lambda_http` would misread: of several header
-/// fields of one name it would keep the last, and the path would begin with the stage.
+/// Removes the parts of a REST API's event that `lambda_http` would misread: of repeated headers it
+/// would keep only the last, and it would put the stage in front of the path.
 fn as_sent(mut event: ApiGatewayProxyRequest) -> ApiGatewayProxyRequest {
     if !event.multi_value_headers.is_empty() {
         event.headers = HeaderMap::new();
@@ -137,15 +138,16 @@ fn as_sent(mut event: ApiGatewayProxyRequest) -> ApiGatewayProxyRequest {
     event
 }
 
-/// Returns the path in front of the API's own, as `/live`. A REST API has one under the address
-/// that API Gateway gives it, and none under a domain.
+/// Returns the prefix of the API's paths, such as `/live`. A REST API has its stage there, except
+/// under its own domain.
 fn stage(request: &Request) -> Option<String> {
     let Some(RequestContext::ApiGatewayV1(context)) = request.request_context_ref() else { return None };
     let stage = context.path.as_deref()?.strip_suffix(request.raw_http_path())?;
     (!stage.is_empty()).then(|| stage.to_owned())
 }
 
-/// Adds the stage to a `Location` that is a path, which would otherwise lead out of the API.
+/// Adds the stage in front of a `Location` that is only a path, because it would otherwise lead out
+/// of the API.
 fn located(stage: Option<&str>, mut response: Response<Body>) -> Response<Body> {
     let path = response.headers().get(LOCATION).and_then(|value| value.to_str().ok());
     let path = path.filter(|path| path.starts_with('/'));
@@ -156,8 +158,8 @@ fn located(stage: Option<&str>, mut response: Response<Body>) -> Response<Body> 
     response
 }
 
-/// True if API Gateway may have inflated the request's body: a REST API does so by the header
-/// `Content-Encoding`, which it passes on unchanged.
+/// Returns whether API Gateway may have inflated the request's body. A REST API does so for
+/// `Content-Encoding`, and leaves the header as it is.
 #[must_use]
 pub fn may_be_inflated(request: &Request) -> bool {
     matches!(request.request_context_ref(), Some(RequestContext::ApiGatewayV1(_)))
@@ -170,7 +172,7 @@ mod tests {
 
     use super::*;
 
-    /// A REST API's event for a request to `/v1/things`.
+    /// Returns a REST API's event for a request to `/v1/things`.
     fn rest(path_of_client: &str) -> Value {
         json!({
             "resource": "/v1/things",
@@ -215,7 +217,7 @@ mod tests {
         assert!(may_be_inflated(&request));
     }
 
-    /// An HTTP API's event for a request to a route.
+    /// Returns an HTTP API's event for a request to a route.
     fn http(route: &str, path: &str, parameters: &Value, query: &str) -> Value {
         json!({
             "version": "2.0",

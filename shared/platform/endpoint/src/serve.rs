@@ -10,26 +10,23 @@ use runtime::metrics;
 use serde_json::{Map, Value};
 use tracing::Instrument as _;
 
-/// Name of the response header that marks a replay.
+/// Name of the response header that marks an answer from an idempotency record.
 pub(crate) const REPLAY: &str = "idempotent-replay";
 
-/// Rule for the `Idempotency-Key` of a route's requests.
+/// Rule of a route for the header `Idempotency-Key`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keyed {
-    /// Each request needs a key of that form. Every response repeats the key, and has a digest of
-    /// its content.
+    /// Requests need a key of this form. Responses repeat the key, and have a digest of their
+    /// content.
     Yes(KeyForm),
-    /// A key is ignored, and no record is written.
+    /// The header is ignored, and no idempotency record is written.
     No,
 }
 
-/// Responds to a request by `answer`, in a span with its trace id, its idempotency key and its
-/// operation, which is the method and the path of its route. The span has the fields `tenant`,
-/// `key_name` and `key_id`, which the authentication fills, and those of the request's target, its
-/// `tags` and its `batch_id`, which `answer` fills when it knows them.
-///
-/// The line `request.completed` at the end has all of them: it is the request's audit event
-/// (docs/audit.md).
+/// Lets `answer` respond to a request, and logs `request.completed` at its end, which is the
+/// request's audit event (docs/audit.md). Both are in a span with the trace id, the idempotency key
+/// and the operation (method and path of the route). Authentication and `answer` fill further
+/// fields of the span, such as `tenant`, `key_name` and those of the target.
 pub async fn serve(
     service: &str,
     route: Route,
@@ -80,7 +77,7 @@ pub async fn serve(
     .await
 }
 
-/// Logs and counts a request after its response is ready.
+/// Logs and counts a request once its response is ready.
 fn account(service: &str, answer: &Result<Reply, Problem>, took: Duration) {
     let (status, reason, action) = match answer {
         Ok(reply) => (reply.status, reason_of(reply), None),
@@ -104,7 +101,8 @@ fn account(service: &str, answer: &Result<Reply, Problem>, took: Duration) {
     metrics::count(service, &counted, properties);
 }
 
-/// Logs the end of a request, which is its audit event: no `LOG_LEVEL` leaves it out.
+/// Logs the end of a request. This line is the request's audit event, so no `LOG_LEVEL` suppresses
+/// it.
 pub fn log_completed(
     status: u16,
     replay: bool,
@@ -131,7 +129,7 @@ pub fn log_completed(
     );
 }
 
-/// Returns the reason in the body of a problem that another function found.
+/// Returns the member `reason` of a reply that is a problem from another function.
 fn reason_of(reply: &Reply) -> Option<String> {
     if reply.status < 400 {
         return None;
@@ -140,8 +138,8 @@ fn reason_of(reply: &Reply) -> Option<String> {
     body.get("reason")?.as_str().map(str::to_owned)
 }
 
-/// Checks method and path. API Gateway routes by the template; a function that is invoked directly
-/// routes here.
+/// Checks the path and the method of a request. API Gateway has checked them too, unless the
+/// function was invoked directly.
 ///
 /// # Errors
 /// 404 for another path, and 405 for another method.
@@ -152,7 +150,7 @@ pub fn check_route(route: Route, request: &Request) -> Result<(), Problem> {
     check_method(route, request)
 }
 
-/// Checks the method alone, for a path that was matched already.
+/// Checks the method of a request whose path was matched already.
 ///
 /// # Errors
 /// 405 for another method.

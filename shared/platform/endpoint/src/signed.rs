@@ -9,11 +9,11 @@ use api::Reply;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
-/// Time for which a signed URL can be used: a download has to begin by then.
+/// Time for which a signed URL is valid. A download must begin within it.
 pub const SIGNED_FOR: Duration = Duration::from_secs(300);
 
-/// Builds a 303 that leads to a URL which was just signed for [`SIGNED_FOR`]. The body has the URL,
-/// and in the member named by `expires_at` the time of its end.
+/// Builds a response 303 to a URL that was signed just now for [`SIGNED_FOR`]. The JSON body has
+/// the URL, and the time at which it expires in the member that `expires_at` names.
 #[must_use]
 pub fn see_signed(url: String, expires_at: &str) -> Reply {
     // Signatures have whole seconds only.

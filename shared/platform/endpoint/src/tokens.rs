@@ -3,7 +3,8 @@
 use access::{Audiences, JwksUrl, TokenSettings};
 use runtime::Environment;
 
-/// Reads the settings; `None` if no issuer is named, so that a function takes API keys alone.
+/// Reads the token settings from environment variables; `None` if they name no issuer, so that the
+/// function accepts API keys only.
 pub fn token_settings<F: Fn(&str) -> Option<String>>(
     environment: &mut Environment<F>,
 ) -> Option<TokenSettings> {

@@ -21,7 +21,7 @@ use uuid::Uuid;
 const SECOND: u128 = 1_000_000_000;
 const TARGET: LimitedTarget<'_> = LimitedTarget { target_ref: Some("orders"), queue_manager: "QM1" };
 
-/// A table, and environments that draw from its buckets.
+/// DynamoDB table of buckets, with the tenant's limits, for several limiters.
 struct Stand {
     dynamodb: Client,
     table: String,
@@ -76,7 +76,7 @@ impl Stand {
     }
 }
 
-/// Limits that nothing refills while a test runs.
+/// Returns limits whose buckets regain nothing while a test runs.
 fn slow(requests: u64, messages: u64) -> LimitsItem {
     let messages =
         TargetLimits { messages: Rate::new(0.001, Some(messages)).ok(), ..TargetLimits::default() };

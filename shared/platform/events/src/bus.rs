@@ -4,8 +4,7 @@ use aws_sdk_eventbridge::types::PutEventsRequestEntry;
 use crate::call::{PublishError, Refusal};
 use crate::encoded::Encoded;
 
-/// The `source` of every event on the bus, by which rules distinguish them from events of other
-/// publishers.
+/// Value of `source` in every event on the bus, by which rules select the events of this system.
 const SOURCE: &str = "integrahub";
 
 /// EventBridge event bus.
@@ -16,14 +15,14 @@ pub struct EventBus {
 }
 
 impl EventBus {
-    /// Creates the bus with this name or ARN.
+    /// Creates the event bus from its name or ARN.
     #[must_use]
     pub const fn new(client: Client, name: String) -> Self {
         Self { client, name }
     }
 
-    /// Puts events on the bus: `detail-type` is the event's type, and `detail` is the whole
-    /// envelope. Returns those that EventBridge refused.
+    /// Puts events on the bus. `detail-type` is the event's type, and `detail` the whole envelope.
+    /// Returns the events that EventBridge refused, by their sequence numbers.
     pub(crate) async fn put(&self, events: &[Encoded]) -> Result<Vec<(i64, Refusal)>, PublishError> {
         let entry = |event: &Encoded| {
             PutEventsRequestEntry::builder()

@@ -28,17 +28,18 @@ impl Retryable for PublishError {
     }
 }
 
-/// Reason why a destination refused one event of a call. It may have accepted the others.
+/// Reason why a destination refused one event of a call. Other events of the call may have been
+/// accepted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{destination} refused it with {code}")]
 pub struct Refusal {
-    /// Name of the service that refused the events.
+    /// Name of the service that refused the event.
     pub destination: &'static str,
     /// Error code that the service returned.
     pub code: String,
 }
 
-/// Splits the events, in their order, into calls of at most 10 events and 240 KiB.
+/// Splits events into calls of at most 10 events and 240 KiB, in order.
 pub fn calls(events: &[Encoded]) -> impl Iterator<Item = &[Encoded]> {
     let mut rest = events;
     std::iter::from_fn(move || {

@@ -6,10 +6,10 @@ use serde_json::Value;
 
 use crate::Event;
 
-/// An event as it is published.
+/// Event with JSON data, as it is published.
 pub type Published = Event<Value>;
 
-/// Reason why no destination can ever accept an event.
+/// Reason why every destination would refuse an event.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum UnpublishableEvent {
@@ -19,14 +19,14 @@ pub enum UnpublishableEvent {
     TooLarge(usize),
 }
 
-/// Maximum bytes of an event, and of all events of a call: the limit of SNS, less room for their
-/// attributes. Events have some hundred bytes, and a few kilobytes at most.
+/// Maximum bytes of an event, and of all events in one call: the limit of SNS (256 KiB), with room
+/// for attributes. Most events have some hundred bytes.
 pub(crate) const MAX_BYTES: usize = 240 * 1024;
 
-/// Event encoded for sending.
+/// Event that is encoded as JSON to be sent.
 #[derive(Clone, Debug)]
 pub struct Encoded {
-    /// Number of the event within its run.
+    /// Number by which the caller identifies the event in the result of publishing it.
     pub sequence: i64,
     pub(crate) id: String,
     pub(crate) event_type: String,
@@ -37,21 +37,21 @@ pub struct Encoded {
     pub(crate) json: String,
 }
 
-/// Event of a fact that is stored elsewhere than in the catalogue.
+/// Event that is not stored in the outbox of the catalogue's database.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fact {
     /// Event to publish.
     pub event: Published,
-    /// The message group on a FIFO topic: 1 to 128 visible ASCII characters.
+    /// Message group of the event on a FIFO topic: 1 to 128 visible ASCII characters.
     pub group: String,
 }
 
 impl Encoded {
-    /// Encodes an event. `sequence` is its number within a run, and `group` is the message group on
-    /// a FIFO topic.
+    /// Encodes an event. `sequence` identifies it in the result of publishing it, and `group` is
+    /// its message group on a FIFO topic.
     ///
     /// # Errors
-    /// If no destination can ever accept it.
+    /// If every destination would refuse the event.
     pub fn new(sequence: i64, event: &Published, group: String) -> Result<Self, UnpublishableEvent> {
         let json = serde_json::to_string(event).map_err(UnpublishableEvent::Json)?;
         if json.len() > MAX_BYTES {

@@ -14,20 +14,20 @@ use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
 
-/// The member of the data that holds the client's key; CloudEvents allows no underscore in the name
-/// of an attribute.
+/// Name of the member of an event's data that contains the client's idempotency key. It is not an
+/// attribute, because names of CloudEvents attributes have no underscores.
 const SOURCE_KEY: &str = "source_idempotency_key";
 const MAX_TEXT: usize = 255;
 
 /// Attributes of an event's envelope, without its data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attributes {
-    /// Unique id of this event among those of the same source. A chunk that is announced again gets
-    /// a new id; an event of the outbox keeps its id however often it is published.
+    /// Id of the event, unique for its source. A chunk that is announced again has a new id; an
+    /// event of the outbox keeps its id when it is published again.
     pub id: String,
-    /// Publisher of the event: a URI reference that is an absolute path, as `/batches/17`.
+    /// Source of the event: a URI reference that is an absolute path, such as `/batches/17`.
     pub source: String,
-    /// Kind of the event, in reverse DNS order.
+    /// Type of the event, in reverse DNS order.
     pub event_type: String,
     /// Entity that the event is about.
     pub subject: Option<String>,
@@ -41,16 +41,17 @@ pub struct Attributes {
     pub tenant: String,
     /// Trace id of the request that caused the event.
     pub trace_id: String,
-    /// Span of whoever published an event that was read (W3C Trace Context). If an event that is
-    /// made has none, it gets the one that its trace id is, if that is one.
+    /// Trace context (W3C) of the publisher. If a new event has none, its trace id is written in
+    /// its place if that is a trace context.
     pub traceparent: Option<String>,
 }
 
-/// A CloudEvents 1.0 event in its JSON form, with a key by which a handler does its work only once.
+/// CloudEvents 1.0 event in its JSON form, with an idempotency key, by which a handler executes its
+/// work only once.
 ///
-/// [`SCHEMA`](Event::SCHEMA) describes the written form. An event is immutable, since its
-/// [fingerprint](Event::fingerprint) is computed when it is created or read: over the data as they
-/// were sent, including members that a handler's type does not know.
+/// [`SCHEMA`](Event::SCHEMA) describes the JSON. An event is immutable, because its
+/// [fingerprint](Event::fingerprint) is computed when it is created or parsed: over the data as
+/// sent, including members that the type `T` does not have.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event<T = Value> {
     attributes: Attributes,
@@ -59,7 +60,7 @@ pub struct Event<T = Value> {
     fingerprint: Fingerprint,
 }
 
-/// Reason why a text is not an event.
+/// Reason why a text is not a valid event, or an event cannot be created.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum EventError {
@@ -69,10 +70,10 @@ pub enum EventError {
     /// An attribute of the event is missing or wrong.
     #[error("the event's {attribute} {fault}")]
     Attribute { attribute: &'static str, fault: &'static str },
-    /// The data do not match the handler's or the publisher's type.
+    /// The data do not match the type `T`, or cannot be written as an object.
     #[error("the event's data at {path}: {fault}")]
     Data { path: String, fault: String },
-    /// The event's data cannot be fingerprinted.
+    /// The data have no fingerprint, for example because of an integer that is too large.
     #[error("the event's data have {0}")]
     Fingerprint(&'static str),
 }
@@ -86,11 +87,10 @@ impl Retryable for EventError {
 }
 
 impl Event {
-    /// The JSON Schema (2020-12) of all events.
+    /// JSON Schema (2020-12) of all events.
     pub const SCHEMA: &str = include_str!("../schemas/event.schema.json");
 
-    /// Types of the events that this project publishes for others, each with the JSON Schema
-    /// (2020-12) of its data.
+    /// JSON Schemas (2020-12) of the data of published events, by event type.
     pub const DATA_SCHEMAS: [(&str, &str); 9] = [
         ("integrahub.batch.received", include_str!("../schemas/batch.received.schema.json")),
         ("integrahub.batch.final", include_str!("../schemas/batch.final.schema.json")),
@@ -108,8 +108,8 @@ impl<T: Serialize> Event<T> {
     /// Creates an event. `data` must serialize as an object.
     ///
     /// # Errors
-    /// If an attribute does not match the schema, or the data are not an object or have a
-    /// `source_idempotency_key` of their own.
+    /// If an attribute does not match the schema, or if the data are not an object or have a member
+    /// `source_idempotency_key`.
     pub fn new(attributes: Attributes, data: T) -> Result<Self, EventError> {
         attributes.check()?;
         let Value::Object(mut sent) =
@@ -129,11 +129,12 @@ impl<T: Serialize> Event<T> {
 }
 
 impl<T: DeserializeOwned> Event<T> {
-    /// Reads an event. Unknown attributes are ignored; `T` does not see the client's key.
+    /// Parses an event. Unknown attributes are ignored, and the client's idempotency key is removed
+    /// from the data.
     ///
     /// # Errors
-    /// If the text is not an event, which no further delivery changes. The error describes the
-    /// fault and repeats no value.
+    /// If the text is not a valid event, so that another delivery fails too. The error repeats no
+    /// value.
     pub fn read(json: &[u8]) -> Result<Self, EventError> {
         let mut members: Map<String, Value> = attempt::malformed::from_slice(json)?;
         constant(&mut members, "specversion", "1.0", "must be \"1.0\"")?;
@@ -186,10 +187,9 @@ impl<T> Event<T> {
         self.data
     }
 
-    /// Returns the fingerprint, which distinguishes this event from another one with the same key:
-    /// a digest of its type and its data as they were sent, including the client's key. Id, time
-    /// and trace belong to a publication: they differ if the same event is announced again, and the
-    /// fingerprint does not.
+    /// Returns the digest of the event's type and data as sent, including the client's key. Two
+    /// events with the same idempotency key are the same if their fingerprints are equal; id, time
+    /// and trace may differ, because they change when an event is announced again.
     pub const fn fingerprint(&self) -> &Fingerprint {
         &self.fingerprint
     }
@@ -229,19 +229,19 @@ const TRACE_ID: &str = "must be 1 to 128 visible ASCII characters";
 const TRACEPARENT: &str = "must be a traceparent of version 00 (W3C Trace Context)";
 
 impl Attributes {
-    /// Parses the key of an event itself, which is a UUID in its canonical spelling.
+    /// Parses an event's own idempotency key, which is a UUID in its canonical spelling.
     ///
     /// # Errors
-    /// If it is another text.
+    /// If the text is not such a UUID.
     pub fn key(value: &str) -> Result<IdempotencyKey, EventError> {
         IdempotencyKey::parse_canonical(value, KeyForm::Uuid).map_err(|_| wrong("idempotencykey", KEY))
     }
 
-    /// Parses the key of the client's request that caused an event, in its canonical spelling. A
-    /// client's header may have others.
+    /// Parses the idempotency key of the client's request in its canonical spelling. The client's
+    /// header may have been spelled differently.
     ///
     /// # Errors
-    /// If it is not such a key.
+    /// If the text is not such a key.
     pub fn source_key(value: &str) -> Result<IdempotencyKey, EventError> {
         IdempotencyKey::parse_canonical(value, KeyForm::Text).map_err(|_| wrong(SOURCE_KEY, TEXT_KEY))
     }
@@ -275,7 +275,8 @@ fn is_text(value: &str) -> bool {
     (1..=MAX_TEXT).contains(&value.chars().count()) && !value.chars().any(char::is_control)
 }
 
-/// True for an absolute path of plain characters, which is a URI reference without escapes.
+/// Returns whether a text is an absolute path of characters that need no escapes in a URI
+/// reference.
 fn is_path(value: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._~@:-".contains(&byte);
     value.starts_with('/') && !value.starts_with("//") && value.bytes().all(is_plain)

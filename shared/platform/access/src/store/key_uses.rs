@@ -38,8 +38,8 @@ impl KeyUses {
 }
 
 impl AccessStore {
-    /// Records that a key was used today, in an item beside the key's. A failure is logged, and
-    /// hinders nobody.
+    /// Records that an API key was used today, in an item of its own. A failure is logged, and does
+    /// not fail the request.
     pub(crate) async fn note_use(&self, hash: &KeyHash, today: Date) {
         if self.key_uses.noted.get(hash) == Some(today) || self.key_uses.unnoted.get(hash).is_some() {
             return;

@@ -96,23 +96,24 @@ impl AccessStore {
         self.read(&pk::key(hash), KeyItem::read).await
     }
 
-    /// Reads a tenant's item. A tenant without one is enabled: its keys say that it is there.
+    /// Reads a tenant's item. A tenant without an item counts as enabled, because it has API keys.
     ///
     /// # Errors
-    /// If the table cannot be read, or an item is malformed. A malformed item is logged.
+    /// If the table cannot be read, or the item is malformed. A malformed item is logged.
     pub async fn tenant(&self, tenant: &str) -> Result<TenantItem, ReadError> {
         Ok(self.known_tenant(tenant).await?.unwrap_or_default())
     }
 
-    /// Reads a tenant's item; `None` if there is none, as for a tenant that was removed.
+    /// Reads a tenant's item; `None` if the tenant has none, for example because it was removed.
     ///
     /// # Errors
-    /// If the table cannot be read, or an item is malformed. A malformed item is logged.
+    /// If the table cannot be read, or the item is malformed. A malformed item is logged.
     pub(crate) async fn known_tenant(&self, tenant: &str) -> Result<Option<TenantItem>, ReadError> {
         self.read(&pk::tenant(tenant), TenantItem::read).await
     }
 
-    /// Reads a tenant's permission to drop objects into S3; `None` if it has none, or is disabled.
+    /// Reads a tenant's permission to drop objects into S3; `None` if the tenant has none, or is
+    /// disabled.
     ///
     /// # Errors
     /// If the table cannot be read, or an item is malformed. A malformed item is logged.
@@ -149,15 +150,16 @@ impl AccessStore {
         self.read(pk::RATES, read_rates).await
     }
 
-    /// Reads what a tenant with a budget has spent; `None` if it is not known.
+    /// Reads the amount that a tenant with a budget has spent; `None` if it is not known.
     ///
     /// # Errors
-    /// If the table cannot be read, or an item is malformed. A malformed item is logged.
+    /// If the table cannot be read, or the item is malformed. A malformed item is logged.
     pub async fn spent(&self, tenant: &str) -> Result<Option<SpentItem>, ReadError> {
         self.read(&pk::spent(tenant), SpentItem::read).await
     }
 
-    /// Checks the access table by reading an item that need not exist, without the cache.
+    /// Checks that the access table can be read, by reading an item, which need not exist. The
+    /// cache is not used.
     ///
     /// # Errors
     /// `STORE_UNAVAILABLE` if the table cannot be read.
@@ -165,8 +167,8 @@ impl AccessStore {
         self.fetch("PROBE#").await.map(drop).map_err(Problem::from)
     }
 
-    /// Reads an item through the cache. A malformed one is logged once for each read of the table,
-    /// and not for each request.
+    /// Reads an item through the cache. A malformed item is logged when it is read from the table,
+    /// not for each request.
     async fn read<T: Clone + Send + Sync + 'static>(
         &self,
         pk: &str,
@@ -188,7 +190,7 @@ impl AccessStore {
         known
     }
 
-    /// Reads an item of the table, and returns it without its key.
+    /// Reads an item from the table, and returns it without its partition key.
     async fn fetch(&self, pk: &str) -> Result<Option<Value>, ReadError> {
         let key = AttributeValue::S(pk.to_owned());
         let output = self.dynamodb.get_item().table_name(&self.table).key("pk", key).send().await;
@@ -205,7 +207,7 @@ impl AccessStore {
 }
 
 impl From<ReadError> for Problem {
-    /// Builds the problem of a request that needs the item.
+    /// Returns the problem of a request that needs an item which cannot be used.
     fn from(error: ReadError) -> Self {
         let detail = match error {
             ReadError::Unavailable => "the access store cannot be read",
@@ -226,7 +228,7 @@ fn unreadable(pk: &str, error: impl Error) -> ReadError {
     ReadError::Unavailable
 }
 
-/// Logs the key of a malformed item. It holds a hash at most, never an API key.
+/// Logs the partition key of a malformed item. The key contains at most a hash, never an API key.
 fn refused(pk: &str, error: &ItemError) {
     let error: &dyn Error = error;
     tracing::error!(

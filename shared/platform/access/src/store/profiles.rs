@@ -41,10 +41,11 @@ impl Listed {
 }
 
 impl AccessStore {
-    /// Reads a tenant's target profile in the caller's own type.
+    /// Reads a tenant's target profile into the caller's type.
     ///
     /// # Errors
-    /// `STORE_UNAVAILABLE` if the table cannot be read, or the item has not the form of that type.
+    /// `STORE_UNAVAILABLE` if the table cannot be read, or the item does not have the form of that
+    /// type.
     pub async fn profile<T>(&self, tenant: &str, name: &str) -> Result<Option<T>, Problem>
     where
         T: DeserializeOwned + Clone + Send + Sync + 'static,
@@ -64,8 +65,8 @@ impl AccessStore {
         })
     }
 
-    /// Lists a tenant's target profiles by name, each with the members `target` and `queues` alone.
-    /// A profile of which these cannot be read is left out, and logged.
+    /// Lists a tenant's target profiles by name, with only their members `target` and `queues`. A
+    /// profile in which these are malformed is left out, and logged.
     ///
     /// # Errors
     /// If the table cannot be read.
@@ -84,7 +85,8 @@ impl AccessStore {
         Ok(all.get(tenant).into_iter().flatten().filter_map(read).collect())
     }
 
-    /// Returns the profiles of all tenants, by one look through the table at a time.
+    /// Returns the target profiles of all tenants, from the last scan or from a new one. Only one
+    /// request scans at a time.
     async fn listed(&self) -> Result<Arc<Profiles>, ReadError> {
         let mut listed = self.listed.lock().await;
         if let Some(known) = listed.as_ref().filter(|known| known.holds_at(Moment::now())) {
@@ -97,7 +99,7 @@ impl AccessStore {
         profiles
     }
 
-    /// Finds all profiles. The table has no index of a tenant's, and few items.
+    /// Scans the table for all target profiles. It has few items, and no index by tenant.
     async fn scan_profiles(&self) -> Result<Profiles, ReadError> {
         let prefix = pk::PROFILES;
         let mut pages = self
@@ -132,7 +134,7 @@ impl AccessStore {
     }
 }
 
-/// Error of a table that has more items than are looked through.
+/// Error if the scan for target profiles does not end within its maximum of pages.
 #[derive(Debug, thiserror::Error)]
 #[error("the table has more items than are looked through for profiles")]
 struct TooManyItems;

@@ -23,20 +23,21 @@ use jsonwebtoken::{Algorithm, DecodingKey};
 use super::keys::{KeySet, KeySetError};
 use super::settings::JwksUrl;
 
-/// Age from which on a set is fetched again. A key that the issuer withdrew works for that long.
+/// Age of the key set (JWKS) from which on it is fetched again, while requests still use it. A key
+/// that the issuer withdrew works for this time.
 const FRESH: Duration = Duration::from_secs(600);
-/// Age from which on a request waits for the next set. If the issuer does not answer, the old one
-/// serves.
+/// Age of the key set (JWKS) from which on requests wait for a new one. If the issuer does not
+/// answer, they use the old one.
 const OVERDUE: Duration = Duration::from_secs(3_600);
-/// Age from which on a set is not used any more, though the issuer does not answer.
+/// Age of the key set (JWKS) from which on it is not used, even if the issuer does not answer.
 const USABLE: Duration = Duration::from_secs(86_400);
-/// Shortest time between two fetches of a key set, if a set is cached.
+/// Minimum time between two fetches of the key set, if one is cached.
 const PAUSE: Duration = Duration::from_secs(60);
-/// Shortest time between two fetches of a key set, if none is cached.
+/// Minimum time between two fetches of the key set, if none is cached.
 const PAUSE_WITHOUT: Duration = Duration::from_secs(5);
 /// Time limit of fetching a key set.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// Largest key set (JWKS) that is read, in bytes.
+/// Maximum bytes of a key set (JWKS).
 const LARGEST: usize = 256 * 1024;
 
 type Cause = Box<dyn std::error::Error + Send + Sync>;
@@ -49,7 +50,8 @@ pub(super) struct Jwks(Arc<Shared>);
 struct Shared {
     url: JwksUrl,
     known: Mutex<Known>,
-    /// Turn to fetch. Who waits for it finds what the one before fetched.
+    /// Lock that a request holds while it fetches the key set. Requests that waited for the lock
+    /// find the set that was fetched.
     turn: Arc<tokio::sync::Mutex<()>>,
 }
 
@@ -61,7 +63,7 @@ struct Known {
     tried: Option<Moment>,
 }
 
-/// Error of a token issuer whose keys are not known at all.
+/// Error if no key set of the token issuer is cached, and none could be fetched.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct NoKeys;
 
@@ -141,7 +143,7 @@ impl Shared {
         self.known().set.clone().filter(|(since, _)| since.age() < USABLE)
     }
 
-    /// Claims the fetch of the key set, unless the last fetch began within `pause`.
+    /// Starts a fetch of the key set: returns false if the last one began less than `pause` ago.
     fn begin(&self, pause: Duration) -> bool {
         let now = Moment::now();
         let mut known = self.known();
@@ -152,7 +154,8 @@ impl Shared {
         true
     }
 
-    /// Returns the key set that another request fetched meanwhile, or fetches it.
+    /// Waits for a fetch by another request, or fetches the key set if there is none, and returns
+    /// it.
     async fn first(&self) -> Result<Arc<KeySet>, NoKeys> {
         let _turn = self.turn.lock().await;
         if self.usable().is_none() && self.begin(PAUSE_WITHOUT) {
@@ -161,7 +164,7 @@ impl Shared {
         self.usable().map(|(_, set)| set).ok_or(NoKeys)
     }
 
-    /// Fetches the set. A failure is logged, and leaves the set before it.
+    /// Fetches the key set. If this fails, it is logged, and the cached set stays.
     async fn renew(&self) {
         let since = Moment::now();
         let fetched = tokio::time::timeout(PATIENCE, self.fetch()).await;

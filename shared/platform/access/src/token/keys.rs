@@ -17,11 +17,11 @@ const RSA: &[Algorithm] = &[
     Algorithm::PS512,
 ];
 
-/// Keys of a set (JWKS) that can check a signature.
+/// Public keys of a key set (JWKS) that can verify signatures of tokens.
 #[derive(Debug)]
 pub(super) struct KeySet(Vec<PublicKey>);
 
-/// Public key, with the signature algorithms that may use it.
+/// Public key, with the signature algorithms that it may be used with.
 #[derive(Debug)]
 struct PublicKey {
     id: String,
@@ -38,7 +38,7 @@ pub(super) enum KeySetError {
     /// The key set has too many keys.
     #[error("it has more than {MOST_KEYS} keys")]
     TooMany,
-    /// The set has no key that can check a token.
+    /// The key set has no key that can verify a token.
     #[error("none of its keys is an RSA or EC key for signatures with an id")]
     Useless,
 }
@@ -49,8 +49,8 @@ struct Document {
 }
 
 impl KeySet {
-    /// Reads a set. Keys that cannot check a signature, or are of a kind that is not known, are
-    /// left out.
+    /// Parses a key set (JWKS). Keys of unknown kinds, or for other uses than signatures, are left
+    /// out.
     pub(super) fn read(json: &[u8]) -> Result<Self, KeySetError> {
         let Document { keys } = attempt::malformed::from_slice(json)?;
         if keys.len() > MOST_KEYS {
@@ -60,7 +60,7 @@ impl KeySet {
         if keys.is_empty() { Err(KeySetError::Useless) } else { Ok(Self(keys)) }
     }
 
-    /// Finds the key with that id, if it is one for that algorithm.
+    /// Finds the public key with this id, if it may be used with this algorithm.
     pub(super) fn find(&self, id: &str, algorithm: Algorithm) -> Option<DecodingKey> {
         let fits = |key: &&PublicKey| key.id == id && key.algorithms.contains(&algorithm);
         self.0.iter().find(fits).map(|key| key.key.clone())

@@ -24,13 +24,13 @@ use crate::caller::Scope;
 use crate::items::check_tenant_id;
 use crate::token::jwks::{Jwks, NoKeys};
 
-/// Longest token that is accepted, in bytes.
+/// Maximum bytes of a token.
 const LONGEST: usize = 8 * 1024;
-/// Maximum number of characters of the name of a token's caller, after `token:`.
+/// Maximum number of characters of a token's subject in the caller's name.
 const LONGEST_SUBJECT: usize = 64;
-/// Seconds by which the issuer's clock may differ.
+/// Seconds by which the clocks of the issuer and of this function may differ.
 const LEEWAY: u64 = 60;
-/// Seconds after which a request may come again if no key is known.
+/// Seconds in `Retry-After` if no key of the issuer is known.
 const RETRY: u32 = 5;
 
 /// Verifier of the tokens of one issuer.
@@ -43,17 +43,17 @@ pub(crate) struct Tokens {
     jwks: Jwks,
 }
 
-/// Caller with a verified token.
+/// Caller that a verified token identifies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Bearer {
-    /// Id of the tenant, in its only spelling.
+    /// Id of the tenant, in the only spelling that is allowed.
     pub(crate) tenant: String,
-    /// Name of the caller: `token:` and the subject, in printable characters.
+    /// Name of the caller in logs: `token:` and the printable characters of the subject.
     pub(crate) name: String,
     pub(crate) scopes: BTreeSet<Scope>,
 }
 
-/// Reason why a token opens nothing. It repeats nothing of the token.
+/// Reason why a token is refused. Its text repeats nothing of the token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum TokenError {
     #[error("send one token, as `Authorization: Bearer …`")]
@@ -101,8 +101,8 @@ pub(crate) enum TokenError {
 }
 
 impl TokenError {
-    /// True if the issuer signed the token, so that the log may say why it is refused: nobody else
-    /// can fill it.
+    /// Returns whether the issuer has signed the token. Only such refusals are logged, so that no
+    /// other caller can fill the log.
     const fn is_of_issuer(self) -> bool {
         match self {
             Self::Expired
@@ -157,7 +157,7 @@ impl From<&ErrorKind> for TokenError {
     }
 }
 
-/// Returns the token of a request's headers, if there is one.
+/// Returns the bearer token in a request's headers, if there is one.
 ///
 /// # Errors
 /// If there are several.
@@ -174,7 +174,7 @@ pub(crate) fn bearer(headers: &HeaderMap) -> Result<Option<&str>, TokenError> {
 }
 
 impl Tokens {
-    /// Creates a reader of tokens, which fetches nothing yet.
+    /// Creates a verifier of tokens. It fetches the issuer's keys when it verifies the first token.
     pub(crate) fn new(settings: TokenSettings) -> Self {
         provider::install();
         let TokenSettings { issuer, audiences, jwks_url, tenant_claim, scopes_claim } = settings;
@@ -191,10 +191,10 @@ impl Tokens {
         Self { rules, tenant_claim, scopes_claim, jwks: Jwks::new(jwks_url) }
     }
 
-    /// Verifies a token: its signature and its claims.
+    /// Verifies the signature and the claims of a token, and returns its caller.
     ///
     /// # Errors
-    /// The first check that the token does not pass, or no key to check it with.
+    /// Returns the first check that failed, or that no key of the issuer is known.
     pub(crate) async fn read(&self, token: &str) -> Result<Bearer, TokenError> {
         if token.len() > LONGEST {
             return Err(TokenError::Long);
@@ -221,8 +221,8 @@ impl Tokens {
     }
 }
 
-/// Says what is wrong with a header: an algorithm that `jsonwebtoken` does not know, such as
-/// `none`, is a fault of its JSON.
+/// Returns the fault of a token's header. For an unknown algorithm, such as `none`, `jsonwebtoken`
+/// reports invalid JSON.
 fn unreadable(kind: &ErrorKind) -> TokenError {
     match kind {
         ErrorKind::Json(error) if error.is_data() => TokenError::Algorithm,
@@ -230,7 +230,7 @@ fn unreadable(kind: &ErrorKind) -> TokenError {
     }
 }
 
-/// Names the caller of a token, as `key_name` has it in logs.
+/// Returns the name of the caller in logs: `token:` and the subject's first printable characters.
 fn name(subject: &str) -> String {
     let is_printable =
         |character: &char| !character.is_control() && (*character == ' ' || !character.is_whitespace());
@@ -238,7 +238,8 @@ fn name(subject: &str) -> String {
     format!("token:{subject}")
 }
 
-/// Reads scopes, separated by spaces (RFC 8693, 4.2) or as a list. Other names permit nothing.
+/// Parses scopes, which are separated by spaces (RFC 8693, 4.2) or a list. Unknown names permit
+/// nothing.
 fn scopes(claim: Option<&Value>) -> BTreeSet<Scope> {
     let known = |text: &str| text.parse().ok();
     match claim {

@@ -12,8 +12,8 @@ use ring::signature::{
     UnparsedPublicKey,
 };
 
-/// Algorithms of the tokens' signatures: RSA or elliptic curves alone. A token's key is for those
-/// of its kind, or for the one that the key set names.
+/// Signature algorithms that are accepted: RSA and elliptic curves. A public key may be used with
+/// those of its kind, or only with the one that the key set names for it.
 pub(super) const ALGORITHMS: [Algorithm; 8] = [
     Algorithm::RS256,
     Algorithm::RS384,
@@ -32,7 +32,8 @@ static PROVIDER: CryptoProvider = CryptoProvider {
     jwk_utils: JwkUtils::new_unimplemented(),
 };
 
-/// Makes `jsonwebtoken` use this cryptography, which it needs before the first token.
+/// Makes `jsonwebtoken` use the algorithms of this module. It must be called before a token is
+/// verified.
 pub(super) fn install() {
     // A second call finds the same one.
     let _: Result<(), &CryptoProvider> = PROVIDER.install_default();
@@ -52,7 +53,7 @@ fn verifier(algorithm: &Algorithm, key: &DecodingKey) -> Result<Box<dyn JwtVerif
     }
 }
 
-/// Way in which a signature is checked.
+/// Algorithm of `ring` that verifies a signature.
 #[derive(Clone, Copy)]
 enum Check {
     Rsa(&'static RsaParameters),
@@ -75,7 +76,7 @@ impl Check {
     }
 }
 
-/// Check of the signature of one token.
+/// Verifier of signatures with one key and one algorithm.
 struct Signed {
     algorithm: Algorithm,
     check: Check,

@@ -10,40 +10,41 @@ use url::{Host, Url};
 pub struct TokenSettings {
     /// Required value of the claim `iss`.
     pub issuer: String,
-    /// Values of which the claim `aud` must have one.
+    /// Accepted values of the claim `aud`, of which a token must have one.
     pub audiences: Audiences,
     /// URL of the issuer's key set (JWKS).
     pub jwks_url: JwksUrl,
-    /// Name of the claim that has the tenant's id.
+    /// Name of the claim that contains the tenant's id.
     pub tenant_claim: String,
-    /// Name of the claim that has the scopes.
+    /// Name of the claim that contains the scopes.
     pub scopes_claim: String,
 }
 
-/// Values of the claim `aud`, separated by commas.
+/// Accepted values of the claim `aud`, parsed from a list separated by commas.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Audiences(pub(super) Vec<String>);
 
-/// Address of a key set: `https`, or `http` on this machine.
+/// URL of a key set (JWKS): `https`, or `http` with a loopback address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JwksUrl(pub(super) Url);
 
 /// Fault of a token setting.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TokenSettingError {
-    /// The list has no audience.
+    /// The list of audiences is empty.
     #[error("it names no audience")]
     Audience,
     /// The text is not a URL.
     #[error("it is no URL")]
     Url(#[source] url::ParseError),
-    /// The address is one that anybody on the way could answer for.
+    /// The URL is neither `https` nor `http` with a loopback address. Another host on the network
+    /// could answer for it.
     #[error("it must be https; http is for a loopback address alone")]
     Scheme,
 }
 
 impl JwksUrl {
-    /// Returns the usual URL of an issuer's key set.
+    /// Returns the usual URL of an issuer's key set: `<issuer>/.well-known/jwks.json`.
     #[must_use]
     pub fn usual(issuer: &str) -> String {
         format!("{}/.well-known/jwks.json", issuer.trim_end_matches('/'))

@@ -7,19 +7,19 @@ use http::HeaderMap;
 use sfv::{BareItem, Parser};
 use uuid::{Uuid, Variant};
 
-/// Form of the keys that a client may choose.
+/// Form of the idempotency keys that a route accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyForm {
-    /// UUID of the 36-character form.
+    /// UUID with 36 characters.
     Uuid,
-    /// Any text of 1 to [`IdempotencyKey::MAX_TEXT`] visible ASCII characters, for senders that
-    /// name their work. A UUID is one key in all its spellings here, too.
+    /// Any text of 1 to [`IdempotencyKey::MAX_TEXT`] visible ASCII characters, so that senders can
+    /// name their work. All spellings of a UUID are the same key.
     Text,
 }
 
 impl KeyForm {
-    /// Longest value of the header, quotation marks, escapes and parameters included. The response
-    /// repeats it.
+    /// Returns the maximum bytes of the header's value, including quotation marks, escapes and
+    /// parameters. It is bounded because the response repeats it.
     const fn max_length(self) -> usize {
         match self {
             Self::Uuid => 255,
@@ -27,7 +27,8 @@ impl KeyForm {
         }
     }
 
-    /// Returns the canonical spelling of a key.
+    /// Returns the canonical spelling of a key: a UUID in lower case with hyphens, any other text
+    /// unchanged.
     fn canonical(self, key: String) -> Result<String, MalformedKey> {
         match (uuid(&key), self) {
             (Some(uuid), _) => Ok(uuid.hyphenated().to_string()),
@@ -46,14 +47,14 @@ impl fmt::Display for KeyForm {
     }
 }
 
-/// A key in its one spelling, with the header's value as the client sent it.
+/// Idempotency key in its canonical spelling, with the header's value as the client sent it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IdempotencyKey {
     canonical: String,
     as_sent: String,
 }
 
-/// Error of a value that is not a key of that form.
+/// Error for a text that is not a key of this form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct MalformedKey(pub KeyForm);
 
@@ -86,7 +87,7 @@ impl IdempotencyKey {
     /// Reads the idempotency key from a request's headers.
     ///
     /// # Errors
-    /// If the header is absent, there twice, or not a key of that form.
+    /// If the header is absent, is sent twice, or is not a key of this form.
     pub fn of(headers: &HeaderMap, form: KeyForm) -> Result<Self, KeyError> {
         let mut values = headers.get_all(Self::HEADER).iter();
         let value = values.next().ok_or(KeyError::Missing(form))?;
@@ -97,11 +98,11 @@ impl IdempotencyKey {
         Self::parse(value, form).map_err(KeyError::Malformed)
     }
 
-    /// Reads a bare key without commas, or a structured-field string (RFC 9651) with or without
-    /// parameters.
+    /// Parses the header's value: a bare key without commas, or a structured-field string (RFC
+    /// 9651) with or without parameters.
     ///
     /// # Errors
-    /// If it is neither.
+    /// If the value is neither, or not a key of this form.
     pub fn parse(value: &str, form: KeyForm) -> Result<Self, MalformedKey> {
         let value = value.trim_matches([' ', '\t']);
         if value.len() > form.max_length() {
@@ -122,10 +123,10 @@ impl IdempotencyKey {
         Ok(Self { canonical: form.canonical(key)?, as_sent: value.to_owned() })
     }
 
-    /// Reads a key in its one spelling, as records and events have it.
+    /// Parses a key in its canonical spelling, as records and events contain it.
     ///
     /// # Errors
-    /// If it is not a key of that form, or in another spelling.
+    /// If the text is not a key of this form, or is spelled differently.
     pub fn parse_canonical(key: &str, form: KeyForm) -> Result<Self, MalformedKey> {
         let canonical = form.canonical(key.to_owned())?;
         if canonical != key {
@@ -134,13 +135,14 @@ impl IdempotencyKey {
         Ok(Self { as_sent: canonical.clone(), canonical })
     }
 
-    /// Returns the spelling under which records are kept; a UUID in lower case.
+    /// Returns the canonical spelling of the key, under which records are stored. A UUID is in
+    /// lower case.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.canonical
     }
 
-    /// Returns the value of the header as it was sent, for the response.
+    /// Returns the header's value as the client sent it, which the response repeats.
     #[must_use]
     pub fn as_sent(&self) -> &str {
         &self.as_sent
@@ -162,17 +164,17 @@ fn is_visible(key: &str) -> bool {
     (1..=IdempotencyKey::MAX_TEXT).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
-/// Times for which records are kept: the deployment's default, and the longest that a client may
-/// choose. The shortest is [`ExpiryBounds::MIN`].
+/// Bounds for the time that idempotency records are kept: the deployment's default and the maximum
+/// that a client may ask for. The minimum is [`ExpiryBounds::MIN`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExpiryBounds {
-    /// Time for which a record is kept if the client does not ask.
+    /// Time for which a record is kept if the client asks for no time.
     pub default: Duration,
-    /// Longest retention that a client may ask for.
+    /// Maximum time that a client may ask for.
     pub max: Duration,
 }
 
-/// Error of a retention that no client may ask for.
+/// Error for a time that a client may not ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("must be a number of seconds from {min} to {max}")]
 pub struct ExpiryError {
@@ -181,15 +183,15 @@ pub struct ExpiryError {
 }
 
 impl ExpiryBounds {
-    /// Name of the header with the retention that a request asks for.
+    /// Name of the header with the seconds for which a client wants the record to be kept.
     pub const HEADER: &str = "idempotency-expiry-seconds";
-    /// Shortest time that a client may ask for, which the standard sets.
+    /// Minimum time that a client may ask for, as the company's standard demands.
     pub const MIN: Duration = Duration::from_hours(2);
 
-    /// Returns the retention that a request asks for.
+    /// Returns the time for which the record of a request is kept.
     ///
     /// # Errors
-    /// If the header is there and not a number within the bounds.
+    /// If the header `Idempotency-Expiry-Seconds` is not a number within the bounds.
     pub fn of(&self, headers: &HeaderMap) -> Result<Duration, ExpiryError> {
         let out_of_range = ExpiryError { min: Self::MIN.as_secs(), max: self.max.as_secs() };
         let mut values = headers.get_all(Self::HEADER).iter();

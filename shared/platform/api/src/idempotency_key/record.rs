@@ -1,8 +1,7 @@
 //! Names of records.
 
-/// Returns the key of the record of `tenant` and `key` in the table of records. The first part,
-/// `key_space`, is the name of the work. A client's key may hold `#`, which separates the parts,
-/// and is escaped.
+/// Returns the partition key of an idempotency record: `key_space` (the name of the operation),
+/// `tenant` and `key`, separated by `#`. A `#` in the client's key is escaped.
 #[must_use]
 pub fn record_key(key_space: &str, tenant: &str, key: &str) -> String {
     let key = key.replace('%', "%25").replace('#', "%23");

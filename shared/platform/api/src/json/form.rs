@@ -10,14 +10,15 @@ use crate::nearest::nearest;
 use crate::problem::{Fault, Problem};
 use crate::reason::Reason;
 
-/// Maximum number of faults that one response reports: each costs one more reading of the body.
+/// Maximum number of faults that one response reports. Finding each of them takes another pass over
+/// the body.
 const MAX_FAULTS: usize = 8;
 
-/// Deserializes a type from a parsed body.
+/// Deserializes `T` from a parsed body.
 ///
 /// # Errors
-/// `SCHEMA_VIOLATION` with a pointer to each member at fault, up to the first 8; an unknown
-/// member's pointer names it. A required member that is missing is found last.
+/// `SCHEMA_VIOLATION` with a JSON pointer to each faulty member, up to the first 8. A missing
+/// member ends the search for further faults.
 pub fn read<T: DeserializeOwned>(mut value: Value) -> Result<T, Problem> {
     // The names of all members are copied, to find the place of a fault, only if there is one.
     if let Ok(form) = serde::Deserialize::deserialize(Objects(&value)) {
@@ -43,7 +44,7 @@ pub fn read<T: DeserializeOwned>(mut value: Value) -> Result<T, Problem> {
     Err(Problem::faulty(Reason::SchemaViolation, faults))
 }
 
-/// Fault that one reading of the body found, with its place.
+/// Fault that one pass over the body found, with the path of its member.
 struct Found {
     fault: Fault,
     /// Path of the member that has the fault.
@@ -51,7 +52,7 @@ struct Found {
     kind: Kind,
 }
 
-/// Step on the path to a member, apart from the error that names it.
+/// Step on the path to a member, owned so that it outlives the error of `serde_path_to_error`.
 enum OwnedStep {
     Member(String),
     Item(usize),
@@ -98,7 +99,8 @@ impl Found {
         Self { fault: Fault { pointer, detail }, path, kind }
     }
 
-    /// True if the fault is only a consequence of [`mend`](Self::mend) for a known fault.
+    /// Returns whether the fault only exists because [`mend`](Self::mend) changed the value for a
+    /// known fault.
     fn follows_from(&self, known: &Fault) -> bool {
         let is_within = |inner: &str, outer: &str| {
             inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
@@ -107,8 +109,9 @@ impl Found {
         self.kind != Kind::Missing && (is_within(here, there) || is_within(there, here))
     }
 
-    /// Changes the value so that the next reading passes this member: an unknown one is removed,
-    /// and another one becomes null, which counts as absent. Returns true if that was possible.
+    /// Changes the value so that the next pass does not find this fault again: an unknown member is
+    /// removed, any other value becomes null, which counts as absent. Returns false if that is not
+    /// possible.
     fn mend(&self, value: &mut Value) -> bool {
         let (Some((last, above)), true) = (self.path.split_last(), self.kind != Kind::Missing) else {
             return false;
@@ -128,8 +131,7 @@ impl Found {
     }
 }
 
-/// Describes a member that the object does not have: with the name that was probably meant, or with
-/// all names.
+/// Describes an unknown member: with the name that was probably meant, or with all known names.
 fn unknown(name: &str, message: &str) -> String {
     let listed = message.rsplit_once(", expected ").map_or("", |(_, listed)| listed);
     let known: Vec<&str> = listed.split('`').skip(1).step_by(2).collect();
@@ -140,7 +142,7 @@ fn unknown(name: &str, message: &str) -> String {
     }
 }
 
-/// Describes serde's finding for the caller, without a value of the body.
+/// Rewrites serde's error message for the caller, without any value of the body.
 fn plain(message: &str) -> String {
     if let Some(field) = message.strip_prefix("missing field `").and_then(|field| field.strip_suffix('`')) {
         return format!("the member `{field}` is required");
@@ -161,7 +163,7 @@ fn plain(message: &str) -> String {
     }
 }
 
-/// Returns the type that serde found in place of the expected one, without the value.
+/// Returns the JSON type of the value in serde's error message, without the value itself.
 fn found_type(found: &str) -> Option<&'static str> {
     let types = [
         ("string", "a string"),

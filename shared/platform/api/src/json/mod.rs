@@ -23,8 +23,8 @@ use crate::reason::Reason;
 ///
 /// # Errors
 /// A [`Problem`] with the fault and its place: `MALFORMED_JSON`, `DUPLICATE_MEMBER`,
-/// `NUMBER_OUT_OF_RANGE`, or `SCHEMA_VIOLATION` for a name that is too long or too many arrays and
-/// objects.
+/// `NUMBER_OUT_OF_RANGE`, or `SCHEMA_VIOLATION` if a name is too long or there are too many arrays
+/// and objects.
 pub fn parse(bytes: &[u8]) -> Result<Value, Problem> {
     let text = std::str::from_utf8(bytes)
         .map_err(|error| malformed(format!("not UTF-8 at byte {}", error.valid_up_to())))?;
@@ -47,7 +47,7 @@ pub fn parse(bytes: &[u8]) -> Result<Value, Problem> {
     }
 }
 
-/// Creates the problem of a fault of the whole body.
+/// Creates the problem for a fault of the body as a whole.
 fn whole(reason: Reason, detail: String) -> Problem {
     Problem::faulty(reason, vec![Fault { pointer: String::new(), detail }])
 }
@@ -56,7 +56,7 @@ fn malformed(detail: String) -> Problem {
     whole(Reason::MalformedJson, detail)
 }
 
-/// Builds the problem of a refusal by the parser itself. Its messages contain nothing of the text.
+/// Converts an error of `serde_json`'s parser, whose messages repeat nothing of the body.
 fn explain(error: &serde_json::Error) -> Problem {
     let message = error.to_string();
     if error.is_eof() && error.line() == 1 && error.column() == 0 {
@@ -70,7 +70,8 @@ fn explain(error: &serde_json::Error) -> Problem {
     malformed(message)
 }
 
-/// Returns the offset of the first integer literal beyond ±(2^53-1) in `text`, which is valid JSON.
+/// Returns the byte offset of the first integer literal beyond ±(2^53-1) in `text`, which is valid
+/// JSON.
 fn integer_out_of_range(text: &str) -> Option<usize> {
     let mut in_string = false;
     let mut escaped = false;

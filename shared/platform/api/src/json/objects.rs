@@ -6,7 +6,7 @@ use serde::de::{Deserializer, Error as _, IntoDeserializer, Unexpected, Visitor}
 use serde::forward_to_deserialize_any;
 use serde_json::{Error, Value};
 
-/// A parsed value of which no array is read as a struct.
+/// Deserializer of a JSON value that does not accept an array in place of a struct.
 pub(super) struct Objects<'de>(pub(super) &'de Value);
 
 impl<'de> IntoDeserializer<'de, Error> for Objects<'de> {
@@ -61,7 +61,8 @@ impl<'de> Deserializer<'de> for Objects<'de> {
         self.deserialize_any(visitor)
     }
 
-    /// Reads a variant. Variants of requests have names alone.
+    /// Deserializes an enum. Enums in requests have unit variants only, so no array can be inside
+    /// one.
     fn deserialize_enum<V: Visitor<'de>>(
         self,
         name: &'static str,

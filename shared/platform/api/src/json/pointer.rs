@@ -1,17 +1,17 @@
 //! Places in a document, as JSON Pointers (RFC 6901).
 
-/// Longest pointer of a response, in bytes; a longer one is cut.
+/// Maximum bytes of a JSON pointer in a response. A longer one is cut.
 const MAX_BYTES: usize = 200;
 
-/// Path from the document's root to a value. Each step lives on the stack of the reader that takes
-/// it and borrows the step before, so that a step costs nothing until an error is made.
+/// Path from the document's root to the value being parsed. Each step borrows the step before it
+/// from the stack, so that the path costs nothing unless an error needs it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Path<'a> {
     parent: Option<&'a Path<'a>>,
     step: Step<'a>,
 }
 
-/// Step one level down.
+/// Step of a path: the root, a member or an array item.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Step<'a> {
     Root,
@@ -34,7 +34,7 @@ impl<'a> Path<'a> {
     }
 }
 
-/// Writes steps as a pointer of at most [`MAX_BYTES`]; `…` ends one that is cut.
+/// Writes a path as a JSON pointer of at most [`MAX_BYTES`]. One that is cut ends in `…`.
 pub(super) fn pointer<'a>(steps: impl IntoIterator<Item = Step<'a>>) -> String {
     let mut pointer = String::new();
     for step in steps {

@@ -10,34 +10,34 @@ use super::pointer::{Path, Step};
 use crate::problem::{Fault, Problem};
 use crate::reason::Reason;
 
-/// Maximum number of levels of arrays and objects in a JSON document.
+/// Maximum depth of nested arrays and objects in a JSON document.
 pub(super) const MAX_DEPTH: usize = 64;
-/// Longest name of a member, in bytes. No member of any request has a longer one.
+/// Maximum bytes of a member's name. No request has a member with a longer name.
 pub(super) const MAX_NAME: usize = 1024;
-/// Maximum number of arrays and objects of a document. The smallest object takes six bytes of text
-/// and 640 of memory; a hundred thousand messages with headers of their own take 200,000.
+/// Maximum number of arrays and objects in a document. The smallest object has six bytes of text,
+/// and takes 640 bytes of memory; a hundred thousand messages with headers need 200,000.
 pub(super) const MAX_NESTS: usize = 250_000;
-/// Largest integer up to which each is a double of its own (RFC 7493, section 2.2).
+/// Maximum integer for which no other integer has the same double: 2^53-1 (RFC 7493, section 2.2).
 pub(super) const MAX_INTEGER: u64 = 9_007_199_254_740_991;
-/// Double from which on the parser returns an integer literal as a double: 2^63.
+/// Smallest absolute value from which on `serde_json` parses an integer literal as a double: 2^63.
 const COMES_AS_DOUBLE: f64 = 9_223_372_036_854_775_808.0;
 
-/// Findings of one parse, beside the value.
+/// Facts that one parse collects besides the value.
 #[derive(Debug, Default)]
 pub(super) struct Findings {
-    /// Problem for which the document is refused. The parser's own errors carry text only.
+    /// Problem for which the document is refused. Errors of `serde_json` could not carry it.
     pub(super) refusal: RefCell<Option<Problem>>,
-    /// Number of arrays and objects so far.
+    /// Number of arrays and objects found so far.
     nests: Cell<usize>,
-    /// True if there is a number so large that it may have been written as an integer.
+    /// True if a double was found that is so large that its literal may have been an integer.
     pub(super) has_large_double: Cell<bool>,
 }
 
-/// Reader of the value at `path`.
+/// Strict deserializer for the value at `path`.
 #[derive(Clone, Copy)]
 pub(super) struct Strict<'a> {
     path: &'a Path<'a>,
-    /// Number of arrays and objects around the value.
+    /// Number of arrays and objects that contain the value.
     depth: usize,
     findings: &'a Findings,
 }
@@ -53,7 +53,7 @@ impl<'a> Strict<'a> {
         E::custom("refused")
     }
 
-    /// Returns the reader of the values directly inside an array or an object.
+    /// Returns the deserializer for the values directly inside an array or object.
     fn inside<'b, E: Error>(&'b self) -> Result<Inside<'b>, E> {
         if self.depth >= MAX_DEPTH {
             let detail = format!("nested deeper than {MAX_DEPTH} levels");
@@ -77,7 +77,7 @@ impl<'a> Strict<'a> {
     }
 }
 
-/// Array or object that is being read.
+/// Deserializer for the values inside an array or object.
 struct Inside<'a> {
     of: &'a Strict<'a>,
 }
@@ -119,7 +119,7 @@ impl<'de> Visitor<'de> for Strict<'_> {
         self.integer(value, value)
     }
 
-    /// Takes `16.0` as the integer 16.
+    /// Converts a double without a fraction to an integer, such as `16.0` to 16.
     fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
         if value.abs() >= COMES_AS_DOUBLE {
             self.findings.has_large_double.set(true);

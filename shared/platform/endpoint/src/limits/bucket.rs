@@ -2,28 +2,29 @@
 
 use std::collections::BTreeSet;
 
-/// Number of places among which environments are spread.
+/// Number of different random numbers by which the environments of a bucket are counted.
 const PLACES: f64 = 256.0;
 
-/// Rate limiter's bucket after its last write.
+/// Bucket of a rate limit, as its item is after the last write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Bucket {
-    /// Time at which the bucket is full, in nanoseconds since 1970.
+    /// Time at which the bucket will be full again (theoretical arrival time), in nanoseconds since
+    /// 1970.
     pub(crate) tat: i64,
-    /// Rate limiter window in which the bucket was last written.
+    /// Number of the ten-second window in which the bucket was last written.
     pub(crate) window: i64,
-    /// Places of the environments that drew from the bucket in `window`.
+    /// Random numbers (0 to 255) of the environments that drew from the bucket in `window`.
     pub(crate) seen: BTreeSet<u8>,
-    /// Last window before `window` in which an environment drew.
+    /// Number of the last window before `window` in which an environment drew.
     pub(crate) last_window: i64,
-    /// Places of the environments that drew from the bucket in `last_window`.
+    /// Random numbers (0 to 255) of the environments that drew from the bucket in `last_window`.
     pub(crate) last_seen: BTreeSet<u8>,
 }
 
 impl Bucket {
     /// Estimates how many environments draw from the bucket in the window `now` and the one before,
-    /// by linear counting: of `m` environments, each at a place by chance, about
-    /// `256 * (1 - exp(-m / 256))` places are taken. The reader's place counts as taken.
+    /// by linear counting: `m` environments have about `256 * (1 - exp(-m / 256))` different random
+    /// numbers. `reader`, the number of this environment, is included.
     pub(crate) fn environments(&self, now: i64, reader: u8) -> f64 {
         let mut places = BTreeSet::from([reader]);
         for (window, seen) in [(self.window, &self.seen), (self.last_window, &self.last_seen)] {

@@ -10,71 +10,76 @@
 
 use access::Rate;
 
-/// Nanoseconds in a second.
+/// Number of nanoseconds in a second.
 pub(crate) const SECOND: i64 = 1_000_000_000;
-/// Length of the windows in which environments are counted, and time for which a chunk is valid.
+/// Length of the windows in which environments are counted, in nanoseconds. Units that an
+/// environment has drawn are valid for this time.
 pub(crate) const WINDOW: i64 = 10 * SECOND;
-/// Time that a debt may add to a bucket beyond the time in which it fills.
+/// Time in nanoseconds that a debt may delay a bucket, in addition to the time in which it fills.
 const LONGEST_DEBT: i64 = 3_600 * SECOND;
 /// Maximum difference between the clocks of two environments.
 const SKEW: i64 = 60 * SECOND;
-/// Seconds for which a bucket's item is kept after the bucket is full.
+/// Seconds for which the item of a bucket is kept after the bucket is full again.
 const KEPT: i64 = 86_400;
-/// Part of what a window admits that all shares may hold together.
+/// Fraction of what a window admits that all environments together may hold in their shares.
 const HELD: f64 = 0.1;
-/// Maximum number of chunks that an environment holds: it renews its share at half a chunk.
+/// Maximum number of chunks that an environment holds. It draws a new chunk when its share falls to
+/// half of one.
 const CHUNKS_HELD: f64 = 1.5;
-/// Maximum time that a cost may take, in nanoseconds, so that sums of times fit: some 32 years.
+/// Maximum time of a cost in nanoseconds, some 32 years, so that sums of times do not overflow.
 const LONGEST: f64 = 1e18;
 
-/// Rate and burst of a bucket.
+/// Rate and burst of a bucket, with the arithmetic of GCRA.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Pace(pub(crate) Rate);
 
-/// Draw from a bucket: a write with a condition.
+/// Conditional write to a bucket's item, which draws units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Write {
     pub(crate) now: i64,
-    /// Latest `tat` that a bucket can have. A later one is damage, and counts as a full bucket.
+    /// Maximum `tat` that a valid bucket can have. A bucket with a later one is damaged, and counts
+    /// as full.
     pub(crate) latest: i64,
     pub(crate) form: Form,
-    /// Number of the window that `now` is in.
+    /// Number of the window that contains `now`.
     pub(crate) window: i64,
-    /// True if the item's window is over, so that this write begins the next one.
+    /// True if the item is of an earlier window, so that this write starts a new one.
     pub(crate) turns: bool,
     pub(crate) environment: u8,
 }
 
-/// Form of a draw.
+/// Form of the write, which depends on whether the bucket is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// A bucket from which something is drawn: `tat` is between `now` and `ceiling`, and `change`
-    /// is added to it.
+    /// The bucket is not full: its `tat` must be between `now` and `ceiling`, and `change` is added
+    /// to it.
     Running { change: i64, ceiling: i64 },
-    /// A full bucket: `tat` is before `now`, or absent, or damage. It becomes this time.
+    /// The bucket is full: its `tat` is before `now`, absent or damaged, and is replaced by this
+    /// value.
     Full { tat: i64 },
 }
 
 impl Write {
-    /// Last window that a clock can be in which differs from this one's. A later one is damage.
+    /// Returns the last window that another environment's clock can be in. An item with a later one
+    /// is damaged.
     pub(crate) const fn last_window(&self) -> i64 {
         self.window + SKEW / WINDOW
     }
 
-    /// Returns the time, in seconds since 1970, from which on the item may be removed: the bucket
-    /// is full.
+    /// Returns the time, in seconds since 1970, from which on DynamoDB may delete the item, because
+    /// the bucket is full.
     pub(crate) const fn expires_at(&self) -> i64 {
         self.latest / SECOND + KEPT
     }
 }
 
 impl Pace {
-    /// Returns the time that units take of the bucket. A fraction of a nanosecond counts as one.
+    /// Returns the time in nanoseconds, rounded up, that the bucket needs to regain these units.
     pub(crate) fn cost(self, units: i64) -> i64 {
         whole((approximate(units) * (approximate(SECOND) / self.0.per_second)).ceil())
     }
 
-    /// Returns the time that an empty bucket takes to fill.
+    /// Returns the time in nanoseconds that an empty bucket needs to fill.
     pub(crate) fn capacity(self) -> i64 {
         self.cost(self.burst())
     }
@@ -83,7 +88,8 @@ impl Pace {
         i64::try_from(self.0.burst).unwrap_or(i64::MAX)
     }
 
-    /// Returns the most units that take at most this time of the bucket; 0 if the time is over.
+    /// Returns the maximum number of units that the bucket regains in this time; 0 if it is not
+    /// positive.
     pub(crate) fn units(self, time: i64) -> i64 {
         let about = whole(approximate(time.max(0)) * self.0.per_second / approximate(SECOND));
         // The division may have lost a unit, or won one.
@@ -91,32 +97,33 @@ impl Pace {
         most.unwrap_or_default().max(0)
     }
 
-    /// Returns the units that are left in a bucket with this `tat`.
+    /// Returns the number of units in a bucket with this `tat`.
     pub(crate) fn left(self, tat: i64, now: i64) -> i64 {
         let start = if tat > self.latest(now) { now } else { tat.max(now) };
         self.units(now + self.capacity() - start)
     }
 
-    /// Returns the latest `tat` that the bucket can have at `now`.
+    /// Returns the maximum `tat` that a valid bucket can have at `now`.
     pub(crate) fn latest(self, now: i64) -> i64 {
         now + self.capacity() + 2 * self.longest_debt() + SKEW
     }
 
-    /// Returns the longest time that one debt adds to a bucket. No debt is added to a bucket that
-    /// is blocked for longer.
+    /// Returns the maximum time in nanoseconds that one debt may delay the bucket. No further debt
+    /// is charged to a bucket that is delayed for longer.
     pub(crate) fn longest_debt(self) -> i64 {
         self.capacity() + LONGEST_DEBT
     }
 
-    /// Returns the units of a chunk if so many environments draw from the bucket: all of them hold
-    /// at most a tenth of what a window admits.
+    /// Returns the units that an environment draws at once if `environments` draw from the bucket.
+    /// All of them together then hold at most a tenth of what a window admits.
     pub(crate) fn chunk(self, environments: f64) -> i64 {
         let window = approximate(WINDOW / SECOND);
         let admitted = approximate(self.burst()) + window * self.0.per_second;
         whole((HELD * admitted / (CHUNKS_HELD * environments.max(1.0))).floor()).max(1)
     }
 
-    /// Returns the time in which the rate brings `units` to each of the environments.
+    /// Returns the time in nanoseconds in which the bucket regains `units` for each of the
+    /// environments.
     pub(crate) fn turn(self, units: i64, environments: f64) -> i64 {
         whole(approximate(self.cost(units)) * environments.max(1.0))
     }

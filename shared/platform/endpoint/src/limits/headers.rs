@@ -9,10 +9,11 @@ use crate::limits::policy::{Policy, Unit};
 
 const POLICY: &str = "ratelimit-policy";
 const LEFT: &str = "ratelimit";
-/// Longest time that a field tells, in seconds.
+/// Maximum seconds in a header field.
 const LONGEST: i64 = 86_400;
 
-/// Returns both fields for limits, each with what is left and the time until its bucket is full.
+/// Returns the header fields `ratelimit-policy` and `ratelimit` for limits. Each limit comes with
+/// the units that are left, and the time in nanoseconds until its bucket is full.
 pub(crate) fn fields<'a>(
     limits: impl Iterator<Item = (&'a Policy, u64, i64)>,
 ) -> Vec<(&'static str, String)> {
@@ -30,12 +31,13 @@ pub(crate) fn fields<'a>(
     vec![(POLICY, policies.join(", ")), (LEFT, left.join(", "))]
 }
 
-/// Returns a time in whole seconds, at least one, as no field has a fraction.
+/// Converts nanoseconds to whole seconds, rounded up, from 1 to a day.
 pub(crate) fn seconds(time: i64) -> i64 {
     ((time + SECOND - 1) / SECOND).clamp(1, LONGEST)
 }
 
-/// Returns the name of a limit in the fields, and the parameter of its unit.
+/// Returns the name of a limit in the header fields, and the parameter for its unit. Limits of
+/// messages are not in them.
 fn published(policy: &Policy) -> Option<(&'static str, &'static str)> {
     let unit = match policy.unit {
         Unit::Requests => "",

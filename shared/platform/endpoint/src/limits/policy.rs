@@ -8,7 +8,7 @@ use access::{LimitedTarget, Rate, TargetLimits};
 use crate::limits::gcra::Pace;
 use crate::limits::share::Share;
 
-/// Quantity that a limit counts.
+/// Quantity that a rate limit counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Unit {
@@ -20,7 +20,7 @@ pub enum Unit {
     Bytes,
 }
 
-/// Cost of a request beside itself. The request always counts as one.
+/// Messages and bytes of a request. The request itself always costs one request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
     /// Number of messages that the request moves.
@@ -29,22 +29,22 @@ pub struct Cost {
     pub bytes: u64,
 }
 
-/// Limits that apply to one request.
+/// Rate limits that apply to one request.
 #[derive(Clone, Debug, Default)]
 pub struct Policies(pub(crate) Vec<Arc<Policy>>);
 
-/// Limit, and the environment's share of it.
+/// Rate limit, with this environment's share of its bucket.
 #[derive(Debug)]
 pub(crate) struct Policy {
     pub(crate) scope: Scope,
     pub(crate) unit: Unit,
     pub(crate) rate: Rate,
-    /// Partition key of the bucket's item in the table of limits.
+    /// Partition key of the bucket's item in the table of rate limits.
     pub(crate) pk: String,
     pub(crate) share: Arc<Mutex<Share>>,
 }
 
-/// Subject of a limit, within its tenant.
+/// Subject of a rate limit: the tenant, one of its target profiles, or a queue manager.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
     Tenant,
@@ -63,8 +63,8 @@ impl Unit {
         }
     }
 
-    /// Returns the name of a target's limit of this unit, as `RateLimit-Policy` and the member
-    /// `violated-policies` of a problem have it.
+    /// Returns the name that clients see for a target's limit of this unit, in `RateLimit-Policy`
+    /// and `violated-policies`.
     pub(crate) const fn policy_of_target(self) -> &'static str {
         match self {
             Self::Requests => "target",
@@ -73,7 +73,7 @@ impl Unit {
         }
     }
 
-    /// Returns how many units of this kind a request costs.
+    /// Returns the number of units that a request with this cost takes.
     pub(crate) const fn of(self, cost: Cost) -> u64 {
         match self {
             Self::Requests => 1,
@@ -84,13 +84,13 @@ impl Unit {
 }
 
 impl Policies {
-    /// True if messages or bytes are limited, so that a request's volume matters.
+    /// Returns whether a limit counts messages or bytes, so that they must be determined.
     #[must_use]
     pub fn count_volume(&self) -> bool {
         self.0.iter().any(|policy| policy.unit != Unit::Requests)
     }
 
-    /// Returns the limits that apply to the request's target, the defaults among them.
+    /// Returns the limits that apply to the request's target, with defaults.
     #[must_use]
     pub fn of_target(&self) -> TargetLimits {
         let mut limits = TargetLimits::default();
@@ -107,7 +107,7 @@ impl Policies {
 }
 
 impl Policy {
-    /// Returns the name of the limit for a client.
+    /// Returns the name that clients see for the limit, such as `tenant` or `target-bytes`.
     pub(crate) const fn name(&self) -> &'static str {
         match self.scope {
             Scope::Tenant => "tenant",
@@ -125,7 +125,7 @@ impl Policy {
 }
 
 impl Scope {
-    /// Returns the subject of a target's limits.
+    /// Returns the subject for the limits of a target: its profile, or its queue manager.
     pub(crate) fn of(target: &LimitedTarget<'_>) -> Self {
         match target.target_ref {
             Some(name) => Self::Profile(name.to_owned()),
@@ -133,8 +133,8 @@ impl Scope {
         }
     }
 
-    /// Returns the key of a bucket's item. No tenant's id has a `#`, and nothing follows the name
-    /// of a target, so that no bucket is another's.
+    /// Returns the partition key of a bucket's item. It is unambiguous, because tenant ids contain
+    /// no `#`, and the name of the target is its last part.
     pub(crate) fn pk(&self, tenant: &str, unit: Unit) -> String {
         let unit = unit.as_str();
         match self {
@@ -146,7 +146,8 @@ impl Scope {
 }
 
 impl Display for Scope {
-    /// Writes the limit's place in a tenant's limits.
+    /// Writes the subject as the API's route `/limits` names it: `tenant`, `targets/<name>` or
+    /// `queueManagers/<name>`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tenant => f.write_str("tenant"),

@@ -7,11 +7,11 @@ use api::{Problem, Reason};
 use crate::limits::headers::{fields, seconds};
 use crate::limits::policy::{Policy, Scope};
 
-/// Member of a problem that lists the limits which the request would exceed, by their names
+/// Name of the problem's member that lists the limits which refused the request
 /// (draft-ietf-httpapi-ratelimit-headers).
 const VIOLATED_POLICIES: &str = "violated-policies";
 
-/// Limit that refused a request, with the time until a retry.
+/// Refusal of a request by rate limits: the limit with the longest wait, and the names of all.
 #[derive(Clone, Debug)]
 pub struct Refusal {
     policy: Arc<Policy>,
@@ -22,17 +22,16 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    /// Builds the refusal of these limits, each with the time until which it refuses. `None` if
-    /// there is no limit. The one that refuses for longest decides.
+    /// Creates the refusal by these limits, each with the time until which it refuses; `None` if
+    /// there are none. The limit that refuses for the longest time determines the answer.
     pub(crate) fn by(refused: &[(&Arc<Policy>, i64)], now: i64) -> Option<Self> {
         let &(policy, until) = refused.iter().rev().max_by_key(|(_, until)| *until)?;
         let violated = refused.iter().map(|(policy, _)| policy.name()).collect();
         Some(Self { policy: Arc::clone(policy), wait: (until - now).max(0), violated })
     }
 
-    /// Builds the problem: `TENANT_RATE_LIMIT` or `TARGET_RATE_LIMIT`. Its `Retry-After` has up to
-    /// a tenth more than the time for which the limit refuses, so that not all clients come back at
-    /// once.
+    /// Returns the problem `TENANT_RATE_LIMIT` or `TARGET_RATE_LIMIT`. `Retry-After` is up to a
+    /// tenth longer than necessary, at random, so that not all clients return at once.
     #[must_use]
     pub fn problem(&self) -> Problem {
         let Policy { scope, unit, rate, .. } = self.policy.as_ref();

@@ -6,17 +6,17 @@ use runtime::Environment;
 
 use crate::limits::limiter::Limiter;
 
-/// Variables from which a [`Limiter`] is built.
+/// Settings for a [`Limiter`], from environment variables.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LimiterSettings {
-    /// Name of the table of buckets; empty if nothing is limited.
+    /// Name of the DynamoDB table of buckets; empty if nothing is limited.
     table: String,
     defaults: DefaultLimits,
 }
 
 impl LimiterSettings {
-    /// Reads the variables `LIMITS_TABLE`, `TENANT_LIMIT` and `TARGET_LIMIT`, of which each may be
-    /// absent. Without the first nothing is limited.
+    /// Reads the environment variables `LIMITS_TABLE`, `TENANT_LIMIT` and `TARGET_LIMIT`. All are
+    /// optional; without the first nothing is limited.
     pub fn read<F: Fn(&str) -> Option<String>>(environment: &mut Environment<F>) -> Self {
         let table = environment.optional("LIMITS_TABLE", String::new());
         let TenantLimit(requests) = environment.optional("TENANT_LIMIT", TenantLimit::default());
@@ -24,7 +24,7 @@ impl LimiterSettings {
         Self { table, defaults: DefaultLimits { requests, targets } }
     }
 
-    /// Builds the rate limiter on this DynamoDB client.
+    /// Creates the rate limiter with this DynamoDB client.
     #[must_use]
     pub fn build(self, dynamodb: &Client) -> Limiter {
         if self.table.is_empty() {

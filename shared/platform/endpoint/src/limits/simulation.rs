@@ -18,17 +18,17 @@ use crate::limits::table::memory::Memory;
 const START: i64 = 1_795_564_800 * SECOND;
 const MILLISECOND: i64 = SECOND / 1_000;
 
-/// Environments with one table and one clock.
+/// Several environments with a common table and a virtual clock.
 pub(crate) struct World {
     now: Arc<AtomicI64>,
     pub(crate) memory: Memory,
     limiters: Vec<Limiter>,
     item: LimitsItem,
     pub(crate) random: fastrand::Rng,
-    /// Times of admitted requests, by tenant.
+    /// Times at which requests were admitted, by tenant, in nanoseconds since 1970.
     admitted: BTreeMap<&'static str, Vec<i64>>,
     asked: BTreeMap<&'static str, usize>,
-    /// Number of calls that a request waited for.
+    /// Number of calls to the table that requests had to wait for.
     pub(crate) awaited: u64,
 }
 
@@ -63,7 +63,7 @@ impl World {
         &self.limiters[environment]
     }
 
-    /// Sends a request to an environment, which renews its share and settles.
+    /// Sends a request to an environment. If it is admitted, the environment also renews its share.
     pub(crate) async fn ask(&mut self, environment: usize, tenant: &'static str) -> Result<(), Refusal> {
         *self.asked.entry(tenant).or_default() += 1;
         let limiter = self.limiters[environment].clone();
@@ -77,7 +77,8 @@ impl World {
         Ok(())
     }
 
-    /// Lets tenants send so many requests a second each, for some time, to environments by chance.
+    /// Simulates this number of seconds, in which each tenant sends its rate of requests per second
+    /// to random environments.
     pub(crate) async fn run(&mut self, seconds: i64, rates: &[(&'static str, f64)]) {
         for _ in 0..seconds * 1_000 {
             self.advance(MILLISECOND);
@@ -92,12 +93,12 @@ impl World {
         }
     }
 
-    /// Returns the part of a tenant's requests that was admitted.
+    /// Returns the fraction of a tenant's requests that was admitted.
     fn part(&self, tenant: &str) -> f64 {
         count(self.admitted[tenant].len()) / count(self.asked[tenant])
     }
 
-    /// Returns the most requests of a tenant that were admitted within ten seconds.
+    /// Returns the maximum number of a tenant's requests that were admitted within ten seconds.
     pub(crate) fn worst_window(&self, tenant: &str) -> usize {
         let times = &self.admitted[tenant];
         let mut first = 0;
@@ -197,8 +198,8 @@ async fn requests_pass_within_the_local_share_while_the_table_is_away() {
     assert!((1_000..=1_250).contains(&later), "{later}");
 }
 
-/// The first call of a cold environment may take too long. Each of these needs less than the local
-/// share brings.
+/// The first call of a new environment may time out. Each environment here needs fewer requests
+/// than its local share admits.
 #[tokio::test]
 async fn environments_whose_first_call_failed_return_to_the_table() {
     let mut world = World::new(20, 100.0, 100);

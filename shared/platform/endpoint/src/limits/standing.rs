@@ -5,27 +5,26 @@ use serde::Serialize;
 use crate::limits::bucket::Bucket;
 use crate::limits::policy::{Policy, Unit};
 
-/// Limit of a tenant, and how much of it is left.
+/// Rate limit of a tenant, with the units that are left of it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Standing {
-    /// Place of the limit in the tenant's limits: `tenant`, `targets/<name>` or
-    /// `queueManagers/<name>`.
+    /// Name of the limit's subject: `tenant`, `targets/<name>` or `queueManagers/<name>`.
     pub name: String,
     /// Unit that the limit counts.
     pub unit: Unit,
-    /// Rate of the limit in units a second.
+    /// Rate of the limit in units per second.
     pub per_second: f64,
-    /// Burst of the limit: units that may come at once.
+    /// Burst of the limit: units that are admitted at once.
     pub burst: u64,
-    /// Units that are left in the bucket; `None` if the table cannot be read. An environment may
-    /// hold further ones.
+    /// Number of units left in the bucket; `None` if the table cannot be read. Environments may
+    /// have drawn further units that are not used yet.
     pub remaining: Option<u64>,
 }
 
 impl Standing {
     /// Creates the standing of a limit. `bucket` is `None` if the table cannot be read, and
-    /// `Some(None)` if nothing was drawn from the bucket.
+    /// `Some(None)` if the bucket has no item, because nothing was drawn from it for long.
     pub(crate) fn new(policy: &Policy, bucket: Option<Option<&Bucket>>, now: i64) -> Self {
         let pace = policy.pace();
         let left = bucket.map(|bucket| bucket.map_or(pace.burst(), |bucket| pace.left(bucket.tat, now)));

@@ -7,8 +7,7 @@ use crate::limits::limiter::Inner;
 use crate::limits::policy::{Cost, Policies, Unit};
 use crate::limits::share::signed;
 
-/// Permission for a request to be executed: its cost is charged. A ticket that is dropped keeps the
-/// charge.
+/// Permission to execute a request, whose cost is charged. Dropping the ticket keeps the charge.
 #[derive(Debug)]
 pub struct Ticket<'a> {
     /// Limiter that charged the request; `None` if nothing is limited.
@@ -18,7 +17,7 @@ pub struct Ticket<'a> {
 }
 
 impl<'a> Ticket<'a> {
-    /// Creates a ticket of a request that nothing limits.
+    /// Creates the ticket of a request without limits.
     pub(crate) fn free() -> Self {
         Self { inner: None, policies: Policies::default(), cost: Cost::default() }
     }
@@ -27,14 +26,15 @@ impl<'a> Ticket<'a> {
         Self { inner: Some(inner), policies, cost }
     }
 
-    /// Renews the shares that run low or are old. To be awaited beside the request's claim: it
-    /// never decides about this request, and takes a second at most for each of up to two calls.
+    /// Draws units for shares that run low or are old. It should run concurrently with the
+    /// request's claim, because it does not affect this request, and each of up to two calls may
+    /// take a second.
     pub async fn renew(&self) {
         let Some(inner) = self.inner else { return };
         join_all(self.policies.0.iter().map(|policy| inner.renew(policy))).await;
     }
 
-    /// Gives the cost back: the request was a replay, a conflict, or did nothing.
+    /// Gives back the whole cost, because the request was a replay or a conflict, or did nothing.
     pub fn refund(self) {
         let Some(inner) = self.inner else { return };
         for policy in &self.policies.0 {
@@ -42,9 +42,9 @@ impl<'a> Ticket<'a> {
         }
     }
 
-    /// Charges the messages and bytes that the work really moved, in place of those that
-    /// [`admit`](crate::limits::Limiter::admit) charged. Later requests wait for the excess. The
-    /// request itself stays charged.
+    /// Replaces the messages and bytes that [`admit`](crate::limits::Limiter::admit) charged by
+    /// those that were moved. If they are more, later requests wait for the difference. The request
+    /// itself stays charged.
     pub fn settle(self, actual: Cost) {
         let Some(inner) = self.inner else { return };
         for policy in self.policies.0.iter().filter(|policy| policy.unit != Unit::Requests) {
@@ -53,8 +53,8 @@ impl<'a> Ticket<'a> {
         }
     }
 
-    /// Returns the header fields `ratelimit-policy` and `ratelimit`; none unless less than half of
-    /// a limit is left.
+    /// Returns the header fields `ratelimit-policy` and `ratelimit` for the limits of which less
+    /// than half is left; none if there are no such limits.
     #[must_use]
     pub fn headers(&self) -> Vec<(&'static str, String)> {
         let Some(inner) = self.inner else { return Vec::new() };

@@ -13,20 +13,21 @@ use crate::kafka::secret::{self, Identity, Login};
 use crate::kafka::settings::{Authentication, Settings};
 use crate::kafka::{ConnectError, SecretFault};
 
-/// Client id that this program sends to brokers.
+/// Client id under which this system connects to Kafka brokers.
 const CLIENT_ID: &str = "integrahub";
 
 /// Time limit of connecting to a Kafka broker.
 const CONNECT: Duration = Duration::from_secs(2);
-/// Time limit of one request, including the connection that it may need.
+/// Time limit of one request to Kafka, including a new connection if it needs one.
 pub(crate) const REQUEST: Duration = Duration::from_secs(3);
-/// Time limit of connecting in all: the secret, the login, and the list of brokers.
+/// Time limit of connecting to the cluster: reading the secret, logging in and fetching the list of
+/// brokers.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Maximum idle time after which a client is used again. Load balancers and gateways drop idle
-/// connections after 350 seconds, brokers after ten minutes, and a frozen function does not notice.
+/// Maximum idle time of a connection that is used again. Load balancers close idle connections
+/// after 350 seconds and brokers after ten minutes, which a frozen Lambda function does not notice.
 const MAX_IDLE: Duration = Duration::from_secs(60);
 
-/// Kafka cluster, with its login method.
+/// Kafka cluster with the settings to connect to it.
 #[derive(Clone, Debug)]
 pub struct Cluster {
     pub(crate) settings: Settings,
@@ -38,7 +39,7 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Creates the client of a cluster without connecting.
+    /// Creates the cluster's client. It does not connect yet.
     #[must_use]
     pub fn new(settings: Settings, sdk: &Sdk) -> Self {
         let config = sdk.standard();
@@ -52,22 +53,22 @@ impl Cluster {
         }
     }
 
-    /// Sets the time to wait for the cluster, instead of ten seconds: when connecting, and again
-    /// for each batch of records. At least four seconds.
+    /// Sets the time limit of connecting, and of sending a batch of records, in place of ten
+    /// seconds. At least four seconds are used.
     #[must_use]
     pub fn with_patience(mut self, patience: Duration) -> Self {
         self.patience = patience.max(REQUEST + Duration::from_secs(1));
         self
     }
 
-    /// Sets the maximum idle time of a connection that is used again, instead of one minute.
+    /// Sets the maximum idle time of a connection that is used again, in place of one minute.
     #[must_use]
     pub const fn with_max_idle(mut self, max_idle: Duration) -> Self {
         self.max_idle = max_idle;
         self
     }
 
-    /// Reads the login's secret, and connects to the Kafka cluster.
+    /// Reads the secret with the login, and connects to the cluster.
     pub(crate) async fn connect(&self) -> Result<Kafka, ConnectError> {
         let servers = self.settings.servers.as_str();
         let connecting = async {
@@ -108,8 +109,8 @@ impl Cluster {
         Ok(Some(security))
     }
 
-    /// IAM login of the function's role. Each connection is signed with the credentials that are
-    /// valid at that time.
+    /// Returns the IAM login with the function's role. Each connection is signed with the
+    /// credentials that are valid when it opens.
     fn iam(&self) -> Result<AuthConfig, ConnectError> {
         let credentials = self.credentials.clone().ok_or(ConnectError::NoCredentials)?;
         let region = self.region.clone().ok_or(ConnectError::NoCredentials)?;
@@ -131,8 +132,8 @@ impl Cluster {
     }
 }
 
-/// TLS settings that verify the brokers' certificates against `ca`, or else against the system's
-/// authorities.
+/// Returns TLS settings that verify the brokers' certificates against `ca`, or against the system's
+/// authorities if it is `None`.
 fn tls(ca: Option<String>) -> TlsConfig {
     match ca {
         Some(pem) => TlsConfig::new().with_ca_cert_pem(pem),

@@ -4,7 +4,7 @@ use attempt::{Malformed, Retry, Retryable};
 use krafka::KrafkaError;
 use krafka::error::ErrorCode;
 
-/// Reason why the Kafka cluster cannot be used.
+/// Reason why connecting to the Kafka cluster failed.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum ConnectError {
@@ -24,7 +24,7 @@ pub enum ConnectError {
     Silent { servers: String, seconds: u64 },
 }
 
-/// Fault of a secret.
+/// Reason why the secret with Kafka's login cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what is wrong")]
 pub enum SecretFault {
@@ -46,8 +46,8 @@ impl Retryable for ConnectError {
     }
 }
 
-/// Retry decision for a failure of the client. The client reports which failures are transient;
-/// after the others the deployment or the cluster has to be repaired.
+/// Returns the retry decision for an error of the Kafka client. The client knows which errors are
+/// transient; for all others the deployment or the cluster must be repaired.
 pub(crate) fn of_client(error: &KrafkaError) -> Retry {
     match error {
         // If several brokers were tried, the last one's failure counts.

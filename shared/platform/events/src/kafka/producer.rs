@@ -11,7 +11,7 @@ use crate::kafka::cluster::REQUEST;
 use crate::kafka::connect::of_client;
 use crate::kafka::{Cluster, ConnectError};
 
-/// Number of records of a batch, which wait for their acknowledgements together.
+/// Number of records that are sent together, before their acknowledgements are awaited.
 const AT_ONCE: usize = 500;
 /// Maximum bytes of records for one partition in one request. Brokers accept 1 MB by default.
 const REQUEST_BYTES: usize = 256 * 1024;
@@ -24,7 +24,7 @@ pub struct Record {
     headers: Vec<(&'static str, String)>,
 }
 
-/// Reason why records were not sent. Some of them may have been written.
+/// Reason why sending records failed. Some of the records may have been written.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum ProduceError {
@@ -52,13 +52,13 @@ impl Retryable for ProduceError {
 }
 
 impl Record {
-    /// Creates a record. Records with the same key keep their order.
+    /// Creates a record. Kafka keeps the order of records with the same key.
     #[must_use]
     pub fn new(key: impl Into<String>, value: Vec<u8>) -> Self {
         Self { key: key.into(), value, headers: Vec::new() }
     }
 
-    /// Adds a header after the existing ones.
+    /// Adds a header to the record.
     #[must_use]
     pub fn with_header(mut self, name: &'static str, value: impl Into<String>) -> Self {
         self.headers.push((name, value.into()));
@@ -71,19 +71,19 @@ impl Record {
     }
 }
 
-/// Kafka producer for the topic of a cluster.
+/// Kafka producer for one topic of a cluster.
 #[derive(Debug)]
 pub struct Producer {
     cluster: Cluster,
-    /// The client; `None` before the first use, while records are sent, and after a failure or a
-    /// dropped call.
+    /// Connected client; `None` before the first use, while records are sent, and after a failure
+    /// or a dropped call.
     client: Mutex<Option<Client>>,
 }
 
 #[derive(Debug)]
 struct Client {
     producer: krafka::producer::Producer,
-    /// Kafka client that owns the connections; kept alive with the producer.
+    /// Client that owns the connections, and must live as long as the producer.
     _kafka: Kafka,
     last_used: Moment,
 }
@@ -100,12 +100,11 @@ impl Producer {
         self.cluster.settings.topic.as_str()
     }
 
-    /// Sends records in their order, and returns when all in-sync replicas have all of them. Of
-    /// concurrent calls, one sends at a time. Connecting and each batch of 500 records may take ten
-    /// seconds each.
+    /// Sends records in order, and returns once all in-sync replicas have them. Concurrent calls
+    /// wait for each other. Connecting and each batch of 500 records may take ten seconds.
     ///
     /// # Errors
-    /// If the cluster did not acknowledge every record. Those of earlier batches and any of the
+    /// If the cluster did not acknowledge every record. Records of earlier batches and of the
     /// failed batch may have been written.
     pub async fn send(&self, records: Vec<Record>) -> Result<(), ProduceError> {
         // Nothing to send is no reason to connect.

@@ -6,16 +6,18 @@ use serde::Deserialize;
 
 use crate::kafka::{ConnectError, SecretFault};
 
-/// A user and its password, as MSK and Lambda's event source mapping read them.
+/// Secret with a user and its password, in the form that MSK and Lambda's event source mapping
+/// read.
 #[derive(Deserialize)]
 pub(crate) struct Login {
     pub(crate) username: String,
     pub(crate) password: SecretText,
-    /// Authorities to trust instead of the system's, in PEM.
+    /// PEM of the certificate authorities to trust; `None` for those of the system.
     pub(crate) ca: Option<String>,
 }
 
-/// A client certificate and its key in PEM, as Lambda's event source mapping reads them.
+/// Secret with a client certificate and its key in PEM, in the form that Lambda's event source
+/// mapping reads.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Identity {
@@ -25,7 +27,7 @@ pub(crate) struct Identity {
     pub(crate) ca: Option<String>,
 }
 
-/// Secret text that `Debug` does not show.
+/// Text in a secret, which `Debug` does not print.
 #[derive(Deserialize)]
 #[serde(from = "String")]
 pub(crate) struct SecretText(SecretString);
@@ -42,7 +44,7 @@ impl SecretText {
     }
 }
 
-/// Reads a secret. It is not cached, since it may have changed.
+/// Reads and parses a secret from Secrets Manager. It is not cached, because it may have changed.
 pub(crate) async fn read<T: for<'de> Deserialize<'de>>(
     client: &Client,
     arn: &str,

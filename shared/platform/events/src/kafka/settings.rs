@@ -5,29 +5,30 @@ use std::str::FromStr;
 
 use runtime::Environment;
 
-/// Default of `KAFKA_CHUNKS_TOPIC`, the topic of chunks.
+/// Default value of `KAFKA_CHUNKS_TOPIC`, the topic to which chunks are announced.
 const CHUNKS: &str = "chunks.ready";
-/// Default of `KAFKA_FAILURES_TOPIC`, the topic of chunks that were given up.
+/// Default value of `KAFKA_FAILURES_TOPIC`, the topic of chunks that finally failed.
 const FAILURES: &str = "chunks.failed";
 
-/// Maximum length of a topic's name in Kafka.
+/// Maximum characters of a topic's name in Kafka.
 const LONGEST_TOPIC: usize = 249;
 
 /// Kafka cluster and topic that records are published to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Brokers that are asked first for the list of all brokers.
+    /// Brokers to which a client connects first, to fetch the list of all brokers.
     pub servers: BootstrapServers,
     /// Kafka topic that the records are written to.
     pub topic: TopicName,
-    /// Login method. Connections are encrypted except with [`Authentication::None`].
+    /// Login method. Connections are encrypted except for [`Authentication::None`].
     pub authentication: Authentication,
 }
 
-/// Topics of events, in one cluster. They may be the same.
+/// Topics in one Kafka cluster: for chunks that finally failed, and for all other events. Both may
+/// be the same topic.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventTopics {
-    /// Kafka topic of chunks that were given up.
+    /// Kafka topic of chunks that finally failed.
     pub failures: Settings,
     /// Kafka topic of all other events.
     pub events: Settings,

@@ -18,8 +18,8 @@ const DISABLED: &str = "disabled";
 const MALFORMED: &str = "malformed";
 const UNKNOWN: &str = "unknown";
 
-/// An access table without keys, in which one tenant is disabled, another one's item malformed, and
-/// a third one not there.
+/// Fake access table without API keys: one tenant is disabled, one has a malformed item, and one
+/// does not exist.
 struct Table {
     server: Server,
     sdk: Sdk,
@@ -62,7 +62,7 @@ fn bearer_of(token: &str) -> String {
     format!("Bearer {token}")
 }
 
-/// The reason, the detail and the challenge of a refusal.
+/// Returns the reason, the detail and the header `WWW-Authenticate` of a refusal.
 fn refused(found: Result<Principal, Problem>) -> (Reason, String, Option<String>) {
     let problem = found.unwrap_err();
     let challenge = problem.headers.iter().find(|(name, _)| *name == "www-authenticate");

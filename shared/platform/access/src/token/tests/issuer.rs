@@ -23,7 +23,7 @@ pub(super) const TENANT: &str = "acme";
 const RSA_1: &[u8] = include_bytes!("rsa-1.pk8");
 const RSA_2: &[u8] = include_bytes!("rsa-2.pk8");
 
-/// A private key with its id.
+/// Private key of the fake issuer, with its id.
 pub(super) struct Key {
     id: &'static str,
     pair: Pair,
@@ -56,7 +56,7 @@ impl Key {
         Self { id, pair: Pair::Ec(Box::new(pair)) }
     }
 
-    /// The public key, as DER or as a point.
+    /// Returns the public key: as DER for RSA, or as a point of the elliptic curve.
     pub(super) fn public(&self) -> Vec<u8> {
         match &self.pair {
             Pair::Rsa(pair) => pair.public_key().as_ref().to_vec(),
@@ -78,13 +78,14 @@ impl Key {
         }
     }
 
-    /// A token with the usual header.
+    /// Returns a token with these claims and the usual header.
     pub(super) fn token(&self, claims: &Value) -> String {
         let algorithm = if matches!(self.pair, Pair::Rsa(_)) { "RS256" } else { "ES256" };
         self.sign(&json!({"alg": algorithm, "kid": self.id, "typ": "JWT"}), claims)
     }
 
-    /// A token with any header. Its algorithm is that of the key, or `PS256` if the header says so.
+    /// Returns a signed token with any header. It is signed with the algorithm of the key, or with
+    /// `PS256` if the header says so.
     pub(super) fn sign(&self, header: &Value, claims: &Value) -> String {
         let encoding: &'static dyn RsaEncoding =
             if header["alg"] == "PS256" { &RSA_PSS_SHA256 } else { &RSA_PKCS1_SHA256 };
@@ -153,13 +154,14 @@ pub(super) fn signed(header: &Value, claims: &Value, sign: impl FnOnce(&[u8]) ->
     format!("{message}.{signature}")
 }
 
-/// The time in seconds, `after` seconds from now.
+/// Returns the time `after` seconds from now, in seconds since 1970.
 pub(super) fn seconds(after: i64) -> i64 {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
     i64::try_from(now.as_secs()).unwrap() + after
 }
 
-/// The usual claims with other values; a null removes the claim.
+/// Returns the usual claims of a token, with those of `other` in their place. A null removes the
+/// claim.
 pub(super) fn claims(other: Value) -> Value {
     let mut claims = json!({
         "iss": ISSUER, "aud": AUDIENCE, "sub": "service-7", "exp": seconds(300), "iat": seconds(0),

@@ -10,9 +10,9 @@ use serde_json::json;
 use super::*;
 use issuer::{AUDIENCE, ISSUER, Issuer, Key, TENANT, base64, claims, seconds, signed};
 
-/// Age at which a set is old, but serves while it is fetched again.
+/// Age at which the cached key set is fetched again, but still used.
 const OLD: Duration = Duration::from_secs(1_800);
-/// Age at which a request waits for the next set.
+/// Age at which a request waits for a new key set.
 const OVERDUE: Duration = Duration::from_secs(3_600);
 
 fn refusal(read: Result<Bearer, TokenError>) -> TokenError {

@@ -4,10 +4,10 @@ use serde_json::{Number, Value};
 
 use super::FingerprintError;
 
-/// Largest integer up to which every integer is a double of its own (RFC 7493, section 2.2).
+/// Maximum integer for which no other integer has the same double: 2^53-1 (RFC 7493, section 2.2).
 const MAX_INTEGER: u64 = 9_007_199_254_740_991;
 
-/// Writes the canonical form of a value, in UTF-8.
+/// Appends the canonical form of a JSON value (RFC 8785), in UTF-8.
 ///
 /// # Errors
 /// [`FingerprintError::IntegerTooLarge`] for an integer beyond ±(2^53-1).
@@ -49,12 +49,13 @@ fn separate(index: usize, to: &mut Vec<u8>) {
     }
 }
 
-/// Writes a text. The library escapes what section 3.2.2.2 asks to escape, and in the same way.
+/// Appends a string. `serde_json` escapes the characters that RFC 8785 (section 3.2.2.2) requires,
+/// in the required way.
 fn write_text(text: &str, to: &mut Vec<u8>) -> Result<(), FingerprintError> {
     serde_json::to_writer(to, text).map_err(FingerprintError::NotCanonical)
 }
 
-/// Writes a number as ECMAScript does (section 3.2.2.3).
+/// Appends a number as ECMAScript writes it (RFC 8785, section 3.2.2.3).
 fn write_number(number: &Number, to: &mut Vec<u8>) -> Result<(), FingerprintError> {
     let integer = number.as_i64().map(i64::unsigned_abs).or_else(|| number.as_u64());
     match (integer, number.as_f64()) {

@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-/// SHA-256, in hex, of the canonical form (RFC 8785) of a body as it was sent: order of members,
-/// white space, escapes and spelling of numbers do not matter (`16.0` is the integer 16); values,
-/// the order of items and the code points of text do, and `null` differs from absence.
+/// Fingerprint of a request body: the SHA-256, in hex, of its canonical form (RFC 8785). Order of
+/// members, white space, escapes and spelling of numbers do not change it; values, the order of
+/// items, code points of strings, and `null` in place of absence do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Fingerprint(String);
@@ -18,8 +18,8 @@ pub struct Fingerprint(String);
 /// Reason why a body has no fingerprint.
 #[derive(Debug, thiserror::Error)]
 pub enum FingerprintError {
-    /// The body has an integer beyond ±(2^53-1). Beyond that, different integers have one canonical
-    /// form, since its numbers are doubles.
+    /// The body has an integer beyond ±(2^53-1). Such integers are not distinguished by the
+    /// canonical form, in which numbers are doubles.
     #[error("the integer {0} is beyond ±9007199254740991 (2^53-1)")]
     IntegerTooLarge(serde_json::Number),
     /// The canonical form could not be written.
@@ -28,9 +28,8 @@ pub enum FingerprintError {
 }
 
 impl Fingerprint {
-    /// Calculates the fingerprint of a body that was parsed strictly: of two members of one name a
-    /// [`Value`] holds only the last, and integers beyond `u64` it holds as doubles, so a parser
-    /// has to refuse both before.
+    /// Computes the fingerprint of a body. The parser must have refused repeated members, of which
+    /// a [`Value`] keeps only the last, and integers beyond `u64`, which it keeps as doubles.
     ///
     /// # Errors
     /// [`FingerprintError::IntegerTooLarge`] for an integer beyond ±(2^53-1).
@@ -51,7 +50,7 @@ impl fmt::Display for Fingerprint {
     }
 }
 
-/// Returns the canonical form (RFC 8785), in UTF-8.
+/// Returns the canonical form of a JSON value (RFC 8785), in UTF-8.
 fn canonical(body: &Value) -> Result<Vec<u8>, FingerprintError> {
     let mut form = Vec::new();
     canonical::write(body, &mut form)?;

@@ -17,20 +17,20 @@ use crate::limits::standing::Standing;
 use crate::limits::table::Table;
 use crate::limits::ticket::Ticket;
 
-/// Maximum number of draws that a request waits for. The first may guess wrongly what the bucket is
-/// like; the second fails only if another environment was faster, and so does the third.
+/// Maximum number of draws (writes to a bucket) that a request waits for. The first may assume an
+/// outdated bucket; the second and third fail only if another environment writes first.
 const MOST_DRAWS: usize = 3;
-/// Maximum number of draws of a renewal, which nobody waits for.
+/// Maximum number of draws to renew a share after a request was admitted.
 const RENEWAL_DRAWS: usize = 2;
-/// Maximum number of shares that an environment holds. Beyond it, requests of further buckets draw
-/// each time.
+/// Maximum number of shares that an environment keeps. Without a share, each request writes to the
+/// bucket.
 const MOST_SHARES: usize = 10_000;
-/// Time between two log lines about a table that cannot be reached.
+/// Minimum time between two log lines about an unavailable table, in nanoseconds.
 const LOG_PAUSE: i64 = 60 * SECOND;
-/// Number of buckets that are read at the same time.
+/// Number of buckets that are read at once.
 const READS: usize = 16;
 
-/// Limits requests by the second. A clone limits with the same shares.
+/// Rate limiter of a function. Clones use the same shares of the buckets.
 #[derive(Clone, Debug)]
 pub struct Limiter(Option<Arc<Inner>>);
 
@@ -39,13 +39,13 @@ pub(crate) struct Inner {
     table: Table,
     defaults: DefaultLimits,
     clock: Clock,
-    /// Random number of this environment.
+    /// Random number that identifies this environment.
     environment: u64,
     shares: Mutex<HashMap<String, Arc<Mutex<Share>>>>,
     logged_at: AtomicI64,
 }
 
-/// Clock that the limiter reads.
+/// Clock of the limiter; tests set a virtual one.
 #[derive(Clone, Debug)]
 pub(crate) enum Clock {
     System,
@@ -74,7 +74,7 @@ impl Limiter {
         Self(None)
     }
 
-    /// Creates the limiter of an environment. It draws from the buckets of this table.
+    /// Creates the limiter of this environment, whose buckets are in `table`.
     #[must_use]
     pub fn new(dynamodb: Client, table: String, defaults: DefaultLimits) -> Self {
         let table = Table::DynamoDb { client: dynamodb, name: table };
@@ -92,14 +92,14 @@ impl Limiter {
         })))
     }
 
-    /// True if nothing is limited, so that a tenant's limits need not be read.
+    /// Returns whether the limiter is off, so that a tenant's limits need not be read.
     #[must_use]
     pub const fn is_off(&self) -> bool {
         self.0.is_none()
     }
 
-    /// Returns the limits that apply to a request, from the tenant's own and the defaults. It makes
-    /// no call.
+    /// Returns the limits that apply to a request: the tenant's own in `item`, and the defaults for
+    /// the rest. It makes no call.
     #[must_use]
     pub fn policies(&self, item: &LimitsItem, tenant: &str, target: Option<&LimitedTarget<'_>>) -> Policies {
         let Some(inner) = &self.0 else { return Policies::default() };
@@ -115,17 +115,18 @@ impl Limiter {
         Policies(policies)
     }
 
-    /// Decides about a request. It draws from the table only if the environment's share says
-    /// nothing. A cost above a burst is admitted when the bucket is full, and leaves a debt.
+    /// Admits a request or refuses it. The limiter writes to the buckets only if this environment's
+    /// shares do not suffice. A cost above the burst is admitted when the bucket is full, and
+    /// leaves a debt.
     ///
     /// # Errors
-    /// If a limit is reached. Nothing was charged.
+    /// If a limit refuses the request. Nothing is charged then.
     pub async fn admit<'a>(&'a self, policies: &Policies, cost: Cost) -> Result<Ticket<'a>, Refusal> {
         let Some(inner) = &self.0 else { return Ok(Ticket::free()) };
         inner.admit(policies, cost).await
     }
 
-    /// Reads how much is left of the tenant's limits, those of its targets included.
+    /// Reads how much is left of each limit of the tenant, including those of its targets.
     pub async fn standing(&self, tenant: &str, item: &LimitsItem) -> Vec<Standing> {
         let Some(inner) = &self.0 else { return Vec::new() };
         let mut policies = self.policies(item, tenant, None).0;
@@ -147,7 +148,7 @@ impl Inner {
         self.clock.now()
     }
 
-    /// Adds the limits of one tenant or target.
+    /// Adds the limits of a tenant or target to `policies`.
     fn add(&self, policies: &mut Vec<Arc<Policy>>, tenant: &str, scope: &Scope, limits: TargetLimits) {
         let TargetLimits { requests, messages, bytes } = limits;
         let units = [(Unit::Requests, requests), (Unit::Messages, messages), (Unit::Bytes, bytes)];
@@ -158,7 +159,7 @@ impl Inner {
         }
     }
 
-    /// Returns the environment's share of a bucket.
+    /// Returns this environment's share of the bucket with this key.
     fn share(&self, pk: &str) -> Arc<Mutex<Share>> {
         let mut shares = self.shares.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(share) = shares.get(pk) {
@@ -216,7 +217,8 @@ impl Inner {
         Err(refusal)
     }
 
-    /// Makes the draw that a request needs, and those that follow from its outcome.
+    /// Draws from a bucket for a request, again if the bucket turns out to be different than
+    /// expected.
     ///
     /// # Errors
     /// Returns the time until which the request is refused, in nanoseconds since 1970.
@@ -233,7 +235,7 @@ impl Inner {
         Err(policy.share().overtaken(policy.pace(), cost, self.now()))
     }
 
-    /// Renews a share that runs low or is old.
+    /// Draws units for a share that runs low or is too old.
     pub(crate) async fn renew(&self, policy: &Policy) {
         for _ in 0..RENEWAL_DRAWS {
             let draw = policy.share().renewal(policy.pace(), self.now());
@@ -246,7 +248,8 @@ impl Inner {
         }
     }
 
-    /// Makes a draw, and updates the share with its outcome. Returns true if the draw was made.
+    /// Writes a draw to the table, and updates the share with its outcome. Returns whether the
+    /// condition of the write held.
     async fn make(&self, policy: &Policy, draw: &Draw) -> bool {
         let outcome = self.table.write(&policy.pk, &draw.write).await.unwrap_or_else(|error| {
             self.log_away(&error);
@@ -256,7 +259,7 @@ impl Inner {
         matches!(outcome, Outcome::Made(_))
     }
 
-    /// Gives units back to a share.
+    /// Gives units back to this environment's share.
     pub(crate) fn give_back(&self, policy: &Policy, units: u64) {
         policy.share().spend(-signed(units), self.now());
     }

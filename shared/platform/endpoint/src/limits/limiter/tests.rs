@@ -187,7 +187,7 @@ async fn a_refusal_does_not_charge_the_other_limits() {
     assert_eq!(refused.reason, api::Reason::TenantRateLimit);
 }
 
-/// Token bucket that counts in integers: units times a thousand million.
+/// Token bucket in integer arithmetic, for comparison: it counts billionths of units.
 struct Reference {
     rate: i64,
     burst: i64,

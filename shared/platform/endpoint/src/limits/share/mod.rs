@@ -4,37 +4,38 @@
 use crate::limits::bucket::Bucket;
 use crate::limits::gcra::{Form, Pace, SECOND, WINDOW, Write};
 
-/// Time after which units that an environment did not use are lost: the environments that draw by
-/// then do not count it any more.
+/// Age in nanoseconds from which on unused units of a share are not returned to the bucket. The
+/// estimate of environments does not include this one any more.
 const FORFEITED: i64 = 2 * WINDOW;
-/// Time for which an environment does not ask the table after a call that failed.
+/// Time in nanoseconds for which an environment does not call the table after a failed call.
 const STORE_PAUSE: i64 = SECOND;
-/// Longest time by which an environment asks later than the bucket allows, so that not all
-/// environments ask at once.
+/// Maximum random delay in nanoseconds before an environment draws again, so that not all of them
+/// draw at once.
 const LONGEST_SPREAD: i64 = SECOND;
 
-/// Number of environments that an environment assumes before the table's first answer. If it took
-/// itself to be alone, many whose first calls are late would each admit what the limit allows.
+/// Number of environments that are assumed before the table's first answer. An environment that
+/// assumed to be alone would admit the whole limit by itself while its first calls fail.
 const ASSUMED: f64 = 50.0;
 
-/// Share of one bucket that an environment holds.
+/// Units of one bucket that this environment has drawn and may use without calling the table.
 #[derive(Debug)]
 pub(crate) struct Share {
     environment: u8,
     random: fastrand::Rng,
-    /// Units that were drawn and not used; a debt if negative.
+    /// Number of units that were drawn and not used. A negative number is a debt.
     credit: i64,
-    /// Bucket after the last call to the table.
+    /// State of the bucket as of the last call to the table; `None` before it.
     known: Option<Known>,
     drawn_at: i64,
     spent: Spent,
-    /// Draws that the share does not make for a while.
+    /// Draws that are not tried until a certain time, because they would fail.
     quiet: Option<Quiet>,
     away: Option<Away>,
     granted_at: i64,
 }
 
-/// Facts about a bucket.
+/// State of a bucket that an environment knows: its `tat`, its window, and the number of
+/// environments.
 #[derive(Clone, Copy, Debug)]
 struct Known {
     tat: i64,
@@ -42,7 +43,7 @@ struct Known {
     environments: f64,
 }
 
-/// Units that this environment used.
+/// Units that this environment used in the present ten seconds and in those before.
 #[derive(Debug, Default)]
 struct Spent {
     period: i64,
@@ -50,54 +51,57 @@ struct Spent {
     before: i64,
 }
 
-/// Draws of `need` units or more are not made before `until`.
+/// Draws of `need` or more units, which are not tried before `until`.
 #[derive(Clone, Copy, Debug)]
 struct Quiet {
     need: i64,
     until: i64,
 }
 
-/// State of a share while the table with the buckets cannot be reached.
+/// Times of a share while the table cannot be reached: of the next call, and of the last local
+/// refill.
 #[derive(Clone, Copy, Debug)]
 struct Away {
     retry_at: i64,
     refilled_at: i64,
 }
 
-/// Next step of a request at the limiter.
+/// Decision of a share about a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// The request is admitted, and its cost is charged.
+    /// The request is admitted and charged.
     Admitted,
-    /// The request is refused until this time, in nanoseconds since 1970.
+    /// The request is refused until this time (nanoseconds since 1970).
     Refused(i64),
-    /// The share cannot decide before this draw is made.
+    /// The share needs this draw before it can decide.
     Draw(Draw),
 }
 
-/// Draw from a bucket, with the change of the environment's share.
+/// Draw from a bucket: the write to the table, and how the share changes if it succeeds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Draw {
     pub(crate) write: Write,
-    /// Units that the draw adds to the share.
+    /// Number of units that are added to the share.
     gain: i64,
-    /// Units that the draw takes from the share: they return to the bucket.
+    /// Number of old units that are removed from the share, because the draw returns them to the
+    /// bucket or lets them expire.
     returned: i64,
 }
 
-/// Outcome of a draw from a bucket.
+/// Outcome of a draw.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// The draw was made. The bucket is as it is after it.
+    /// The write succeeded, and this is the bucket after it.
     Made(Bucket),
-    /// The condition failed because of this bucket.
+    /// The condition of the write failed, because this is the bucket; `None` if it has no item.
     Refused(Option<Bucket>),
-    /// The table with the buckets cannot be reached.
+    /// The table cannot be reached.
     Away,
 }
 
 impl Share {
-    /// Creates the share of an environment that knows nothing of the bucket.
+    /// Creates an empty share. `environment` is this environment's random number in the count of
+    /// environments.
     pub(crate) fn new(environment: u8, seed: u64) -> Self {
         Self {
             environment,
@@ -112,7 +116,7 @@ impl Share {
         }
     }
 
-    /// Decides about a request that costs `cost` units.
+    /// Decides about a request that costs `cost` units, and charges it if it is admitted.
     pub(crate) fn take(&mut self, pace: Pace, cost: u64, now: i64) -> Step {
         let cost = signed(cost);
         self.refill(pace, now);
@@ -150,8 +154,8 @@ impl Share {
         Step::Draw(self.draw(pace, gain, 0, now))
     }
 
-    /// Returns the draw that renews the share, if it runs low or is old, or that asks whether the
-    /// table is back.
+    /// Returns the draw that refills the share if it runs low, replaces it if it is old, or tries
+    /// whether an unreachable table is back.
     pub(crate) fn renewal(&mut self, pace: Pace, now: i64) -> Option<Draw> {
         if let Some(away) = self.away {
             return (now >= away.retry_at).then(|| self.comeback(pace, now));
@@ -173,16 +177,16 @@ impl Share {
         Some(Draw { returned, ..self.draw(pace, gain, given_back, now) })
     }
 
-    /// Returns the draw that replaces a local share. Without it an environment whose requests the
-    /// local share suffices for would never ask the table again.
+    /// Returns the draw that replaces units granted locally while the table was unreachable.
+    /// Without it, an environment with few requests would never call the table again.
     fn comeback(&self, pace: Pace, now: i64) -> Draw {
         let room = pace.units(now + pace.capacity() - self.start(pace, now));
         let gain = self.target(pace, 0, now).max(1).min(room);
         Draw { returned: self.credit.max(0), ..self.draw(pace, gain, 0, now) }
     }
 
-    /// Returns the draw of `gain` units, which puts `given_back` units into a bucket that is not
-    /// full.
+    /// Returns a draw of `gain` units. `given_back` units return to the bucket at the same time,
+    /// unless it is full.
     fn draw(&self, pace: Pace, gain: i64, given_back: i64, now: i64) -> Draw {
         let cost = pace.cost(gain);
         let form = if self.is_full(pace, now) {
@@ -215,32 +219,35 @@ impl Share {
         }
     }
 
-    /// Returns the time until which a request is refused whose draws others overtook.
+    /// Returns the time until which a request is refused after other environments won all of its
+    /// draws.
     pub(crate) fn overtaken(&mut self, pace: Pace, cost: u64, now: i64) -> i64 {
         let need = (signed(cost) - self.credit).max(1);
         self.quieten(pace, need, now, now)
     }
 
-    /// Returns how many units are left, as far as the environment knows, and the time at which the
-    /// bucket is full.
+    /// Returns the number of units left in the share and the bucket, and the time at which the
+    /// bucket is full, as of the last call to the table.
     pub(crate) fn left(&self, pace: Pace, now: i64) -> (u64, i64) {
         let start = self.start(pace, now);
         let units = self.credit + pace.units(now + pace.capacity() - start);
         (u64::try_from(units.clamp(0, pace.burst())).unwrap_or_default(), start)
     }
 
-    /// True if the share can be forgotten: it holds nothing that counts any more.
+    /// Returns whether the share can be dropped: it has no debt, and its units are too old to
+    /// count.
     pub(crate) const fn is_idle(&self, now: i64) -> bool {
         self.credit >= 0 && now - self.drawn_at > FORFEITED
     }
 
-    /// Charges units that were used, or gives units back.
+    /// Charges units to the share. A negative number gives units back.
     pub(crate) fn spend(&mut self, units: i64, now: i64) {
         self.credit -= units;
         self.spent.add(units, now);
     }
 
-    /// Returns the time from which on the bucket fills, as far as the environment knows.
+    /// Returns the bucket's `tat`, or `now` if the bucket is full, as of the last call to the
+    /// table.
     fn start(&self, pace: Pace, now: i64) -> i64 {
         if self.is_full(pace, now) { now } else { self.known.map_or(now, |known| known.tat) }
     }
@@ -249,16 +256,16 @@ impl Share {
         self.known.is_none_or(|known| known.tat < now || known.tat > pace.latest(now))
     }
 
-    /// Returns the units of the next chunk: twice what the environment used lately, so that one
-    /// that uses little holds little; 0 if so many environments draw that none may hold any.
+    /// Returns the number of units to draw next: at most twice what this environment used in recent
+    /// seconds. It is 0 if so many environments draw that none may keep units.
     fn target(&self, pace: Pace, cost: i64, now: i64) -> i64 {
         let chunk = self.known.map_or(1, |known| pace.chunk(known.environments));
         let used = self.spent.lately(now).saturating_add(cost);
         if chunk < 2 { 0 } else { chunk.min(used.saturating_mul(2)) }
     }
 
-    /// Returns the draw that charges a debt, whatever is left in the bucket; `None` if debts block
-    /// the bucket for the longest time already.
+    /// Returns the draw that charges a debt to the bucket, even if it is empty; `None` if debts
+    /// delay the bucket for the maximum time already.
     fn charge(&self, pace: Pace, debt: i64, now: i64) -> Option<Draw> {
         let ceiling = now + pace.capacity() + pace.longest_debt();
         if self.start(pace, now) > ceiling {
@@ -281,8 +288,9 @@ impl Share {
         Known { tat: bucket.tat, window: bucket.window, environments }
     }
 
-    /// Asks the table no more before `allowed_at`, and a random time after it: in the time in which
-    /// the bucket gets a chunk, about two of all environments ask.
+    /// Suspends draws of `need` or more units until `allowed_at` and a random time after it, and
+    /// returns the end. About two of all environments draw in the time in which the bucket regains
+    /// a chunk.
     fn quieten(&mut self, pace: Pace, need: i64, allowed_at: i64, now: i64) -> i64 {
         match self.quiet {
             Some(quiet) if quiet.need <= need && quiet.until >= allowed_at => quiet.until,
@@ -302,7 +310,8 @@ impl Share {
         self.quiet.filter(|quiet| now < quiet.until && need >= quiet.need).map(|quiet| quiet.until)
     }
 
-    /// Goes on without the table: with a share of the last known size, at most once in a window.
+    /// Lets the environment work without the table: grants a chunk of the last known size, at most
+    /// once in ten seconds.
     fn go_without(&mut self, pace: Pace, now: i64) {
         let refilled_at = self.away.map_or(now, |away| away.refilled_at);
         if self.away.is_none() && now - self.granted_at >= WINDOW {
@@ -314,7 +323,7 @@ impl Share {
         self.away = Some(Away { retry_at: now + STORE_PAUSE, refilled_at });
     }
 
-    /// Refills the share while the table is away, at the environment's part of the rate.
+    /// Adds this environment's part of the rate to the share while the table cannot be reached.
     fn refill(&mut self, pace: Pace, now: i64) {
         let most = self.local_chunk(pace);
         let environments = self.environments();
@@ -335,7 +344,7 @@ impl Share {
 }
 
 impl Spent {
-    /// Returns the units of the present or the last period, whichever are more.
+    /// Returns the units used in the present or the previous ten seconds, whichever are more.
     fn lately(&self, now: i64) -> i64 {
         match (now - self.period) / WINDOW {
             0 => self.now.max(self.before),
@@ -354,9 +363,9 @@ impl Spent {
     }
 }
 
-/// Returns units as a number that may be a debt.
+/// Converts a number of units to a signed number, so that it can become a debt.
 pub(crate) fn signed(units: u64) -> i64 {
-    /// Maximum number of units that are counted: a larger cost counts as this.
+    /// Maximum number of units of one cost. A larger cost counts as this number.
     const MOST: i64 = 1 << 50;
     i64::try_from(units).unwrap_or(MOST).min(MOST)
 }

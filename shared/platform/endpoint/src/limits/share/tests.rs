@@ -5,7 +5,7 @@ use crate::limits::table::memory::applied;
 
 const START: i64 = 1_795_564_800 * SECOND;
 
-/// An environment's share, and its bucket.
+/// Share of one environment, with the bucket that it draws from.
 struct Stand {
     pace: Pace,
     share: Share,
@@ -32,7 +32,8 @@ impl Stand {
         self.share.learn(self.pace, draw, &outcome, self.now);
     }
 
-    /// Takes a request's cost, with the draws that it needs. True if it is admitted.
+    /// Decides about a request, and makes the draws that this needs. Returns whether it is
+    /// admitted.
     fn take(&mut self, cost: u64) -> bool {
         for _ in 0..4 {
             match self.share.take(self.pace, cost, self.now) {
@@ -50,7 +51,7 @@ impl Stand {
         }
     }
 
-    /// Lets another environment draw all that the bucket has.
+    /// Empties the bucket, as if another environment had drawn everything.
     fn empty(&mut self) {
         let tat = self.now + self.pace.capacity();
         let bucket = self.bucket.take().unwrap();

@@ -10,13 +10,13 @@ use crate::limits::gcra::{Form, Write};
 
 type Item = HashMap<String, AttributeValue>;
 
-/// Error for an item that is no bucket.
+/// Error for an item of the table that is not a valid bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("an item of the table of limits is malformed")]
 pub(super) struct ItemError;
 
-/// Returns the condition of a draw. An attribute that is missing is neither more nor less than any
-/// value.
+/// Returns the condition expression of a draw. In DynamoDB, a comparison with a missing attribute
+/// is false.
 pub(super) const fn condition(write: &Write) -> &'static str {
     match (write.form, write.turns) {
         (Form::Running { .. }, false) => "tat >= :now AND tat <= :ceiling AND win >= :win AND win <= :farWin",
@@ -46,7 +46,8 @@ pub(super) const fn update(write: &Write) -> &'static str {
     }
 }
 
-/// Returns the values of a draw: DynamoDB refuses one that no expression names.
+/// Returns the attribute values of a draw's expressions. DynamoDB refuses values that no expression
+/// uses.
 pub(super) fn values(write: &Write) -> Item {
     let mut values = Item::from([
         (":now".to_owned(), number(write.now)),
@@ -68,7 +69,7 @@ pub(super) fn values(write: &Write) -> Item {
     values
 }
 
-/// Parses the DynamoDB item of a bucket.
+/// Parses a bucket from its DynamoDB item.
 pub(super) fn bucket(item: &Item) -> Result<Bucket, ItemError> {
     Ok(Bucket {
         tat: integer(item, "tat")?,

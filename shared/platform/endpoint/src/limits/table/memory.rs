@@ -8,7 +8,7 @@ use crate::limits::bucket::Bucket;
 use crate::limits::gcra::{Form, Write};
 use crate::limits::share::Outcome;
 
-/// In-memory buckets by key, with the number of their writes.
+/// In-memory table of buckets for tests, which counts its writes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Memory(Arc<Mutex<State>>);
 
@@ -49,7 +49,7 @@ impl Memory {
     }
 }
 
-/// Returns the bucket after a draw; `None` if the draw's condition fails.
+/// Returns the bucket after a draw; `None` if the condition of the write does not hold.
 pub(crate) fn applied(write: &Write, old: Option<&Bucket>) -> Option<Bucket> {
     let tat = match (write.form, old.map(|bucket| bucket.tat)) {
         (Form::Running { change, ceiling }, Some(tat)) if (write.now..=ceiling).contains(&tat) => {

@@ -16,30 +16,30 @@ use crate::limits::bucket::Bucket;
 use crate::limits::gcra::Write;
 use crate::limits::share::Outcome;
 
-/// Longest time for which a request waits for a draw. The first call of a new environment, which
-/// connects, often takes several hundred milliseconds.
+/// Maximum time that a request waits for a draw. The first call of a new environment often takes
+/// several hundred milliseconds, because it connects.
 pub const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Table with the limiter's buckets.
+/// Table of the rate limiter's buckets.
 #[derive(Clone, Debug)]
 pub(crate) enum Table {
     DynamoDb {
         client: Client,
         name: String,
     },
-    /// A table of the tests, which applies the same conditions.
+    /// In-memory table for tests, which applies the same conditions.
     #[cfg(test)]
     Memory(memory::Memory),
 }
 
-/// Reason why a call to the table failed, in words.
+/// Error of a failed call to the table, as text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Unavailable(String);
 
 impl Table {
-    /// Makes a draw. It is made at most once more if DynamoDB's answer is lost: units are lost
-    /// then, and no request is admitted too much.
+    /// Writes a draw. If DynamoDB's response is lost, it may be written once more. The units of one
+    /// of the two are then lost, but no request is admitted beyond the limit.
     pub(crate) async fn write(&self, pk: &str, write: &Write) -> Result<Outcome, Unavailable> {
         match self {
             Self::DynamoDb { client, name } => {
@@ -51,7 +51,7 @@ impl Table {
         }
     }
 
-    /// Reads a bucket; `None` if nothing was drawn from it for long.
+    /// Reads a bucket; `None` if it has no item, because nothing was drawn from it for long.
     pub(crate) async fn read(&self, pk: &str) -> Result<Option<Bucket>, Unavailable> {
         match self {
             Self::DynamoDb { client, name } => {

@@ -18,8 +18,8 @@ fn of(text: &str) -> Fingerprint {
     Fingerprint::of(&parsed(text)).unwrap()
 }
 
-/// Compares with the output of `printf '{"a":1,"b":"x"}' | sha256sum`: any other implementation of
-/// RFC 8785 and SHA-256 gets the same.
+/// The expected value is the output of `printf '{"a":1,"b":"x"}' | sha256sum`, which any
+/// implementation of RFC 8785 and SHA-256 has.
 #[test]
 fn the_fingerprint_is_plain_sha_256_of_the_canonical_form() {
     let expected = "ecf9e98ec0641e23113ff3ce8bdc78d0ddd249886517fd4a7f68cc83d4e65667";
@@ -39,7 +39,7 @@ fn values_null_and_the_order_of_items_do() {
     }
 }
 
-/// 2^53 and 2^53+1 are one double, so they would have one fingerprint.
+/// 2^53 and 2^53+1 are the same double, so their fingerprints would be equal.
 #[test]
 fn integers_that_are_no_double_of_their_own_have_no_fingerprint() {
     for integer in ["9007199254740992", "-9007199254740992", "18446744073709551615", "-9223372036854775808"] {

@@ -21,8 +21,8 @@ fn number() -> impl Strategy<Value = Value> {
     ]
 }
 
-/// Generates texts. Among them are texts that sort in another order by UTF-16 than by UTF-8, that
-/// must be escaped, and that look alike.
+/// Generates strings. Some of them sort differently by UTF-16 and by UTF-8, need escapes, or look
+/// like each other.
 fn text() -> impl Strategy<Value = String> {
     let character = prop_oneof![
         4 => any::<char>(),
@@ -55,7 +55,7 @@ fn body() -> impl Strategy<Value = Value> {
     })
 }
 
-/// True if two values are the same to every reader of JSON: numbers are doubles.
+/// Returns whether two JSON values are equal if their numbers are read as doubles.
 fn same(one: &Value, other: &Value) -> bool {
     match (one, other) {
         (Value::Number(one), Value::Number(other)) => one.as_f64() == other.as_f64(),
@@ -70,7 +70,7 @@ fn same(one: &Value, other: &Value) -> bool {
     }
 }
 
-/// Changes one part of a value.
+/// Returns the value with one part changed.
 fn changed(value: &Value, choices: &mut Choices) -> Value {
     let deeper = choices.of(3) > 0;
     match value {
@@ -95,7 +95,7 @@ fn changed(value: &Value, choices: &mut Choices) -> Value {
     }
 }
 
-/// Changes a number, sometimes to a neighbouring double.
+/// Returns another number, sometimes the next double.
 fn changed_number(number: f64, choices: &mut Choices) -> Value {
     let neighbour = if number >= f64::MAX { number.next_down() } else { number.next_up() };
     match choices.of(4) {
@@ -163,7 +163,8 @@ proptest! {
         prop_assert_ne!(of(&one), of(&other), "{} {}", one, other);
     }
 
-    /// So no two bodies that differ in any way have one canonical form.
+    /// The canonical form contains all of the body: parsing it returns the same body, so different
+    /// bodies have different canonical forms.
     #[test]
     fn the_canonical_form_says_all_of_the_body_and_is_its_own(body in body()) {
         let canonical_form = canonical_text(&body);

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use proptest::prelude::*;
 use serde_json::Value;
 
-/// Choices, used in a circle. The shorter and smaller they are, the plainer is the text that they
-/// lead to, so that a failure shrinks to a plain text.
+/// Source of choices for spelling a JSON value, which are repeated when they are used up. Fewer and
+/// smaller choices lead to a plainer text, so that a failing test case shrinks to a plain one.
 #[derive(Clone, Debug)]
 pub(super) struct Choices {
     left: Vec<u8>,
@@ -18,7 +18,7 @@ impl Choices {
         prop::collection::vec(any::<u8>(), 1..64).prop_map(|left| Self { left, next: 0 })
     }
 
-    /// Returns a number below `options`, which are at most 256; the first if there is no choice.
+    /// Returns the next choice, as a number below `options`, which is at most 256.
     pub(super) fn of(&mut self, options: usize) -> usize {
         let choice = self.left[self.next % self.left.len()];
         self.next += 1;
@@ -30,7 +30,7 @@ impl Choices {
     }
 }
 
-/// Writes a value in any of its spellings.
+/// Writes a JSON value in the spelling that the choices select.
 pub(super) fn spell(value: &Value, choices: &mut Choices) -> String {
     let mut text = String::new();
     write(value, choices, &mut text);
@@ -112,8 +112,8 @@ fn escape(character: char, choices: &mut Choices, to: &mut String) {
     }
 }
 
-/// Writes a double as digits, point and exponent, each where the choices put them. Integers beyond
-/// ±(2^53-1) are not written as such.
+/// Writes a double with the digits, point and exponent that the choices select. Integers beyond
+/// ±(2^53-1) always have a point or an exponent.
 pub(super) fn spell_number(number: f64, choices: &mut Choices) -> String {
     if number == 0.0 {
         return choices.from(&["0", "-0", "0.0", "-0.000", "0e7", "0E-3", "-0.0e+00"]).to_owned();

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::{canonical, canonical_text, parsed};
 
-/// Appendix B: bits of a double, and its text.
+/// Numbers of appendix B of RFC 8785: the bits of each double, and its canonical text.
 const NUMBERS: [(u64, &str); 24] = [
     (0x0000_0000_0000_0000, "0"),
     (0x8000_0000_0000_0000, "0"),
@@ -39,8 +39,8 @@ fn numbers_have_the_text_of_appendix_b() {
     }
 }
 
-/// The text of a double, read and written again. Integers beyond ±(2^53-1) get a fraction, since a
-/// body may not hold them without.
+/// Parses the text of each double in appendix B of RFC 8785, and writes it again. Large integers
+/// are parsed with a fraction, because a body must not contain them without.
 #[test]
 fn numbers_are_read_as_the_doubles_of_appendix_b() {
     for (bits, text) in NUMBERS {
@@ -52,7 +52,8 @@ fn numbers_are_read_as_the_doubles_of_appendix_b() {
     }
 }
 
-/// Appendix B's last rows are not a number and the infinities; no JSON says them.
+/// Covers the last rows of RFC 8785's appendix B, NaN and the infinities, which JSON cannot
+/// express.
 #[test]
 fn what_is_no_finite_number_is_no_json() {
     for text in ["NaN", "Infinity", "-Infinity", "1e309", "-1e309"] {
@@ -60,7 +61,7 @@ fn what_is_no_finite_number_is_no_json() {
     }
 }
 
-/// Section 3.2.2, and the bytes of section 3.2.4.
+/// Covers the example in section 3.2.2 of RFC 8785, whose bytes section 3.2.4 lists.
 #[test]
 fn the_example_has_the_bytes_that_the_standard_gives() {
     let input = r#"{
@@ -79,8 +80,8 @@ fn the_example_has_the_bytes_that_the_standard_gives() {
     assert_eq!(canonical(&parsed(input)).unwrap(), expected);
 }
 
-/// Section 3.2.3: by UTF-16 code units, in which the emoji (U+1F600, first unit D83D) comes before
-/// the Hebrew letter (U+FB33), other than by code points or by bytes of UTF-8.
+/// Covers section 3.2.3 of RFC 8785: names are sorted by UTF-16 code units. By these, the emoji
+/// (first unit D83D) precedes the Hebrew letter (FB33), unlike by code points or UTF-8 bytes.
 #[test]
 fn members_are_sorted_by_the_utf_16_units_of_their_names() {
     let input = r#"{
@@ -98,8 +99,8 @@ fn members_are_sorted_by_the_utf_16_units_of_their_names() {
     assert_eq!(canonical_text(&parsed(input)), expected);
 }
 
-/// A name that begins another comes first, the empty one before all; digits are text; sorting is
-/// done at every level, and items stay where they are.
+/// Covers section 3.2.3 of RFC 8785: a prefix of a name precedes it, digits are compared as text,
+/// members are sorted at every level, and array items keep their order.
 #[test]
 fn members_are_sorted_at_every_level_and_items_at_none() {
     for (input, expected) in [
@@ -117,8 +118,8 @@ fn members_are_sorted_at_every_level_and_items_at_none() {
     }
 }
 
-/// Section 3.2.2.2: seven characters have escapes of two characters, the other controls have
-/// `\u00xx` in lower case, and all else stands for itself.
+/// Covers section 3.2.2.2 of RFC 8785: seven characters have escapes of two characters, other
+/// control characters have `\u00xx` in lower case, and the rest is not escaped.
 #[test]
 fn text_has_one_spelling() {
     for code in 0..=0x1f {
