@@ -78,6 +78,7 @@ EVERYTHING = {
     **ORGANISATION,
     "CreateDatabase": "with-reader",
     "DatabaseDeletionProtection": "true",
+    "DatabaseEngineVersion": "16.8",
     "DatabaseKmsKeyArn": KEY,
     **PARTNER,
     **EVENTS,

@@ -14,8 +14,8 @@ NAMESPACES = {"Function": ["AWS/Lambda", "FunctionName", "${<name>}"]}
 OF_FUNCTIONS = {"Uses": {}, "Patterns": {"Function": dict.fromkeys(["Lists", "Reads", "Sends", "Runs", "Ends"], {})}}
 
 
-def test_the_parts_have_at_most_2993_lines():
-    assert sum(len(part.read_text().splitlines()) for part in PARTS) <= 2993
+def test_the_parts_have_at_most_3000_lines():
+    assert sum(len(part.read_text().splitlines()) for part in PARTS) <= 3000
 
 
 @pytest.mark.parametrize(

@@ -66,6 +66,7 @@ OTHER = {
     "CorsOrigins": "https://third.example.com",
     "DatabaseCaSecretArn": OTHER_SECRET,
     "DatabaseAddress": ["other.example.com:5432/catalogue", "db.example.com:5433/catalogue", "db.example.com:5432/other"],
+    "DatabaseEngineVersion": "17.5",
     "DatabaseKmsKeyArn": OTHER_KEY,
     "DatabaseRouteTableIds": "rtb-99999999",
     "DatabaseSecretArn": OTHER_SECRET,
