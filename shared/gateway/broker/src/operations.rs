@@ -73,7 +73,7 @@ pub struct PutMessages {
     /// True if the messages are on their destination queues for certain. False if they appear there
     /// when the unit of work commits that also removes them from the source queue.
     pub is_certain: bool,
-    /// True if no message is left to put.
+    /// True if the move puts no more messages after these.
     pub is_last: bool,
 }
 

@@ -18,13 +18,13 @@ use crate::properties::{OwnProps, Properties};
 /// Message that the request contains with its own body and properties.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExplicitMessage {
-    /// Bytes of the body, whether they came as text or as base64.
-    pub body: Base64Bytes,
     /// Bytes of the body, from the message's `bodyText` or `bodyBase64`.
-    pub is_text: bool,
+    pub body: Base64Bytes,
     /// True if the body was sent as `bodyText`; its media type is then `text/plain`.
-    pub body_ref: Option<Box<BodyRef>>,
+    pub is_text: bool,
     /// Reference to an uploaded body that replaces `body`, which is then empty.
+    pub body_ref: Option<Box<BodyRef>>,
+    /// Headers of this message, which take precedence over the request's `headers`.
     pub headers: Headers,
     /// Correlation id of this message, which takes precedence over the request's `correlIdMode`.
     pub correl_id: Option<IdBytes>,

@@ -22,7 +22,7 @@ use rabbitmq::long_running::{
     ConnectionArguments, ConnectionConfig, ConnectionManager, ConnectionState, Host, Jitter, RetryPolicy,
 };
 
-/// Interval at which the connection is checked.
+/// Interval at which the example checks the connection.
 const LOOK: Duration = Duration::from_secs(5);
 
 /// Holds a connection to RabbitMQ.
@@ -120,7 +120,8 @@ async fn hold(config: ConnectionConfig, retry: RetryPolicy, time: Duration) -> E
     if is_held { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Sees to the connection whenever its state changes, and every few seconds.
+/// Checks the connection, and reconnects it if necessary, on each change of its state and every few
+/// seconds.
 async fn keep(manager: &ConnectionManager, deadline: Deadline) {
     let mut states = manager.subscribe();
     while !deadline.has_passed() {

@@ -46,10 +46,10 @@ pub(crate) async fn test(
     TestReport { product, version, latency_ms, blocked, ..report(&log, failure.as_ref()) }
 }
 
-/// Asks whether the broker accepts messages, and returns the broker's reason if it does not.
-/// RabbitMQ reports this only to a connection that publishes. So an empty message goes to the
-/// default exchange under a name that no queue has, and the broker returns it. `None` if the broker
-/// accepts messages, and also if this cannot be determined, as for a user without write permission.
+/// Returns the reason why the broker accepts no messages; `None` if it accepts them, or if this
+/// cannot be determined, as for a user without write permission. RabbitMQ tells only publishing
+/// connections, so this publishes an empty message to a queue name that does not exist; the broker
+/// returns it.
 async fn blocked(connection: &Connection, deadline: Deadline) -> Option<String> {
     let deadline = deadline.min(BLOCKED);
     let channel = connection.open_channel(deadline).await.ok()?;
@@ -72,7 +72,7 @@ async fn blocked(connection: &Connection, deadline: Deadline) -> Option<String> 
     shortage.map(|shortage| shortage.to_string())
 }
 
-/// Measures one round trip, and opens the queue if one is given.
+/// Measures one round trip, and opens the queue if the test names one.
 async fn look(
     connection: &Connection,
     queue: Option<&QueueName>,
@@ -97,8 +97,8 @@ async fn look(
     (Some(latency), failure)
 }
 
-/// Opens a channel, which takes the broker some time to prepare, and then times a request that the
-/// broker answers at once (`basic.qos`).
+/// Opens a channel, and then measures a request that the broker answers at once (`basic.qos`).
+/// Opening the channel itself takes the broker longer.
 async fn round_trip(
     connection: &Connection,
     deadline: Deadline,

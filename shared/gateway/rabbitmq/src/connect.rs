@@ -17,11 +17,11 @@ use crate::frame_filter::Noticed;
 use crate::tls;
 use crate::transport::{Socket, SocketShutdown, Transport, prepare, runtime};
 
-/// Maximum number of TCP connections that one use of a broker may try to open, over all addresses,
-/// host names and attempts.
+/// Maximum number of TCP connections that one acquisition of a connection may try, over all
+/// addresses, resolved IP addresses and attempts.
 pub(crate) const MOST_DIALS: usize = 32;
 
-/// Number of TCP connections that may still be tried.
+/// Remaining number of TCP connections that may be tried.
 #[derive(Debug)]
 pub(crate) struct Dials(usize);
 
@@ -41,19 +41,18 @@ impl Dials {
     }
 }
 
-/// Next action after a connection could not be opened. Nothing was sent by then, so trying again is
-/// safe.
+/// Action after a failed attempt to connect. Nothing was sent by then, so retrying is safe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Remedy {
-    /// Try again: another address may answer, and this one may answer later.
+    /// Try again at any address, since the same one may answer later.
     TryAgain,
-    /// Try another address: this one would fail in the same way again.
+    /// Try only other addresses, since this one would fail in the same way again.
     AnotherAddress,
-    /// Do not try again: the broker would refuse the same request at every address.
+    /// Stop, since the broker would refuse the login at every address.
     Nothing,
 }
 
-/// Failure of one step of connecting.
+/// Failure of one step of connecting: resolving the name, TCP, TLS or the login.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{error}")]
 pub(crate) struct StepError {
@@ -74,7 +73,7 @@ impl StepError {
     }
 }
 
-/// Runs a step of connecting, and adds its duration to the log.
+/// Runs a step of connecting until `deadline`, and adds its duration to the log.
 async fn take<T>(
     log: &mut StepLog,
     step: Step,
@@ -90,7 +89,7 @@ async fn take<T>(
     result.map_err(|error| StepError { step, error, timed_out: deadline.has_passed() })
 }
 
-/// Opens a connection to `address`.
+/// Opens a connection to `address`: resolves its name, then connects by TCP and TLS, and logs in.
 pub(crate) async fn open(
     config: &ConnectionConfig,
     address: &Address,
@@ -116,10 +115,10 @@ pub(crate) async fn open(
     Ok(Connection::new(amqp?, hangup, (config, peer), noticed))
 }
 
-/// Adds to a [`BrokerError::Unreachable`] error that the client certificate may be the cause, or
-/// replaces it with an authentication failure if the broker sent a TLS alert. Under TLS 1.3 the
-/// broker checks the client's certificate after the handshake, and then closes the connection; its
-/// alert is not always read before the connection is gone.
+/// Adds to an unreachable error under TLS that the client certificate may be the cause. If the
+/// broker sent a TLS alert, the error becomes an authentication failure. Under TLS 1.3 the broker
+/// checks the certificate only after the handshake and then closes the connection, so its alert is
+/// not always received.
 fn suspect_the_certificate(error: &mut BrokerError, broken_by: Option<&Arc<io::Error>>) {
     let BrokerError::Unreachable { detail, .. } = error else { return };
     match broken_by.filter(|why| matches!(tls::error(why), Some(rustls::Error::AlertReceived(_)))) {
@@ -131,8 +130,8 @@ fn suspect_the_certificate(error: &mut BrokerError, broken_by: Option<&Arc<io::E
     }
 }
 
-/// Connects to the first of `candidates` that answers. Each gets an equal share of the remaining
-/// time.
+/// Opens a TCP connection to the first of `candidates` that answers. Each candidate gets an equal
+/// share of the time left.
 async fn dial(
     address: &Address,
     candidates: &[SocketAddr],

@@ -19,34 +19,34 @@ use crate::server::Server;
 use crate::session::call;
 use crate::transport::SocketShutdown;
 
-/// Time for a connection that was idle to answer before another one is opened: `TRUSTED` if the
-/// connection is [`Staleness::Fresh`], `PROBE` if it is [`Staleness::Doubtful`].
+/// Maximum time for an idle connection to answer, before another one is opened: `TRUSTED` if it is
+/// [`Staleness::Fresh`], `PROBE` if it is [`Staleness::Doubtful`].
 const TRUSTED: Duration = Duration::from_secs(3);
 const PROBE: Duration = Duration::from_secs(1);
 
-/// Time limit of an orderly close.
+/// Maximum time for the orderly close of a connection.
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// An open AMQP connection. Dropping it closes the socket at once: the broker requeues the messages
-/// that were not acknowledged.
+/// Open AMQP connection. Dropping it closes the socket at once, so that the broker requeues
+/// unacknowledged messages.
 pub struct Connection {
     // Before `amqp`, so that dropping the connection closes the socket first and sends nothing
     // more.
     hangup: SocketShutdown,
     amqp: lapin::Connection,
-    /// Broker address and login of the connection, as log lines name them.
+    /// Address and login of the connection, for log lines.
     pub peer: Peer,
     pub(crate) server: Server,
     pub(crate) noticed: Arc<Noticed>,
     host: Host,
     pub(crate) known_queues: KnownQueues,
     last_used: Mutex<Moment>,
-    /// Permit of a pool's connection, which returns when the connection has ended.
+    /// Permit of a pooled connection, which is released after the connection has ended.
     _permit: Option<Permit>,
 }
 
-/// Queues whose leadership is known, so that a commit need not ask for it. At most 64: a further
-/// one empties the list.
+/// Cache of whether queues have an elected leader, so that a commit need not ask. It has at most 64
+/// queues; adding another one clears it.
 #[derive(Debug, Default)]
 pub(crate) struct KnownQueues(Mutex<HashMap<QueueName, Leadership>>);
 
@@ -86,7 +86,7 @@ impl Connection {
         }
     }
 
-    /// Keeps `permit` until the connection has ended.
+    /// Ties `permit` to the connection, so that it is released when the connection has ended.
     pub(crate) fn holding(self, permit: Permit) -> Self {
         Self { _permit: Some(permit), ..self }
     }
@@ -99,16 +99,16 @@ impl Connection {
         call(deadline, self.amqp.create_channel()).await
     }
 
-    /// Opens a channel, and reports how fast the broker answered.
+    /// Opens a channel, and returns it with the time that the broker took.
     pub(crate) async fn timed_channel(&self, deadline: Deadline) -> Result<(Channel, HealthStatus), Failure> {
         let started = Instant::now();
         let channel = self.open_channel(deadline).await?;
         Ok((channel, HealthStatus::healthy(started.elapsed())))
     }
 
-    /// Opens a channel on a connection that was idle, which proves that the broker still answers.
-    /// `None` if it does not answer within the time that its staleness allows: 3 s for `Fresh`, 1 s
-    /// for `Doubtful`, none for `Dead`.
+    /// Opens a channel on an idle connection, which shows that the broker answers. `None` if it
+    /// does not answer within 3 s for a `Fresh` connection or 1 s for a `Doubtful` one. A `Dead`
+    /// one is not tried.
     pub(crate) async fn reopen(&self, deadline: Deadline) -> Option<(Channel, HealthStatus)> {
         match self.staleness() {
             Staleness::Fresh => self.timed_channel(deadline.min(TRUSTED)).await.ok(),
@@ -120,39 +120,38 @@ impl Connection {
         }
     }
 
-    /// Closes a channel of the connection, with everything that was open on it.
+    /// Closes a channel of this connection, with everything that is open on it.
     ///
     /// # Errors
-    /// If the broker does not answer. The connection must not be used again.
+    /// If the broker does not answer. The connection must not be used again then.
     pub async fn close_channel(&self, channel: &Channel, deadline: Deadline) -> Result<(), Failure> {
         call(deadline, channel.close(200, "OK".into())).await
     }
 
-    /// Returns the largest frame that either side may send, in bytes.
+    /// Returns the negotiated maximum size of a frame, in bytes.
     pub(crate) fn frame_max(&self) -> usize {
         usize::try_from(self.amqp.configuration().frame_max()).unwrap_or(usize::MAX)
     }
 
-    /// True if the client library believes that the connection is open. The library does not notice
-    /// a dead network.
+    /// True if the client library considers the connection open. It does not notice a dead network.
     pub fn is_connected(&self) -> bool {
         self.amqp.status().connected()
     }
 
-    /// The broker's reason for blocking the connection, or `None` if it is not blocked. A broker
-    /// that is short of memory or disk space blocks connections, and reads nothing from them.
+    /// Returns the reason for which the broker blocks the connection; `None` if it does not. A
+    /// broker that is short of memory or disk space reads nothing from publishing connections.
     pub(crate) fn blocked(&self) -> Option<Shortage> {
         self.noticed.blocked()
     }
 
-    /// Records that the connection was used just now, from which its idle time counts.
+    /// Records that the connection is used now; its idle time is counted from this call.
     pub fn mark_used(&self) {
         *self.last_used.lock().unwrap_or_else(PoisonError::into_inner) = Moment::now();
     }
 
-    /// Returns how far the connection can be trusted after its idle time. In a long-running
-    /// process, a received heartbeat counts as a use. In a function it does not: a function that
-    /// was frozen cannot know when a heartbeat arrived.
+    /// Returns how far the connection can be trusted after its idle time. A received heartbeat
+    /// counts as use in a long-running process, but not in a function, which may have been frozen
+    /// since.
     pub fn staleness(&self) -> Staleness {
         let idle = self.last_used.lock().unwrap_or_else(PoisonError::into_inner).age();
         let silent = match self.host {
@@ -162,22 +161,22 @@ impl Connection {
         Staleness::of(silent, self.heartbeat())
     }
 
-    /// Heartbeat interval that both sides agreed on; 0 if there are no heartbeats.
+    /// Returns the negotiated interval of heartbeats; 0 if there are none.
     pub fn heartbeat(&self) -> Duration {
         Duration::from_secs(self.amqp.configuration().heartbeat().into())
     }
 
-    /// Time of the last bytes received from the broker.
+    /// Returns the record of the time at which bytes were last received from the broker.
     pub fn pulse(&self) -> Arc<Pulse> {
         Arc::clone(&self.noticed.pulse)
     }
 
-    /// Limit on the bytes of deliveries that the connection passes to the client library.
+    /// Returns the limit on the bytes of deliveries that the client library receives.
     pub(crate) fn intake(&self) -> &Intake {
         self.noticed.intake()
     }
 
-    /// Waits until the library finds the connection broken, and returns the error.
+    /// Waits until the client library reports the connection as broken, and returns the error.
     pub fn broken(&self) -> impl Future<Output = String> + Send + 'static {
         let mut events = Box::pin(self.amqp.events_listener());
         async move {
@@ -190,13 +189,13 @@ impl Connection {
         }
     }
 
-    /// Measures the broker's answer to a request, and logs the result.
+    /// Opens a channel to check whether the broker answers. Returns and logs the result.
     pub async fn check_health(&self, deadline: Deadline) -> HealthStatus {
         self.probe(deadline).await.1
     }
 
-    /// Opens a channel to prove that the broker answers, and logs the result. The channel is `None`
-    /// if the broker does not answer.
+    /// Opens a channel to check whether the broker answers, and logs the result. The channel is
+    /// `None` if it does not answer.
     pub(crate) async fn probe(&self, deadline: Deadline) -> (Option<Channel>, HealthStatus) {
         let started = Instant::now();
         let opened = self.open_channel(deadline).await;
@@ -212,13 +211,12 @@ impl Connection {
         (channel, health)
     }
 
-    /// Closes the socket at once, even if other code still holds the connection.
+    /// Closes the socket at once, even if other code still uses the connection.
     pub fn cut(&self) {
         self.hangup.hang_up();
     }
 
-    /// Closes the connection in an orderly way, for at most 500 ms; after that the socket is
-    /// closed.
+    /// Closes the connection in an orderly way; closes the socket if that takes more than 500 ms.
     pub async fn close(&self) {
         let closed = tokio::time::timeout(CLOSE_TIMEOUT, self.amqp.close(200, "OK".into())).await;
         events::disconnected(&self.peer, matches!(closed, Ok(Ok(()))));
@@ -255,16 +253,16 @@ impl fmt::Debug for Connection {
     }
 }
 
-/// Trust in a connection that was idle. A function that is frozen between invocations sends no
-/// heartbeats, and a broker that misses two of them closes the connection.
+/// Trust in an idle connection. A frozen function sends no heartbeats, and the broker closes a
+/// connection after two missed ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Staleness {
-    /// Idle for less than half of a heartbeat interval: it can be used.
+    /// Idle for less than half a heartbeat interval: the connection can be used.
     Fresh,
-    /// Idle for up to two heartbeat intervals, or without heartbeats: the broker must answer before
-    /// it is used.
+    /// Idle for up to two heartbeat intervals, or without heartbeats: the broker has to answer
+    /// first.
     Doubtful,
-    /// Idle for more than two heartbeat intervals: the broker has closed it.
+    /// Idle for more than two heartbeat intervals: the broker has closed the connection.
     Dead,
 }
 

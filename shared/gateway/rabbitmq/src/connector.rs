@@ -12,10 +12,11 @@ use crate::connect::{self, Dials, Remedy, StepError};
 use crate::connection::Connection;
 use crate::errors::ConnectionError;
 
-/// Maximum number of addresses of a configuration that are tried.
+/// Maximum number of addresses of a configuration that are tried in one round.
 pub(crate) const MOST_ADDRESSES: usize = 16;
 
-/// Connects to the addresses of a configuration in order, and remembers which one answered last.
+/// Connector that tries the addresses of a configuration, beginning with the one that answered
+/// last.
 #[derive(Debug)]
 pub struct Connector {
     config: Arc<ConnectionConfig>,
@@ -23,7 +24,7 @@ pub struct Connector {
 }
 
 impl Connector {
-    /// Creates a connector that starts with the first address, until another one answers.
+    /// Creates a connector that begins with the first address, until another one has answered.
     #[must_use]
     pub fn new(config: Arc<ConnectionConfig>) -> Self {
         Self { config, preferred: AtomicUsize::new(0) }
@@ -34,7 +35,7 @@ impl Connector {
         &self.config
     }
 
-    /// Starts with the address at `index`.
+    /// Sets the index of the address to begin with.
     pub(crate) fn preferring(self, index: usize) -> Self {
         Self { preferred: AtomicUsize::new(index), ..self }
     }
@@ -44,23 +45,23 @@ impl Connector {
         self.preferred.load(Ordering::Relaxed)
     }
 
-    /// Returns the address that is tried first, for log lines.
+    /// Returns the description of a connection to the address that is tried first, for log lines.
     pub fn peer(&self) -> Peer {
         let first = self.config.addresses().get(self.preferred());
         Peer { address: first.cloned(), ..self.config.unconnected_peer() }
     }
 
-    /// Connects in one round: each address is tried once.
+    /// Connects in one round that tries each address once.
     ///
     /// # Errors
-    /// The error of the last address tried. A refusal that would be the same at every address ends
-    /// the round.
+    /// The error of the last address that was tried. A refusal that every address would repeat ends
+    /// the round early.
     pub async fn connect(&self, deadline: Deadline) -> Result<Connection, ConnectionError> {
         Ok(self.round(deadline, &mut Dials::new()).await.1?)
     }
 
-    /// Connects in one round, with the TCP connections that `dials` still allows. Returns the
-    /// completed steps of the successful attempt, or of the last one.
+    /// Connects in one round that tries each address once, within the TCP connections that `dials`
+    /// allows. Returns also the completed steps of the last attempt.
     pub(crate) async fn round(
         &self,
         deadline: Deadline,
@@ -100,8 +101,8 @@ impl Connector {
         (log, Err(last))
     }
 
-    /// Returns the indices of the addresses in the order of the attempts: the one that answered
-    /// last, then the others as configured.
+    /// Returns the indices of the addresses in the order of trying: the preferred one, then the
+    /// others as configured.
     fn order(&self) -> Vec<usize> {
         let preferred = self.preferred();
         let count = self.config.addresses().len().min(MOST_ADDRESSES);

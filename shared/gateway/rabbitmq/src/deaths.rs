@@ -12,14 +12,14 @@ const DEATHS: &str = "x-death";
 pub(crate) const FIRST_QUEUE: &str = "x-first-death-queue";
 const FIRST_REASON: &str = "x-first-death-reason";
 
-/// Reads the dead-letter history from the headers of a delivery, as [`deaths`] does.
+/// Reads the dead-letter history of a delivery from its headers, latest death first.
 pub(crate) fn of_delivery(headers: Option<&FieldTable>) -> Vec<Death> {
     let read = |name: &str| Some((name.to_owned(), from_amqp(headers?.inner().get(name)?)));
     deaths(&[DEATHS, FIRST_QUEUE, FIRST_REASON].into_iter().filter_map(read).collect())
 }
 
-/// Reads the dead-letter history from a message's headers, the latest death first. RabbitMQ counts
-/// all deaths in one queue for one reason as one entry.
+/// Reads the dead-letter history from a message's headers, latest death first. RabbitMQ has one
+/// entry for all deaths in the same queue for the same reason.
 pub(crate) fn deaths(headers: &BTreeMap<String, HeaderValue>) -> Vec<Death> {
     let Some(HeaderValue::Array(entries)) = headers.get(DEATHS) else { return Vec::new() };
     let first = (text(headers, FIRST_QUEUE), text(headers, FIRST_REASON));
@@ -33,13 +33,13 @@ pub(crate) fn deaths(headers: &BTreeMap<String, HeaderValue>) -> Vec<Death> {
     deaths
 }
 
-/// Number of times a message was dead-lettered, over all queues and reasons.
+/// Returns the number of times that a message was dead-lettered, over all queues and reasons.
 pub(crate) fn times(deaths: &[Death]) -> u64 {
     deaths.iter().map(|death| death.count.unwrap_or(1)).fold(0, u64::saturating_add)
 }
 
-/// Reads one entry of `x-death`, or returns `None` if it is no table. Any publisher can write the
-/// header, so members of other types are skipped.
+/// Reads one entry of `x-death`; `None` if it is not a table. Members of unexpected types are
+/// skipped, since any publisher can write the header.
 fn death(entry: &HeaderValue) -> Option<Death> {
     let HeaderValue::Table(entry) = entry else { return None };
     let routing_keys = match entry.get("routing-keys") {

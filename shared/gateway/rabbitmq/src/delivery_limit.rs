@@ -9,19 +9,19 @@ use crate::queue_facts::{DELIVERY_LIMIT, QueueFacts, QueueKind, ask_quorum_queue
 use crate::server::Counted;
 use crate::session::Session;
 
-/// Delivery limit of a queue, as far as a client can see it. A policy may set a lower one.
+/// Delivery limit of a quorum queue, as a client can determine it. A policy may set a lower one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DeliveryLimit {
     times: u64,
-    /// True if the queue was declared with this limit. Otherwise it is the broker's default, which
-    /// a policy may replace.
+    /// True if the queue was declared with this limit. False for the broker's default, which a
+    /// policy may replace.
     is_declared: bool,
     counted: Counted,
 }
 
 impl DeliveryLimit {
-    /// Returns the delivery limit of `queue`, or `None` if it has none. If the broker does not
-    /// disclose the queue's kind, the default limit of the broker is assumed.
+    /// Returns the delivery limit of `queue`; `None` if it has none. Without `facts` about the
+    /// queue, returns the broker's default for quorum queues.
     pub(crate) async fn of(
         session: &Session,
         queue: &QueueName,
@@ -42,20 +42,19 @@ impl DeliveryLimit {
         Some(Self { times, is_declared, counted })
     }
 
-    /// True if the queue drops or dead-letters a message that has counted `count` times the next
-    /// time that counts.
+    /// True if a message with this count is dropped or dead-lettered by the next event that counts.
     const fn is_reached_by(self, count: u64) -> bool {
         count >= self.times
     }
 
-    /// True if a message that has counted `count` times is certainly dropped or dead-lettered when
-    /// it is requeued.
+    /// True if a message with this count is certain to be dropped or dead-lettered when it is
+    /// requeued.
     pub(crate) fn is_passed_by_a_return(self, count: u64) -> bool {
         self.is_declared && self.counted == Counted::EveryReturn && self.is_reached_by(count)
     }
 
-    /// Warning about the messages that have reached the limit, given the count of each message, or
-    /// `None` if none has.
+    /// Returns a warning about messages that have reached the limit; `None` if there are none.
+    /// `counts` has the count of each message, and `when` says when they are dropped.
     pub(crate) fn warning(self, counts: &[u64], when: &str) -> Option<String> {
         let at_the_limit = counts.iter().filter(|count| self.is_reached_by(**count)).count();
         if at_the_limit == 0 {

@@ -8,9 +8,9 @@ use crate::errors::During;
 use crate::leader;
 use crate::pool::Pool;
 
-/// Counts the ready messages and the consumers of a queue; AMQP reports nothing else about it. A
-/// quorum queue that has no leader for a moment reports 0 of both, so a quorum queue that reports 0
-/// is asked again for up to 500 ms.
+/// Measures the ready messages and the consumers of a queue. AMQP reports no more about a queue. A
+/// quorum queue without a leader reports 0 of both, so one that reports 0 is queried again for up
+/// to 500 ms.
 pub(crate) async fn depth(
     pool: &Pool,
     access: &Access,

@@ -13,7 +13,8 @@ use crate::session::Session;
 use crate::taking::{Full, Room, Taking};
 use crate::unit_of_work::Taken;
 
-/// Warning about messages that were only read.
+/// Warning for a browse or preview: the messages were taken and returned, since RabbitMQ cannot
+/// browse.
 pub(crate) const NO_BROWSE: &str = "RabbitMQ has no browse: the messages were taken and put back, hidden from \
                                     others meanwhile, and are marked as redelivered";
 
@@ -63,7 +64,7 @@ pub(crate) async fn fetch(
     }
 }
 
-/// Takes messages from a queue, with a consumer if the queue allows one, otherwise with single
+/// Takes messages from a queue: by consumers if the queue allows them, otherwise by single
 /// `basic.get` requests.
 async fn take<'a>(
     pool: &Pool,
@@ -109,7 +110,8 @@ async fn take<'a>(
     }
 }
 
-/// Opens a session whose connection accepts as many bytes of messages as one fetch may hold.
+/// Opens a session whose connection limits the bytes of deliveries to those that one fetch may
+/// hold.
 async fn open(pool: &Pool, access: &Access, room: Room, deadline: Deadline) -> Result<Session, BrokerError> {
     let session = pool.acquire(access, deadline).await?;
     session.intake().bind(pool.settings().most_held);
@@ -119,8 +121,8 @@ async fn open(pool: &Pool, access: &Access, room: Room, deadline: Deadline) -> R
     Ok(session)
 }
 
-/// Error for a first message that alone exceeds the limit. For a quorum queue that counts every
-/// return, the text includes the number of returns.
+/// Builds the error of a first message that alone exceeds the limit. For a quorum queue that counts
+/// every return, the text contains the number of returns.
 fn too_large(queue: &QueueName, room: Room, returns: Option<u64>, counted: Counted) -> BrokerError {
     let counted = returns.filter(|_| counted == Counted::EveryReturn).map_or_else(String::new, |returns| {
         let times = returns.saturating_add(1);
@@ -135,7 +137,8 @@ fn too_large(queue: &QueueName, room: Room, returns: Option<u64>, counted: Count
     ))
 }
 
-/// Removes the messages outside any transaction, and warns about it.
+/// Acknowledges the messages at once, and adds a warning that they are removed outside any
+/// transaction.
 async fn remove(taken: Taken, deadline: Deadline) -> SettledMessages {
     let (mut consumed, removed) = taken.remove(deadline).await;
     consumed
@@ -147,7 +150,8 @@ async fn remove(taken: Taken, deadline: Deadline) -> SettledMessages {
     SettledMessages { consumed, removed: true }
 }
 
-/// Returns the session, or an error if requeueing messages of this queue could lose them.
+/// Returns the session, or an error if requeueing messages could lose them: if this queue counts
+/// every return towards a delivery limit.
 pub(crate) async fn refuse_harm(
     session: Session,
     queue: &QueueName,
@@ -162,9 +166,9 @@ pub(crate) async fn refuse_harm(
     Ok(session)
 }
 
-/// Returns an error unless the queue is a classic queue. A quorum queue that counts every return
-/// drops or dead-letters a message past its delivery limit, which a policy may set and no client
-/// can see.
+/// Checks that the queue is a classic queue, and returns facts about it. A quorum queue that counts
+/// every return drops or dead-letters messages past its delivery limit, and a policy may set a
+/// limit that no client can see.
 async fn refuse_to_requeue(
     session: &Session,
     queue: &QueueName,

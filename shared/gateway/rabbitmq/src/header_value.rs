@@ -7,15 +7,15 @@ use mq::{Decimal, HeaderValue, Time};
 
 use crate::content_header;
 
-/// Every received header can be sent again: both sides allow the same nesting depth.
+/// Compile-time check that both sides allow the same nesting depth, so that every received header
+/// can be sent again.
 const _: () = assert!(content_header::MAX_DEPTH == HeaderValue::MAX_DEPTH);
 
-/// Converts a header's value to AMQP.
+/// Converts the value of a header to AMQP.
 ///
 /// # Errors
-/// If a name in a table is longer than a short string (255 bytes), or a number is not finite:
-/// Erlang, in which RabbitMQ is written, has no such numbers, and RabbitMQ closes the connection
-/// over them.
+/// If a name in a table is longer than a short string (255 bytes), or a floating-point number is
+/// not finite. RabbitMQ would close the connection, since Erlang has no such numbers.
 pub(crate) fn to_amqp(value: &HeaderValue) -> Result<AMQPValue, String> {
     Ok(match value {
         HeaderValue::Null => AMQPValue::Void,
@@ -50,7 +50,10 @@ pub(crate) fn to_amqp(value: &HeaderValue) -> Result<AMQPValue, String> {
     })
 }
 
-/// A name as an AMQP short string, of at most 255 bytes.
+/// Converts a name to an AMQP short string.
+///
+/// # Errors
+/// If it is longer than 255 bytes.
 pub(crate) fn short(name: &str) -> Result<ShortString, String> {
     ShortString::try_new(name).map_err(|error| error.to_string())
 }

@@ -9,18 +9,18 @@ use broker::load::MOST_IN_FLIGHT;
 use crate::errors::Failure;
 use crate::publish::{Answer, Outcome, Publish};
 
-/// Number of answers to wait for at once if many are missing: waking up for each of them costs more
-/// than handling them.
+/// Number of answers to wait for at once if many are missing, since each wake-up costs more than
+/// processing an answer.
 pub(crate) const BATCH: usize = 64;
 
-/// Messages in flight in the order of publishing, each with its publisher's mark. Answers are read
-/// in this order, because then only the oldest has to be awaited.
+/// Unconfirmed messages in the order of publishing, each with a mark of its publisher. Answers are
+/// read in this order, so that only the oldest message has to be awaited.
 pub(crate) struct InFlight<'a, T> {
     messages: VecDeque<Message<'a, T>>,
     bytes: usize,
-    /// Ids of the messages that the broker returned as unroutable, as far as the answers are read.
+    /// Ids of the messages that the broker returned as unroutable, from the answers that were read.
     pub(crate) returned: HashSet<String>,
-    /// True if the broker refused a message.
+    /// True if the broker refused a message with `basic.nack`.
     pub(crate) was_refused: bool,
     pub(crate) failure: Option<Failure>,
 }
@@ -32,7 +32,7 @@ struct Message<'a, T> {
     publish: Publish<'a>,
 }
 
-/// Message whose answer has arrived, or is missing for good.
+/// Message whose answer was read, or is missing for good.
 #[derive(Debug)]
 pub(crate) struct Landed<T> {
     pub(crate) mark: T,
@@ -58,27 +58,26 @@ impl<'a, T> InFlight<'a, T> {
         self.messages.is_empty()
     }
 
-    /// True if another message may be published: fewer than `most` messages, and fewer than
-    /// [`MOST_IN_FLIGHT`] bytes, are in flight.
+    /// True if another message may be published: fewer than `most` messages and [`MOST_IN_FLIGHT`]
+    /// bytes are unconfirmed.
     pub(crate) fn has_room(&self, most: usize) -> bool {
         self.messages.len() < most && self.bytes < MOST_IN_FLIGHT
     }
 
-    /// Adds a message with a body of `bytes` bytes that was published `at` this time.
+    /// Adds a message that was published at the time `at`, with a body of `bytes` bytes.
     pub(crate) fn push(&mut self, mark: T, bytes: usize, at: Instant, publish: Publish<'a>) {
         self.bytes += bytes;
         self.messages.push_back(Message { mark, bytes, at, publish });
     }
 
-    /// Waits until the broker has answered several messages, or fewer if few are in flight.
+    /// Waits until several messages are answered: an eighth of them, at most [`BATCH`].
     pub(crate) async fn some_answered(&mut self) {
         self.answered(BATCH.min(self.messages.len() / 8)).await;
     }
 
-    /// Waits for the answer to the message at `index`, or to the last one if there are fewer, and
-    /// then for the answer to the oldest. Answers usually arrive in order, so the first wait covers
-    /// all messages before `index` with one wake-up. The second wait is for answers in another
-    /// order, which cannot be read before the oldest has its own.
+    /// Waits for the answer to the message at `index` (or the last message), and then for the
+    /// oldest one's. Since answers usually arrive in order, the first wait covers all messages
+    /// before `index` with one wake-up. The second wait is needed if they do not.
     pub(crate) async fn answered(&mut self, index: usize) {
         let index = index.min(self.messages.len().saturating_sub(1));
         for index in [index, 0] {
@@ -88,7 +87,7 @@ impl<'a, T> InFlight<'a, T> {
         }
     }
 
-    /// Takes the oldest message if its answer has arrived.
+    /// Removes and returns the oldest message, if it is answered.
     pub(crate) fn take_answered(&mut self) -> Option<Landed<T>> {
         let answer = self.messages.front_mut()?.publish.take_answer()?;
         let Message { mark, bytes, at, .. } = self.messages.pop_front()?;
@@ -96,8 +95,8 @@ impl<'a, T> InFlight<'a, T> {
         Some(self.land(mark, at, answer))
     }
 
-    /// Takes all messages. A message without an answer does not hold back the answers to later
-    /// ones.
+    /// Removes and returns all messages. Unlike [`Self::take_answered`], reads answers behind a
+    /// missing one, too.
     pub(crate) fn take_all(&mut self) -> Vec<Landed<T>> {
         self.bytes = 0;
         let messages = std::mem::take(&mut self.messages);
@@ -117,7 +116,7 @@ impl<'a, T> InFlight<'a, T> {
         Landed { mark, at, outcome }
     }
 
-    /// Keeps the most informative failure: the broker's own reply, if there is one.
+    /// Records a failure. A failure with a reply code of the broker replaces one without.
     pub(crate) fn fail(&mut self, failure: Failure) {
         if self.failure.is_none() || failure.reply().is_some() {
             self.failure = Some(failure);

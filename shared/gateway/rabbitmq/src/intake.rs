@@ -10,46 +10,47 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-/// Maximum number of bytes in memory for the messages of one fetch, whatever the queue contains.
+/// Default maximum number of bytes of memory for the messages of one fetch.
 pub const MOST_HELD: usize = 32 * 1024 * 1024;
 
-/// Memory allowance in bytes for the headers of a message that is held alone.
+/// Bytes of memory reserved for the headers of a message that is fetched alone.
 const HEADERS: usize = 4 * 1024 * 1024;
 
-/// Maximum number of bytes in memory for one message that is held alone, if its body has `body`
-/// bytes: the library's buffer grows while it assembles the body, and a body that is stored is
-/// copied.
+/// Returns the maximum number of bytes of memory for one message with a body of `body` bytes that
+/// is fetched alone. The body counts twice: the client library's buffer grows while assembling it,
+/// and storing it takes a copy.
 #[must_use]
 pub const fn held_alone(body: usize) -> usize {
     body.saturating_mul(2).saturating_add(HEADERS)
 }
 
-/// Memory allowance in bytes for a delivery besides its content: the library's own records, and the
+/// Bytes of memory for a delivery besides its content: records of the client library, and the
 /// gateway's form of the message.
 const DELIVERY: usize = 1024;
 
-/// Byte limit on a connection's deliveries. A fetch sets it; without a fetch there is no limit.
+/// Limit on the bytes of the deliveries that a connection passes on to the client library. A fetch
+/// sets it; without one there is no limit.
 #[derive(Debug)]
 pub(crate) struct Intake {
     left: AtomicUsize,
-    /// Bytes that the next delivery may take even if the remaining limit is lower; 0 if the
-    /// remaining limit applies to it as well.
+    /// Bytes that the next delivery may take even beyond the remaining limit; 0 means that it has
+    /// no exception.
     alone: AtomicUsize,
     is_closed: AtomicBool,
-    /// Tag of the delivery that exceeded the limit, or 0 if none did; tags begin at 1.
+    /// Tag of the delivery that exceeded the limit; 0 if none did, since tags begin at 1.
     exceeded_by: AtomicU64,
     exceeded: Notify,
-    /// Bytes of the deliveries that count towards the limit, the oldest first. `None` if all of
-    /// them count until another limit is set.
+    /// Bytes of each delivery that counts towards a stream's limit, oldest first. `None` for a
+    /// limit on all deliveries together.
     held: Mutex<Option<VecDeque<usize>>>,
 }
 
-/// Part of a delivery that the library receives.
+/// Decision about a delivery: which part of it is passed on to the client library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Admission {
     Whole,
-    /// First delivery over the limit: the library receives it without its body, so that the fetch
-    /// sees the tag.
+    /// The delivery is passed on without its body, because it is the first that exceeds the limit.
+    /// The fetch recognizes it by its tag.
     Hollow,
 }
 
@@ -67,13 +68,14 @@ impl Default for Intake {
 }
 
 impl Intake {
-    /// Sets the limit to `bytes` for all deliveries together, and opens the intake.
+    /// Sets the limit to `bytes` for all later deliveries together, and forgets that the limit was
+    /// exceeded.
     pub(crate) fn bind(&self, bytes: usize) {
         self.limit(bytes, None);
     }
 
     /// Sets the limit to `bytes` for the deliveries that are not [released](Self::release) yet, and
-    /// opens the intake.
+    /// forgets that the limit was exceeded.
     pub(crate) fn bind_stream(&self, bytes: usize) {
         self.limit(bytes, Some(VecDeque::new()));
     }
@@ -86,7 +88,7 @@ impl Intake {
         self.is_closed.store(false, Ordering::Release);
     }
 
-    /// Frees the bytes of the oldest delivery of a stream, which is in memory no more.
+    /// Frees the bytes of the oldest delivery of a stream, which the caller has taken.
     pub(crate) fn release(&self) {
         let oldest = self.held().as_mut().and_then(VecDeque::pop_front);
         if let Some(bytes) = oldest {
@@ -98,30 +100,30 @@ impl Intake {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Allows the next delivery up to `bytes` even if that exceeds the remaining limit. The
-    /// deliveries after it then have no bytes left.
+    /// Allows the next delivery up to `bytes`, even beyond the remaining limit. It still counts
+    /// towards the limit, so that no later one may fit.
     pub(crate) fn let_in_alone(&self, bytes: usize) {
         self.alone.store(bytes, Ordering::Release);
     }
 
-    /// Removes the limit: every delivery is accepted.
+    /// Removes the limit.
     pub(crate) fn unbind(&self) {
         self.bind(usize::MAX);
     }
 
-    /// True if a fetch has set a limit. Such a fetch recognizes deliveries without their body.
+    /// True if a limit is set. The fetch that set it recognizes deliveries without their bodies.
     pub(crate) fn is_bound(&self) -> bool {
         self.left.load(Ordering::Acquire) != usize::MAX
     }
 
-    /// True if a delivery has exceeded the limit: from then on whole deliveries are dropped, with
-    /// all their frames. The broker requeues them when their channel ends.
+    /// True if a delivery has exceeded the limit. Later deliveries are dropped completely; the
+    /// broker requeues them when their channel ends.
     pub(crate) fn is_closed(&self) -> bool {
         self.is_closed.load(Ordering::Acquire)
     }
 
-    /// Decides about a delivery whose body and properties take `bytes`. The first one that does not
-    /// fit closes the intake.
+    /// Decides about the delivery `tag`, whose body and properties take `bytes`. The first delivery
+    /// that exceeds the limit closes the intake.
     pub(crate) fn admit(&self, tag: u64, bytes: usize) -> Admission {
         let bytes = bytes.saturating_add(DELIVERY);
         if bytes <= self.alone.swap(0, Ordering::AcqRel) {
@@ -144,7 +146,7 @@ impl Intake {
         Admission::Hollow
     }
 
-    /// True if the delivery with this tag exceeded the limit and came without its body.
+    /// True if the delivery with this tag exceeded the limit and was passed on without its body.
     pub(crate) fn was_exceeded_by(&self, tag: u64) -> bool {
         self.exceeded_by.load(Ordering::Acquire) == tag
     }

@@ -21,25 +21,26 @@ use crate::queue_facts::{self, QueueKind};
 use crate::session::{Counts, Session, call, inspect, short};
 use crate::settlement::Unproven;
 
-/// Maximum time to wait for a queue to elect a leader, and for it to apply an acknowledgement.
+/// Maximum time to wait until a queue has a leader, and until it has applied an acknowledgement.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Time for which a queue that reports counts of 0 is assumed to have no leader.
+/// Time for which a queue that reports no messages and no consumers may be without a leader.
 const ELECTION: Duration = Duration::from_secs(1);
-/// Pause before the queue is asked again: the first one, and the longest one after doubling.
+/// Pause before a queue is queried again. It doubles each time, up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(2);
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
-/// Maximum time for checking again an empty queue that may have no leader.
+/// Maximum time for querying a queue again that reports no messages and no consumers.
 const SECOND_LOOK: Duration = Duration::from_millis(500);
 
-/// Presence of an elected leader of a queue. With a leader that is lost, an acknowledgement can be
-/// lost.
+/// Knowledge about whether a queue has an elected leader. When a leader is lost, acknowledgements
+/// can be lost with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Leadership {
-    /// A quorum queue: its nodes elect a leader.
+    /// Quorum queue, whose nodes elect a leader.
     Elected,
-    /// A classic queue or a stream: it has no elected leader.
+    /// Classic queue or stream, which has no elected leader.
     Absent,
-    /// The broker does not disclose the type to this user, or the type is unknown to this version.
+    /// Queue whose type the broker does not disclose to this user, or whose type is unknown to this
+    /// version.
     Unknown,
 }
 
@@ -53,11 +54,11 @@ impl From<&QueueKind> for Leadership {
     }
 }
 
-/// Determines whether the queue has an elected leader. The answer is cached on the connection for
-/// all queues other than quorum queues.
+/// Determines whether the queue has an elected leader. The connection caches the result, except for
+/// quorum queues.
 ///
 /// # Errors
-/// If the broker did not answer, or there is no such queue. Nothing is cached then.
+/// If the broker did not answer, or the queue does not exist. Nothing is cached then.
 pub(crate) async fn leadership(
     session: &Session,
     queue: &QueueName,
@@ -77,13 +78,13 @@ pub(crate) async fn leadership(
     Ok(leadership)
 }
 
-/// True if the counts prove that the queue has a leader.
+/// True if the counts prove that the queue has a leader: it has messages or consumers.
 fn shows_a_leader(counts: Counts) -> bool {
     counts.messages > 0 || counts.consumers > 0
 }
 
-/// Counts of a queue. A quorum queue that reports 0 of both is checked again, because a queue
-/// without a leader reports the same.
+/// Returns the counts of a queue. A quorum queue that reports 0 messages and consumers is queried
+/// again, because it may be without a leader.
 pub(crate) async fn counts(
     session: &Session,
     queue: &QueueName,
@@ -102,7 +103,7 @@ pub(crate) async fn counts(
     }
 }
 
-/// Asks a queue that reported counts of 0 again, until it reports others or 500 ms have passed.
+/// Queries a queue until it reports messages or consumers, or for 500 ms.
 async fn look_again<E, Answer: Future<Output = Result<Counts, E>>>(
     mut ask: impl FnMut() -> Answer,
     deadline: Deadline,
@@ -117,25 +118,25 @@ async fn look_again<E, Answer: Future<Output = Result<Counts, E>>>(
     }
 }
 
-/// Number of consumers that a quorum queue counts, including channels that hold messages to be
-/// acknowledged.
+/// Expected consumer count of a quorum queue after an acknowledgement. The count includes channels
+/// that hold unacknowledged messages.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Holders {
-    /// Maximum consumer count after the acknowledgement is applied.
+    /// Maximum consumer count once the acknowledgement is applied.
     left: u32,
-    /// True if counts of 0 are the expected answer of a queue with a leader.
+    /// True if the queue may report no messages and no consumers although it has a leader.
     may_be_empty: bool,
 }
 
 impl Holders {
-    /// Counts the holders as soon as the queue has a leader. `settled` is the number of holders
-    /// whose messages will be acknowledged. It asks on a separate channel: a refusal closes the
-    /// channel that it answers, and on the channel with the deliveries RabbitMQ 4.3 would count
-    /// that as a failure of each.
+    /// Queries the consumer count of the queue once it has a leader, and subtracts `settled`, the
+    /// number of consumers whose messages will be acknowledged. Uses a separate channel, because a
+    /// refusal would close the channel with the deliveries, which RabbitMQ 4.3 counts as their
+    /// failure.
     ///
     /// # Errors
     /// If the queue has no leader in time, the broker refuses, or the connection is lost. Nothing
-    /// was acknowledged.
+    /// was acknowledged then.
     pub(crate) async fn count(
         session: &Session,
         queue: &QueueName,
@@ -178,10 +179,10 @@ impl Holders {
         }
     }
 
-    /// Waits until the queue's consumer count has fallen by the number of acknowledged holders.
+    /// Waits until the queue's consumer count shows that the acknowledgement is applied.
     ///
     /// # Errors
-    /// If the count does not fall in time, or the queue cannot be asked.
+    /// If the count does not fall in time, or the queue cannot be queried.
     pub(crate) async fn fewer(
         self,
         session: &Session,
@@ -215,9 +216,9 @@ async fn rest(pause: &mut Duration, until: Deadline) {
     *pause = (*pause * 2).min(LONGEST_PAUSE);
 }
 
-/// Checks whether a queue that reports counts of 0 has a leader: only a leader answers that there
-/// is no message to get. Without one, the broker closes the connection (541). A message that has
-/// just arrived is requeued at once.
+/// True if the queue has a leader and is empty. Only a leader answers `basic.get` on an empty
+/// queue; without one, the broker closes the connection (541). A message that has just arrived is
+/// requeued.
 async fn is_really_empty(session: &Session, queue: &QueueName, until: Deadline) -> Result<bool, Failure> {
     let channel = session.channel();
     let get = channel.basic_get(short(queue), BasicGetOptions { no_ack: false });
@@ -236,8 +237,8 @@ mod tests {
 
     use super::*;
 
-    /// Simulates a broker that answers with these counts, the last one repeatedly, and returns the
-    /// resulting counts and the number of requests.
+    /// Simulates a broker that reports these counts, the last ones repeatedly. Returns the
+    /// resulting counts and the number of queries.
     async fn look(answers: &[(u32, u32)], deadline: Deadline) -> (Counts, usize) {
         let mut asked = 0;
         let ask = || {

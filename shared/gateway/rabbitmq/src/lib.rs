@@ -71,8 +71,8 @@ pub use crate::pooled::PooledConnection;
 use crate::publish_destination::PublishDestination;
 use crate::taking::Room;
 
-/// Building blocks of a connection, for programs that keep connections in another way than a
-/// function does.
+/// Building blocks of connections, for programs that manage connections in another way than
+/// [`RabbitMq`].
 pub mod parts {
     pub use crate::connection::{Connection, Staleness};
     pub use crate::connector::Connector;
@@ -81,15 +81,15 @@ pub mod parts {
     pub use crate::pool::Dialler;
 }
 
-/// The [`Broker`] implementation for RabbitMQ, for all targets.
+/// [`Broker`] implementation for RabbitMQ, for all targets of a process.
 #[derive(Debug)]
 pub struct RabbitMq {
     pool: Pool,
 }
 
 impl RabbitMq {
-    /// Creates a broker that has at most `cap` connections open at once, over all targets. Other
-    /// settings have the defaults of [`Settings`].
+    /// Creates a broker with at most `cap` open connections over all targets, and defaults for the
+    /// other [`Settings`].
     #[must_use]
     pub fn new(cap: usize) -> Self {
         Self::with_settings(Settings { cap, ..Settings::default() })
@@ -102,15 +102,15 @@ impl RabbitMq {
         Self { pool: Pool::new(settings, cap) }
     }
 
-    /// Creates a broker that shares `cap` with other brokers: their connections count towards the
-    /// same limit.
+    /// Creates a broker whose connections count towards `cap`, which may be shared with other
+    /// brokers.
     #[must_use]
     pub fn sharing(cap: Arc<ConnectionCap>) -> Self {
         Self { pool: Pool::new(Settings::default(), cap) }
     }
 
-    /// Ends idle connections that are too old to be used again. A function that was frozen calls
-    /// this when it resumes, before any request.
+    /// Ends idle connections that are too old to be used again. A Lambda function calls this after
+    /// it was frozen, before any request.
     pub fn end_stale(&self) {
         self.pool.end_stale();
     }
@@ -158,9 +158,8 @@ impl Broker for RabbitMq {
         fetch::fetch(&self.pool, access, queue, command, room, deadline).await
     }
 
-    /// Fetches with a single request: a message that is requeued is marked as redelivered, and a
-    /// quorum queue counts the return, so the message is never fetched a second time with another
-    /// limit.
+    /// Fetches with a single request, unlike the default implementation: a requeued message would
+    /// be marked as redelivered, and a quorum queue would count its return.
     async fn fetch_large(
         &self,
         access: &Access,

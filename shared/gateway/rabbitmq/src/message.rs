@@ -19,17 +19,17 @@ use crate::properties::{CARRIERS, GotProperties, PutProperties};
 const TRANSIENT: u8 = 1;
 const PERSISTENT: u8 = 2;
 
-/// Header with the count that a quorum queue compares with its delivery limit: the number of
-/// returns, and from RabbitMQ 4.3 on the number of failures.
+/// Header in which a quorum queue counts towards its delivery limit: returns, or from RabbitMQ 4.3
+/// on failures.
 const DELIVERY_COUNT: &str = "x-delivery-count";
-/// Header with the number of times a quorum queue's message was returned, from RabbitMQ 4.3 on.
+/// Header in which a quorum queue counts all returns of a message, from RabbitMQ 4.3 on.
 const ACQUIRED_COUNT: &str = "x-acquired-count";
 
-/// Headers by which RabbitMQ routes a message to further queues, for which no permission was
-/// checked.
+/// Headers by which RabbitMQ routes a message to further queues, for which the gateway has not
+/// checked the caller's permission.
 const ROUTING_HEADERS: [&str; 2] = ["CC", "BCC"];
 
-/// Converts a correlation id to AMQP.
+/// Converts a correlation id to AMQP; `None` if the message has none.
 ///
 /// # Errors
 /// If it is not UTF-8, or longer than a short string (255 bytes).
@@ -45,11 +45,11 @@ pub(crate) fn correlation_id(id: MessageId, correl_id: &CorrelId) -> Result<Opti
         .map_err(|_| "RabbitMQ carries correlation ids of at most 255 bytes".to_owned())
 }
 
-/// Returns the size of the frame with the properties of the message at `index`, or `None` if the
+/// Checks the message at `index`. Returns the size of the frame with its properties; `None` if the
 /// client library cannot write them.
 ///
 /// # Errors
-/// If the message has a member that RabbitMQ cannot carry.
+/// If the message has a property or header that RabbitMQ cannot carry.
 pub(crate) fn check(outgoing: &Outgoing, index: u64) -> Result<Option<usize>, BrokerError> {
     let refused = |name: &str, detail: String| {
         Err(BrokerError::unsupported_member(outgoing.header_pointer(index, name), detail))
@@ -71,10 +71,10 @@ pub(crate) fn check(outgoing: &Outgoing, index: u64) -> Result<Option<usize>, Br
     Ok(content_header::frame_size(properties))
 }
 
-/// Returns the size of the largest frame with the properties of a message of a produce.
+/// Checks all messages of a produce. Returns the size of the largest frame with properties.
 ///
 /// # Errors
-/// If a message has a member that RabbitMQ cannot carry.
+/// If a message has a property or header that RabbitMQ cannot carry.
 pub(crate) fn check_all(outgoing: &Outgoing) -> Result<usize, BrokerError> {
     let mut largest = 0;
     for index in 0..outgoing.count() {
@@ -86,8 +86,8 @@ pub(crate) fn check_all(outgoing: &Outgoing) -> Result<usize, BrokerError> {
     Ok(largest)
 }
 
-/// AMQP properties of an outgoing message. Those that the caller sets take precedence over the
-/// gateway's defaults, and over headers of the same name.
+/// Builds the AMQP properties of an outgoing message. The caller's properties take precedence over
+/// the gateway's defaults, and over headers of the same name.
 pub(crate) fn properties(
     outgoing: &Outgoing,
     message: &OutgoingMessage,
@@ -96,7 +96,8 @@ pub(crate) fn properties(
     Ok(amqp.with_headers(headers))
 }
 
-/// AMQP properties of an outgoing message, and its headers apart, so that more can be added.
+/// Builds the AMQP properties of an outgoing message, with its headers separate so that more can be
+/// added.
 pub(crate) fn put_properties(
     outgoing: &Outgoing,
     message: &OutgoingMessage,
@@ -134,12 +135,12 @@ pub(crate) fn put_properties(
     Ok(put)
 }
 
-/// Converts a number to AMQP's signed 64-bit integer: field tables have no unsigned one.
+/// Converts an unsigned number to a signed 64-bit integer, since AMQP tables have no unsigned one.
 pub(crate) fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// Returns the headers that the caller sets, as AMQP carries them.
+/// Converts the caller's headers of a message to an AMQP table.
 fn headers(outgoing: &Outgoing, sequence: u64) -> Result<FieldTable, BrokerError> {
     let mut headers = FieldTable::default();
     for (name, value) in outgoing.headers(sequence).iter() {
@@ -150,7 +151,7 @@ fn headers(outgoing: &Outgoing, sequence: u64) -> Result<FieldTable, BrokerError
     Ok(headers)
 }
 
-/// Converts a delivery from any publisher to the gateway's form.
+/// Converts a delivery, which any client may have published, to the gateway's form.
 pub(crate) fn received(delivery: Delivery) -> ReceivedMessage {
     let counted = times_back(&delivery);
     let (headers, mut unreadable) = delivery.properties.headers().as_ref().map(shown).unwrap_or_default();
@@ -193,7 +194,8 @@ pub(crate) fn received(delivery: Delivery) -> ReceivedMessage {
     }
 }
 
-/// The headers, and the unreadable properties that the frame filter moved into the headers.
+/// Splits a header table into the publisher's headers, and the properties that the frame filter
+/// moved into headers because they are unreadable.
 fn shown(table: &FieldTable) -> (BTreeMap<String, HeaderValue>, BTreeMap<&'static str, Vec<u8>>) {
     let (mut headers, mut unreadable) = (BTreeMap::new(), BTreeMap::new());
     for (name, value) in table.inner() {
@@ -210,7 +212,7 @@ fn shown(table: &FieldTable) -> (BTreeMap<String, HeaderValue>, BTreeMap<&'stati
     (headers, unreadable)
 }
 
-/// Renames AMQP's property names to the names that responses use.
+/// Renames unreadable properties from AMQP's names to the names in responses.
 fn shown_names(unreadable: BTreeMap<&'static str, Vec<u8>>) -> Unreadable {
     let name = |name: &'static str| match name {
         "content_type" => "contentType",
@@ -226,24 +228,22 @@ fn shown_names(unreadable: BTreeMap<&'static str, Vec<u8>>) -> Unreadable {
     Unreadable(unreadable.into_iter().map(|(property, bytes)| (name(property), bytes)).collect())
 }
 
-/// Number of times a message was returned in a way that counts towards a delivery limit, or `None`
-/// if its queue does not count. Only quorum queues count; from RabbitMQ 4.0 on, only messages that
-/// were returned have the header. On any other message the header comes from its publisher, so the
-/// result is never more than the number of returns.
+/// Returns how many returns of a message count towards its queue's delivery limit; `None` if the
+/// queue does not count. The header may come from the publisher, if the queue is not a quorum queue
+/// or never returned the message; the result is never more than the number of returns.
 pub(crate) fn counted_returns(delivery: &Delivery) -> Option<u64> {
     let counted = count(delivery, DELIVERY_COUNT)?;
     Some(count(delivery, ACQUIRED_COUNT).map_or(counted, |times| counted.min(times)))
 }
 
-/// Number of times a message was returned in any way, or `None` if its queue does not count that.
-/// Other queues leave the publisher's value in the header.
+/// Returns the number of all returns of a message; `None` if its queue does not count them. On
+/// other than quorum queues, the header is the publisher's.
 pub(crate) fn times_back(delivery: &Delivery) -> Option<u64> {
     count(delivery, ACQUIRED_COUNT).or_else(|| counted_returns(delivery))
 }
 
-/// Value of a count header, or `None` if it contradicts the `redelivered` flag: a message that was
-/// never returned has no count, and one that was returned does not have the count 0. Otherwise the
-/// value is its publisher's.
+/// Returns the value of a count header. `None` if it contradicts the `redelivered` flag, because
+/// the publisher wrote it: a count above 0 without a redelivery, or 0 with one.
 fn count(delivery: &Delivery, header: &str) -> Option<u64> {
     let count = delivery.properties.headers().as_ref()?.inner().get(header).and_then(integer);
     count.filter(|count| delivery.redelivered == (*count > 0))
@@ -307,7 +307,7 @@ pub(crate) mod tests {
         assert!(check(&CorrelId::Bytes(vec![0xff])).is_err());
     }
 
-    /// A request of two messages, of which the first sets nothing itself.
+    /// Builds a request of two messages, of which the first sets no properties itself.
     pub(crate) fn two(change: impl FnOnce(&mut ProduceCommand, &mut ExplicitMessage)) -> Outgoing {
         let mut second = ExplicitMessage::of_text("b");
         let mut command = ProduceCommand {
@@ -324,7 +324,7 @@ pub(crate) mod tests {
         Outgoing::new(&command, ContentSeed::new("tenant", "key", "fingerprint", at))
     }
 
-    /// Pointer to the member of the message at `index` that is refused.
+    /// Returns the JSON Pointer to the member for which the message at `index` is refused.
     fn refused(change: impl FnOnce(&mut ProduceCommand, &mut ExplicitMessage), index: u64) -> String {
         match check(&two(change), index).unwrap_err() {
             BrokerError::Unsupported { pointer: Some(pointer), .. } => pointer,

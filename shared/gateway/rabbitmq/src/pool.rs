@@ -17,16 +17,17 @@ use crate::connector::Connector;
 use crate::errors::During;
 use crate::pooled::PooledConnection;
 
-/// Maximum number of address lists for which the address that answered last is remembered; a
-/// further one empties the list.
+/// Maximum number of address lists for which the last answering address is remembered. Adding
+/// another one clears the memory.
 const MOST_REMEMBERED: usize = 64;
 
-/// Connections to all targets.
+/// Pool of the connections to all RabbitMQ targets.
 #[derive(Debug)]
 pub(crate) struct Pool {
     settings: Settings,
     pool: ConnectionPool<Connection>,
-    /// Index of the address that answered last, by list of addresses; none if it is the first one.
+    /// Index of the address that answered last, for each list of addresses; absent if it is the
+    /// first.
     answered: Mutex<HashMap<Vec<Address>, usize>>,
 }
 
@@ -39,7 +40,7 @@ impl Pool {
         &self.settings
     }
 
-    /// Takes a connection to the target with an open channel.
+    /// Acquires a connection to the target, with an open channel.
     pub(crate) async fn acquire(
         &self,
         access: &Access,
@@ -52,7 +53,7 @@ impl Pool {
         Ok(PooledConnection::new(acquired))
     }
 
-    /// Waits for the right to open a separate connection, and returns it with the connector.
+    /// Waits for a permit to open a new connection. Returns it with the connector for the target.
     pub(crate) async fn reserve(
         &self,
         access: &Access,
@@ -96,7 +97,7 @@ impl Pool {
     }
 }
 
-/// Opens connections for one use of a pool, and a channel on each.
+/// Opener of connections for one use of a pool, which also opens a channel on each.
 #[derive(Debug)]
 pub struct Dialler<'a> {
     connector: &'a Connector,
@@ -104,7 +105,7 @@ pub struct Dialler<'a> {
 }
 
 impl<'a> Dialler<'a> {
-    /// Creates an opener that has tried no address yet.
+    /// Creates an opener that has not tried any address.
     #[must_use]
     pub fn new(connector: &'a Connector) -> Self {
         Self { connector, dials: Dials::new() }

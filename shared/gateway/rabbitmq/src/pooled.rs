@@ -9,8 +9,8 @@ use lapin::Channel;
 use crate::connection::Connection;
 use crate::errors::ConnectionError;
 
-/// A connection in use with an open channel. Dropping it closes the socket, which ends everything
-/// that was open on it.
+/// Pooled connection in use, with an open channel. Dropping it closes the socket, with everything
+/// that is open on it.
 #[derive(Debug)]
 pub struct PooledConnection<K: PoolKey = Arc<Key>> {
     // In this order: the channel of a closed connection sends nothing.
@@ -19,36 +19,36 @@ pub struct PooledConnection<K: PoolKey = Arc<Key>> {
 }
 
 impl<K: PoolKey> PooledConnection<K> {
-    /// Combines a pool's connection with its channel.
+    /// Combines a connection of a pool with the channel that was opened on it.
     #[must_use]
     pub fn new((pooled, channel): (broker::PooledConnection<Connection, K>, Channel)) -> Self {
         Self { pooled, channel }
     }
 
-    /// Channel for the connection's user, with nothing open on it at first.
+    /// Returns the channel of this use, on which nothing is open at first.
     pub fn channel(&self) -> &Channel {
         &self.channel
     }
 
-    /// Checks whether the broker answers; true if it does.
+    /// Opens a channel to check whether the broker answers, and records the result. True if it
+    /// does.
     pub async fn check_health(&mut self, deadline: Deadline) -> bool {
         let health = self.connection().check_health(deadline).await;
         self.pooled.mark_checked(health);
         self.health_status().is_healthy()
     }
 
-    /// Ends the channel with everything that was open on it, and opens another one.
+    /// Closes the channel with everything that is open on it, and opens a new one.
     ///
     /// # Errors
-    /// If the broker did not answer; the connection cannot be used any more.
+    /// If the broker did not answer. The connection cannot be used any more then.
     pub async fn reset(&mut self, deadline: Deadline) -> Result<(), ConnectionError> {
         self.close_channel(&self.channel, deadline).await?;
         self.channel = self.open_channel(deadline).await?;
         Ok(())
     }
 
-    /// Closes the channel, if the broker has not done so, and keeps the connection for the next
-    /// use.
+    /// Closes the channel, unless the broker has closed it, and returns the connection to the pool.
     pub async fn release(self, deadline: Deadline) {
         let is_closed = !self.channel.status().connected();
         if is_closed || self.close_channel(&self.channel, deadline).await.is_ok() {
@@ -58,14 +58,14 @@ impl<K: PoolKey> PooledConnection<K> {
         }
     }
 
-    /// Keeps the connection for the next use. No channel may be open on it.
+    /// Returns the connection to the pool. No channel may be open on it.
     pub(crate) fn keep(self) {
         // It receives no more messages.
         self.intake().unbind();
         self.pooled.release();
     }
 
-    /// Closes the socket of a connection in an unknown state, and logs the reason.
+    /// Closes the socket of a connection whose state is unknown, and logs the reason.
     pub(crate) fn abandon(self, why: &str) {
         self.pooled.abandon(why);
     }

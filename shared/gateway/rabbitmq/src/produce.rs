@@ -16,26 +16,25 @@ use crate::refusal;
 use crate::session::{Session, call};
 use crate::window::{Settled, Verdict, Window};
 
-/// Maximum time for which messages with a rate limit may wait for their confirms.
+/// Maximum time for which messages with a rate limit wait until their window is settled.
 const WINDOW_TIME: Duration = Duration::from_millis(250);
 
-/// Least time before the next message at which the rate limit lets the messages in flight be
-/// confirmed first.
+/// Minimum pause until the next message is due for which the current window is settled first.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// Time reserved before the deadline for the confirms of the last window.
 const MARGIN: Duration = Duration::from_millis(500);
 
-/// A connection on which nothing has been sent yet, ready to publish.
+/// Connection of a produce on which nothing has been published yet.
 pub(crate) struct Connected<'a> {
     session: Session,
     destination: PublishDestination<'a>,
     outgoing: &'a Outgoing,
-    /// Size of the largest frame with a message's properties.
+    /// Size in bytes of the largest frame with a message's properties.
     largest: usize,
 }
 
-/// Connects, after checking the request for members that RabbitMQ can never carry.
+/// Connects for a produce, after checking that RabbitMQ can do what the request asks for.
 pub(crate) async fn connect<'a>(
     pool: &Pool,
     access: &Access,
@@ -107,14 +106,14 @@ struct Producer<'a> {
     next: u64,
     bytes: u64,
     pacer: Option<Pacer>,
-    /// Time at which the next message may be published, once it is computed.
+    /// Time at which the next message is due; `None` if it is not computed yet.
     due: Option<tokio::time::Instant>,
     latencies: Latencies,
     deadline: Deadline,
     stop_at: Deadline,
 }
 
-/// Reason why a producer stopped before the last message.
+/// Reason why a produce stopped before its last message.
 enum Stop {
     /// No time is left, or AMQP cannot carry the next message.
     Error(BrokerError),
@@ -145,7 +144,7 @@ impl Producer<'_> {
         Ok(())
     }
 
-    /// Publishes a window's messages, up to the first one that AMQP cannot carry.
+    /// Publishes the messages of one window, up to the first message that AMQP cannot carry.
     async fn fill(&mut self, window: &mut Window<'_>) -> Result<(), BrokerError> {
         // The first message is published alone: that proves whether the queue exists.
         let limit = if self.next == self.from { 1 } else { self.left_in_transaction() };
@@ -168,7 +167,7 @@ impl Producer<'_> {
     }
 
     /// Waits until the rate limit allows the next message. Returns `false` if the window should be
-    /// settled first.
+    /// settled instead.
     async fn wait_for_turn(&mut self, window: &mut Window<'_>) -> bool {
         let Some(pacer) = &mut self.pacer else { return true };
         let now = tokio::time::Instant::now();
@@ -217,8 +216,8 @@ impl Producer<'_> {
         }
     }
 
-    /// Ends the session, and returns which messages are on the queue, which may be, and why the
-    /// others are not.
+    /// Ends the session of a stopped produce. Returns how many messages are on the queue, which are
+    /// in doubt, and the error.
     async fn explain(self, stop: Stop, session: Session) -> ProduceFailure {
         let committed = self.next;
         let destination = self.destination;
@@ -247,9 +246,8 @@ impl Producer<'_> {
     }
 }
 
-/// Error for a window in which some messages were neither confirmed nor refused. All of them are in
-/// doubt, including the refused ones: those may be on another queue, and on a broken connection the
-/// broker cannot be asked.
+/// Builds the failure for a window in which messages were neither confirmed nor refused. All
+/// messages without a confirm are in doubt, even refused ones, which may be on another queue.
 fn unknown(
     failure: Failure,
     session: Session,
@@ -269,14 +267,14 @@ fn unknown(
     ProduceFailure { error, committed, in_doubt }
 }
 
-/// True if the broker closed the channel over the only message on it: then it has refused that
-/// message. If several were on it, it is unknown which of them it had stored.
+/// True if the broker closed the channel over its only message, which was then refused. With
+/// several messages on the channel, it is unknown which were stored.
 fn is_refused_alone(failure: &Failure, published: usize) -> bool {
     published == 1 && failure.spares_the_connection()
 }
 
-/// Returns an error for requests that RabbitMQ can never fulfil, and otherwise the size of the
-/// largest frame with a message's properties.
+/// Checks that RabbitMQ can do what the request asks for. Returns the size of the largest frame
+/// with a message's properties.
 fn refuse_up_front(outgoing: &Outgoing) -> Result<usize, BrokerError> {
     let transaction = outgoing.transaction();
     if transaction.enabled && transaction.atomic {
@@ -286,8 +284,8 @@ fn refuse_up_front(outgoing: &Outgoing) -> Result<usize, BrokerError> {
     check_all(outgoing)
 }
 
-/// Returns an error for a message whose properties do not fit into one frame, before any message is
-/// sent.
+/// Checks, before any message is sent, that the properties of each message from index `from` on fit
+/// into one frame.
 fn fits_frames(outgoing: &Outgoing, from: u64, frame_max: usize) -> Result<(), BrokerError> {
     for index in from..outgoing.count() {
         let Some(size) = check(outgoing, index)? else { continue };

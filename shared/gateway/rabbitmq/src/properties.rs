@@ -12,14 +12,13 @@ use mq::{
 
 use crate::header_value::short;
 
-/// Properties of an outgoing message: those that AMQP has itself, and headers for those that it
-/// lacks.
+/// Properties of an outgoing message: AMQP's own, and headers for properties that AMQP lacks.
 pub(crate) struct PutProperties {
     pub(crate) amqp: BasicProperties,
     pub(crate) headers: FieldTable,
 }
 
-/// Properties of a received message.
+/// Properties of a received message: AMQP's own, and its headers.
 pub(crate) struct GotProperties {
     pub(crate) amqp: BasicProperties,
     pub(crate) headers: BTreeMap<String, HeaderValue>,
@@ -33,11 +32,11 @@ const GROUP_SEQUENCE: &str = "JMSXGroupSeq";
 const LAST_IN_GROUP: &str = "JMS_IBM_Last_Msg_In_Group";
 const MESSAGE_TYPE: &str = "JMS_IBM_MsgType";
 
-/// RabbitMQ's pseudo-queue for direct replies, which exists as long as its consumer's channel.
-/// RabbitMQ refuses it from a channel without such a consumer.
+/// Name of RabbitMQ's pseudo-queue for direct replies. RabbitMQ accepts it only from a channel that
+/// consumes from it.
 const DIRECT_REPLY_TO: &str = "amq.rabbitmq.reply-to";
 
-/// Carrier of a property that only IBM MQ has.
+/// Builds the carrier of a property that only IBM MQ can carry.
 macro_rules! none {
     ($member:ident) => {
         Carrier {
@@ -47,7 +46,8 @@ macro_rules! none {
     };
 }
 
-/// Mapping of the properties. A header that the gateway would not write remains a plain header.
+/// Functions that write and read each property of the gateway in AMQP's properties and headers. A
+/// header that the gateway would not write stays a plain header.
 pub(crate) static CARRIERS: Carriers<PutProperties, GotProperties> = Carriers {
     reply_to: Carrier {
         write: |queue, put| match queue.as_str() {

@@ -13,30 +13,28 @@ use crate::errors::Failure;
 
 type Sending<'a> = Pin<Box<dyn Future<Output = lapin::Result<PublisherConfirm>> + Send + 'a>>;
 
-/// Message between its publishing and the broker's answer. The library's publish future completes
-/// when the message is written to the socket; awaiting that before the next message is published
-/// would write every message separately, and wake two threads for each. So the future is only
-/// polled once, which puts the message's frames into the library's send queue, and polled again
-/// when the answer is awaited.
+/// Publish of one message, from sending until the broker's answer. The client library's future is
+/// polled once, which queues the frames, and again only when the answer is awaited. Awaiting each
+/// publish would write every message separately to the socket.
 pub(crate) enum Publish<'a> {
     Sending(Sending<'a>),
     Sent(PublisherConfirm),
-    /// The answer has arrived; `None` after it was taken.
+    /// The answer has arrived; `None` once it was taken.
     Answered(Option<Answer>),
 }
 
-/// Answer of the broker to a publish, or the reason why there is none.
+/// Answer of the broker to a publish, or the failure in its place.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) outcome: Outcome,
-    /// Id of a returned message that the library attached to this answer: this message's or
-    /// another's.
+    /// Id of a returned message that the client library attached to this answer. It may be another
+    /// message's.
     pub(crate) returned: Option<String>,
     pub(crate) failure: Option<Failure>,
 }
 
 impl Answer {
-    /// Answer that has not come.
+    /// Answer in place of one that did not arrive.
     pub(crate) const MISSING: Self = Self { outcome: Outcome::Unknown, returned: None, failure: None };
 }
 
@@ -64,7 +62,8 @@ fn message_id(returned: &BasicReturnMessage) -> Option<String> {
 }
 
 impl<'a> Publish<'a> {
-    /// Starts publishing the message, with the flag `mandatory`.
+    /// Starts publishing a message with the flag `mandatory`, so that the broker returns it if it
+    /// is unroutable.
     pub(crate) fn begin(
         channel: impl Borrow<Channel> + Send + Sync + 'a,
         exchange: ShortString,
@@ -99,7 +98,7 @@ impl<'a> Publish<'a> {
         if matches!(self, Self::Answered(_)) { Poll::Ready(()) } else { Poll::Pending }
     }
 
-    /// Takes the broker's answer if it has arrived.
+    /// Takes the broker's answer; `None` if it has not arrived, or was taken before.
     pub(crate) fn take_answer(&mut self) -> Option<Answer> {
         let _ = self.poll_answer(&mut Context::from_waker(Waker::noop()));
         match self {
@@ -108,7 +107,7 @@ impl<'a> Publish<'a> {
         }
     }
 
-    /// Returns the error that prevented the message from being sent at all.
+    /// Returns the error that prevented the message from being sent, if there was one.
     pub(crate) fn failure(&self) -> Option<&Failure> {
         match self {
             Self::Answered(answer) => answer.as_ref()?.failure.as_ref(),

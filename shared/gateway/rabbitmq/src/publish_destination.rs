@@ -6,7 +6,7 @@ use mq::{BrokerError, Exchange, Member, Outgoing, QueueName};
 use crate::errors::{During, Failure};
 use crate::session::{Session, short};
 
-/// Reply codes of AMQP 0-9-1 (section 1.2).
+/// Reply code of AMQP 0-9-1 for a missing permission (section 1.2).
 const ACCESS_REFUSED: i64 = 403;
 const NOT_FOUND: i64 = 404;
 
@@ -17,7 +17,7 @@ pub(crate) enum PublishDestination<'a> {
 }
 
 impl PublishDestination<'_> {
-    /// Returns the name of the exchange; empty for a queue.
+    /// Returns the exchange to publish to; the empty name (the default exchange) for a queue.
     pub(crate) fn exchange(self) -> ShortString {
         match self {
             Self::Queue(_) => ShortString::default(),
@@ -26,7 +26,7 @@ impl PublishDestination<'_> {
         }
     }
 
-    /// Returns the routing key of the message at `index`.
+    /// Returns the routing key for the message at `index`; for a queue, the queue's name.
     pub(crate) fn routing_key(self, outgoing: &Outgoing, index: u64) -> Result<ShortString, BrokerError> {
         match self {
             Self::Queue(queue) => Ok(short(queue)),
@@ -37,7 +37,7 @@ impl PublishDestination<'_> {
         }
     }
 
-    /// Ends the session after `failure`, and returns the error for this destination.
+    /// Ends the session after `failure`, and returns the error that names this queue or exchange.
     pub(crate) fn fail(self, session: Session, failure: Failure) -> BrokerError {
         let exchange = match self {
             Self::Queue(queue) => return session.fail(failure, During::Queue(queue)),
@@ -56,7 +56,7 @@ impl PublishDestination<'_> {
         }
     }
 
-    /// Returns the error for a message that the broker returned as unroutable.
+    /// Builds the error for a message that the broker returned as unroutable.
     pub(crate) fn unroutable(self) -> BrokerError {
         match self {
             Self::Queue(queue) => BrokerError::queue_not_found(queue.clone()),
@@ -65,8 +65,8 @@ impl PublishDestination<'_> {
     }
 }
 
-/// Error about the routing key of the message at `index`. If the key is the target's, it may come
-/// from a profile, so the error has no pointer.
+/// Builds the error of an unusable routing key. It has a JSON Pointer only if the message at
+/// `index` sets the key itself, since the target's key may come from a profile.
 fn unusable_key(outgoing: &Outgoing, index: u64, detail: String) -> BrokerError {
     let error = BrokerError::unsupported(detail);
     match outgoing.has_own(index, Member::RoutingKey) {

@@ -20,9 +20,10 @@ pub(crate) const MAX_LENGTH: &str = "x-max-length";
 const QUEUE_TYPE: &str = "x-queue-type";
 pub(crate) const DELIVERY_LIMIT: &str = "x-delivery-limit";
 pub(crate) const MESSAGE_TTL: &str = "x-message-ttl";
-/// Value that is neither a queue type nor a valid limit or time.
+/// Invalid value for every queue argument, which makes the broker refuse a declaration and disclose
+/// the actual value.
 const NOTHING: &str = "integrahub-asks-for-this";
-/// Maximum number of declarations: a queue has fewer arguments than this.
+/// Maximum number of declarations for one question, above the number of arguments of a queue.
 const MAX_QUESTIONS: usize = 20;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,9 +38,9 @@ pub(crate) enum QueueKind {
 #[derive(Clone, Debug)]
 pub(crate) struct QueueFacts {
     pub(crate) kind: QueueKind,
-    /// True if the queue is deleted with its last consumer.
+    /// True if the queue is deleted when its last consumer ends.
     pub(crate) auto_delete: bool,
-    /// Arguments that the queue was declared with.
+    /// Arguments with which the queue was declared, as far as the broker disclosed them.
     pub(crate) arguments: BTreeMap<String, AMQPValue>,
 }
 
@@ -58,7 +59,7 @@ impl QueueFacts {
     }
 }
 
-/// Finds out the type of `queue` and the arguments that it was declared with.
+/// Determines the type of `queue` and the arguments with which it was declared.
 ///
 /// # Errors
 /// [`BrokerError::QueueNotFound`], or [`BrokerError::Unsupported`] with the reason why the type is
@@ -74,8 +75,9 @@ pub(crate) async fn learn(
     Ok(QueueFacts { kind: kind(&current), auto_delete, arguments: question.arguments })
 }
 
-/// Time to live in milliseconds that the queue's declaration gives its messages. Quorum queues of
-/// some versions compare it after the type, so [`learn`] does not find it.
+/// Returns the time to live in milliseconds that the queue was declared with; `None` if it has
+/// none. For quorum queues of some versions, [`learn`] does not find this argument, so it is asked
+/// for.
 pub(crate) async fn declared_ttl(
     session: &Session,
     queue: &QueueName,
@@ -89,7 +91,7 @@ pub(crate) async fn declared_ttl(
     u64::try_from(ttl).ok()
 }
 
-/// Reads an argument of a quorum queue that is a number; `None` if it was declared without it.
+/// Returns the number that a quorum queue was declared with for `argument`; `None` if it has none.
 pub(crate) async fn ask_quorum_queue(
     argument: &'static str,
     session: &Session,
@@ -108,11 +110,11 @@ pub(crate) async fn ask_quorum_queue(
     quoted(&current)?.parse().ok()
 }
 
-/// Declaration of a queue by which the broker is asked for an argument, with the arguments that it
-/// has disclosed so far.
+/// Contradicting declarations of a queue that make the broker disclose an argument, with the
+/// arguments disclosed so far.
 #[derive(Debug)]
 struct Question {
-    /// Queue argument whose value is wanted.
+    /// Name of the queue argument to determine.
     wanted: &'static str,
     options: QueueDeclareOptions,
     arguments: BTreeMap<String, AMQPValue>,
@@ -122,7 +124,7 @@ struct Question {
 #[derive(Debug, PartialEq, Eq)]
 enum Learned {
     Argument,
-    /// The broker disclosed the wanted argument in this text.
+    /// The broker disclosed the wanted argument, in this text.
     Wanted(String),
 }
 
@@ -132,7 +134,8 @@ impl Question {
         Self { wanted, options, arguments: BTreeMap::new(), corrected: Vec::new() }
     }
 
-    /// Declares the queue again and again, until only the wanted argument differs.
+    /// Declares the queue repeatedly, each time with the arguments disclosed so far, until only the
+    /// wanted one differs. Returns the broker's text for its value.
     async fn ask(
         &mut self,
         session: &Session,
@@ -181,7 +184,7 @@ impl Question {
         table
     }
 
-    /// Reads `inequivalent arg 'NAME' for queue …: received … but current is VALUE`.
+    /// Parses the refusal `inequivalent arg 'NAME' for queue …: received … but current is VALUE`.
     fn learn(&mut self, refusal: &str) -> Option<Learned> {
         let (_, rest) = refusal.split_once("inequivalent arg '")?;
         let (name, rest) = rest.split_once('\'')?;
@@ -220,7 +223,7 @@ fn kind(current: &str) -> QueueKind {
     }
 }
 
-/// Reads `the value 'VALUE' of type 'TYPE'`.
+/// Parses the text `the value 'VALUE' of type 'TYPE'`.
 fn value(current: &str) -> Option<AMQPValue> {
     let (_, rest) = current.split_once("the value '")?;
     let (value, kind) = rest.rsplit_once("' of type '")?;
@@ -232,7 +235,7 @@ fn value(current: &str) -> Option<AMQPValue> {
     }
 }
 
-/// Reads `'VALUE'`.
+/// Parses the text `'VALUE'` at the start.
 fn quoted(current: &str) -> Option<&str> {
     current.strip_prefix('\'')?.split_once('\'').map(|(value, _)| value)
 }

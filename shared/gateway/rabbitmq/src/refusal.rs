@@ -18,15 +18,15 @@ use crate::publish_destination::PublishDestination;
 use crate::queue_facts::{self, MAX_LENGTH, OVERFLOW, QueueFacts, QueueKind};
 use crate::session::Session;
 
-/// Interpretation of a broker's refusal.
+/// Explanation of a refused publish (`basic.nack`).
 #[derive(Debug)]
 pub(crate) struct Refusal {
     pub(crate) error: BrokerError,
-    /// True if the refused messages are certainly on no queue.
+    /// True if the refused messages are certain to be on no queue.
     pub(crate) is_nowhere: bool,
 }
 
-/// Determines why messages for a destination were refused.
+/// Determines why messages for this queue or exchange were refused.
 pub(crate) async fn explain(
     session: &Session,
     destination: PublishDestination<'_>,
@@ -44,7 +44,7 @@ pub(crate) async fn explain(
     }
 }
 
-/// Finds out why a queue refused messages that were sent only to it.
+/// Determines why a queue refused messages that were published only to it.
 pub(crate) async fn by_queue(session: &Session, queue: &QueueName, deadline: Deadline) -> Refusal {
     let facts = queue_facts::learn(session, queue, deadline).await.ok();
     let is_nowhere = match facts.as_ref().and_then(most_before_it_refuses) {
@@ -68,8 +68,8 @@ pub(crate) async fn by_queue(session: &Session, queue: &QueueName, deadline: Dea
     Refusal { error: error.with_reply(NACK), is_nowhere }
 }
 
-/// Number of messages at which the queue refuses further ones without keeping or dead-lettering
-/// them, or `None` if that is not certain.
+/// Returns the number of messages at which the queue refuses further ones without storing or
+/// dead-lettering them; `None` if this is not certain.
 fn most_before_it_refuses(facts: &QueueFacts) -> Option<u64> {
     let is_known = matches!(facts.kind, QueueKind::Classic | QueueKind::Quorum);
     let leaves_nothing = facts.text(OVERFLOW).is_some_and(|overflow| overflow == "reject-publish");

@@ -6,27 +6,27 @@ use lapin::types::{AMQPValue, FieldTable};
 
 use crate::errors::PRODUCT;
 
-/// First version of RabbitMQ whose quorum queues count failures apart from returns.
+/// First version of RabbitMQ whose quorum queues count failures separately from returns.
 const COUNTS_FAILURES: (u32, u32) = (4, 3);
-/// The first version whose quorum queues have a delivery limit unless their owner sets another one.
+/// First version of RabbitMQ whose quorum queues have a delivery limit by default.
 const LIMITS_DELIVERIES: (u32, u32) = (4, 0);
-/// The first version that ignores an `x-death` history in messages that a client publishes.
+/// First version of RabbitMQ that ignores an `x-death` history in messages that a client publishes.
 const KEEPS_NO_CLIENTS_DEATHS: (u32, u32) = (4, 0);
-/// Delivery limit of queues without one of their own, from version [`LIMITS_DELIVERIES`] on.
+/// Default delivery limit of quorum queues, from version [`LIMITS_DELIVERIES`] on.
 const DEFAULT_DELIVERY_LIMIT: u64 = 20;
 
-/// Events that a quorum queue counts towards its delivery limit. A message that exceeds it is
-/// dropped or dead-lettered.
+/// Events that a quorum queue counts towards its delivery limit, past which it drops or
+/// dead-letters a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Counted {
-    /// Every return of a message to the queue, whatever caused it.
+    /// Every return of a message to the queue, for any reason.
     EveryReturn,
-    /// Rejections by a client (`basic.reject`), and messages that are unsettled when their channel
-    /// ends. Returns by `basic.nack` are not counted.
+    /// Rejections (`basic.reject`), and messages that are unsettled when their channel closes.
+    /// Returns by `basic.nack` do not count.
     Failures,
 }
 
-/// Product, version and cluster name from the server properties.
+/// Product, version and cluster name of a broker, from its greeting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Server {
     pub(crate) product: String,
@@ -41,7 +41,7 @@ impl Default for Server {
 }
 
 impl Server {
-    /// Reads `Connection.Start`, a broker's first frame.
+    /// Reads `connection.start`, the first frame of a broker.
     pub(crate) fn from_greeting(frame: &[u8]) -> Self {
         let Ok((_, AMQPFrame::Method(_, AMQPClass::Connection(connection::AMQPMethod::Start(start))))) =
             parse_frame(frame)
@@ -56,8 +56,8 @@ impl Server {
         }
     }
 
-    /// Events that count towards the delivery limit. For an unknown product or version, every
-    /// return is assumed to count.
+    /// Returns the events that count towards a delivery limit. For an unknown product or version,
+    /// every return is assumed to count.
     pub(crate) fn counted(&self) -> Counted {
         match self.is_at_least(COUNTS_FAILURES) {
             true => Counted::Failures,
@@ -65,13 +65,13 @@ impl Server {
         }
     }
 
-    /// Default delivery limit of quorum queues, or `None` if this version has none.
+    /// Returns the default delivery limit of quorum queues; `None` if this version has none.
     pub(crate) fn default_delivery_limit(&self) -> Option<u64> {
         self.is_at_least(LIMITS_DELIVERIES).then_some(DEFAULT_DELIVERY_LIMIT)
     }
 
-    /// True if the broker evaluates the `x-death` history that a message was published with, when
-    /// it dead-letters the message again.
+    /// True if the broker, when it dead-letters a message, evaluates an `x-death` history that the
+    /// message was published with.
     pub(crate) fn believes_in_deaths(&self) -> bool {
         !self.is_at_least(KEEPS_NO_CLIENTS_DEATHS)
     }
@@ -82,7 +82,7 @@ impl Server {
     }
 }
 
-/// Major and minor number of a version such as `4.3.6` or `4.3.0-rc.1`.
+/// Parses the major and minor number of a version such as `4.3.6` or `4.3.0-rc.1`.
 fn release(version: &str) -> Option<(u32, u32)> {
     let mut parts = version.split('.').map(str::parse);
     Some((parts.next()?.ok()?, parts.next()?.ok()?))

@@ -13,18 +13,18 @@ use crate::errors::{During, Failure};
 use crate::pooled::PooledConnection;
 use crate::server::Counted;
 
-/// Maximum time to wait for deliveries that are on their way, before the connection is closed.
+/// Maximum time to wait for deliveries that were already sent, before the connection is closed.
 const UNDER_WAY: Duration = Duration::from_secs(5);
-/// Maximum time to wait for returned messages to be sent, before the connection is closed.
+/// Maximum time to wait for sending the returns of messages, before the connection is closed.
 const FAREWELL: Duration = Duration::from_millis(500);
 
-/// Channel with its connection. Dropping a session closes the socket, which ends everything that
-/// was open on it: the broker requeues unacknowledged messages.
+/// Channel in use, with its connection. Dropping it closes the socket, so that the broker requeues
+/// unacknowledged messages.
 pub(crate) type Session = PooledConnection;
 
 impl Session {
-    /// Text to add to an error's detail if the broker has blocked the connection; empty if it has
-    /// not.
+    /// Returns text for an error's detail if the broker has blocked the connection; otherwise an
+    /// empty text.
     pub(crate) fn blocked_note(&self) -> String {
         match self.blocked() {
             Some(shortage) => {
@@ -34,15 +34,14 @@ impl Session {
         }
     }
 
-    /// True if the channel and the connection can be used, as far as the library knows: they are
-    /// open, and the broker has not blocked the connection.
+    /// True if the client library considers the channel and the connection open, and the broker has
+    /// not blocked the connection.
     pub(crate) fn seems_open(&self) -> bool {
         self.channel().status().connected() && self.is_connected() && self.blocked().is_none()
     }
 
-    /// Returns all unsettled messages of the channel in the way that a quorum queue does not count,
-    /// if this broker has one. Otherwise, and for returns that do not arrive, closing the channel
-    /// returns them.
+    /// Returns all unsettled messages of the channel by `basic.nack`, if the broker does not count
+    /// that as a failure. Otherwise they return when the channel is closed.
     pub(crate) async fn give_back(&self, queue: &QueueName, deadline: Deadline) {
         if self.server.counted() == Counted::EveryReturn {
             return;
@@ -53,24 +52,24 @@ impl Session {
         }
     }
 
-    /// Returns all unsettled messages of the channel to the queue with `basic.nack`.
+    /// Returns all unsettled messages of the channel to the queue by `basic.nack`.
     pub(crate) async fn nack_all(&self, deadline: Deadline) -> Result<(), Failure> {
         // Tag 0 with `multiple` means all deliveries.
         let options = BasicNackOptions { multiple: true, requeue: true };
         call(deadline, self.channel().basic_nack(0, options)).await
     }
 
-    /// Closes the connection because more deliveries are on their way than were discarded in time.
-    /// All of them return to `queue`, first by [`Self::give_back`], because a quorum queue may
-    /// count messages that are in hand at the end of a connection as failed.
+    /// Closes the connection because more deliveries are still arriving than can be discarded in
+    /// time. First returns all messages to `queue` by [`Self::give_back`], since a quorum queue
+    /// counts unsettled messages of a closed connection as failed.
     pub(crate) async fn cut(self, queue: &QueueName, deadline: Deadline) {
         self.give_back(queue, deadline.min(FAREWELL)).await;
         self.abandon("more was on its way than it lets in");
     }
 
-    /// Waits until all deliveries over the intake's limit have arrived and been discarded, and then
-    /// allows `most` bytes again. Returns whether that happened in time; if not, the caller must
-    /// [`cut`](Self::cut) the connection.
+    /// Waits until the deliveries beyond the intake's limit have arrived and been discarded, and
+    /// then sets the limit to `most` bytes. If it returns `false`, that took too long, and the
+    /// caller must [`cut`](Self::cut) the connection.
     pub(crate) async fn let_pass(&self, queue: &QueueName, most: usize, deadline: Deadline) -> bool {
         let has_passed = inspect(self.channel(), queue, deadline.min(UNDER_WAY)).await.is_ok();
         if has_passed {
@@ -79,8 +78,8 @@ impl Session {
         has_passed
     }
 
-    /// Queries a queue's counts on a separate channel, because the broker closes a channel on which
-    /// it refuses the request.
+    /// Queries the counts of a queue on a separate channel, since a refusal would close the
+    /// channel.
     pub(crate) async fn inspect_apart(
         &self,
         queue: &QueueName,
@@ -93,8 +92,8 @@ impl Session {
         Ok(counts)
     }
 
-    /// Ends the session after `failure`, and returns the resulting error. The connection is kept
-    /// only if the broker closed just the channel.
+    /// Ends the session after `failure`, and returns the error for the caller. The connection is
+    /// kept only if the broker closed just the channel.
     pub(crate) fn fail(self, failure: Failure, during: During<'_>) -> BrokerError {
         if failure.spares_the_connection() {
             self.keep();
@@ -107,8 +106,8 @@ impl Session {
 
 /// Waits for the broker's answer until `deadline`.
 ///
-/// Boxed for the compiler, which proves once for each call that the exchange may move between
-/// threads. Without the box it proves that again for every future that awaits the call.
+/// The future is boxed to shorten compile times: the compiler then checks once for each call that
+/// it may move between threads, not for each future that awaits it.
 pub(crate) fn call<'a, T: Send + 'a>(
     deadline: Deadline,
     exchange: impl Future<Output = lapin::Result<T>> + Send + 'a,
@@ -118,7 +117,7 @@ pub(crate) fn call<'a, T: Send + 'a>(
     )
 }
 
-/// Starts a consumer with this tag.
+/// Sets the prefetch and starts a consumer with this tag.
 pub(crate) async fn consume(
     channel: &Channel,
     queue: ShortString,
@@ -131,23 +130,23 @@ pub(crate) async fn consume(
     try_join(limit, consume).await.map(|((), consumer)| consumer)
 }
 
-/// Converts a queue's name to an AMQP short string.
+/// Converts the name of a queue to an AMQP short string.
 pub(crate) fn short(queue: &QueueName) -> ShortString {
     // `QueueName` is at most 255 bytes long, as a short string is.
     ShortString::try_new(queue.as_str()).unwrap_or_default()
 }
 
-/// Counts of a queue, from a passive declaration.
+/// Numbers of messages and consumers of a queue, from a passive declaration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Counts {
-    /// Number of messages on the queue that are ready for delivery.
+    /// Number of messages that are ready for delivery.
     pub(crate) messages: u32,
     /// Number of consumers of the queue.
     pub(crate) consumers: u32,
 }
 
-/// Queries a queue's counts. This is a synchronous method, which the broker answers after
-/// everything before it on the channel.
+/// Queries the counts of a queue. The broker answers after it has processed everything sent before
+/// on the channel.
 pub(crate) async fn inspect(
     channel: &Channel,
     queue: &QueueName,

@@ -24,19 +24,19 @@ use crate::errors::{During, Failure};
 use crate::leader::{Holders, Leadership};
 use crate::session::{Counts, Session, inspect};
 
-/// Reply codes of AMQP 0-9-1 (section 1.2).
+/// Reply code of AMQP 0-9-1 for a missing permission (section 1.2).
 const ACCESS_REFUSED: i64 = 403;
 const RESOURCE_LOCKED: i64 = 405;
 
-/// Event that proves that an acknowledgement was applied.
+/// Event by which an acknowledgement, which the broker does not answer, is known to be applied.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Proof {
-    /// The broker's next answer on the channel: the queue has no leader that can be lost.
+    /// Next answer of the broker on the channel, for a queue without an elected leader.
     Answer,
-    /// The broker's next answer on the channel, for lack of a better proof: the queue may have a
-    /// leader that can be lost.
+    /// Next answer of the broker on the channel, for a queue of unknown type. It is no proof if the
+    /// queue has an elected leader, but there is no better one.
     AnswerAlone,
-    /// A lower consumer count of the queue: it counts channels that hold its messages.
+    /// Lower consumer count of a quorum queue, which counts channels that hold its messages.
     Count(Holders),
 }
 
@@ -44,7 +44,8 @@ pub(crate) enum Proof {
 #[derive(Debug)]
 pub(crate) enum Unproven {
     Failure(Failure),
-    /// The queue still counted the channels whose messages were acknowledged.
+    /// The queue still counted the channels whose messages were acknowledged, until the time was
+    /// over.
     StillHeld,
 }
 
@@ -55,7 +56,8 @@ impl From<Failure> for Unproven {
 }
 
 impl Unproven {
-    /// True if the broker refused the acknowledgement itself, which then had no effect.
+    /// True if the broker refused the delivery tag of the acknowledgement, which then had no
+    /// effect.
     pub(crate) fn is_a_refused_tag(&self) -> bool {
         matches!(self, Self::Failure(failure) if failure.refuses_a_delivery_tag())
     }
@@ -71,11 +73,12 @@ impl Unproven {
 }
 
 impl Proof {
-    /// Prepares the proof before the acknowledgement. `holders` is the number of consumers that
-    /// hold the messages.
+    /// Prepares the proof before the acknowledgement is sent. `holders` is the number of consumers
+    /// whose messages will be acknowledged.
     ///
     /// # Errors
-    /// If the queue has no leader in time, or cannot be asked. Nothing may be acknowledged then.
+    /// If the queue has no leader in time, or cannot be queried. The caller must not acknowledge
+    /// then.
     pub(crate) async fn prepare(
         leadership: Leadership,
         session: &Session,
@@ -90,17 +93,17 @@ impl Proof {
         })
     }
 
-    /// True if the proof shows that other nodes have stored the acknowledgement too. Otherwise the
+    /// True if the proof shows that other nodes have stored the acknowledgement. Otherwise the
     /// broker may have it only in memory.
     pub(crate) const fn is_replicated(self) -> bool {
         matches!(self, Self::Count(_))
     }
 
-    /// Waits for the proof after the acknowledgement, and returns the queue's counts, if the broker
-    /// gave them.
+    /// Waits for the proof after the acknowledgement was sent. Returns the queue's counts if the
+    /// broker reported them.
     ///
     /// # Errors
-    /// If the proof does not come: the acknowledgement may or may not be applied.
+    /// If the proof does not arrive. The acknowledgement may or may not be applied then.
     pub(crate) async fn obtain(
         self,
         session: &Session,
@@ -120,7 +123,8 @@ impl Proof {
         }
     }
 
-    /// True if the refusal of the request proves that the acknowledgement before it was applied.
+    /// True if the broker's refusal of the query proves that the acknowledgement sent before it was
+    /// applied.
     fn is_given_by_the_refusal(self, failure: &Failure) -> bool {
         match (self, failure.reply()) {
             (Self::Answer, Some(reply)) => matches!(reply.code, ACCESS_REFUSED | RESOURCE_LOCKED),

@@ -12,7 +12,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 
 use crate::config::TlsConfig;
 
-/// Builds the TLS connector of a target.
+/// Builds the TLS connector for a connection.
 ///
 /// # Errors
 /// [`BrokerError::Rejected`] if the certificates cannot be used.
@@ -42,18 +42,20 @@ pub(crate) fn connector(config: &TlsConfig) -> Result<RustlsConnector, BrokerErr
     })
 }
 
-/// The TLS library's error within an error of the stream, which may be wrapped more than once.
+/// Returns the TLS error within an I/O error, which may be nested several times; `None` if there is
+/// none.
 pub(crate) fn error(error: &io::Error) -> Option<&rustls::Error> {
     let inner = error.get_ref()?;
     inner.downcast_ref::<rustls::Error>().or_else(|| self::error(inner.downcast_ref::<io::Error>()?))
 }
 
-/// True if the server does not speak TLS, such as AMQP at the port without TLS.
+/// True if the server does not speak TLS, for example because the port is for plain AMQP.
 pub(crate) fn is_plain(error: &rustls::Error) -> bool {
     matches!(error, rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType))
 }
 
-/// Cause of a failed handshake that the caller can act on, worded to follow the broker's address.
+/// Returns the cause of a failed handshake in words that continue a sentence about the broker's
+/// address; `None` if the caller cannot act on it.
 pub(crate) fn why(error: &rustls::Error) -> Option<&'static str> {
     use CertificateError as Why;
     Some(match error {
@@ -97,7 +99,8 @@ pub(crate) fn why(error: &rustls::Error) -> Option<&'static str> {
     })
 }
 
-/// Cause for the verifier's own errors, of which the library gives only the names.
+/// Returns the words for an error of the certificate verifier, of which the TLS library gives only
+/// the name.
 fn by_name(error: &str) -> &'static str {
     if error.contains("CaUsedAsEndEntity") {
         "whose certificate is not valid here: it is an authority's (CA:TRUE), and a broker needs one of its own"

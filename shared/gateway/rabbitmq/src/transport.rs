@@ -22,13 +22,13 @@ use tokio_util::compat::{Compat, TokioAsyncReadCompatExt as _};
 
 use crate::frame_filter::{FrameFilter, Noticed};
 
-/// Number of bytes read from the socket at once.
+/// Maximum number of bytes that are read from the socket at once.
 const CHUNK: usize = 128 * 1024;
 
 /// TCP connection, plain or with TLS.
 pub(crate) type Socket = AsyncTcpStream<Compat<TcpStream>>;
 
-/// Handle that closes a connection's socket from outside the library that uses it.
+/// Handle that closes a connection's socket independently of the client library.
 #[derive(Debug)]
 pub(crate) struct SocketShutdown(std::net::TcpStream);
 
@@ -45,7 +45,7 @@ impl Drop for SocketShutdown {
     }
 }
 
-/// Prepares a socket for AMQP, and returns it with the handle that closes it.
+/// Prepares a TCP socket for AMQP. Returns it with the handle that closes it.
 pub(crate) fn prepare(stream: TcpStream) -> io::Result<(Socket, SocketShutdown)> {
     stream.set_nodelay(true)?;
     let stream = stream.into_std()?;
@@ -53,7 +53,7 @@ pub(crate) fn prepare(stream: TcpStream) -> io::Result<(Socket, SocketShutdown)>
     Ok((AsyncTcpStream::Plain(TcpStream::from_std(stream)?.compat()), hangup))
 }
 
-/// Socket whose incoming frames are filtered.
+/// Socket of a connection whose incoming frames pass the [`FrameFilter`].
 pub(crate) struct Transport {
     socket: Socket,
     filter: FrameFilter,
@@ -62,13 +62,13 @@ pub(crate) struct Transport {
 }
 
 impl Transport {
-    /// Creates a transport that records in `noticed` what it sees.
+    /// Creates a transport whose filter records its observations in `noticed`.
     pub(crate) fn new(socket: Socket, noticed: Arc<Noticed>) -> Self {
         let filter = FrameFilter::new(Arc::clone(&noticed));
         Self { socket, filter, chunk: vec![0; CHUNK].into(), noticed }
     }
 
-    /// Records the first error, and returns a copy for the library.
+    /// Records the first error of the socket, and returns a copy for the client library.
     fn broken(&self, error: io::Error) -> io::Error {
         let (kind, error) = (error.kind(), Arc::new(error));
         self.noticed.broken_by.get_or_init(|| Arc::clone(&error));
@@ -123,12 +123,12 @@ impl AsyncWrite for Transport {
     }
 }
 
-/// Returns the Tokio runtime for the library, with [`Transport`] as its TCP stream.
+/// Returns the Tokio runtime for the client library, with [`Transport`] as its TCP stream.
 pub(crate) fn runtime() -> Runtime<RuntimeParts<Tokio, TransportReactor>> {
     Runtime::new(RuntimeParts::new(Tokio::current(), TransportReactor(Tokio::current())))
 }
 
-/// Tokio timers for the library, which open no connections.
+/// Tokio timers for the client library, which cannot open connections by itself.
 #[derive(Clone, Debug)]
 pub(crate) struct TransportReactor(Tokio);
 

@@ -11,16 +11,17 @@ use crate::server::Counted;
 use crate::session::{Session, call};
 use crate::settlement::{Proof, Unproven};
 
-/// Deliveries that wait to be settled. Dropping it closes the connection, so the broker requeues
-/// them.
+/// Deliveries of a fetch that are not settled yet. Dropping it closes the connection, so that the
+/// broker requeues them.
 pub(crate) struct Taken {
     pub(crate) session: Session,
     pub(crate) queue: QueueName,
-    /// Tag of the last held delivery; acknowledging it covers all before it.
+    /// Tag of the last kept delivery; acknowledging it covers all before it. `None` if no delivery
+    /// was kept.
     pub(crate) last_tag: Option<u64>,
-    /// True if more was delivered that did not fit, and has to be returned.
+    /// True if deliveries after the last kept one have to be returned.
     pub(crate) has_excess: bool,
-    /// Type of the queue, if the broker was asked for it.
+    /// Type of the queue; `None` if it is unknown.
     pub(crate) kind: Option<QueueKind>,
     /// Number of consumers that a quorum queue counts until the messages are settled.
     pub(crate) holders: usize,
@@ -28,7 +29,7 @@ pub(crate) struct Taken {
 }
 
 impl Taken {
-    /// Prepares the proof that an acknowledgement is applied.
+    /// Prepares the proof that the queue applies the acknowledgement.
     async fn prepare(&self, deadline: Deadline) -> Result<Proof, BrokerError> {
         if !self.session.seems_open() {
             return Err(not_ours_any_more());
@@ -41,7 +42,8 @@ impl Taken {
         Proof::prepare(leadership, &self.session, &self.queue, holders, deadline).await
     }
 
-    /// Acknowledges the held messages, and waits for the proof that the queue has applied it.
+    /// Acknowledges the kept deliveries up to `tag`, and waits for the proof that the queue has
+    /// applied it.
     async fn acknowledge(&self, tag: u64, proof: Proof, deadline: Deadline) -> Result<(), BrokerError> {
         let in_doubt = |unproven: Unproven| {
             let error = unproven.into_error(&self.queue);
@@ -65,8 +67,8 @@ impl Taken {
         }
     }
 
-    /// Removes the messages, and returns them. Messages without an acknowledgement, because no
-    /// proof could be prepared, return to the queue.
+    /// Acknowledges the messages and returns them with the result. If no proof can be prepared,
+    /// they return to the queue instead.
     pub(crate) async fn remove(self, deadline: Deadline) -> (Consumed, Result<(), BrokerError>) {
         let Some(tag) = self.last_tag else {
             return (self.restore(deadline).await, Ok(()));
@@ -82,8 +84,8 @@ impl Taken {
         (self.consumed, result)
     }
 
-    /// Returns the messages to the queue, and to the caller. It cannot fail: closing the channel
-    /// puts them back in their places, and if the broker does not answer, the connection is closed.
+    /// Returns the messages to the queue, and also to the caller. Cannot fail: closing the channel
+    /// requeues them, and without an answer the connection is closed.
     pub(crate) async fn restore(self, deadline: Deadline) -> Consumed {
         if self.last_tag.is_some() || self.has_excess {
             self.session.give_back(&self.queue, deadline).await;

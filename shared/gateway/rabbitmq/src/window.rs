@@ -14,76 +14,74 @@ use crate::in_flight::{BATCH, InFlight, Landed};
 use crate::publish::{Outcome, Publish};
 use crate::session::Session;
 
-/// Limit on the messages that may wait for their confirms at a time.
+/// Maximum number of unconfirmed messages in a window.
 const MAX_MESSAGES: usize = 1000;
 
-/// Header by which a publisher asks the plugin for delayed messages to delay one.
+/// Header by which a publisher asks RabbitMQ's plugin for delayed messages to delay a message.
 const DELAY: &str = "x-delay";
 
-/// Messages published on one channel, of which a limited number is in flight. The broker's answers
-/// are judged together at the end, when all have arrived, never one by one: the client library
-/// attaches a returned message to any confirm that is near, not to its own.
+/// Window: messages published on one channel, whose answers are judged together at the end. They
+/// cannot be judged one by one, because the client library may attach a returned message to another
+/// message's confirm.
 pub(crate) struct Window<'a> {
     session: &'a Session,
     exchange: ShortString,
-    /// Sender that tells the caller how many of the command's messages, counted from the first, are
-    /// on the queue.
+    /// Sender of the progress: how many of the produce's first messages are on the queue.
     progress: &'a watch::Sender<u64>,
-    /// Number of the command's messages that were on the queue before this window.
+    /// Number of the produce's first messages that were on the queue before this window.
     before: u64,
-    /// Number of returned messages on the connection before this window began.
+    /// Number of messages that the broker had returned on the connection before this window.
     earlier_returns: u64,
     messages: Vec<Published>,
-    /// The latest messages, whose answers are not recorded yet, with their positions.
+    /// Unconfirmed messages, each with its position in the window.
     in_flight: InFlight<'a, usize>,
-    /// Number of messages from the window's start that are confirmed without a gap.
+    /// Number of confirmed messages before the first unconfirmed one.
     confirmed: usize,
     bytes: usize,
     opened: Instant,
 }
 
-/// Message that the window published.
+/// Message that the window has published, with its outcome.
 #[derive(Clone, Copy, Debug)]
 struct Published {
     id: MessageId,
     outcome: Outcome,
-    /// True if an exchange may keep the message for later. Such an exchange routes it to no queue
-    /// now, so it is returned and nevertheless delivered later.
+    /// True if an exchange may delay the message. It then returns the message as unroutable, and
+    /// still delivers it later.
     may_be_delayed: bool,
 }
 
-/// Outcome of a window.
+/// Outcome of a window of published messages.
 #[derive(Debug)]
 pub(crate) enum Verdict {
     AllConfirmed,
-    /// The broker returned the first message that was not confirmed, because no queue takes it.
+    /// The broker returned the first unconfirmed message as unroutable.
     Returned,
-    /// The broker refused the first message that was not confirmed, which does not prove that it is
-    /// on no queue.
+    /// The broker refused the first unconfirmed message, which may be on a queue nevertheless.
     Refused,
-    /// The outcome of some messages is unknown.
+    /// The outcome of some messages is unknown, because of this failure.
     Unknown(Failure),
 }
 
-/// Result of settling a window.
+/// Result of waiting for the answers to a window.
 #[derive(Debug)]
 pub(crate) struct Settled {
     pub(crate) verdict: Verdict,
     /// Number of messages that the window published.
     pub(crate) published: usize,
-    /// Number of messages, counted from the first, that are on the queue without a gap.
+    /// Number of messages from the start of the window that are on the queue.
     pub(crate) prefix: u64,
-    /// Ids of the messages behind that prefix that are, or may be, on a queue, except the refused
+    /// Ids of the messages after the prefix that are or may be on a queue, without the refused
     /// ones.
     pub(crate) in_doubt: Vec<MessageId>,
-    /// Ids of the messages behind that prefix that the broker refused. A refusal does not prove
-    /// that a message is on no queue.
+    /// Ids of the messages after the prefix that the broker refused, which may be on a queue
+    /// nevertheless.
     pub(crate) refused: Vec<MessageId>,
 }
 
 impl Settled {
-    /// Returns the ids of all messages behind the prefix that may be on a queue, the refused ones
-    /// included.
+    /// Returns the ids of all messages after the prefix that may be on a queue, including refused
+    /// ones.
     pub(crate) fn all_in_doubt(mut self) -> Vec<MessageId> {
         self.in_doubt.append(&mut self.refused);
         self.in_doubt
@@ -123,7 +121,8 @@ impl<'a> Window<'a> {
         self.opened
     }
 
-    /// True if something failed, so that publishing more would only put more messages in doubt.
+    /// True if a failure, a refusal or a return has occurred, so that the window should publish no
+    /// more messages.
     pub(crate) fn is_broken(&self) -> bool {
         self.in_flight.failure.is_some() || self.in_flight.was_refused || self.has_returns()
     }
@@ -132,7 +131,8 @@ impl<'a> Window<'a> {
         self.session.noticed.returns() != self.earlier_returns
     }
 
-    /// Waits until another message may be in flight, and records the answers that arrive meanwhile.
+    /// Waits until another message may be unconfirmed, and records answers meanwhile. Ends early at
+    /// `until`, or if the window is broken.
     pub(crate) async fn wait_for_room(&mut self, latencies: &mut Latencies, until: Deadline) {
         while !self.in_flight.has_room(MAX_MESSAGES) && !self.is_broken() {
             if until.run(self.in_flight.some_answered()).await.is_err() {
@@ -142,7 +142,7 @@ impl<'a> Window<'a> {
         }
     }
 
-    /// Publishes a message, as far as that is possible without waiting.
+    /// Publishes a message without waiting: its frames are queued for sending.
     pub(crate) fn publish(
         &mut self,
         id: MessageId,
@@ -178,7 +178,7 @@ impl<'a> Window<'a> {
         tokio::time::sleep_until(due).await;
     }
 
-    /// Waits for all answers until `deadline`, and returns the outcome.
+    /// Waits for all answers until `deadline`, and returns the outcome of the window.
     pub(crate) async fn settle(mut self, latencies: &mut Latencies, deadline: Deadline) -> Settled {
         self.note_answers(latencies);
         while !self.in_flight.is_empty() {
@@ -215,11 +215,9 @@ impl<'a> Window<'a> {
         }
     }
 
-    /// Reports how many messages are certain to be on the queue. A confirm alone proves nothing: a
-    /// message that was returned is confirmed too, and the library may attach its return to another
-    /// confirm, even to one that is not recorded yet. On the wire a message's return comes before
-    /// its confirm, and the connection counts returns before the library sees them; so as long as
-    /// none was counted, no message confirmed so far was returned.
+    /// Reports how many messages are known to be on the queue. A returned message is confirmed too,
+    /// and its return may be attached to a later confirm. On the wire, returns come before confirms
+    /// and are counted at once, so without counted returns all confirmed messages are on the queue.
     fn tell_progress(&self) {
         if self.has_returns() {
             return;

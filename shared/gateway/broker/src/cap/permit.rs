@@ -16,7 +16,7 @@ pub struct Permit {
     token: Arc<()>,
 }
 
-/// A connection that was asked to end, and the time of that.
+/// Connection that is being closed, with the time at which closing began.
 #[derive(Debug)]
 pub(super) struct Ending {
     pub(super) since: Instant,

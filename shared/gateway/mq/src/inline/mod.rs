@@ -12,7 +12,9 @@ use crate::secret_ref::SecretRef;
 use crate::target::Target;
 use entry::Entry;
 
-/// Entries separated by white space or semicolons, each
+/// Allow-list: the targets that requests may use without a profile that allows them.
+///
+/// Its text has entries separated by white space or semicolons, each
 /// `<broker>://<host>:<port>/<queue>[?<option>&<option>…]`:
 /// `rabbitmq://*.mq.example.com:5671/ORDERS.*?tenant=1…,2…&vhost=/&secrets=secret://mq/orders-*`.
 ///
@@ -20,7 +22,7 @@ use entry::Entry;
 /// text. A host may also be a range of addresses, such as `10.0.0.0/8`. The port may be `*`. The
 /// options, in any order:
 ///
-/// | option | the entry holds |
+/// | option | the entry applies |
 /// |---|---|
 /// | `tenant=` | for these tenants, or with `*` for all; without it for all |
 /// | `vhost=` | for these virtual hosts (or queue managers), with `*` and `?`; without it for any |
@@ -33,8 +35,8 @@ use entry::Entry;
 ///
 /// The queue may be left out where exchanges are given: `rabbitmq://host:5671/?exchanges=orders`.
 /// An entry with secrets has to name its tenants. Its secrets go out over TLS only, unless it says
-/// `tls=optional`. An address of a special kind, such as a loopback address, is covered only by an
-/// entry with that address, or with a range of addresses. Empty allows nothing.
+/// `tls=optional`. A loopback, link-local, multicast or unspecified address is covered only by an
+/// entry with that address, or with a range of addresses. An empty list allows nothing.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct InlineTargets(Vec<Entry>);
 

@@ -6,15 +6,16 @@ use secrecy::ExposeSecret as _;
 
 use super::{ConnectionConfig, Login};
 
-/// Maximum length of a virtual host's name in bytes: AMQP carries it as a short string.
+/// Maximum length in bytes of a virtual host's name, which AMQP carries as a short string.
 const VHOST_MAX: usize = 255;
 
-/// Fault of a configuration. Its text never contains a password.
+/// Fault of a single setting. Its text never contains a password.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigFault {
-    /// Name of the setting, as in the source that it comes from.
+    /// Name of the setting in its source: an argument, an environment variable, or a key of the
+    /// file.
     pub setting: String,
-    /// Description of the fault, which completes a sentence that begins with the setting's name.
+    /// Description of the fault, which continues a sentence that begins with the setting's name.
     pub reason: String,
 }
 
@@ -24,12 +25,12 @@ impl fmt::Display for ConfigFault {
     }
 }
 
-/// All faults of a configuration.
+/// Error of a configuration, with all of its faults.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
 pub struct ConfigError(pub Vec<ConfigFault>);
 
-/// Faults that were found so far, so that the error has all of them.
+/// Collector of the faults of a configuration, so that its error reports all of them.
 #[derive(Default)]
 pub(crate) struct Faults(Vec<ConfigFault>);
 
@@ -43,8 +44,8 @@ impl Faults {
     }
 }
 
-/// Checks the rules that apply to every configuration, whatever its source. The ranges of port,
-/// timeout and heartbeat are checked by the types of targets and of a program's arguments.
+/// Checks the rules for every configuration, from a target or from a program's arguments. The types
+/// of those sources check the ranges of port, timeout and heartbeat.
 pub(super) fn check(config: &ConnectionConfig) -> Result<(), ConfigError> {
     let mut faults = Faults::default();
     if let Login::Password { user, password } = &config.login {

@@ -18,11 +18,10 @@ use crate::tls;
 
 pub use self::faults::{ConfigError, ConfigFault};
 
-/// Seconds that replace a heartbeat of 0 in a function.
+/// Heartbeat in seconds that a Lambda function uses in place of 0.
 const FUNCTION_HEARTBEAT: Heartbeat = 60;
 
-/// Name and password of RabbitMQ's default user, which may log in only from the broker's own
-/// machine.
+/// Name and password of RabbitMQ's default user, which may log in only from the broker's own host.
 const GUEST: &str = "guest";
 
 fn is_loopback(address: &Address) -> bool {
@@ -30,24 +29,24 @@ fn is_loopback(address: &Address) -> bool {
     ip.map_or(address.host == "localhost", |ip| ip.is_loopback())
 }
 
-/// Kind of program that uses the connection: a function, or one that runs all the time.
+/// Kind of process that uses a connection: a Lambda function, or a long-running program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Host {
-    /// Function that is frozen between invocations: it does not notice events meanwhile, and must
-    /// not hang.
+    /// Lambda function that is frozen between invocations: it notices no events then, and must not
+    /// block forever.
     Function,
-    /// A process that runs all the time, in which heartbeats show whether a connection is alive.
+    /// Long-running process, in which heartbeats show whether a connection is alive.
     Process,
 }
 
-/// Settings of a [`RabbitMq`](crate::RabbitMq).
+/// Settings of a [`RabbitMq`](crate::RabbitMq) broker.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// Maximum number of connections open at once, over all targets.
+    /// Maximum number of open connections, over all targets.
     pub cap: usize,
     /// Time limits of connections, unless a target's profile sets others.
     pub connections: ConnectionSettings,
-    /// Maximum number of bytes in memory for the messages of one fetch.
+    /// Maximum number of bytes of memory for the messages of one fetch.
     pub most_held: usize,
 }
 
@@ -57,12 +56,12 @@ impl Default for Settings {
     }
 }
 
-/// Parameters of a connection, `ConnectionConfig` of the connection model. No method of this type
-/// shows the password.
+/// Parameters of a connection: `ConnectionConfig` of the connection model. No output of this type
+/// contains the password.
 #[derive(Clone, Debug)]
 pub struct ConnectionConfig {
     pub(crate) addresses: Vec<Address>,
-    /// Addresses that may be of a special kind; `None` if each may.
+    /// Addresses that may be loopback, link-local, multicast or unspecified; `None` allows all.
     pub(crate) special: Option<SpecialAddresses>,
     pub(crate) vhost: String,
     pub(crate) login: Login,
@@ -72,24 +71,24 @@ pub struct ConnectionConfig {
     pub(crate) host: Host,
 }
 
-/// Method and credentials with which a client logs in.
+/// Method and credentials with which a connection logs in.
 #[derive(Clone, Debug)]
 pub enum Login {
     /// Login by user and password (SASL PLAIN).
     Password {
-        /// User name. Not empty, and without NUL.
+        /// User name, which is not empty and contains no NUL.
         user: String,
-        /// Password. Not empty, and without NUL.
+        /// Password, which is not empty and contains no NUL.
         password: SecretString,
     },
-    /// SASL EXTERNAL: the client's certificate is the login.
+    /// Login by the client certificate (SASL EXTERNAL).
     Certificate,
 }
 
-/// PEM material of a connection under TLS. The broker's certificate is always verified.
+/// PEM certificates and key of a TLS connection. The broker's certificate is always verified.
 #[derive(Clone, Debug, Default)]
 pub struct TlsConfig {
-    /// Authorities to trust instead of the system's, in PEM.
+    /// PEM certificates of the authorities to trust instead of the system's.
     pub trust_store: Option<SecretString>,
     /// Client certificate with its private key, in PEM.
     pub key_store: Option<SecretString>,
@@ -99,14 +98,14 @@ impl TlsConfig {
     /// Checks that the certificates and the key can be used.
     ///
     /// # Errors
-    /// Description of the fault, without any part of the material.
+    /// If they cannot be used. The error describes the fault without quoting the PEM text.
     pub fn check(&self) -> Result<(), BrokerError> {
         tls::connector(self).map(drop)
     }
 }
 
 impl ConnectionConfig {
-    /// Checks the rules that apply to every configuration, whatever its source.
+    /// Checks the rules that apply to every configuration.
     ///
     /// # Errors
     /// All faults of the parameters.
@@ -114,7 +113,7 @@ impl ConnectionConfig {
         faults::check(&self).map(|()| self)
     }
 
-    /// Configures the gateway's connections to a target.
+    /// Creates the configuration of connections to a gateway's target.
     ///
     /// # Errors
     /// If the target has a setting that RabbitMQ does not support.
@@ -167,8 +166,8 @@ impl ConnectionConfig {
         Ok(config.running_in(Host::Function))
     }
 
-    /// Sets the kind of program. In a function, a heartbeat of 0 is raised to 60 s, because a cut
-    /// network would otherwise hang the function for ever.
+    /// Sets the kind of process. For [`Host::Function`], a heartbeat of 0 becomes 60 s, because
+    /// without heartbeats a broken network connection would block the function forever.
     #[must_use]
     pub fn running_in(mut self, host: Host) -> Self {
         self.host = host;
@@ -183,7 +182,7 @@ impl ConnectionConfig {
         self
     }
 
-    /// Enables TLS. The login does not change.
+    /// Enables TLS with these certificates. The login does not change.
     #[must_use]
     pub fn with_tls(mut self, tls: TlsConfig) -> Self {
         self.tls = Some(tls);
@@ -214,7 +213,7 @@ impl ConnectionConfig {
         &self.vhost
     }
 
-    /// The user to log in as; empty if the client certificate is the login.
+    /// Returns the user to log in as; empty if the client certificate is the login.
     #[must_use]
     pub fn user(&self) -> &str {
         match &self.login {
@@ -241,7 +240,7 @@ impl ConnectionConfig {
         self.tls.is_some()
     }
 
-    /// URL of the first address, with `***` in place of the password.
+    /// Returns the AMQP URL of the first address, with `***` in place of the password.
     #[must_use]
     pub fn get_connection_url(&self) -> String {
         let scheme = if self.is_tls() { "amqps" } else { "amqp" };
@@ -253,12 +252,12 @@ impl ConnectionConfig {
         format!("{scheme}://{login}{}:{}{vhost}", self.host(), self.port())
     }
 
-    /// Names the connection to `address` in the log.
+    /// Returns the description of a connection to `address` for log lines.
     pub(crate) fn peer(&self, address: &Address) -> Peer {
         Peer { address: Some(address.clone()), ..self.unconnected_peer() }
     }
 
-    /// Names a connection in log lines before its address is known.
+    /// Returns the description of a connection for log lines, before its address is known.
     pub(crate) fn unconnected_peer(&self) -> Peer {
         Peer {
             broker: BrokerKind::RabbitMq,

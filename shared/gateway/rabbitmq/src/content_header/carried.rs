@@ -10,19 +10,20 @@ use lapin::types::AMQPValue;
 use super::names::MOVED;
 use super::{body_size, named, of_headers};
 
-/// Suffix after [`MOVED`] in the name of the header that holds the length.
+/// Name, after the prefix [`MOVED`], of the header that holds the length of a carried content
+/// header.
 const LENGTH: &str = "length";
 
-/// Builds the content header of a message whose body begins with `payload`, its real content
-/// header.
+/// Builds a content header that announces `payload`, the message's real content header, as the
+/// first bytes of the body. Used if `payload` does not fit into a frame.
 pub(crate) fn carrier(payload: &[u8]) -> Vec<u8> {
     let length = u64::try_from(payload.len()).unwrap_or(u64::MAX);
     let entry = named(LENGTH, b'l', &length.to_be_bytes()).unwrap_or_default();
     of_headers(body_size(payload).saturating_add(length), &entry)
 }
 
-/// Restores the properties of a message that came at the start of its body. Returns whether there
-/// were any.
+/// Restores the properties of a message whose content header was delivered at the start of its
+/// body, and removes it from the body. Returns whether there was one.
 pub(crate) fn restore(delivery: &mut Delivery) -> bool {
     let Some(length) = carried(delivery) else { return false };
     let body = delivery.data.split_off(length);

@@ -16,22 +16,22 @@ pub(crate) use carried::{carrier, restore};
 use names::{MOVED, escaped};
 pub(crate) use names::{as_published, is_reserved};
 
-/// Maximum nesting depth of tables and arrays. Deeper ones are passed on as bytes.
+/// Maximum nesting of tables and arrays in headers. Deeper values are passed on as bytes.
 pub(crate) const MAX_DEPTH: usize = 24;
 
-/// Bytes of class, weight and body size, before the property flags.
+/// Length in bytes of class, weight and body size, which precede the property flags.
 pub(crate) const PRELUDE: usize = 12;
-/// Offset of the body size in the content header, after class and weight.
+/// Offset in bytes of the body size in a content header.
 const BODY_SIZE: usize = 4;
 
-/// Maximum memory of a table's value besides its bytes, in bytes, in the library's form and the
-/// gateway's together.
+/// Maximum memory in bytes that one value of a header table takes besides its own bytes, for the
+/// forms of the client library and the gateway together.
 const VALUE: usize = 160;
-/// Maximum number of copies of a header's bytes in memory: as received, moved, parsed, and as text
-/// of a response.
+/// Maximum number of copies of a content header in memory: as received, rewritten, parsed, and as
+/// text of a response.
 const COPIES: usize = 4;
 
-/// Maximum bytes that the properties of a message may take if its body is dropped.
+/// Maximum number of bytes of properties that are passed on for a message whose body is dropped.
 const MOST_OF_A_HOLLOW: usize = 256 * 1024;
 
 pub(crate) const CONTENT_TYPE: &str = "content_type";
@@ -41,7 +41,7 @@ pub(crate) const MESSAGE_ID: &str = "message_id";
 pub(crate) const EXCHANGE: &str = "exchange";
 pub(crate) const ROUTING_KEY: &str = "routing_key";
 
-/// Class id of AMQP's `basic` methods and their content.
+/// Class number of AMQP's `basic` methods and content headers.
 const CLASS_BASIC: u8 = 60;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -52,7 +52,7 @@ enum Kind {
     Timestamp,
 }
 
-/// Properties of class `basic`, in the order of their flags from the highest bit on.
+/// Properties of the class `basic`, in the order of their flags from the highest bit.
 const PROPERTIES: [(&str, Kind); 14] = [
     (CONTENT_TYPE, Kind::ShortString),
     ("content_encoding", Kind::ShortString),
@@ -70,22 +70,23 @@ const PROPERTIES: [(&str, Kind); 14] = [
     ("cluster_id", Kind::ShortString),
 ];
 const HEADERS_FLAG: u16 = 1 << 13;
-/// Two flag bits that must be 0: one belongs to no property, the other announces further flags, of
-/// which `basic` has none.
+/// Flag bits that must be 0: one is unassigned, and one announces further flags, which `basic` does
+/// not have.
 const UNKNOWN_FLAGS: u16 = 3;
 
-/// Result of parsing a content header.
+/// Result of examining a content header.
 pub(crate) struct Read {
-    /// Maximum memory of the message, in bytes.
+    /// Maximum memory in bytes that the whole message takes.
     pub(crate) weight: usize,
-    /// Part of `weight` that the properties take.
+    /// Maximum memory in bytes that the message's properties take, as part of `weight`.
     pub(crate) properties: usize,
-    /// Payload rewritten so that the library can parse it, or `None` if it already can.
+    /// Content header rewritten so that the client library can parse it; `None` if it can parse the
+    /// original.
     pub(crate) rewritten: Option<Vec<u8>>,
 }
 
-/// Exchange and routing key that a delivery was published with, if they are not valid UTF-8. They
-/// are no properties, but are moved into headers like unreadable properties.
+/// Exchange and routing key of a delivery, if they are not valid UTF-8. They are moved into
+/// headers, like properties that the client library cannot read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct UnreadableRouting {
     pub(crate) exchange: Option<Vec<u8>>,
@@ -102,7 +103,7 @@ impl UnreadableRouting {
     }
 }
 
-/// Reads a content header's payload. `routing` is moved into its headers.
+/// Examines a content header. `routing` is moved into the headers of the rewritten form.
 pub(crate) fn read(payload: &[u8], routing: &UnreadableRouting) -> Read {
     let mut values = 0;
     let rewritten = readable(payload, routing, &mut values);
@@ -112,44 +113,45 @@ pub(crate) fn read(payload: &[u8], routing: &UnreadableRouting) -> Read {
     Read { weight: body.saturating_add(properties), properties, rewritten }
 }
 
-/// Result for a content header that is too long to be buffered, of which `payload` is the
+/// Returns the result for a content header that is too long to be buffered; `payload` is its
 /// beginning.
 pub(crate) fn too_long(payload: &[u8], routing: &UnreadableRouting) -> Read {
     Read { weight: usize::MAX, properties: usize::MAX, rewritten: Some(unparsable(payload, &[], routing)) }
 }
 
-/// Size of the frame in which the library writes these properties, or `None` if it cannot write
-/// them.
+/// Returns the size in bytes of the frame with these properties; `None` if the client library
+/// cannot write them.
 pub(crate) fn frame_size(properties: BasicProperties) -> Option<usize> {
     let header = AMQPContentHeader { class_id: CLASS_BASIC.into(), body_size: 0, properties };
     let frame = AMQPFrame::Header(1, header);
     Some(gen_frame(&frame)(Vec::new().into()).ok()?.into_inner().0.len())
 }
 
-/// Returns the body size that a content header's payload announces.
+/// Returns the body size that a content header announces.
 fn body_size(payload: &[u8]) -> u64 {
     payload.get(BODY_SIZE..).and_then(<[u8]>::first_chunk).map_or(0, |size| u64::from_be_bytes(*size))
 }
 
-/// Properties of a payload, sorted by whether the library can read them.
+/// Properties of a content header, sorted by whether the client library can read them.
 struct Sorted<'a> {
-    /// Class, weight and body size.
+    /// Bytes of class, weight and body size.
     prelude: &'a [u8],
-    /// Flags of the readable properties, except the headers.
+    /// Flags of the readable properties, without the flag of the header table.
     flags: u16,
     before: Vec<u8>,
-    /// Table of headers, with true if it can be read.
+    /// Header table, and true if the client library can read it; `None` if there is none.
     table: Option<(Cow<'a, [u8]>, bool)>,
-    /// True if some headers were renamed.
+    /// True if the table has headers that were renamed because their names are reserved.
     is_renamed: bool,
     after: Vec<u8>,
-    /// Table entries that hold moved properties, and an unreadable exchange and routing key.
+    /// Table entries with the properties, exchange and routing key that the client library cannot
+    /// read.
     moved: Vec<u8>,
 }
 
 impl<'a> Sorted<'a> {
-    /// Sorts the properties of a payload. `values` is increased by the number of values in the
-    /// table. `None` if the properties cannot be separated.
+    /// Sorts the properties of a content header, and adds the number of table values to `values`.
+    /// `None` if the properties cannot be told apart.
     fn of(payload: &'a [u8], routing: &UnreadableRouting, values: &mut usize) -> Option<Self> {
         let (prelude, rest) = payload.split_at_checked(PRELUDE)?;
         let (flags, mut rest) = rest.split_first_chunk::<2>()?;
@@ -193,7 +195,7 @@ impl<'a> Sorted<'a> {
         self.moved.is_empty() && is_readable && !self.is_renamed
     }
 
-    /// Builds the payload with these headers and the moved properties.
+    /// Builds the content header with this header table, to which the moved properties are added.
     fn with(&self, headers: &[u8]) -> Vec<u8> {
         let length = headers.len().saturating_add(self.moved.len());
         let length = u32::try_from(length).unwrap_or(u32::MAX).to_be_bytes();
@@ -202,7 +204,7 @@ impl<'a> Sorted<'a> {
     }
 }
 
-/// Computes [`Read::rewritten`]. `values` is increased by the number of values in the table.
+/// Returns the form for [`Read::rewritten`], and adds the number of table values to `values`.
 fn readable(payload: &[u8], routing: &UnreadableRouting, values: &mut usize) -> Option<Vec<u8>> {
     let Some(sorted) = Sorted::of(payload, routing, values) else {
         return Some(unparsable(payload, payload.get(PRELUDE..).unwrap_or_default(), routing));
@@ -217,8 +219,8 @@ fn readable(payload: &[u8], routing: &UnreadableRouting, values: &mut usize) -> 
     })
 }
 
-/// Builds the payload with an empty header in place of the headers, if they do not fit into a
-/// frame. The result is smaller than the smallest frame that can be agreed on.
+/// Builds the content header with an empty entry in place of the header table, which is small
+/// enough for any frame size.
 pub(crate) fn without_headers(payload: &[u8], routing: &UnreadableRouting) -> Vec<u8> {
     match Sorted::of(payload, routing, &mut 0) {
         Some(sorted) => sorted.with(&entry(HEADERS, &[]).unwrap_or_default()),
@@ -226,21 +228,22 @@ pub(crate) fn without_headers(payload: &[u8], routing: &UnreadableRouting) -> Ve
     }
 }
 
-/// Builds a content header for the same body, whose only header holds the bytes `shown`.
+/// Builds a content header for the same body whose only property is a header with the bytes
+/// `shown`.
 fn unparsable(payload: &[u8], shown: &[u8], routing: &UnreadableRouting) -> Vec<u8> {
     let moved = [entry(HEADERS, shown), routing.entries()].map(Option::unwrap_or_default).concat();
     of_headers(body_size(payload), &moved)
 }
 
-/// Builds a content header that contains only headers.
+/// Builds a content header whose only property is this header table, for a body of `body` bytes.
 fn of_headers(body: u64, table: &[u8]) -> Vec<u8> {
     let length = u32::try_from(table.len()).unwrap_or(u32::MAX).to_be_bytes();
     let class = [0, CLASS_BASIC, 0, 0];
     [&class[..], &body.to_be_bytes(), &HEADERS_FLAG.to_be_bytes(), &length, table].concat()
 }
 
-/// True if the properties of a message whose body is dropped may still pass, with the queue's
-/// counts and the id; `false` if they are too large themselves.
+/// True if the properties of a message without its body are small enough to be passed on with the
+/// tag.
 pub(crate) fn is_light(read: &Read) -> bool {
     read.properties <= MOST_OF_A_HOLLOW
 }
@@ -254,7 +257,8 @@ pub(crate) fn without_body(payload: &[u8]) -> Vec<u8> {
     payload
 }
 
-/// Splits off a property: all its bytes, the bytes of its value, and the rest.
+/// Splits a property value from the start of `bytes`. Returns all its bytes, its content without
+/// the length, and the bytes after it.
 fn split(kind: Kind, bytes: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     let (prefix, length) = match kind {
         Kind::ShortString => (1, usize::from(*bytes.first()?)),
@@ -266,21 +270,21 @@ fn split(kind: Kind, bytes: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     Some((whole, whole.get(prefix..)?, rest))
 }
 
-/// Table entry that holds `bytes` under the name of a moved property.
+/// Builds a table entry that holds `bytes` under the reserved name of a moved property.
 fn entry(name: &str, bytes: &[u8]) -> Option<Vec<u8>> {
     let length = u32::try_from(bytes.len()).ok()?.to_be_bytes();
     named(name, b'x', &[&length, bytes].concat())
 }
 
-/// Builds a table entry with a reserved name of the gateway.
+/// Builds a table entry of this type with a reserved name of the gateway.
 fn named(name: &str, kind: u8, value: &[u8]) -> Option<Vec<u8>> {
     let name = format!("{MOVED}{name}");
     let length = u8::try_from(name.len()).ok()?;
     Some([&[length], name.as_bytes(), &[kind], value].concat())
 }
 
-/// True if the library can read the table. A table with two values of one name is not readable: the
-/// library would keep only one of them.
+/// True if the client library can read the table. A table with a duplicate name is unreadable,
+/// since the library would keep only one of the values.
 fn table_is_readable(mut bytes: &[u8], depth: usize, values: &mut usize) -> bool {
     let mut names = HashSet::new();
     while !bytes.is_empty() {
@@ -302,7 +306,8 @@ fn array_is_readable(mut bytes: &[u8], depth: usize, values: &mut usize) -> bool
     true
 }
 
-/// Bytes after the value at the start of `bytes`, or `None` if the value cannot be read.
+/// Returns the bytes after the table value at the start of `bytes`; `None` if the value cannot be
+/// read.
 fn after_value<'a>(bytes: &'a [u8], depth: usize, values: &mut usize) -> Option<&'a [u8]> {
     *values += 1;
     let (kind, rest) = bytes.split_first()?;
@@ -324,7 +329,8 @@ fn after_value<'a>(bytes: &'a [u8], depth: usize, values: &mut usize) -> Option<
     rest.get(length..)
 }
 
-/// The property, exchange or routing key that a header holds, if [`readable`] moved it there.
+/// Returns the property, exchange or routing key that the header of this name holds, if
+/// [`readable`] moved it there; otherwise `None`.
 pub(crate) fn moved(name: &str) -> Option<&'static str> {
     let name = name.strip_prefix(MOVED)?;
     let mut known = PROPERTIES.iter().map(|(property, _)| *property).chain([EXCHANGE, ROUTING_KEY]);

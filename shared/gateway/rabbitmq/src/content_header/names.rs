@@ -6,23 +6,23 @@ use std::borrow::Cow;
 
 use super::{Kind, after_value, split};
 
-/// Prefix of the names of headers that hold what the client library cannot read.
+/// Prefix of header names under which the gateway passes on what the client library cannot read.
 pub(super) const MOVED: &str = "\0integrahub:";
-/// Beginning of reserved names of headers: [`MOVED`] without the NUL.
+/// Start of reserved header names after their leading NULs.
 const RESERVED: &[u8] = b"integrahub:";
 
-/// True if a publisher's header of this name is renamed on its way in.
+/// True if a publisher's header of this name has to be renamed, because the name is reserved.
 pub(crate) fn is_reserved(name: &[u8]) -> bool {
     let nuls = name.iter().take_while(|byte| **byte == 0).count();
     nuls > 0 && name.get(nuls..).is_some_and(|rest| rest.starts_with(RESERVED))
 }
 
-/// The name that the publisher gave a renamed header, or `None` if it was not renamed.
+/// Returns the publisher's name of a renamed header; `None` if it was not renamed.
 pub(crate) fn as_published(name: &str) -> Option<&str> {
     name.strip_prefix('\0').filter(|name| is_reserved(name.as_bytes()))
 }
 
-/// Renames the reserved names of a readable table. `None` if a name is too long to be renamed.
+/// Renames the reserved header names in a readable table. `None` if a name is too long for that.
 pub(super) fn escaped(table: &[u8]) -> Option<Cow<'_, [u8]>> {
     let mut renamed: Option<Vec<u8>> = None;
     let mut rest = table;

@@ -22,7 +22,7 @@ fn rewritten(payload: &[u8]) -> Option<Vec<u8>> {
     read(payload, &UnreadableRouting::default()).rewritten
 }
 
-/// Bytes of a moved property.
+/// Returns the bytes of the property that was moved into the header for `moved_name`.
 fn bytes(properties: &BasicProperties, moved_name: &str) -> Option<Vec<u8>> {
     let mut headers = properties.headers().as_ref()?.inner().iter();
     let (_, value) = headers.find(|(name, _)| moved(name.as_str()) == Some(moved_name))?;
@@ -36,7 +36,8 @@ fn short(bytes: &[u8]) -> Vec<u8> {
     [&[u8::try_from(bytes.len()).unwrap()], bytes].concat()
 }
 
-/// Payload with every property of `flags`, with these bytes for all short strings and this table.
+/// Builds a content header with the properties in `flags`: `text` for each short string, and
+/// `table`.
 fn payload(flags: u16, text: &[u8], table: &[u8]) -> Vec<u8> {
     let mut payload = vec![0, 60, 0, 0, 0, 0, 0, 0, 0, 0, 0, 5];
     payload.extend(flags.to_be_bytes());

@@ -13,7 +13,7 @@ pub(crate) use replies::{NACK, NO_ROUTE};
 
 pub(crate) const PRODUCT: &str = BrokerKind::RabbitMq.product();
 
-/// Operation that was in progress when an error occurred.
+/// Operation that was in progress when an error occurred, for the error's text.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum During<'a> {
     LogIn { vhost: &'a str },
@@ -21,12 +21,12 @@ pub(crate) enum During<'a> {
     Connection,
 }
 
-/// Failure of an exchange with the broker.
+/// Failure of a request to the broker.
 #[derive(Clone, Debug)]
 pub enum Failure {
-    /// Error of the client library, or refusal by the broker.
+    /// Error of the client library, or a refusal by the broker.
     Amqp(lapin::Error),
-    /// The deadline passed while an answer was awaited.
+    /// The deadline passed before the broker answered.
     Deadline,
 }
 
@@ -42,7 +42,7 @@ impl Failure {
         matches!(self, Self::Amqp(error) if error.is_amqp_soft_error())
     }
 
-    /// True if the channel was known to be closed, so that nothing was sent on it.
+    /// True if nothing was sent, because the channel was already closed.
     pub(crate) fn was_not_sent(&self) -> bool {
         matches!(self, Self::Amqp(error) if matches!(
             error.kind(),
@@ -50,16 +50,15 @@ impl Failure {
         ))
     }
 
-    /// True if the broker does not know the delivery tag on the channel. It closes channels with
-    /// the same code if their deliveries were not settled for too long; then it is unknown which
-    /// happened first.
+    /// True if the broker does not know the delivery tag on this channel. It uses the same code to
+    /// close a channel whose deliveries were unsettled for too long, which may have happened first.
     pub(crate) fn refuses_a_delivery_tag(&self) -> bool {
         matches!(self, Self::Amqp(error) if matches!(error.kind(), ErrorKind::ProtocolError(refusal)
             if *refusal.kind() == AMQPErrorKind::Soft(AMQPSoftError::PRECONDITIONFAILED)
                 && refusal.get_message().as_str().contains("unknown delivery tag")))
     }
 
-    /// Returns the broker's reply code, if the broker refused something.
+    /// Returns the broker's reply code; `None` if the broker did not refuse the request.
     pub(crate) fn reply(&self) -> Option<BrokerReply> {
         match self {
             Self::Amqp(error) => match error.kind() {
@@ -78,7 +77,7 @@ impl Failure {
     }
 }
 
-/// Reason why there is no connection. Each variant holds the gateway's error.
+/// Reason why connecting failed. Each variant contains the gateway's error.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum ConnectionError {
     /// No address answered before the timeout of the configuration or the deadline.
@@ -87,15 +86,15 @@ pub enum ConnectionError {
     /// The broker refused the user or the password.
     #[error(transparent)]
     AuthenticationError(BrokerError),
-    /// Nothing listens at the address, the connection broke, or the broker refused something else,
-    /// such as the virtual host.
+    /// Any other failure: nothing listens at the address, the connection broke, or the broker
+    /// refused, for example, the virtual host.
     #[error(transparent)]
     Other(BrokerError),
 }
 
 impl ConnectionError {
-    /// True if another attempt may succeed; `false` if the broker refused something that every
-    /// attempt would ask for again.
+    /// True if another attempt may succeed. False if the broker would refuse every attempt, as with
+    /// a wrong login.
     #[must_use]
     pub fn is_transient(&self) -> bool {
         match self {
@@ -115,7 +114,7 @@ impl From<StepError> for ConnectionError {
 }
 
 impl From<Failure> for ConnectionError {
-    /// Converts a failed round trip on an open connection.
+    /// Converts the failure of a request on an open connection.
     fn from(failure: Failure) -> Self {
         failure.into_error(During::Connection).into()
     }
@@ -131,7 +130,8 @@ impl From<BrokerError> for ConnectionError {
     }
 }
 
-/// Error for the caller. The library's text becomes its source, which only operators see.
+/// Converts an error of the client library to the error for the caller. The library's text becomes
+/// the source, which only operators see.
 pub(crate) fn classify(error: &lapin::Error, during: During<'_>) -> BrokerError {
     let classified = match error.kind() {
         ErrorKind::ProtocolError(refusal) => classify_reply(refusal, during),
@@ -182,7 +182,7 @@ mod tests {
 
     use super::*;
 
-    /// Texts that no caller may see.
+    /// Text of the broker that no caller may see.
     const THEIRS: &str = "words-of-the-broker";
 
     fn all_replies() -> Vec<AMQPErrorKind> {
@@ -222,7 +222,7 @@ mod tests {
         }
     }
 
-    /// Error with a text of RabbitMQ's own source.
+    /// Uses the error texts of RabbitMQ's own source.
     #[test]
     fn a_refusal_that_passes_is_told_from_one_that_stays() {
         let refused = |kind: AMQPHardError, said: &str, during| {

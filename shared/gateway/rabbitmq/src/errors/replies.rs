@@ -5,7 +5,7 @@ use mq::{BrokerError, BrokerReply};
 
 use super::{During, PRODUCT};
 
-/// Translates a reply code of the broker into the gateway's vocabulary.
+/// Converts a refusal by the broker to the gateway's error, by its AMQP reply code.
 pub(super) fn classify_reply(error: &AMQPError, during: During<'_>) -> BrokerError {
     use AMQPErrorKind::{Hard, Soft};
     let said = reply(error);
@@ -75,9 +75,9 @@ pub(super) fn classify_reply(error: &AMQPError, during: During<'_>) -> BrokerErr
     classified.with_reply(said)
 }
 
-/// Detail of a refusal that passes by itself, or `None` for any other. AMQP has no codes for these:
-/// only the text distinguishes them from a virtual host that does not exist (RabbitMQ,
-/// `rabbit_reader.erl`).
+/// Returns the detail for a refusal that passes without the caller's action; `None` for any other.
+/// AMQP has no codes for these: only the text differs from that for a missing virtual host
+/// (RabbitMQ, `rabbit_reader.erl`).
 fn passing(said: &str) -> Option<String> {
     if said.contains("vhost") && said.ends_with(" is down") {
         return Some("RabbitMQ has not started the virtual host, or has stopped it".to_owned());
@@ -105,24 +105,25 @@ fn too_large(limit: Option<u64>) -> BrokerError {
     })
 }
 
-/// The number at the end of RabbitMQ's text. The text itself is only for the log.
+/// Returns the number at the end of a text of RabbitMQ. The text itself goes only to the log.
 fn last_number(said: &str) -> Option<u64> {
     said.rsplit(|c: char| !c.is_ascii_digit()).find(|digits| !digits.is_empty())?.parse().ok()
 }
 
-/// Returns the broker's reply: its code and the code's name.
+/// Returns the broker's reply code and its name in the AMQP specification.
 pub(super) fn reply(error: &AMQPError) -> BrokerReply {
     BrokerReply { product: PRODUCT, code: i64::from(error.get_id()), name: reply_name(error.kind()) }
 }
 
-/// Reply for a refused publish. `basic.nack` carries no reply code, so this is the method's own
-/// number in its class (RabbitMQ's extension of AMQP 0-9-1: class 60, method 120).
+/// Reply for a publish that the broker refused with `basic.nack`, which has no reply code: 120 is
+/// the number of that method (RabbitMQ's extension of AMQP 0-9-1, class 60).
 pub(crate) const NACK: BrokerReply = BrokerReply { product: PRODUCT, code: 120, name: "basic.nack" };
 
-/// Reply for a message that was returned because no queue takes it (AMQP 0-9-1, `no-route`).
+/// Reply for a message that the broker returned because no queue is bound for it (AMQP 0-9-1,
+/// `no-route`).
 pub(crate) const NO_ROUTE: BrokerReply = BrokerReply { product: PRODUCT, code: 312, name: "NO_ROUTE" };
 
-/// Returns the AMQP specification's name of a reply code.
+/// Returns the AMQP specification's name for a kind of error.
 fn reply_name(kind: &AMQPErrorKind) -> &'static str {
     match kind {
         AMQPErrorKind::Soft(kind) => match kind {

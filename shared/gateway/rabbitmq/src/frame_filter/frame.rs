@@ -1,10 +1,11 @@
 //! AMQP frames as bytes.
 
-/// Bytes of a frame's type, channel and size.
+/// Length in bytes of a frame's header: type, channel and payload size.
 pub(super) const HEADER: usize = 7;
 const END: u8 = 0xCE;
 
-/// Length of the frame at the start of `bytes`, including its end octet.
+/// Returns the length of the frame at the start of `bytes`, including its end octet; `None` if
+/// `bytes` is shorter than a header.
 pub(super) fn length(bytes: &[u8]) -> Option<usize> {
     let [_, _, _, size @ ..] = bytes.first_chunk::<HEADER>()?;
     usize::try_from(u32::from_be_bytes(*size)).ok()?.checked_add(HEADER + 1)

@@ -2,7 +2,7 @@
 
 use crate::content_header::UnreadableRouting;
 
-/// Class and method numbers of the methods that a message's content follows.
+/// Class and method number of `basic.return`, which is followed by content.
 pub(super) const BASIC_RETURN: [u8; 4] = [0, 60, 0, 50];
 const BASIC_DELIVER: [u8; 4] = [0, 60, 0, 60];
 const BASIC_GET_OK: [u8; 4] = [0, 60, 0, 71];
@@ -10,7 +10,7 @@ const BASIC_GET_OK: [u8; 4] = [0, 60, 0, 71];
 /// limits.
 const CONNECTION_TUNE: [u8; 4] = [0, 10, 0, 30];
 
-/// The delivery tag of a method that begins a delivery, otherwise `None`.
+/// Returns the delivery tag of `basic.deliver` or `basic.get-ok`; `None` for other methods.
 pub(super) fn delivery_tag(arguments: &[u8]) -> Option<u64> {
     let (method, rest) = arguments.split_first_chunk::<4>()?;
     let rest = match *method {
@@ -24,14 +24,14 @@ pub(super) fn delivery_tag(arguments: &[u8]) -> Option<u64> {
     Some(u64::from_be_bytes(*rest.first_chunk()?))
 }
 
-/// The largest frame in bytes that the broker proposes, if this is `connection.tune`; 0 means no
-/// limit.
+/// Returns the maximum frame size in bytes that the broker proposes in `connection.tune`; 0 means
+/// no limit. `None` for other methods.
 pub(super) fn proposed_frame_max(arguments: &[u8]) -> Option<u32> {
     let proposal = arguments.strip_prefix(&CONNECTION_TUNE)?;
     Some(u32::from_be_bytes(*proposal.get(2..)?.first_chunk()?))
 }
 
-/// Field of a method's arguments.
+/// Field in the arguments of a method, with the length of fields to skip.
 #[derive(Clone, Copy)]
 enum Field {
     Skip(usize),
@@ -40,8 +40,8 @@ enum Field {
     RoutingKey,
 }
 
-/// Arguments of a method that may contain other clients' bytes: an exchange, a routing key, or a
-/// text that the broker truncated.
+/// Returns the leading argument fields of methods that may contain bytes from other clients: an
+/// exchange, a routing key, or a text that the broker truncated.
 fn foreign_fields(method: [u8; 4]) -> &'static [Field] {
     use Field::{Exchange, RoutingKey, Skip, Text};
     let [_, class, _, method] = method;
@@ -60,8 +60,8 @@ fn foreign_fields(method: [u8; 4]) -> &'static [Field] {
     }
 }
 
-/// Replaces bytes that are not UTF-8 by question marks, and returns the original exchange and
-/// routing key.
+/// Replaces bytes that are not UTF-8 in a method's arguments by question marks. Returns the
+/// original exchange and routing key if they were changed.
 pub(super) fn make_readable(payload: &mut [u8]) -> UnreadableRouting {
     let mut routing = UnreadableRouting::default();
     let Some((method, mut rest)) = payload.split_first_chunk_mut::<4>() else { return routing };

@@ -43,61 +43,61 @@ const CONTENT_HEADER: u8 = 2;
 const BODY: u8 = 3;
 const HEARTBEAT: u8 = 8;
 
-/// Largest frame that either side may send, in bytes: RabbitMQ's default. The library keeps buffers
-/// for 64 of them, so the broker may not choose a larger size.
+/// Maximum size in bytes of a frame in either direction: RabbitMQ's default. The client library
+/// keeps buffers for 64 frames, so the broker may not choose a larger size.
 pub(crate) const FRAME_MAX: u32 = 131_072;
 
-/// Frame sizes that the broker may choose instead. AMQP prescribes the minimum.
+/// Range of frame sizes that the broker may choose. AMQP prescribes the minimum.
 const FRAME_MAX_RANGE: RangeInclusive<u32> = 4096..=FRAME_MAX;
 
-/// Largest content header that is buffered, in bytes. A message with a larger one is treated as
-/// over the intake's limit, because its size is unknown.
+/// Maximum size in bytes of a content header that is buffered. A larger one counts as exceeding the
+/// intake's limit, since the message's size in memory is unknown.
 const MOST_GATHERED: usize = 1024 * 1024;
 
-/// Owner of the content that comes next on a channel.
+/// Kind of the content (header and body) that comes next on a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Content {
-    /// A delivery with this tag.
+    /// Content of the delivery with this tag.
     Delivery(u64),
     Returned,
-    /// A message without a body: its body frames are dropped, because its rewritten header
-    /// announces none.
+    /// Content of a message that is passed on without its body: body frames are dropped, and the
+    /// rewritten header announces a size of 0.
     Hollow,
-    /// A message that the library does not see at all.
+    /// Content of a delivery of which no frame is passed on.
     Dropped,
 }
 
-/// Treatment of the rest of a frame that is too long to be buffered.
+/// Treatment of the unbuffered rest of a long frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rest {
     Passes,
     IsDropped,
 }
 
-/// Body frame that is larger than the negotiated maximum.
+/// Body frame that is larger than the negotiated maximum, and is passed on in smaller frames.
 struct Oversized {
-    /// Frame type and channel: the first bytes of the frame.
+    /// Type and channel of the frame: its first three bytes.
     start: Vec<u8>,
-    /// Number of payload bytes that have not passed yet.
+    /// Number of bytes of the payload that are still to be passed on.
     left: usize,
 }
 
-/// Filter of the frames of one incoming AMQP stream.
+/// Filter of the frames that arrive on one AMQP connection.
 pub(crate) struct FrameFilter {
     noticed: Arc<Noticed>,
-    /// Beginning of a frame that has not arrived in full.
+    /// Start of a frame that has not arrived completely.
     partial: Vec<u8>,
-    /// Number of bytes left of a frame that is not buffered.
+    /// Number of bytes that are missing of a frame that is not buffered.
     left: usize,
     rest: Rest,
-    /// Body frame that is passed on in several smaller ones.
+    /// Body frame that is being passed on in smaller frames.
     oversized: Option<Oversized>,
-    /// Largest frame that the library accepts, in bytes.
+    /// Maximum size in bytes of a frame that the client library accepts.
     frame_max: usize,
-    /// Owner of the next content by channel. The broker may use 65,535 channels.
+    /// Kind of the next content on each channel. The broker may use 65,535 channels.
     contents: HashMap<u16, Content>,
-    /// Exchange and routing key, if they are not valid UTF-8, of the delivery whose content comes
-    /// next, by channel. The content's header takes them over.
+    /// Exchange and routing key of the current delivery on each channel, if they are not valid
+    /// UTF-8. The delivery's content header gets them.
     routings: HashMap<u16, UnreadableRouting>,
     ready: Vec<u8>,
     taken: usize,
@@ -119,10 +119,10 @@ impl FrameFilter {
         }
     }
 
-    /// Filters the bytes that the broker sent.
+    /// Filters bytes that the broker sent, and adds the result to the bytes for the client library.
     ///
     /// # Errors
-    /// If a frame is larger than was agreed. Nothing that comes after it can be read.
+    /// If a frame exceeds the negotiated maximum. The bytes after it cannot be read.
     pub(crate) fn push(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
             let (mine, rest) = bytes.split_at(self.left.min(bytes.len()));
@@ -156,8 +156,8 @@ impl FrameFilter {
         Ok(rest)
     }
 
-    /// Number of bytes of the frame at the start of `bytes` that are needed to decide about it.
-    /// Bytes that are no frame pass, so that the library reports them.
+    /// Returns how many bytes of the frame at the start of `bytes` are needed to decide about it.
+    /// Bytes that are not a frame are passed on, so that the client library reports them.
     fn wanted(&self, bytes: &[u8]) -> io::Result<usize> {
         if let Some(body) = &self.oversized {
             return Ok(body.left.min(self.most_payload()));
@@ -179,13 +179,13 @@ impl FrameFilter {
         }
     }
 
-    /// Largest payload of a frame, in bytes.
+    /// Returns the maximum payload of a frame, in bytes.
     fn most_payload(&self) -> usize {
         self.frame_max.saturating_sub(frame::HEADER + 1)
     }
 
-    /// Passes a frame on or drops it. For a frame that is not buffered, this also decides about the
-    /// rest of the frame.
+    /// Passes a frame on, rewrites it or drops it. For a frame that is not buffered, decides also
+    /// about its rest.
     fn finish(&mut self, frame: &[u8]) {
         if let Some(body) = self.oversized.take() {
             return self.finish_piece(body, frame);
@@ -278,8 +278,8 @@ impl FrameFilter {
         Rest::IsDropped
     }
 
-    /// True if the intake admits the delivery. `carried` is the number of bytes of properties in
-    /// its body, if any.
+    /// True if the intake admits the delivery. `carried` is the number of bytes of a content header
+    /// that is passed on in the body, if it is.
     fn admits(&self, tag: u64, read: &Read, carried: Option<usize>) -> bool {
         let carried = carried.unwrap_or_default().saturating_mul(2);
         self.noticed.intake().admit(tag, read.weight.saturating_add(carried)) == Admission::Whole
@@ -321,7 +321,7 @@ impl FrameFilter {
         self.contents.get(&frame::channel(frame)).copied()
     }
 
-    /// Copies filtered bytes into `buf`, and returns their number.
+    /// Moves filtered bytes into `buf`, and returns their number.
     pub(crate) fn take(&mut self, buf: &mut [u8]) -> usize {
         let rest = self.ready.get(self.taken..).unwrap_or_default();
         let length = rest.len().min(buf.len());
@@ -344,8 +344,8 @@ impl Content {
     }
 }
 
-/// Largest frame in bytes that both sides agree on for the broker's proposal; computed as the
-/// library does it.
+/// Returns the frame size in bytes that is negotiated for the broker's proposal, by the rule of the
+/// client library.
 fn agreed(proposed: u32) -> usize {
     match proposed {
         0 => in_bytes(FRAME_MAX),

@@ -11,13 +11,12 @@ use tokio::sync::watch;
 
 use crate::intake::Intake;
 
-/// Class and method numbers of `connection.blocked`, by which a broker announces that it stops
-/// reading, and of `connection.unblocked`.
+/// Class and method number of `connection.blocked`, which announces that the broker stops reading.
 const CONNECTION_BLOCKED: [u8; 4] = [0, 10, 0, 60];
 const CONNECTION_UNBLOCKED: [u8; 4] = [0, 10, 0, 61];
 
-/// Resource that the broker lacks, so that it blocks a connection. The broker's own text is only
-/// for the log.
+/// Resource of which the broker is short, so that it blocks a connection. The broker's own text
+/// only goes to the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shortage {
     Memory,
@@ -48,7 +47,7 @@ impl fmt::Display for Shortage {
     }
 }
 
-/// Time of the last bytes received from the broker.
+/// Record of the time at which bytes were last received from the broker.
 #[derive(Debug)]
 pub struct Pulse {
     start: Instant,
@@ -74,19 +73,20 @@ impl Pulse {
     }
 }
 
-/// Observations of the transport and its filter, and the limit on deliveries.
+/// Facts that the transport and the frame filter of a connection record, with the limit on
+/// deliveries.
 #[derive(Debug, Default)]
 pub(crate) struct Noticed {
-    /// Peer to name in the log.
+    /// Address and login of the connection, for log lines.
     peer: Option<Peer>,
     greeting: OnceLock<Vec<u8>>,
     returns: AtomicU64,
-    /// Resource whose shortage made the broker block the connection; `None` while it is not
-    /// blocked.
+    /// Resource of which the broker is short while it blocks the connection; `None` while it does
+    /// not.
     blocked: watch::Sender<Option<Shortage>>,
     intake: Intake,
     pub(crate) pulse: Arc<Pulse>,
-    /// Error that ended reading, which the library does not always pass on.
+    /// Error that ended reading from the socket, which the client library does not always report.
     pub(crate) broken_by: OnceLock<Arc<io::Error>>,
 }
 
@@ -95,7 +95,7 @@ impl Noticed {
         Self { peer: Some(peer), ..Self::default() }
     }
 
-    /// The broker's first frame.
+    /// Returns the broker's first frame (`connection.start`), once it has arrived.
     pub(crate) fn greeting(&self) -> Option<&[u8]> {
         self.greeting.get().map(Vec::as_slice)
     }
@@ -104,8 +104,8 @@ impl Noticed {
         self.greeting.get_or_init(frame);
     }
 
-    /// Number of messages that the broker has returned as unroutable. A return is counted before
-    /// the library sees the same or a later frame.
+    /// Returns the number of messages that the broker has returned as unroutable on this
+    /// connection. A return is counted before the client library receives it.
     pub(crate) fn returns(&self) -> u64 {
         self.returns.load(Ordering::Acquire)
     }
@@ -118,12 +118,13 @@ impl Noticed {
         &self.intake
     }
 
-    /// The broker's reason for blocking the connection, or `None` if it is not blocked.
+    /// Returns the resource for whose shortage the broker blocks the connection; `None` if it does
+    /// not.
     pub(crate) fn blocked(&self) -> Option<Shortage> {
         *self.blocked.borrow()
     }
 
-    /// Waits until the broker blocks the connection, and returns the reason.
+    /// Waits until the broker blocks the connection, and returns the resource of which it is short.
     pub(crate) async fn until_blocked(&self) -> Shortage {
         let mut changes = self.blocked.subscribe();
         let blocked = changes.wait_for(Option::is_some).await.ok().and_then(|shortage| *shortage);
@@ -134,7 +135,8 @@ impl Noticed {
         }
     }
 
-    /// Evaluates a method on channel 0, and logs each change between blocked and unblocked.
+    /// Processes a method on channel 0: records and logs if the broker blocks or unblocks the
+    /// connection.
     pub(super) fn note_connection(&self, method: &[u8]) {
         if let Some(rest) = method.strip_prefix(&CONNECTION_BLOCKED) {
             let reason = reason(rest);
@@ -152,7 +154,7 @@ impl Noticed {
     }
 }
 
-/// Returns the only argument of `connection.blocked`, a short string.
+/// Returns the text of `connection.blocked`, a short string.
 fn reason(arguments: &[u8]) -> String {
     let text = arguments.split_first().and_then(|(length, text)| text.get(..usize::from(*length)));
     String::from_utf8_lossy(text.unwrap_or_default()).into_owned()

@@ -5,19 +5,20 @@ use std::sync::Arc;
 
 use super::{FrameFilter, Noticed};
 
-/// Part of the broker's bytes that is passed on to the client library.
+/// Result of [`passed`]: the bytes that the filter passes on to the client library.
 #[derive(Debug)]
 pub struct Passed {
-    /// Bytes of the frames that passed.
+    /// Frames that were passed on, including rewritten ones.
     pub bytes: Vec<u8>,
-    /// True if a delivery exceeded the intake: it has no body, and no delivery follows it.
+    /// True if a delivery exceeded the intake: it was passed on without a body, and later
+    /// deliveries were dropped.
     pub is_exceeded: bool,
-    /// Error after which nothing can be read.
+    /// Error that ended the filtering, if there was one.
     pub result: io::Result<()>,
 }
 
-/// Passes a broker's bytes through a new filter, window by window. With `intake`, it admits
-/// deliveries of that many bytes altogether, otherwise all of them.
+/// Filters the bytes of a broker, given in windows, with a new filter. `intake` limits the bytes of
+/// deliveries; without it all deliveries pass.
 pub fn passed<'w>(windows: impl IntoIterator<Item = &'w [u8]>, intake: Option<usize>) -> Passed {
     let noticed = Arc::new(Noticed::default());
     if let Some(bytes) = intake {

@@ -20,46 +20,46 @@ use crate::errors::{During, Failure};
 use crate::pool::Pool;
 use crate::session::{Session, call, consume, inspect, short};
 
-/// Consumer tag, the only one on its channel.
+/// Consumer tag of the only consumer on the channel.
 const CONSUMER: &str = "integrahub-load";
-/// Time limit for a cancelled consumer to end.
+/// Maximum time to wait for the end of a cancelled consumer.
 const GONE: Duration = Duration::from_secs(1);
 
-/// A channel on which messages are consumed. Dropping it closes the connection, so the broker
-/// requeues the messages that were not acknowledged.
+/// Consumer of a load test, on its own connection. Dropping it closes the connection, so that the
+/// broker requeues unacknowledged messages.
 pub(crate) struct Consumer<'a> {
     // First, so that the channel of a closed connection sends nothing.
     session: Session,
-    /// The session's channel, for a request that outlives a borrow of the session.
+    /// Channel of the session, shared for requests that outlive a borrow of the session.
     channel: Arc<Channel>,
     queue: &'a QueueName,
     options: &'a GetOptions,
     most_held: usize,
     deliveries: Deliveries,
-    /// Tag of the last held message; acknowledging it covers all before it.
+    /// Tag of the last delivery that is not acknowledged; acknowledging it covers all before it.
     last_tag: Option<u64>,
-    /// Number of messages that the consumer holds.
+    /// Number of messages that were taken and not acknowledged.
     in_hand: usize,
-    /// Sequence numbers of the held messages that belong to the test.
+    /// Sequence numbers of the load test's messages that were taken and not acknowledged.
     numbers: Vec<u64>,
-    /// Reason why no more messages are taken.
+    /// Reason why the consumer takes no more messages; `None` while it does.
     ended: Option<GetError>,
-    /// Failure after which the channel cannot be used.
+    /// Failure after which the channel is unusable; `None` while it works.
     failure: Option<Failure>,
 }
 
 type Begun = Pin<Box<dyn Future<Output = lapin::Result<lapin::Consumer>> + Send>>;
 
-/// State of the consumer at the broker.
+/// State of the consumer on the broker: not requested, requested, or started.
 enum Deliveries {
     NotWanted,
-    /// The consumer is requested. The request continues if its caller stops waiting.
+    /// Requested, with the request that continues even if its caller stops waiting.
     Wanted(Begun),
     Open(lapin::Consumer),
 }
 
-/// Connects, and makes sure that the queue is there. The limit on bytes in memory counts deliveries
-/// that no caller has taken yet.
+/// Connects, checks that the queue exists, and limits the bytes of deliveries that no caller has
+/// taken yet.
 pub(crate) async fn connect<'a>(
     pool: &Pool,
     access: &Access,
@@ -89,7 +89,8 @@ pub(crate) async fn connect<'a>(
 }
 
 impl Consumer<'_> {
-    /// Waits for the next delivery. `None` if the broker has ended the consumer.
+    /// Waits for the next delivery, and starts the consumer first if necessary. `None` if the
+    /// broker has ended the consumer.
     async fn delivery(&mut self) -> Option<Result<Delivery, Failure>> {
         if let Deliveries::NotWanted = self.deliveries {
             let (channel, queue) = (Arc::clone(&self.channel), short(self.queue));
@@ -106,7 +107,7 @@ impl Consumer<'_> {
         }
     }
 
-    /// Waits until the broker has started the consumer, if one was requested.
+    /// Waits until the broker has started the consumer, if it was requested.
     async fn begun(&mut self) -> Result<(), Failure> {
         let Deliveries::Wanted(begun) = &mut self.deliveries else { return Ok(()) };
         let begun = begun.await;
@@ -122,7 +123,8 @@ impl Consumer<'_> {
         }
     }
 
-    /// Takes a delivery, which the consumer holds until it acknowledges it.
+    /// Converts a delivery to an arrival, and counts it as unacknowledged. A delivery that has to
+    /// stay ends the consumer.
     fn take(&mut self, delivery: Option<Result<Delivery, Failure>>) -> Result<Arrival, GetError> {
         let at = Instant::now();
         let mut delivery = match delivery {
@@ -167,14 +169,13 @@ impl Consumer<'_> {
         error
     }
 
-    /// Returns the number of held messages at which they are acknowledged. The broker stops
-    /// delivering when the consumer holds as many as the prefetch.
+    /// Returns the number of unacknowledged messages at which they are acknowledged: at most the
+    /// prefetch, at which the broker stops delivering.
     fn most_in_hand(&self) -> usize {
         self.options.ack_every.get().min(self.options.prefetch.get().into())
     }
 
-    /// Acknowledges the held messages. The first poll puts the request into the library's send
-    /// queue; there is no answer but that it was written.
+    /// Sends the acknowledgement of all unacknowledged messages. The broker does not answer it.
     fn acknowledge(&mut self) -> Result<(), Failure> {
         let Some(tag) = self.last_tag.take() else { return Ok(()) };
         let ack = self.channel.basic_ack(tag, BasicAckOptions { multiple: true });
@@ -182,8 +183,8 @@ impl Consumer<'_> {
         Ok(())
     }
 
-    /// Ends the broker's consumer, takes the messages delivered before into `rest`, and
-    /// acknowledges all held messages.
+    /// Cancels the consumer, adds the messages that were still delivered to `rest`, and
+    /// acknowledges all messages.
     async fn settle(&mut self, rest: &mut Vec<Arrival>, deadline: Deadline) -> Result<(), Failure> {
         if let Some(failure) = self.failure.take() {
             return Err(failure);
@@ -212,7 +213,8 @@ impl Consumer<'_> {
         inspect(self.session.channel(), self.queue, deadline).await.map(drop)
     }
 
-    /// Returns a message that was delivered before the consumer was cancelled.
+    /// Returns a message that was delivered before the consumer was cancelled; `None` if there are
+    /// no more.
     async fn left(&mut self, deadline: Deadline) -> Result<Option<Delivery>, Failure> {
         match &mut self.deliveries {
             Deliveries::Open(consumer) if self.ended.is_none() => {

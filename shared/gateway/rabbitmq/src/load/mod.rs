@@ -15,7 +15,7 @@ use crate::properties::PutProperties;
 pub(crate) use consumer::connect as connect_consumer;
 pub(crate) use producer::connect as connect_producer;
 
-/// Returns the AMQP properties of a message of the load test.
+/// Builds the AMQP properties of a message of the load test, with its send time.
 fn stamped(
     options: &PutOptions,
     message: &OutgoingMessage,
@@ -27,7 +27,8 @@ fn stamped(
     Ok(amqp.with_headers(headers))
 }
 
-/// Reads the values of a message; `None` if it is not of the test with the id `test`.
+/// Reads the stamp of the load test `test` from a message's headers; `None` if the message does not
+/// belong to this test.
 fn stamp(delivery: &Delivery, test: &str) -> Option<Stamp> {
     let headers = delivery.properties.headers().as_ref()?.inner();
     match headers.get(TEST_ID)? {

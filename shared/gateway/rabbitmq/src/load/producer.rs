@@ -22,23 +22,24 @@ use crate::publish::{self, Publish};
 use crate::refusal;
 use crate::session::{Session, call, short};
 
-/// A channel on which messages are published. Dropping it closes the connection.
+/// Producer of a load test, on its own connection. Dropping it closes the connection.
 pub(crate) struct Producer<'a> {
     // First, so that the channel of a closed connection sends nothing.
     session: Session,
-    /// The session's channel, for messages that outlive a borrow of the session.
+    /// Channel of the session, shared for messages that outlive a borrow of the session.
     channel: Arc<Channel>,
     queue: &'a QueueName,
     options: &'a PutOptions,
-    /// Number of returned messages on the connection before the first message.
+    /// Number of messages that the broker had returned on this connection before the producer
+    /// began.
     earlier_returns: u64,
     in_flight: InFlight<'static, Mark>,
-    /// Number of messages of the current transaction.
+    /// Number of messages published in the current transaction.
     in_transaction: usize,
-    /// Answers that a return may still contradict: the client library attaches a returned message
-    /// to any confirm that is near.
+    /// Confirmations that a return may still contradict: the client library may attach a returned
+    /// message to the confirm of another message.
     unproven: Vec<(MessageId, Confirmation)>,
-    /// Confirmations that no return can contradict any more.
+    /// Confirmations that no return can contradict.
     proven: Vec<Confirmation>,
 }
 
@@ -48,7 +49,8 @@ struct Mark {
     id: MessageId,
 }
 
-/// Connects, after checking the messages for members that RabbitMQ can never carry.
+/// Connects for a load producer, after checking that RabbitMQ can carry the properties of its
+/// messages.
 pub(crate) async fn connect<'a>(
     pool: &Pool,
     access: &Access,
@@ -95,7 +97,7 @@ impl Producer<'_> {
         self.session.noticed.returns() != self.earlier_returns
     }
 
-    /// Returns the reason why no more messages can be put, if there is one.
+    /// Returns the reason why no more messages can be put; `None` if they can.
     fn ended(&self) -> Option<BrokerError> {
         match &self.in_flight.failure {
             Some(failure) => Some(failure.clone().into_error(During::Queue(self.queue))),
@@ -216,12 +218,13 @@ impl LoadProducer for Producer<'_> {
     }
 }
 
-/// Returns the error for messages that the broker returned as unroutable.
+/// Builds the error for messages that the broker returned because the queue does not exist.
 fn no_queue(queue: &QueueName) -> BrokerError {
     BrokerError::queue_not_found(queue.clone()).with_reply(NO_ROUTE)
 }
 
-/// Corrects the answers by the returned messages: the broker confirms those as well.
+/// Changes the outcome of returned messages to [`Outcome::Returned`], since the broker confirms
+/// those too.
 fn judged(
     unproven: Vec<(MessageId, Confirmation)>,
     returned: &HashSet<String>,
@@ -232,7 +235,7 @@ fn judged(
     })
 }
 
-/// Error of a producer that left messages in doubt, if it left any.
+/// Adds to the error the number of messages in doubt, if the producer left any.
 fn unconfirmed(confirmations: &[Confirmation], error: BrokerError, note: &str) -> BrokerError {
     let in_doubt = confirmations.iter().filter(|message| message.outcome == Outcome::InDoubt).count();
     if in_doubt == 0 {

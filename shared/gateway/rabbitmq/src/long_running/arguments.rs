@@ -15,60 +15,61 @@ use crate::config::faults::Faults;
 use crate::{ConfigError, ConnectionConfig, Host, Login, TlsConfig};
 
 const FILE: &str = "config.toml";
-/// Name of the table of `config.toml` that holds the settings.
+/// Name of the table in `config.toml` that contains the settings.
 const TABLE: &str = "amqp";
 
 const AMQP_PORT: i64 = 5_672;
 const AMQPS_PORT: i64 = 5_671;
 
-/// Settings that a program was given, for example on its command line. They precede every other
-/// source.
+/// Connection settings of a program, for example from its command line. They take precedence over
+/// all other sources.
 #[derive(Clone, Debug, Default)]
 pub struct ConnectionArguments {
-    /// Host: a name or an address.
+    /// Host name or IP address of the broker.
     pub host: Option<String>,
     /// Port of the broker, 1 to 65535.
     pub port: Option<i64>,
     /// User name of the login.
     pub user: Option<String>,
-    /// Password of the login, shown by no `Debug` or error.
+    /// Password of the login. `Debug` and errors do not show it.
     pub password: Option<SecretString>,
     /// Virtual host, at most 255 bytes.
     pub vhost: Option<String>,
-    /// Time limit of connecting, in seconds.
+    /// Time limit for connecting, in seconds.
     pub timeout: Option<i64>,
     /// Interval of AMQP heartbeats, in seconds.
     pub heartbeat: Option<i64>,
-    /// True to connect under TLS. The broker's certificate is always verified.
+    /// True to connect with TLS. The broker's certificate is always verified.
     pub tls: Option<bool>,
     /// Path of a PEM file with the authorities to trust instead of the system's.
     pub ca_file: Option<PathBuf>,
-    /// Path of a PEM file with a client certificate and those between it and its authority.
+    /// Path of a PEM file with the client certificate, and its intermediate certificates if it has
+    /// any.
     pub cert_file: Option<PathBuf>,
     /// Path of a PEM file with the private key of the client certificate.
     pub key_file: Option<PathBuf>,
 }
 
 impl ConnectionArguments {
-    /// Reads the settings that these arguments do not have from the environment (`AMQP_HOST`,
-    /// `AMQP_PORT`, `AMQP_USER`, `AMQP_PASSWORD`, `AMQP_VHOST`, `AMQP_TIMEOUT`, `AMQP_HEARTBEAT`,
-    /// `AMQP_TLS`, `AMQP_CA_FILE`, `AMQP_CERT_FILE`, `AMQP_KEY_FILE`), the table `[amqp]` of
-    /// `config.toml` in the working directory, and the defaults, in this order.
+    /// Builds the configuration. A setting that these arguments lack is read from the environment
+    /// (`AMQP_HOST`, `AMQP_PORT`, `AMQP_USER`, `AMQP_PASSWORD`, `AMQP_VHOST`, `AMQP_TIMEOUT`,
+    /// `AMQP_HEARTBEAT`, `AMQP_TLS`, `AMQP_CA_FILE`, `AMQP_CERT_FILE`, `AMQP_KEY_FILE`), then from
+    /// the table `[amqp]` of `config.toml` in the working directory; otherwise it has its default.
     ///
-    /// Under TLS the default port is 5671. With a client certificate and neither user nor password,
-    /// the certificate is the login (SASL EXTERNAL).
+    /// With TLS the default port is 5671. A client certificate without user and password is the
+    /// login (SASL EXTERNAL).
     ///
     /// # Errors
-    /// If a setting is wrong; the error has all of them.
+    /// If settings are wrong. The error lists all of them.
     pub fn load(&self) -> Result<ConnectionConfig, ConfigError> {
         self.load_from(|name| std::env::var(name).ok(), Path::new(FILE))
     }
 
-    /// Reads settings as [`load`](Self::load) does, from an environment and a file of the caller's
-    /// choice. A file that does not exist counts as empty.
+    /// Builds the configuration as [`load`](Self::load) does, from this environment and file. A
+    /// missing file counts as empty.
     ///
     /// # Errors
-    /// If a setting is wrong; the error has all of them.
+    /// If settings are wrong. The error lists all of them.
     pub fn load_from(
         &self,
         environment: impl Fn(&str) -> Option<String>,
@@ -107,7 +108,7 @@ impl ConnectionArguments {
         config.checked()
     }
 
-    /// All settings by their names, with the values that these arguments have.
+    /// Returns all settings by name, with the values of these arguments.
     fn settings(&self) -> Settings {
         let text = |value: &Option<String>| value.clone().map(Value::String);
         let path = |value: &Option<PathBuf>| {
@@ -130,7 +131,7 @@ impl ConnectionArguments {
     }
 }
 
-/// Settings by name. One of the values may be the password.
+/// Settings by name, `None` if absent. The password may be among the values.
 type Settings = [(&'static str, Option<Value>); 11];
 
 struct Reader<E> {
@@ -141,7 +142,7 @@ struct Reader<E> {
 }
 
 impl<E: Fn(&str) -> Option<String>> Reader<E> {
-    /// Finds the value of a setting in the first source that has it, with the setting's name in
+    /// Returns the value of a setting from the first source that has it, with the setting's name in
     /// that source.
     fn find(&self, setting: &str) -> Option<(String, Value)> {
         let given = self.given.iter().find(|(name, _)| *name == setting);
@@ -193,7 +194,7 @@ impl<E: Fn(&str) -> Option<String>> Reader<E> {
         }
     }
 
-    /// Reads the settings of TLS; `None` if it is off.
+    /// Reads the TLS settings; `None` if TLS is off.
     fn tls(&mut self) -> Option<TlsConfig> {
         let is_on = self.switch("tls");
         let files = ["ca_file", "cert_file", "key_file"].map(|setting| {
@@ -211,7 +212,7 @@ impl<E: Fn(&str) -> Option<String>> Reader<E> {
     }
 }
 
-/// Reads the table of the settings; empty if there is none.
+/// Reads the table of settings from the file; empty if the file or the table is missing.
 fn read(file: &Path, settings: &Settings, faults: &mut Faults) -> toml::Table {
     let text = match std::fs::read_to_string(file) {
         Ok(text) => text,

@@ -16,19 +16,20 @@ use crate::{ConnectionConfig, ConnectionError};
 type Callback = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// Manager of one connection, which it opens, watches and reopens: `ConnectionManager` of the
-/// connection model. There is at most one connection at a time. Every operation ends by its
-/// deadline, and may be dropped at any point.
+/// connection model. Every operation ends by its deadline, and its future may be dropped at any
+/// time.
 pub struct ConnectionManager {
     connector: Connector,
     state: Arc<StateCell>,
     current: Mutex<Option<Current>>,
     retry: Mutex<RetryPolicy>,
     on_connection_lost: Option<Callback>,
-    /// Lock that a call holds while it makes or ends the connection.
+    /// Lock that serializes the calls that open or close the connection.
     turn: tokio::sync::Mutex<()>,
 }
 
-/// The one connection. Dropping it cuts it, even if a caller still holds its monitor.
+/// Open connection with its monitor. Dropping it closes the socket, even if a caller still holds
+/// the monitor.
 struct Current {
     monitor: Arc<ConnectionMonitor>,
     connection: Arc<Connection>,
@@ -42,7 +43,7 @@ impl Drop for Current {
 }
 
 impl ConnectionManager {
-    /// Creates a manager without a connection: the state is DISCONNECTED until
+    /// Creates a manager without a connection. The state is DISCONNECTED until
     /// [`connect`](Self::connect).
     #[must_use]
     pub fn new(config: ConnectionConfig) -> Self {
@@ -56,14 +57,14 @@ impl ConnectionManager {
         }
     }
 
-    /// Sets the delays between attempts, by default [`RetryPolicy::default`].
+    /// Sets the delays between attempts to reconnect; by default [`RetryPolicy::default`].
     #[must_use]
     pub fn with_retry_policy(mut self, retry: RetryPolicy) -> Self {
         self.retry = Mutex::new(retry);
         self
     }
 
-    /// Sets the callback for a lost connection. It is called with the reason; it must not block.
+    /// Sets the callback for a lost connection. It gets the reason, and must not block.
     #[must_use]
     pub fn on_connection_lost(mut self, callback: impl Fn(&str) + Send + Sync + 'static) -> Self {
         self.on_connection_lost = Some(Arc::new(callback));
@@ -75,10 +76,10 @@ impl ConnectionManager {
         self.connector.config()
     }
 
-    /// Connects, in one attempt at each address. A connection that exists already stays.
+    /// Connects with one attempt at each address, unless the connection is already open.
     ///
     /// # Errors
-    /// If there is no connection afterwards; the state is DISCONNECTED then.
+    /// If no connection could be opened. The state is DISCONNECTED then.
     pub async fn connect(&self, deadline: Deadline) -> Result<(), ConnectionError> {
         let _turn = self.turn(deadline).await?;
         if self.get_status() == ConnectionState::Connected {
@@ -91,7 +92,7 @@ impl ConnectionManager {
         Ok(())
     }
 
-    /// Closes the connection politely, or cuts it if that takes too long.
+    /// Closes the connection in an orderly way; closes the socket if that takes too long.
     pub async fn disconnect(&self) {
         let _turn = self.turn.lock().await;
         let current = self.current().take();
@@ -103,19 +104,19 @@ impl ConnectionManager {
         }
     }
 
-    /// Gives the connection up and makes another one: at once, and then by the retry policy until
-    /// `deadline`.
+    /// Closes the connection and opens a new one: at once, and if that fails, by the retry policy
+    /// until `deadline`.
     ///
     /// # Errors
-    /// If the deadline came first, or the broker refused the login, which another attempt would not
-    /// change. The state is FAILED then.
+    /// If the deadline passed, or the broker refused the login, so that a retry is useless. The
+    /// state is FAILED then.
     pub async fn reconnect(&self, deadline: Deadline) -> Result<(), ConnectionError> {
         let _turn = self.turn(deadline).await?;
         self.persist(deadline).await
     }
 
-    /// Ensures that there is a usable connection: the present one if it is trusted or answers, or
-    /// else another one, as [`reconnect`](Self::reconnect) makes it.
+    /// Makes sure that there is a usable connection: keeps the current one if it is trusted or
+    /// answers, otherwise calls [`reconnect`](Self::reconnect).
     ///
     /// # Errors
     /// As for [`reconnect`](Self::reconnect).
@@ -130,7 +131,7 @@ impl ConnectionManager {
         self.persist(deadline).await
     }
 
-    /// Checks the connection, and returns its state.
+    /// Checks whether the connection is still open, and returns its state.
     pub fn get_status(&self) -> ConnectionState {
         if let Some(current) = self.current().as_ref() {
             current.monitor.notices_a_closed_connection();
@@ -138,12 +139,13 @@ impl ConnectionManager {
         self.state.get()
     }
 
-    /// Returns a receiver of the connection's states, as they change.
+    /// Returns a receiver for changes of the connection's state.
     pub fn subscribe(&self) -> watch::Receiver<ConnectionState> {
         self.state.0.subscribe()
     }
 
-    /// Checks whether the broker answers on the connection.
+    /// Checks whether the broker answers on the connection. A connection without an answer counts
+    /// as lost.
     pub async fn check_health(&self, deadline: Deadline) -> HealthStatus {
         match self.monitor() {
             Some(monitor) => monitor.check_health(deadline).await,
@@ -151,7 +153,7 @@ impl ConnectionManager {
         }
     }
 
-    /// Opens a channel on a usable connection.
+    /// Opens a channel, after making sure that the connection is usable.
     ///
     /// # Errors
     /// If there is no connection, or no channel can be opened on it.
@@ -165,12 +167,12 @@ impl ConnectionManager {
         Ok(channel)
     }
 
-    /// Returns the monitor of the connection, if there is one.
+    /// Returns the monitor of the connection; `None` if there is no connection.
     pub fn monitor(&self) -> Option<Arc<ConnectionMonitor>> {
         self.current().as_ref().map(|current| Arc::clone(&current.monitor))
     }
 
-    /// Returns attempts and delays since the retry policy was last reset.
+    /// Returns the attempts and delays since the retry policy was last reset.
     pub fn retry_stats(&self) -> RetryStats {
         self.retry().get_stats()
     }
@@ -208,7 +210,7 @@ impl ConnectionManager {
         }
     }
 
-    /// Makes `connection` the one connection, and watches it.
+    /// Sets `connection` as the current connection, and starts watching it.
     fn install(&self, connection: Connection, attempt: Attempt<'_>) {
         let connection = Arc::new(connection);
         // Before a caller can see that it is lost.
@@ -224,7 +226,7 @@ impl ConnectionManager {
         *self.current() = Some(Current { monitor, connection });
     }
 
-    /// Cuts the open connection, if there is one.
+    /// Drops the current connection, if there is one, which closes its socket.
     fn drop_current(&self) {
         let current = self.current().take();
         if let Some(current) = current {
@@ -254,7 +256,7 @@ impl fmt::Debug for ConnectionManager {
     }
 }
 
-/// State of the connection, which changes only as the model allows.
+/// State of the connection, with the transitions that the connection model allows.
 struct StateCell(watch::Sender<ConnectionState>);
 
 impl StateCell {
@@ -262,7 +264,7 @@ impl StateCell {
         *self.0.borrow()
     }
 
-    /// Changes the state; `false` if the model does not allow that.
+    /// Changes the state. Returns `false` if the connection model does not allow the transition.
     fn change(&self, to: ConnectionState) -> bool {
         self.0.send_if_modified(|state| {
             let reached = state.transition_to(to);
@@ -271,13 +273,12 @@ impl StateCell {
         })
     }
 
-    /// Records that the open connection is lost. A connection that does not count as open cannot be
-    /// lost.
+    /// Changes the state after the connection was lost. Does nothing if the state is not CONNECTED.
     fn lose(&self) {
         self.change(ConnectionState::Reconnecting);
     }
 
-    /// Begins to connect, for the first time or again.
+    /// Changes the state to CONNECTING or RECONNECTING, for an attempt to connect.
     fn begin(&self) -> Attempt<'_> {
         let to = match self.get() {
             ConnectionState::Disconnected => ConnectionState::Connecting,
@@ -289,7 +290,8 @@ impl StateCell {
     }
 }
 
-/// An attempt in progress. If it is dropped unfinished, the state is DISCONNECTED.
+/// Attempt to connect that is in progress. Dropping it unfinished changes the state to
+/// DISCONNECTED.
 struct Attempt<'a> {
     state: &'a StateCell,
     is_over: bool,

@@ -10,14 +10,14 @@ use tokio::task::AbortHandle;
 
 use crate::parts::{Connection, Pulse, Staleness};
 
-/// Time that a connection whose state is doubtful may take to answer.
+/// Maximum time in which a connection of doubtful state has to answer.
 const PROBE: Duration = Duration::from_secs(1);
 
 type OnLost = Box<dyn FnOnce(&str) + Send>;
 
-/// Watches one connection: `ConnectionMonitor` of the connection model. It is evaluated when the
-/// connection is needed, since a function that freezes cannot rely on more; in between it listens
-/// to the connection's events and counts missed heartbeats.
+/// Monitor of one connection: `ConnectionMonitor` of the connection model. It evaluates the
+/// connection when it is needed, and in between listens for its events and counts missed
+/// heartbeats.
 pub struct ConnectionMonitor {
     connection: Arc<Connection>,
     alarm: Arc<Alarm>,
@@ -25,7 +25,8 @@ pub struct ConnectionMonitor {
 }
 
 impl ConnectionMonitor {
-    /// Starts the watch. `on_connection_lost` is called once at most, with the reason.
+    /// Starts watching the connection. `on_connection_lost` is called at most once, with the
+    /// reason.
     pub(crate) fn start(connection: Arc<Connection>, on_connection_lost: OnLost) -> Self {
         let alarm =
             Arc::new(Alarm { peer: connection.peer.clone(), on_lost: Mutex::new(Some(on_connection_lost)) });
@@ -34,13 +35,13 @@ impl ConnectionMonitor {
         Self { connection, alarm, watch: tokio::spawn(watched).abort_handle() }
     }
 
-    /// Ends the watch without a call of `on_connection_lost`.
+    /// Stops watching the connection, without calling `on_connection_lost`.
     pub fn stop(&self) {
         self.watch.abort();
         self.alarm.disarm();
     }
 
-    /// Returns the negotiated interval of heartbeats; 0 is none.
+    /// Returns the negotiated interval of heartbeats; 0 if there are none.
     #[must_use]
     pub fn heartbeat_interval(&self) -> Duration {
         self.connection.heartbeat()
@@ -52,8 +53,8 @@ impl ConnectionMonitor {
         Timestamp::now().checked_sub(self.connection.pulse().age()).unwrap_or(Timestamp::MIN)
     }
 
-    /// True if the connection can be used now: it is trusted, or it answered. If it cannot, it is
-    /// lost.
+    /// True if the connection can be used now: it is trusted, or it answered. Otherwise it counts
+    /// as lost.
     pub async fn evaluate(&self, deadline: Deadline) -> bool {
         if !self.notices_a_closed_connection() {
             return false;
@@ -68,7 +69,7 @@ impl ConnectionMonitor {
         }
     }
 
-    /// Checks whether the broker answers. A connection without an answer is lost.
+    /// Checks whether the broker answers. A connection without an answer counts as lost.
     pub async fn check_health(&self, deadline: Deadline) -> HealthStatus {
         let health = self.connection.check_health(deadline).await;
         if health.is_healthy() {
@@ -79,7 +80,7 @@ impl ConnectionMonitor {
         health
     }
 
-    /// True if the connection is open as far as this side knows; if not, it is lost.
+    /// True if the client library considers the connection open. Otherwise it counts as lost.
     pub(crate) fn notices_a_closed_connection(&self) -> bool {
         let is_open = self.connection.is_connected();
         if !is_open {
@@ -101,7 +102,7 @@ impl fmt::Debug for ConnectionMonitor {
     }
 }
 
-/// Callback for the loss of the connection, which is called once.
+/// Callback for the loss of the connection, which is called at most once.
 struct Alarm {
     peer: Peer,
     on_lost: Mutex<Option<OnLost>>,

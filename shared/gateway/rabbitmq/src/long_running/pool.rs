@@ -9,16 +9,16 @@ use crate::config::faults::Faults;
 use crate::parts::{Connection, Connector, Dialler};
 use crate::{ConfigError, ConnectionConfig};
 
-/// Longest time for closing a channel politely when its connection goes back.
+/// Maximum time for closing a channel in an orderly way when its connection is returned.
 const RESET: Duration = Duration::from_secs(3);
 
-/// Size of a pool, and the time that its callers may wait.
+/// Size of a pool, and maximum waiting time of its callers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolLimits {
-    /// Maximum number of connections that are open at once, in use or not; at least 1.
+    /// Maximum number of open connections, in use or idle; at least 1.
     pub max_size: usize,
-    /// Time that [`acquire`](ConnectionPool::acquire) waits for a connection to become free; at
-    /// least 1 s.
+    /// Maximum time for which [`acquire`](ConnectionPool::acquire) waits for a connection; at least
+    /// 1 s.
     pub timeout: Duration,
 }
 
@@ -28,8 +28,8 @@ impl Default for PoolLimits {
     }
 }
 
-/// Connections of one configuration: `ConnectionPool` of the connection model. Waiting callers get
-/// a connection in their order, and may stop waiting at any point.
+/// Pool of connections with one configuration: `ConnectionPool` of the connection model. Waiting
+/// callers are served in order, and may stop waiting at any time.
 #[derive(Debug)]
 pub struct ConnectionPool {
     connector: Connector,
@@ -37,11 +37,11 @@ pub struct ConnectionPool {
     pool: broker::ConnectionPool<Connection, ()>,
 }
 
-/// A connection of a [`ConnectionPool`], with a channel.
+/// Connection of a [`ConnectionPool`], with an open channel.
 pub type PooledConnection = crate::PooledConnection<()>;
 
 impl ConnectionPool {
-    /// Creates a pool without connections.
+    /// Creates an empty pool.
     ///
     /// # Errors
     /// If a limit is out of its range.
@@ -60,21 +60,20 @@ impl ConnectionPool {
         Ok(Self { connector, limits, pool: broker::ConnectionPool::new(cap) })
     }
 
-    /// Takes a working connection: an idle or a new one. Dropping it cuts it;
-    /// [`release`](Self::release) keeps it for others. An unreachable broker is tried again for a
-    /// while, and half of the time is kept for the connection's use.
+    /// Acquires a working connection, idle or new. Dropping it closes it;
+    /// [`release`](Self::release) returns it to the pool. Connecting to an unreachable broker is
+    /// retried for at most half of the time left.
     ///
     /// # Errors
-    /// [`PoolError::PoolTimeout`] if none became free in time, or the reason why no new one could
-    /// be opened.
+    /// [`PoolError::PoolTimeout`] if no connection became free in time; otherwise the reason why
+    /// none could be opened.
     pub async fn acquire(&self, deadline: Deadline) -> Result<PooledConnection, PoolError> {
         let mut dialler = Dialler::new(&self.connector);
         let acquired = Box::pin(self.pool.acquire(&(), &mut dialler, &self.limits, deadline)).await;
         acquired.map(PooledConnection::new)
     }
 
-    /// Gives a connection back, for others to use. Its channel ends with everything that was open
-    /// on it.
+    /// Returns a connection to the pool. Its channel is closed, with everything that is open on it.
     pub async fn release(&self, connection: PooledConnection) {
         if self.pool.is_closed() {
             connection.close().await;
@@ -83,13 +82,13 @@ impl ConnectionPool {
         }
     }
 
-    /// Closes the connections that are idle, and those in use as they come back. No caller gets one
-    /// any more.
+    /// Closes the pool: idle connections end now, those in use end when they are returned, and no
+    /// caller gets a connection any more.
     pub async fn close(&self) {
         self.pool.close().await;
     }
 
-    /// Returns the counts at this moment.
+    /// Returns the current numbers of connections.
     pub fn get_stats(&self) -> PoolStats {
         self.pool.get_stats(&())
     }

@@ -7,11 +7,11 @@ use secrecy::{ExposeSecret as _, SecretString};
 use crate::TlsConfig;
 use crate::config::faults::Faults;
 
-/// A file, with the name of the setting that gives its path.
+/// Path of a file, with the name of the setting that gives it.
 pub(crate) type Named = (String, PathBuf);
 
-/// Reads the files of authorities, certificate and key if TLS is on, and notes their faults. Their
-/// contents are never shown.
+/// Reads the files with the authorities, the client certificate and its key, if TLS is on. Records
+/// their faults, which do not quote the files.
 pub(crate) fn read(files: [Option<Named>; 3], is_on: bool, faults: &mut Faults) -> Option<TlsConfig> {
     if !is_on {
         for (place, _) in files.into_iter().flatten() {
@@ -52,8 +52,8 @@ fn read_file(place: &str, path: &Path, faults: &mut Faults) -> Option<SecretStri
     }
 }
 
-/// True if the material can be used, or if `named` gave none of it; otherwise the fault is recorded
-/// for that setting.
+/// True if the certificates of `config` can be used, or no file is `named`. Otherwise records the
+/// fault for the named setting.
 fn check(named: Option<&Named>, config: &TlsConfig, faults: &mut Faults) -> bool {
     let (Some((place, _)), Err(why)) = (named, config.check()) else { return true };
     faults.push(place, format!("cannot be used: {why}"));

@@ -16,26 +16,30 @@ const DEAD_LETTER_EXCHANGE: &str = "x-dead-letter-exchange";
 const DEAD_LETTER_KEY: &str = "x-dead-letter-routing-key";
 const MAX_BYTES: &str = "x-max-length-bytes";
 
-/// Number of queues that are asked for their arguments, each on separate channels.
+/// Maximum number of destination queues that are asked for their arguments, each with several
+/// declarations.
 const MOST_ASKED: usize = 32;
-/// Maximum length of a routing key in bytes. A publisher may write a longer text into the history.
+/// Maximum length of a routing key in bytes. A publisher may write longer text into the dead-letter
+/// history.
 const LONGEST_KEY: usize = 255;
 
-/// Consequences of a message's past for the queue that it goes to.
+/// Effects of a message's dead-letter history on its next dead-lettering from the destination
+/// queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Past {
-    /// Routing key that the message loses by the move.
+    /// Routing key that the message had before, and loses by the move; `None` if it keeps its key.
     old_key: Option<String>,
-    /// True if the message was dead-lettered last on that queue and kept its key, so the queue's
-    /// dead-letter exchange routes by that key.
+    /// True if the message was dead-lettered last from the destination queue with its old key, so
+    /// that the queue's dead-letter exchange routes by that key.
     is_routed_by_it: bool,
-    /// True if the message left that queue for another one without a rejection, and was not
-    /// rejected since.
+    /// True if the message was dead-lettered from the destination queue through others without a
+    /// rejection, which RabbitMQ before 4.0 may take for a cycle.
     went_on_by_itself: bool,
 }
 
 impl Past {
-    /// Past of a message with this dead-letter history, the latest death first.
+    /// Evaluates the dead-letter history of a message that moves to the queue `to`; `deaths` has
+    /// the latest death first.
     pub(super) fn of(delivery: &Delivery, deaths: &[Death], to: &QueueName) -> Self {
         let routing_key = |death: &Death| death.routing_keys.first().cloned();
         let there = deaths.iter().position(|death| death.queue.as_deref() == Some(to.as_str()));
@@ -54,17 +58,17 @@ impl Past {
     }
 }
 
-/// Messages that were moved to one queue.
+/// Counts of the messages that were moved to one queue.
 #[derive(Debug, Default)]
 struct Arrivals {
-    /// First routing key that was lost.
+    /// Routing key of the first message that loses its key.
     old_key: Option<String>,
     with_another_key: u64,
     routed_by_it: u64,
     went_on_by_themselves: u64,
 }
 
-/// Messages that were moved, by queue, with what they lost.
+/// Messages that were moved to each queue, with what they may lose there.
 #[derive(Debug, Default)]
 pub(super) struct Losses(BTreeMap<QueueName, Arrivals>);
 
@@ -80,9 +84,9 @@ impl Losses {
         }
     }
 
-    /// Warnings about losses at the destination queues. Without a session the queues are not asked;
-    /// then only the messages' history counts, as it does if the broker does not disclose how a
-    /// queue was declared.
+    /// Returns warnings about messages that the destination queues may drop or fail to dead-letter.
+    /// `session` is used to read the queues' arguments; without it, only the messages' history
+    /// counts.
     pub(super) async fn warnings(
         &self,
         session: Option<&Session>,
@@ -113,7 +117,8 @@ impl Losses {
     }
 }
 
-/// Warning about a maximum length beyond which the queue drops its oldest messages.
+/// Returns a warning about a maximum length at which the queue drops its oldest messages; `None` if
+/// it has none.
 fn of_limits(to: &QueueName, facts: &QueueFacts) -> Option<String> {
     if facts.text(OVERFLOW).is_some_and(|overflow| overflow.starts_with("reject-publish")) {
         return None;
@@ -129,7 +134,7 @@ fn of_limits(to: &QueueName, facts: &QueueFacts) -> Option<String> {
     })
 }
 
-/// Returns the warning about a time to live after which the queue drops messages.
+/// Returns a warning about the time to live after which the queue drops messages.
 fn of_ttl(to: &QueueName, ttl: u64, facts: &QueueFacts) -> String {
     format!(
         "the queue `{to}` has {MESSAGE_TTL}: {ttl}, and {} messages after so many milliseconds",
@@ -141,8 +146,9 @@ fn drops(facts: &QueueFacts) -> &'static str {
     if facts.arguments.contains_key(DEAD_LETTER_EXCHANGE) { "dead-letters" } else { "drops" }
 }
 
-/// Warning about messages that the queue's dead-letter exchange knew by another routing key. For a
-/// queue without that argument, only the messages show that it has such an exchange.
+/// Returns a warning about messages whose new routing key the queue's dead-letter exchange may not
+/// route. If the queue's arguments are unknown, counts only messages whose history shows such an
+/// exchange.
 fn of_keys(to: &QueueName, arrivals: &Arrivals, facts: Option<&QueueFacts>) -> Option<String> {
     let has = |name| facts.is_some_and(|facts| facts.arguments.contains_key(name));
     let count = match (has(DEAD_LETTER_EXCHANGE), has(DEAD_LETTER_KEY)) {
@@ -158,8 +164,8 @@ fn of_keys(to: &QueueName, arrivals: &Arrivals, facts: Option<&QueueFacts>) -> O
     ))
 }
 
-/// Warning about messages that RabbitMQ would drop as a cycle on their second way through the same
-/// queues.
+/// Returns a warning about messages that RabbitMQ before 4.0 would drop as a cycle if they pass
+/// through the same queues again.
 fn of_cycles(to: &QueueName, count: u64) -> Option<String> {
     (count > 0).then(|| {
         format!(
@@ -194,7 +200,8 @@ mod tests {
         }
     }
 
-    /// Past of a message with this routing key. `deaths` has the latest death first.
+    /// Builds the past of a message with this routing key and dead-letter history, latest death
+    /// first.
     fn past(key: &str, deaths: &[(&str, &str, &str)]) -> Past {
         let delivery = Delivery::mock(1, "".into(), key.into(), false, Vec::new());
         let deaths: Vec<_> = deaths.iter().map(death).collect();

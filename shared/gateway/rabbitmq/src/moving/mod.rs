@@ -24,35 +24,35 @@ use crate::session::{Session, call, short};
 use crate::settlement::Proof;
 use source::{Parcel, Source};
 
-/// Maximum number of messages that are at both places at a time: they are put together, confirmed
-/// together and then acknowledged together. A quorum queue receives a separate command for each
-/// message that was taken with `basic.get`, and its channel sends 32 of them at once.
+/// Maximum number of messages in a window: they are published, confirmed and acknowledged together,
+/// and are on both queues meanwhile. A channel sends a quorum queue 32 commands at once, and each
+/// message taken with `basic.get` needs one.
 const WINDOW: usize = 32;
-/// Size in bytes at which a window is full, whatever the number of its messages.
+/// Size in bytes at which a window counts as full.
 const WINDOW_BYTES: usize = 1024 * 1024;
 
-/// Time reserved before the deadline for the confirms and acknowledgements of the last window.
+/// Time reserved before the deadline for confirming and acknowledging the last window.
 const MARGIN: Duration = Duration::from_secs(1);
 
-/// A move on one connection. One channel holds the deliveries, and another one publishes: the
-/// broker closes the channel on which it refuses a message, and if that were the first channel, all
-/// deliveries would return to the queue, including those that are confirmed at their new places.
+/// Move on one connection with two channels. One holds the deliveries, the other publishes: a
+/// refused publish closes its channel, and on a shared channel that would requeue all deliveries,
+/// even those already confirmed on the destination.
 pub(crate) struct Moving {
     source: Source,
     puts: Channel,
-    /// User name that the connection logged in with; `None` if a certificate is the login.
+    /// User of the connection; `None` if the client certificate is the login.
     login: Option<String>,
-    /// Queues that took a message of this move. The first message to each queue is published alone,
-    /// which proves whether the queue takes messages.
+    /// Queues that accepted a message of this move. The first message to a queue is published
+    /// alone, to find out whether the queue accepts it.
     known: HashSet<QueueName>,
-    /// Messages that are published together.
+    /// Window: the messages that are published together.
     window: Vec<Parcel>,
-    /// Message that was taken, but must not be published together with the window.
+    /// Message that was taken, but cannot be published together with the current window.
     next: Option<Parcel>,
-    /// Number of messages that left a queue which is not replicated. Such a queue writes to its
-    /// disk later that they left; if the broker is killed before, they are on the queue again.
+    /// Number of messages removed from a queue that is not replicated. If the broker is killed
+    /// before the removal is on disk, they return.
     settled: u64,
-    /// Number of messages that stay, and of which the queue that refused them may have kept or
+    /// Number of messages that stay, although the queue that refused them may have kept or
     /// dead-lettered a copy.
     left_somewhere: u64,
 }
@@ -84,7 +84,7 @@ pub(crate) async fn connect(
     }
 }
 
-/// Previews a move: takes the messages, decides about each, and returns them to the queue.
+/// Previews a move: takes the messages, decides about each, and returns all to the queue.
 pub(crate) async fn preview(
     pool: &Pool,
     access: &Access,
@@ -116,11 +116,11 @@ pub(crate) async fn preview(
     Ok(report)
 }
 
-/// Checks that a queue exists, by a passive declare.
+/// Checks by a passive declaration that a queue exists.
 ///
 /// # Errors
-/// If the queue does not exist. If the broker refuses to answer (403, 405), the queue is taken to
-/// exist.
+/// If the queue does not exist. If the broker refuses to tell (403, 405), the queue counts as
+/// existing.
 async fn expect_queue(session: &Session, queue: &QueueName, deadline: Deadline) -> Result<(), BrokerError> {
     match session.inspect_apart(queue, deadline).await {
         Ok(_) => Ok(()),
@@ -140,7 +140,8 @@ fn stop_at(deadline: Deadline) -> Deadline {
 }
 
 impl Moving {
-    /// Fills the window with messages that may be published together.
+    /// Takes messages until the window has `limit` messages or is full, or the next message must
+    /// not be published with it.
     async fn gather(&mut self, limit: usize, deadline: Deadline) -> Result<(), Failure> {
         let stop_at = stop_at(deadline);
         let mut bytes = 0;
@@ -167,9 +168,9 @@ impl Moving {
         Ok(())
     }
 
-    /// True if the message must be published alone. Either the broker may refuse it, because it
-    /// checks that `user_id` is the connection's user; or its queue counts returns, with a limit
-    /// that a policy sets and no client can see, so it must not be returned because of others.
+    /// True if the message must be published alone: its queue has not accepted a message yet, its
+    /// `user_id` is another user's, which the broker refuses, or the source queue counts returns,
+    /// so that it must not return because another message is refused.
     async fn goes_alone(&mut self, parcel: &Parcel, deadline: Deadline) -> bool {
         let user = parcel.properties.user_id().as_ref().map(ShortString::as_str);
         !self.known.contains(&parcel.to)
@@ -177,7 +178,7 @@ impl Moving {
             || self.source.counts_returns(deadline).await
     }
 
-    /// Publishes the window. Afterwards it contains only confirmed messages.
+    /// Publishes the window, and keeps only the confirmed messages in it.
     async fn publish(&mut self, deadline: Deadline) -> Result<(), MoveFailure> {
         let earlier_returns = self.source.session.noticed.returns();
         let sent = self.send(deadline).await;
@@ -206,7 +207,7 @@ impl Moving {
         }
     }
 
-    /// Sends the window, and returns which of its messages the broker confirmed.
+    /// Publishes the window's messages. Returns for each whether the broker confirmed it.
     async fn send(&mut self, deadline: Deadline) -> Result<Vec<bool>, Failure> {
         let options = BasicPublishOptions { mandatory: true, ..BasicPublishOptions::default() };
         let mut confirms: Vec<PublisherConfirm> = Vec::with_capacity(self.window.len());
@@ -223,7 +224,7 @@ impl Moving {
         Ok(confirmed)
     }
 
-    /// Handles a refusal of the only message on the channel: the broker closed the channel, so it
+    /// Handles the refusal of the only message of the window. The broker closed the channel, so it
     /// has not stored the message.
     async fn refused(&mut self, failure: &Failure, deadline: Deadline) -> Result<(), MoveFailure> {
         let reply = failure.reply();
@@ -242,8 +243,8 @@ impl Moving {
         Ok(())
     }
 
-    /// Leaves only confirmed messages in the window. A queue that refused a message is not tried
-    /// again.
+    /// Keeps only the confirmed messages in the window. No more messages are sent to a queue that
+    /// refused one.
     async fn judge(&mut self, confirmed: &[bool], deadline: Deadline) {
         let mut refused: BTreeMap<QueueName, u64> = BTreeMap::new();
         for (parcel, confirmed) in std::mem::take(&mut self.window).into_iter().zip(confirmed) {
@@ -274,14 +275,15 @@ impl Moving {
         }
     }
 
-    /// Returns the error for a window whose messages may be at both queues.
+    /// Builds the error for a window whose messages may be on both queues.
     fn in_doubt(&self, what: &str, cause: &BrokerError) -> MoveFailure {
         let (count, why) = (self.window.len(), self.source.session.blocked_note());
         let error = cause.clone().left_in_doubt(format!("{count} messages {what}: {cause}{why}"));
         MoveFailure { error, in_doubt: u64::try_from(count).unwrap_or(u64::MAX) }
     }
 
-    /// Acknowledges the window, and waits for the proof that the queue has applied it.
+    /// Acknowledges the window's messages, and waits for the proof that the source queue has
+    /// applied it.
     async fn acknowledge(&mut self, deadline: Deadline) -> Result<(), BrokerError> {
         let proof = match self.prepare(deadline).await {
             Ok(proof) => proof,
@@ -309,7 +311,7 @@ impl Moving {
         Ok(())
     }
 
-    /// Prepares the proof that the window's acknowledgements are applied.
+    /// Prepares the proof that the source queue applies the window's acknowledgements.
     async fn prepare(&mut self, deadline: Deadline) -> Result<Proof, BrokerError> {
         let leadership = self.source.leadership(deadline).await?;
         let (session, queue) = (&self.source.session, &self.source.queue);

@@ -9,18 +9,18 @@ use mq::{Death, Destination, KeptReason, QueueName, Reach};
 use crate::content_header;
 use crate::deaths::FIRST_QUEUE;
 
-/// Headers in which a queue counts deliveries. The queue adds them to a delivery; they are not part
-/// of the message.
+/// Headers with delivery counts that a queue adds to a delivery; they are not part of the published
+/// message.
 const COUNTS: [&str; 2] = ["x-delivery-count", "x-acquired-count"];
-/// Headers in which a publisher names further routing keys.
+/// Headers in which a publisher names additional routing keys.
 const COPIES: [&str; 2] = ["CC", "BCC"];
 
-/// Destinations of the messages of one move.
+/// Rule that decides the destination of each message of a move.
 pub(super) struct Route {
     from: QueueName,
     to: Destination,
     reach: Reach,
-    /// Queues that accept no message, with the reason.
+    /// Queues to which no more messages are sent, with the reason.
     closed: HashMap<QueueName, KeptReason>,
 }
 
@@ -36,17 +36,19 @@ impl Route {
         Self { from, to, reach, closed: HashMap::new() }
     }
 
-    /// Stops sending messages to `queue`.
+    /// Excludes `queue` from the rest of the move, with the reason for messages that stay.
     pub(super) fn close(&mut self, queue: QueueName, why: KeptReason) {
         self.closed.insert(queue, why);
     }
 
-    /// True if no further message can be moved.
+    /// True if the only destination of the move is excluded, so that no further message can be
+    /// moved.
     pub(super) fn is_closed(&self) -> bool {
         matches!(&self.to, Destination::Queue(queue) if self.closed.contains_key(queue))
     }
 
-    /// Decides the destination of a message with this dead-letter history.
+    /// Decides whether a message with these properties and dead-letter history is moved, and where
+    /// to.
     pub(super) fn decide(&self, properties: &BasicProperties, deaths: &[Death]) -> Decision {
         let headers = properties.headers().as_ref();
         let to = match &self.to {
@@ -69,13 +71,14 @@ impl Route {
     }
 }
 
-/// True if the client library could not read a property, so that it cannot write it either.
+/// True if the message has properties that the client library could not read, and so cannot write
+/// again.
 fn has_moved_properties(headers: &FieldTable) -> bool {
     headers.inner().keys().any(|name| content_header::moved(name.as_str()).is_some())
 }
 
-/// Queue from which a message was dead-lettered for the first time. The broker records it in a
-/// header, and keeps it when the message is dead-lettered again.
+/// Returns the queue from which a message was first dead-lettered, from the header that RabbitMQ
+/// keeps when the message is dead-lettered again, or else from the oldest entry of the history.
 fn origin(headers: Option<&FieldTable>, deaths: &[Death]) -> Option<QueueName> {
     let first = match headers?.inner().get(FIRST_QUEUE) {
         Some(AMQPValue::LongString(text)) => String::from_utf8(text.as_bytes().to_vec()).ok(),
@@ -84,8 +87,8 @@ fn origin(headers: Option<&FieldTable>, deaths: &[Death]) -> Option<QueueName> {
     QueueName::try_from(first.or_else(|| deaths.last()?.queue.clone())?).ok()
 }
 
-/// Returns the properties as the publisher set them: without the headers that the queue added to
-/// the delivery, and with the publisher's names.
+/// Returns the properties as they were published: without the queue's count headers, and with the
+/// publisher's header names.
 pub(super) fn as_put(properties: BasicProperties) -> BasicProperties {
     let Some(headers) = properties.headers().as_ref() else { return properties };
     let is_count = |name: &ShortString| COUNTS.contains(&name.as_str());

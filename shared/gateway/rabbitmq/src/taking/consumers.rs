@@ -15,28 +15,28 @@ use crate::session::{Session, call, consume, inspect, short};
 
 /// Prefix of consumer tags.
 const CONSUMER: &str = "integrahub";
-/// Time without a delivery after which a consumer is cancelled and the queue is asked again: other
-/// clients may have been faster.
+/// Time without a delivery after which a consumer is cancelled, since other clients may have taken
+/// the messages.
 const PATIENCE: Duration = Duration::from_millis(100);
-/// Time limit for a cancelled consumer to end.
+/// Maximum time to wait for the end of a cancelled consumer.
 const GONE: Duration = Duration::from_secs(1);
-/// Minimum number of messages for a consumer; fewer are taken one by one, because starting and
-/// cancelling a consumer takes two round trips.
+/// Minimum number of messages for which a consumer is started. Fewer are taken by `basic.get`,
+/// since starting and cancelling a consumer takes two round trips.
 const FEWEST_BY_CONSUMER: usize = 4;
-/// Fewest messages to come of which deliveries are taken in groups: waking up for each of them
-/// costs more than taking it.
+/// Number of expected deliveries from which they are taken in groups, since each wake-up costs more
+/// than taking a delivery.
 const MANY: usize = 256;
-/// Time for a group of deliveries to come together. A broker takes longer to deliver [`MANY`], so
-/// the last message is not taken later.
+/// Pause in which a group of deliveries arrives. A broker takes longer to deliver [`MANY`]
+/// messages, so the pause does not delay the last message.
 const A_MOMENT: Duration = Duration::from_millis(1);
 
 impl Taking<'_> {
-    /// Takes messages with consumers, each with a larger prefetch than the previous one, as long as
-    /// each delivers its full prefetch. Returns how many messages the last one delivered, or `None`
-    /// if there was no consumer. All consumers are cancelled when this returns.
+    /// Takes messages by consumers, each with a larger prefetch than the one before, as long as
+    /// each delivers its full prefetch. Returns how many messages the last one delivered; `None` if
+    /// none was started. All are cancelled at the end.
     ///
-    /// A consumer that delivered its full prefetch gets nothing more while nothing is settled, so
-    /// it may stay until the end, and the next one need not wait for its cancellation.
+    /// A consumer that has delivered its full prefetch gets nothing more until messages are
+    /// settled, so the next one can start before it is cancelled.
     pub(super) async fn take_by_consumers(
         &mut self,
         session: &Session,
@@ -76,7 +76,8 @@ impl Taking<'_> {
         Ok(last.map(|brought| brought + late))
     }
 
-    /// Waits for one message with a consumer, which is cancelled when this returns.
+    /// Waits for one message with a consumer, which is then cancelled. If the queue allows no
+    /// consumer, asks for a message at intervals.
     pub(super) async fn wait_for_first(
         &mut self,
         session: &Session,
@@ -115,8 +116,8 @@ impl Taking<'_> {
         Ok(())
     }
 
-    /// Cancels consumers, and returns whether everything that was on its way to them has arrived.
-    /// `false` if that exceeds the connection's intake.
+    /// Cancels consumers, and waits until all deliveries sent to them have arrived. Returns `false`
+    /// if these exceed the connection's intake.
     async fn stop_all(
         &mut self,
         session: &Session,
@@ -138,7 +139,7 @@ impl Taking<'_> {
         }
     }
 
-    /// Takes up to `count` messages from a consumer, until it pauses.
+    /// Takes up to `count` messages from a consumer, until no delivery arrives for [`PATIENCE`].
     async fn take_from(
         &mut self,
         session: &Session,
@@ -171,9 +172,8 @@ impl Taking<'_> {
         Ok(brought)
     }
 
-    /// Starts a consumer with a new tag. If a quorum queue had a consumer with the same tag and
-    /// unsettled messages, the new consumer would continue that one's count, which crashes the
-    /// channel in RabbitMQ 3.10.
+    /// Starts a consumer with a new tag. With a tag that was used before, RabbitMQ 3.10 would
+    /// continue the old consumer's count of unsettled messages, and crash the channel.
     async fn start_consumer(
         &mut self,
         session: &Session,
@@ -190,10 +190,9 @@ impl Taking<'_> {
         started
     }
 
-    /// Delivery that a cancelled consumer received before. The library has all of them by now, but
-    /// does not always end the consumer if the queue is deleted in the same moment; then the queue
-    /// is asked, and if the outcome is unclear, the deadline error makes the caller close the
-    /// connection.
+    /// Returns a delivery that a cancelled consumer received before; `None` if there are no more.
+    /// If the client library does not end the consumer, because the queue was deleted at the same
+    /// moment, the deadline error makes the caller close the connection.
     async fn delivered_before_it_went(
         &self,
         session: &Session,
@@ -210,7 +209,8 @@ impl Taking<'_> {
     }
 }
 
-/// Waits for the next of `expected` deliveries. It may be cancelled.
+/// Waits for the next of `expected` deliveries, in groups if they are many. No delivery is lost if
+/// the future is dropped.
 async fn next<S: Stream + Unpin>(deliveries: &mut S, expected: usize) -> Option<S::Item> {
     if expected < MANY {
         return deliveries.next().await;
@@ -223,8 +223,8 @@ async fn next<S: Stream + Unpin>(deliveries: &mut S, expected: usize) -> Option<
     }
 }
 
-/// Sends cancellations without waiting for their answers, which come after all deliveries that are
-/// on their way. The consumers then receive nothing more, not even returned messages.
+/// Sends the cancellations without waiting for their answers. The cancelled consumers then get no
+/// more messages, not even returned ones.
 fn ask_to_go<T>(stopped: impl Future<Output = T>) {
     let _ = stopped.now_or_never();
 }

@@ -17,13 +17,14 @@ impl Taking<'_> {
         ));
     }
 
-    /// Evaluates how often the messages were returned before.
+    /// Evaluates the counts of earlier returns: ignores those that a publisher wrote, and warns
+    /// about messages at their delivery limit.
     pub(super) async fn judge_the_counts(&mut self, session: &Session, deadline: Deadline) {
         self.forget_what_publishers_counted(session, deadline).await;
         self.tell_of_the_limit(session, deadline).await;
     }
 
-    /// Warns about messages that their queue drops, or dead-letters, when they are returned once
+    /// Warns about messages that their queue drops or dead-letters when they are returned once
     /// more.
     async fn tell_of_the_limit(&mut self, session: &Session, deadline: Deadline) {
         // A connection that is over its intake answers nothing any more.
@@ -37,8 +38,8 @@ impl Taking<'_> {
         self.consumed.warnings.extend(warning);
     }
 
-    /// Clears the counts if the queue is a classic one: it counts no returns, so such a header is
-    /// its publisher's.
+    /// Removes the counts of returns from the messages of a classic queue: it does not count, so
+    /// their publishers wrote them.
     async fn forget_what_publishers_counted(&mut self, session: &Session, deadline: Deadline) {
         let is_counted = |message: &ReceivedMessage| message.delivery_count.is_some_and(|count| count > 0);
         if self.has_exceeded_the_intake || !self.consumed.messages.iter().any(is_counted) {
@@ -54,14 +55,14 @@ impl Taking<'_> {
         }
     }
 
-    /// Returns the queue's type, if the broker was asked for it.
+    /// Returns the queue's type, if the broker was asked for it and disclosed it.
     pub(crate) fn kind(&self) -> Option<QueueKind> {
         Some(self.facts.as_ref()?.as_ref()?.kind.clone())
     }
 
-    /// Number of consumers that hold kept messages, as a quorum queue counts them: one for each
-    /// message that was taken with `basic.get`, and each consumer that delivered some. The last of
-    /// them may hold the excess too, and then does not count.
+    /// Returns the number of consumers that a quorum queue counts for the kept messages: one for
+    /// each `basic.get`, and one for each consumer that delivered. The last of them is not counted
+    /// if it may still hold excess messages.
     pub(crate) fn holders(&self) -> usize {
         self.settlements.saturating_sub(usize::from(self.has_excess))
     }

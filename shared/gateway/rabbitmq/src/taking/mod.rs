@@ -1,5 +1,25 @@
 //! Takes messages from a queue: decides how many to ask for at once, so that messages which are not
 //! kept suffer no harm.
+//!
+//! A single `basic.get` costs a round trip, and its answer contains the number of messages left. If
+//! many are left, a consumer takes them. Its prefetch is the number of messages that are there, are
+//! wanted and are expected to fit, because each message delivered in excess has to be returned,
+//! which marks it as redelivered. So the prefetch starts small and grows with the number of kept
+//! messages, and the largest message so far is the estimate for the next ones. The broker answers a
+//! consumer's cancellation after its last delivery, so nothing arrives after that answer.
+//!
+//! A quorum queue may count every return of a message, and drops the message past its delivery
+//! limit. Messages that return because a channel closes go to the head of the queue, behind those
+//! that had returned before. So messages that were returned before are taken one by one, as long as
+//! there is room for another one like the largest: then at most one of them is returned again.
+//!
+//! An auto-delete queue is deleted with its last consumer, so no temporary consumer may be started
+//! there.
+//!
+//! The connection's [`Intake`](crate::intake::Intake) limits the bytes of deliveries in any case.
+//! Deliveries beyond it still arrive, and all answers of the broker come after them. If they do not
+//! arrive soon, the connection is closed. The kept messages are then at the queue's head again, and
+//! another run takes the same number of them, one by one.
 
 mod consumers;
 mod limits;
@@ -19,73 +39,52 @@ use crate::queue_facts::{self, QueueFacts, QueueKind};
 use crate::session::{Session, call, inspect, short};
 use sizes::Sizes;
 
-/// Maximum number of commands that may be needed to settle messages on a quorum queue: one for each
-/// message that was taken with `basic.get`, and one for each consumer. A channel sends this many at
-/// once and holds the others back until the queue has answered; it discards those when it is closed
-/// (`quorum_commands_soft_limit`).
+/// Maximum number of commands needed to settle messages on a quorum queue: one for each
+/// `basic.get`, and one for each consumer. A channel sends 32 at once and queues the others until
+/// the queue answers; it discards those if it is closed (`quorum_commands_soft_limit`).
 const MOST_SETTLEMENTS: usize = 32;
 
-/// Time reserved while waiting for a first message, for everything that follows.
+/// Time reserved at the end of the deadline when waiting for the first message: for taking
+/// messages, the response and the acknowledgement.
 const WAIT_MARGIN: Duration = Duration::from_millis(500);
-/// Time reserved while taking messages, for everything that follows.
+/// Time reserved at the end of the deadline when taking messages: for the response and the
+/// acknowledgement.
 const TAKE_MARGIN: Duration = Duration::from_millis(250);
 
-/// Prefetch of a first consumer, and the factor by which a later one may exceed the messages taken
-/// so far.
+/// Prefetch of the first consumer. Later ones may have up to [`GROWTH`] times the number of
+/// messages taken so far.
 const FIRST_PREFETCH: usize = 16;
 const GROWTH: usize = 8;
 
-/// Interval for asking an empty queue on which no consumer may wait.
+/// Interval for polling an empty queue on which no consumer may be started.
 const POLL: Duration = Duration::from_millis(250);
 
 /// Maximum time to wait until the messages of a closed connection are ready again. Other clients
-/// may have taken some of them, so the wait is limited.
+/// may take some of them, so the full number may never return.
 const RETURN: Duration = Duration::from_secs(1);
 
-/// Limits on the messages that may be taken.
+/// Limits in bytes on the messages that a fetch takes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Room {
-    /// Maximum bytes of all messages of a response together.
+    /// Maximum number of bytes of all messages together in a response.
     pub(crate) together: usize,
-    /// Maximum body size of a first message that alone exceeds `together`, or `None` if such a
-    /// message is not taken.
+    /// Maximum body size of a first message that is larger than `together`, and is then taken
+    /// alone; `None` if such a message is not taken.
     pub(crate) alone: Option<usize>,
 }
 
-/// Reason why no more messages are taken.
+/// Reason why a fetch takes no more messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Full {
-    /// The next message does not fit into the room that is left.
+    /// The next message does not fit into the rest of the response.
     Next,
-    /// The first message exceeds the limit of all together, and was taken alone.
+    /// The first message is larger than the limit for all messages, and was taken alone.
     Alone,
-    /// The very first message does not fit.
+    /// The first message does not fit, and is not taken.
     First,
 }
 
-/// Messages being taken.
-///
-/// A single `basic.get` costs a round trip, and its answer contains the number of messages left. If
-/// many are left, a consumer takes them: its prefetch is the number of messages that are there, are
-/// wanted and are expected to fit, because every message delivered in excess has to be returned,
-/// which marks it as redelivered. So the prefetch starts small and grows with the number of kept
-/// messages, and the largest message so far is the estimate for the next ones. The broker answers a
-/// consumer's cancellation after its last delivery: nothing is on its way after a consumer is
-/// cancelled.
-///
-/// A quorum queue counts every return, in any way, and drops the message past its delivery limit.
-/// Messages that return because a channel ends go to the head, behind those that had returned
-/// before. So messages that were returned before are taken one by one, as long as there is room for
-/// another like the largest: then at most one of them is returned again.
-///
-/// An auto-delete queue is deleted with its last consumer, so no temporary consumer may be started
-/// there.
-///
-/// Whatever the sizes are, the connection's [`Intake`](crate::intake::Intake) admits a limited
-/// number of bytes. Deliveries over it are still on their way, and all answers of the broker come
-/// after them. If they do not arrive soon, that connection is useless and is closed. The kept
-/// messages are then at the queue's head again, and another run takes the same number of them, one
-/// by one.
+/// Fetch of messages from a queue that is in progress: its limits, and the messages kept so far.
 pub(crate) struct Taking<'a> {
     queue: &'a QueueName,
     command: &'a ConsumeCommand,
@@ -93,25 +92,28 @@ pub(crate) struct Taking<'a> {
     sizes: Sizes,
     consumers: usize,
     settlements: usize,
-    /// Facts about the queue; `None` before the broker was asked, `Some(None)` if the user may not
-    /// ask, or the broker did not answer.
+    /// Facts about the queue; `None` before the broker was asked, `Some(None)` if it did not
+    /// disclose them or did not answer.
     pub(crate) facts: Option<Option<QueueFacts>>,
-    /// True if the broker refused a consumer because another client is the exclusive one.
+    /// True if the broker refused a consumer because another client consumes exclusively.
     pub(crate) consumer_was_refused: bool,
     may_consume: bool,
-    /// Number of messages that an earlier run kept, if this run takes them again.
+    /// Number of messages that an earlier run kept, which this run takes again on another
+    /// connection.
     kept_before: Option<usize>,
-    /// Number of messages that were ready before the first one was taken.
+    /// Number of ready messages before the first one was taken.
     ready_before: u32,
-    /// True if a delivery exceeded the connection's intake.
+    /// True if the deliveries exceeded the connection's intake, so that it gets no more answers
+    /// until they are discarded.
     pub(crate) has_exceeded_the_intake: bool,
-    /// Number of times the last delivery had been returned before; only quorum queues report it.
+    /// Number of times that the last delivery had been returned before; `None` unless it is from a
+    /// quorum queue.
     pub(crate) returns: Option<u64>,
-    /// Tag of the last delivery that was kept. Later ones are returned.
+    /// Tag of the last delivery that was kept. Later deliveries are returned.
     pub(crate) last_tag: Option<u64>,
-    /// True if deliveries came after the last kept one.
+    /// True if there were deliveries after the last kept one, which have to be returned.
     pub(crate) has_excess: bool,
-    /// Return counts of the kept messages that had been returned before.
+    /// Return counts of those kept messages that were returned before.
     failed: Vec<u64>,
     pub(crate) stop: Option<Full>,
     pub(crate) consumed: Consumed,
@@ -141,13 +143,13 @@ impl<'a> Taking<'a> {
         }
     }
 
-    /// Disables consumers.
+    /// Disables consumers, so that messages are taken by single `basic.get` requests.
     pub(crate) fn one_by_one(mut self) -> Self {
         self.may_consume = false;
         self
     }
 
-    /// Prepares another run that takes the kept messages again, on another connection.
+    /// Prepares another run on a new connection, which takes as many messages as this run has kept.
     pub(crate) fn again(self) -> Self {
         let mut again = Self::new(self.queue, self.command, self.room).one_by_one();
         again.kept_before = Some(self.consumed.messages.len());
@@ -158,8 +160,8 @@ impl<'a> Taking<'a> {
         again
     }
 
-    /// Takes messages; if there are none, it waits for the first one. The connection's intake is
-    /// `most_held` bytes.
+    /// Takes messages, and waits for the first one if there are none. `most_held` is the limit of
+    /// the connection's intake in bytes.
     pub(crate) async fn run(
         &mut self,
         session: &Session,
@@ -197,8 +199,8 @@ impl<'a> Taking<'a> {
         Ok(())
     }
 
-    /// Waits until the returned messages are ready again. The broker needs a moment to notice a
-    /// closed connection; until then, messages behind them would be taken first.
+    /// Waits until the messages of the closed connection are ready again, for at most [`RETURN`].
+    /// Otherwise messages behind them would be taken first.
     async fn wait_for_the_return(&self, session: &Session, deadline: Deadline) -> Result<(), Failure> {
         let until = deadline.min(RETURN);
         while inspect(session.channel(), self.queue, deadline).await?.messages < self.ready_before
@@ -209,7 +211,7 @@ impl<'a> Taking<'a> {
         Ok(())
     }
 
-    /// Takes the messages that are on the queue at present.
+    /// Takes the messages that are on the queue now, without waiting for more.
     async fn drain(&mut self, session: &Session, deadline: Deadline) -> Result<(), Failure> {
         let stop_at = deadline.earlier_by(TAKE_MARGIN);
         let mut consumers_help = true;
@@ -246,7 +248,8 @@ impl<'a> Taking<'a> {
         Ok(())
     }
 
-    /// True if temporary consumers of the queue are allowed.
+    /// True if consumers may be started on the queue: not disabled, and the queue is not deleted
+    /// with its last consumer.
     async fn may_consume(&mut self, session: &Session, deadline: Deadline) -> bool {
         // If this is unknown, the usual case is assumed: an auto-delete queue is rarely read by
         // clients other than its owner.
@@ -259,21 +262,23 @@ impl<'a> Taking<'a> {
             && self.may_consume(session, deadline).await
     }
 
-    /// True if another delivery could not certainly be settled.
+    /// True if another delivery might not be settled, because the queue may be a quorum queue and
+    /// the limit of commands is reached.
     async fn may_not_settle_more(&mut self, session: &Session, deadline: Deadline) -> bool {
         self.settlements >= MOST_SETTLEMENTS
             && !self.ask(session, deadline).await.is_some_and(|facts| facts.kind == QueueKind::Classic)
     }
 
-    /// True if a message that was returned before would probably have to be returned again.
+    /// True if the last message had been returned before, and the room left is too small for
+    /// another message like the largest, which would have to be returned again.
     fn is_hardly_room_for_what_went_back(&mut self) -> bool {
         self.returns.is_some_and(|returns| returns > 0)
             && !self.consumed.messages.is_empty()
             && self.fitting(1) == 0
     }
 
-    /// Returns facts about the queue, or `None` if they are unknown. The broker is asked once, and
-    /// only if the facts matter.
+    /// Returns facts about the queue; `None` if they are unknown. The broker is asked once, when
+    /// they are first needed.
     async fn ask(&mut self, session: &Session, deadline: Deadline) -> Option<&QueueFacts> {
         if self.facts.is_none() {
             self.facts = Some(queue_facts::learn(session, self.queue, deadline).await.ok());
@@ -290,7 +295,8 @@ impl<'a> Taking<'a> {
         self.kept_before.map_or(asked, |kept| kept.min(asked))
     }
 
-    /// Returns the prefetch of a consumer, given `ready` messages on the queue.
+    /// Returns the prefetch for the next consumer, with `ready` messages on the queue; 0 if no more
+    /// are taken.
     fn prefetch(&mut self, ready: usize) -> usize {
         if self.stop.is_some() {
             return 0;
@@ -300,12 +306,13 @@ impl<'a> Taking<'a> {
         self.fitting(ready.min(wanted).min((taken * GROWTH).max(FIRST_PREFETCH)).min(u16::MAX.into()))
     }
 
-    /// Number of messages like the largest one that there is still room for, at most `most`.
+    /// Returns how many more messages like the largest one fit into the response, at most `most`.
     fn fitting(&mut self, most: usize) -> usize {
         self.sizes.fitting(most, &self.consumed.messages, self.room.together)
     }
 
-    /// Keeps a message, unless it does not fit, or an earlier one did not.
+    /// Adds a delivery to the kept messages; if it does not fit, or an earlier one did not, it is
+    /// marked to be returned.
     fn keep(&mut self, session: &Session, mut delivery: Delivery) {
         let tag = delivery.delivery_tag;
         content_header::restore(&mut delivery);

@@ -2,24 +2,23 @@
 
 use mq::ReceivedMessage;
 
-/// Bytes of the messages in hand in a response, each with the comma before the next one. To count
-/// the bytes of a message means to write it as JSON. The most that it can take is known without
-/// that, so this counts for a message until it would decide what fits.
+/// Size of the kept messages in a response, each with a comma. An upper bound is used first; exact
+/// sizes, which need writing the JSON, are computed only when the bound would decide what fits.
 #[derive(Debug, Default)]
 pub(super) struct Sizes {
-    /// Number of messages, counted from the first, whose exact bytes are known.
+    /// Number of messages, from the first one, whose exact size is known.
     counted: usize,
-    /// Bytes of the counted messages together, and of the largest of them.
+    /// Exact size in bytes of the counted messages together.
     exact: usize,
     largest: usize,
-    /// Maximum bytes of the messages that are not counted, together, and of the largest of them.
+    /// Upper bound in bytes of the messages that are not counted yet, together.
     others: usize,
     largest_other: usize,
 }
 
 impl Sizes {
-    /// Adds a message to those in hand if it fits into `room` bytes with them. Returns false if it
-    /// does not.
+    /// Adds a message to those in `in_hand` if all of them fit into `room` bytes. Returns `false`
+    /// if they do not.
     pub(super) fn add(
         &mut self,
         message: &ReceivedMessage,
@@ -54,7 +53,7 @@ impl Sizes {
         fitting(self).min(most)
     }
 
-    /// Counts the bytes of the messages in hand that were not counted yet.
+    /// Computes the exact sizes of the kept messages that are not counted yet.
     fn count(&mut self, in_hand: &[ReceivedMessage]) {
         for message in in_hand.get(self.counted..).unwrap_or_default() {
             self.note(with_comma(message.carried_size()));

@@ -18,7 +18,7 @@ use crate::report::{kind, row, timed};
 use crate::server::{Broker, CERTIFIED};
 use crate::support::{access, after, queue, soon, works_again};
 
-/// Access to the TLS listener.
+/// Returns the access to the broker's TLS listener.
 fn over_tls(host: &str, port: u16, tls: TlsConfig, version: &str) -> Access {
     let mut access = access();
     access.endpoint.addresses = vec![Address { host: host.to_owned(), port }];
@@ -79,7 +79,8 @@ pub(crate) async fn of_both_sides(broker: Arc<Mutex<Broker>>) {
     observer.delete(&queue).await;
 }
 
-/// Error of an operation that the broker or the client refuses. The pool keeps no connection of it.
+/// Returns the error of an operation that the broker or the client refuses, and checks that no
+/// connection of it stays in the pool.
 async fn refused(rabbit: &RabbitMq, access: &Access, queue: &QueueName, fault: &str) -> BrokerError {
     let deadline = after(5_000);
     let (result, took) = timed(deadline, rabbit.depth(access, queue, deadline)).await;

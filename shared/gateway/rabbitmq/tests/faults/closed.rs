@@ -27,8 +27,8 @@ pub(crate) async fn by_the_server(broker: Arc<Mutex<Broker>>) {
     victims.suffer(3_000, blow).await.settle().await;
 }
 
-/// The broker closes a channel that holds deliveries for longer than its `consumer_timeout`, with
-/// the same reply code as for an acknowledgement that it refuses.
+/// Holds deliveries for longer than the broker's `consumer_timeout`. The broker closes the channel
+/// with the same reply code as for an unknown delivery tag.
 pub(crate) async fn for_want_of_settlement(broker: Arc<Mutex<Broker>>) {
     let broker = broker.lock().await;
     let limit = |timeout: u32, tick: u32| {
@@ -60,8 +60,8 @@ pub(crate) async fn for_want_of_settlement(broker: Arc<Mutex<Broker>>) {
     broker.ctl(&["eval", &limit(1_800_000, 60_000)]).await;
 }
 
-/// Acknowledges at about the moment at which the channel is closed, and checks that the reported
-/// result is true.
+/// Acknowledges at about the moment when the channel is closed, and checks that the reported result
+/// is true.
 async fn settles_while_the_time_ends(rabbit: &RabbitMq, observer: &Observer) {
     let mut seen = std::collections::BTreeMap::<&str, u32>::new();
     for wait in (780..=980).step_by(20) {

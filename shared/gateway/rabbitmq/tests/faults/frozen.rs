@@ -13,15 +13,15 @@ use crate::support::{access, heartbeat, login};
 use crate::victims::Victims;
 use crate::{log, report};
 
-/// Environment variable of the frozen process, with the broker's port and password.
+/// Environment variable with the broker's port and password, for the process that is frozen.
 pub(crate) const VICTIM: &str = "FAULTS_VICTIM";
 const READY: &str = "ready";
 const HEARTBEAT_SECONDS: u64 = 1;
-/// Duration of the freeze. The broker closes the connection between two and three heartbeats after
-/// the last data.
+/// Duration of the freeze. The broker closes a connection two to three heartbeats after it last
+/// received data.
 const FREEZE: Duration = Duration::from_secs(5);
 
-/// Freezes a process with open connections, and lets it discover the loss.
+/// Freezes a process with open connections by a signal, and lets it find out that they were closed.
 pub(crate) async fn by_a_signal() {
     let (port, _, password) = login();
     let mut child = Command::new(std::env::current_exe().unwrap())
@@ -53,7 +53,7 @@ pub(crate) async fn by_a_signal() {
     assert!(status.success(), "the frozen process failed:\n{logged}");
 }
 
-/// Main function of the frozen process.
+/// Runs in the process that is frozen.
 pub(crate) async fn victim() {
     let settings = heartbeat(HEARTBEAT_SECONDS);
     let victims = Victims::prepare("frozen for longer than the heartbeat", access(), settings).await;

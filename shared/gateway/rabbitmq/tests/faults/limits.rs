@@ -80,8 +80,8 @@ pub(crate) async fn full_queues() {
 
 const ALARM: &str = "memory alarm (blocked connection)";
 
-/// A broker under a memory alarm stops reading from connections that publish. Messages sent
-/// meanwhile may be read afterwards.
+/// Puts the broker under a memory alarm, in which it stops reading from publishing connections.
+/// Messages sent meanwhile may be read afterwards.
 pub(crate) async fn memory_alarm(broker: Arc<Mutex<Broker>>) {
     let (observer, queue, to) = (Observer::connect().await, queue("alarm"), queue("alarm-to"));
     for queue in [&queue, &to] {
@@ -137,7 +137,8 @@ pub(crate) async fn memory_alarm(broker: Arc<Mutex<Broker>>) {
     }
 }
 
-/// Under an alarm everything works except publishing, and the connection test reports the alarm.
+/// Checks that under a memory alarm all operations except publishing work, and that the connection
+/// test reports the alarm.
 async fn what_works_under_an_alarm(rabbit: &RabbitMq, queue: &QueueName) {
     let deadline = after(2_000);
     let (result, took) = timed(deadline, rabbit.depth(&access(), queue, deadline)).await;
@@ -157,7 +158,7 @@ async fn what_works_under_an_alarm(rabbit: &RabbitMq, queue: &QueueName) {
     row(ALARM, "connection test", "ok, blocked", took, "unchanged");
 }
 
-/// After the alarm ends, the produce completes on the connection that was blocked.
+/// Checks that a produce completes on the blocked connection after the alarm has ended.
 async fn an_alarm_ends_while_a_produce_waits(
     broker: &Broker,
     rabbit: &RabbitMq,
@@ -182,8 +183,8 @@ async fn an_alarm_ends_while_a_produce_waits(
     assert_eq!(rabbit.test(&access, Some(queue), soon()).await.blocked, None);
 }
 
-/// Expects this many logged blocks and unblocks of connections, each once. The event may be logged
-/// a moment after the operation's answer.
+/// Waits until these numbers of blocked and unblocked connections are logged, which may be a moment
+/// after the operation's result.
 async fn logged(blocked: usize, unblocked: usize) {
     let patience = Deadline::after(Duration::from_secs(2));
     while blocked_and_unblocked() != (blocked, unblocked) && !patience.has_passed() {
@@ -192,14 +193,14 @@ async fn logged(blocked: usize, unblocked: usize) {
     assert_eq!(blocked_and_unblocked(), (blocked, unblocked));
 }
 
-/// Number of connections that were logged as blocked, and as unblocked.
+/// Returns the numbers of connections that were logged as blocked and as unblocked.
 fn blocked_and_unblocked() -> (usize, usize) {
     let blocked = log::events("connection.blocked");
     assert!(blocked.iter().all(|event| event["context"]["reason"] == "low on memory"), "{blocked:?}");
     (blocked.len(), log::events("connection.unblocked").len())
 }
 
-/// Moves the first message.
+/// Moves the first message of a queue.
 async fn move_one(
     rabbit: &RabbitMq,
     from: &QueueName,
@@ -219,7 +220,8 @@ async fn move_one(
     moving.settle(deadline).await
 }
 
-/// The broker's own size limit. Messages that AMQP itself cannot carry are never sent.
+/// Publishes messages above the broker's size limit, and messages that AMQP cannot carry, which are
+/// never sent.
 pub(crate) async fn oversized_messages() {
     let (observer, queue) = (Observer::connect().await, queue("oversized"));
     observer.declare(&queue, &[]).await;

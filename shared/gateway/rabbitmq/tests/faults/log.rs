@@ -14,13 +14,13 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 
 static LOG: LazyLock<Sink> = LazyLock::new(Sink::default);
 
-/// Records events of every level. The client library's events are disabled, as in the functions.
+/// Records log events of every level, except the client library's, which the functions disable too.
 pub(crate) fn init() {
     let filter = EnvFilter::new("trace,lapin=off");
     tracing_subscriber::registry().with(filter).with(Envelope::to(|| LOG.clone())).init();
 }
 
-/// Adds texts that are logged elsewhere: error messages, other processes' logs.
+/// Adds text to the log that was logged elsewhere: error messages, and logs of other processes.
 pub(crate) fn note(text: &str) {
     writeln!(LOG.clone(), "{text}").unwrap();
 }
@@ -29,14 +29,14 @@ pub(crate) fn text() -> String {
     LOG.text()
 }
 
-/// Logged events of this type, with their fields.
+/// Returns the logged events of this type, with their fields.
 pub(crate) fn events(event_type: &str) -> Vec<Value> {
     let lines = text();
     let lines = lines.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     lines.filter(|event| event["event_type"] == event_type).collect()
 }
 
-/// The `secrets` that occur in the log, as they are or in an encoded form.
+/// Returns those of `secrets` that occur in the log, literally or in an encoded form.
 pub(crate) fn leaks<'a>(secrets: &[&'a str]) -> Vec<&'a str> {
     let log = text();
     let is_there = |secret: &&str| {
@@ -49,7 +49,7 @@ pub(crate) fn leaks<'a>(secrets: &[&'a str]) -> Vec<&'a str> {
     secrets.iter().copied().filter(|secret| is_there(secret)).collect()
 }
 
-/// A byte as a URL encodes it.
+/// Returns a byte in percent-encoding.
 fn encoded(byte: u8) -> String {
     if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
         char::from(byte).to_string()

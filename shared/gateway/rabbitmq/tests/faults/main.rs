@@ -48,7 +48,7 @@ use tokio::sync::Mutex;
 
 use crate::server::Broker;
 
-/// Name of the test, as the runner knows it.
+/// Name under which the test runner knows this test.
 const NAME: &str = "faults";
 
 type Fault = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -71,7 +71,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Main function of the frozen process: its rows go to standard output, its log to standard error.
+/// Runs in the process that is frozen: prints its rows to standard output, and logs to standard
+/// error.
 async fn victim(login: &str) -> ExitCode {
     let (port, password) = login.split_once(' ').expect("port and password");
     support::connect_to(port.parse().unwrap(), password);

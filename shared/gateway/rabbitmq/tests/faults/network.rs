@@ -16,8 +16,8 @@ use crate::support::{
 };
 use crate::victims::{Victims, check_produced};
 
-/// Cuts the network without FIN or RST: sent bytes are swallowed. The broker notices it by its
-/// heartbeat; only then does it requeue the messages that were in hand.
+/// Cuts the network without FIN or RST, so that sent bytes vanish. The broker notices this by its
+/// heartbeat, and only then requeues unacknowledged messages.
 pub(crate) async fn silent() {
     let proxy = Proxy::start().await;
     let settings = heartbeat(2);
@@ -40,7 +40,7 @@ pub(crate) async fn broken() {
     victims.suffer(3_000, blow).await.settle().await;
 }
 
-/// An idle connection that hangs is given up after a moment if its heartbeat has not shown that.
+/// Checks that an idle connection over a dead network is given up after a moment.
 pub(crate) async fn silent_while_idle() {
     let (proxy, observer, queue) = (Proxy::start().await, Observer::connect().await, queue("idle"));
     observer.declare(&queue, &[]).await;
@@ -55,8 +55,8 @@ pub(crate) async fn silent_while_idle() {
     observer.delete(&queue).await;
 }
 
-/// Publishes without a rate limit and cuts the connection at many moments: confirmed messages are
-/// on the queue.
+/// Publishes without a rate limit, cuts the connection at many moments, and checks that confirmed
+/// messages are on the queue.
 pub(crate) async fn publishes_at_any_moment() {
     const COUNT: i64 = 600;
     let (proxy, observer) = (Proxy::start().await, Observer::connect().await);
@@ -112,8 +112,8 @@ pub(crate) async fn publishes_at_any_moment() {
     );
 }
 
-/// Commits and cuts the connection at many moments: done, or not done, or in doubt, and then all
-/// messages or none.
+/// Commits, cuts the connection at many moments, and checks the result: done, not done, or in doubt
+/// with either all messages or none removed.
 pub(crate) async fn commits_at_any_moment() {
     const ROUNDS: u64 = 16;
     let (proxy, observer) = (Proxy::start().await, Observer::connect().await);
@@ -163,7 +163,7 @@ pub(crate) async fn commits_at_any_moment() {
     row("network cut at 16 moments", "commit of 10", &seen, longest, "0 lost; all or none of the ten");
 }
 
-/// Waits with a higher precision than the timer.
+/// Waits for `delay`, more precisely than Tokio's timer.
 async fn moment(delay: Duration) {
     let started = Instant::now();
     while started.elapsed() < delay {

@@ -11,7 +11,8 @@ use mq::QueueName;
 
 use super::support;
 
-/// A connection with a channel, opened after the fault under test: no connection survives a fault.
+/// Independent connection with a channel that is opened after the fault under test, since no
+/// connection survives it.
 pub(crate) struct Observer {
     channel: Channel,
     _connection: Connection,
@@ -22,7 +23,7 @@ impl Observer {
         Self::at(support::login().0).await
     }
 
-    /// Connects to the node that listens on this port.
+    /// Connects to the broker node that listens on this port.
     pub(crate) async fn at(port: u16) -> Self {
         let (_, user, password) = support::login();
         let arguments = OpenConnectionArguments::new("127.0.0.1", port, &user, &password);
@@ -37,8 +38,8 @@ impl Observer {
         panic!("the independent client cannot connect");
     }
 
-    /// Connects once these existing queues answer: after a crash the broker accepts logins before
-    /// it has recovered every queue, which takes long on a busy machine.
+    /// Connects once these queues answer. After a crash the broker accepts logins before it has
+    /// recovered all queues.
     pub(crate) async fn of(queues: &[&QueueName]) -> Self {
         let mut refused = None;
         for _ in 0..300 {
@@ -76,13 +77,13 @@ impl Observer {
         self.channel.queue_declare(declare).await.expect("declare");
     }
 
-    /// Number of ready messages.
+    /// Returns the number of ready messages on a queue.
     pub(crate) async fn count(&self, queue: &QueueName) -> u64 {
         let declare = QueueDeclareArguments::new(queue.as_str()).passive(true).finish();
         self.channel.queue_declare(declare).await.expect("passive declare").expect("an answer").1.into()
     }
 
-    /// Number of ready messages, once there are `expected` of them, or after `patience`.
+    /// Returns the number of ready messages, once it is `expected` or after `patience`.
     pub(crate) async fn settled(&self, queue: &QueueName, expected: u64, patience: Duration) -> u64 {
         let until = tokio::time::Instant::now() + patience;
         loop {
@@ -94,7 +95,7 @@ impl Observer {
         }
     }
 
-    /// Takes all messages, acknowledged at once.
+    /// Takes all messages of a queue with immediate acknowledgement.
     pub(crate) async fn drain(&self, queue: &QueueName) -> Messages {
         let mut messages = Messages::default();
         let get = || BasicGetArguments { queue: queue.to_string(), no_ack: true };
@@ -110,7 +111,7 @@ impl Observer {
     }
 }
 
-/// Number of copies of each message id.
+/// Number of copies of each message, by message id.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Messages(BTreeMap<String, usize>);
 

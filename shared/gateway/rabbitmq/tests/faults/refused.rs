@@ -75,7 +75,8 @@ pub(crate) async fn missing_queue() {
     observer.delete(&absent).await;
 }
 
-/// Access refused, resource locked, precondition failed: each closes only the channel.
+/// Checks that the refusals access refused, resource locked and precondition failed close only the
+/// channel.
 pub(crate) async fn on_a_channel(outsider: String) {
     let (proxy, observer) = (Proxy::start().await, Observer::connect().await);
     let (mine, locked) = (queue("channel"), queue("exclusive"));
@@ -114,7 +115,8 @@ pub(crate) async fn on_a_channel(outsider: String) {
     observer.delete(&mine).await;
 }
 
-/// Finding out a queue's type takes several declarations that fail (406).
+/// Browses a quorum queue, for which determining its type takes several declarations that fail
+/// (406).
 async fn browse_a_quorum_queue(rabbit: &RabbitMq, access: &mq::Access, observer: &Observer) {
     let quorum = queue("quorum");
     let arguments =

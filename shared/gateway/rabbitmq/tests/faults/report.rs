@@ -7,12 +7,12 @@ use mq::BrokerError;
 
 use crate::log;
 
-/// Time that an operation may take beyond its deadline, on a busy machine.
+/// Tolerance by which an operation may exceed its deadline on a busy machine.
 const MARGIN: Duration = Duration::from_millis(1000);
 
 static ROWS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// Records the effect of `fault` on `operation`.
+/// Adds a row to the report: the effect of `fault` on `operation`.
 pub(crate) fn row(fault: &str, operation: &str, seen: &str, took: Duration, on_queue: &str) {
     add(format!("| {fault} | {operation} | {seen} | {:.0} ms | {on_queue} |", took.as_secs_f64() * 1e3));
 }
@@ -25,7 +25,8 @@ pub(crate) fn rows() -> Vec<String> {
     ROWS.lock().unwrap().clone()
 }
 
-/// Name of the error's variant. The error's text is added to the log, to be searched for secrets.
+/// Returns the name of the error's variant, and adds its text to the log that is searched for
+/// secrets.
 pub(crate) fn kind(error: &BrokerError) -> &'static str {
     log::note(&format!("{error:?} {error}"));
     match error {
@@ -49,7 +50,7 @@ pub(crate) fn outcome<T>(result: &Result<T, BrokerError>) -> &'static str {
     result.as_ref().map_or_else(kind, |_| "ok")
 }
 
-/// Runs an operation, and fails if it takes longer than its deadline.
+/// Runs an operation, and fails if it exceeds its deadline by more than [`MARGIN`].
 pub(crate) async fn timed<T>(
     deadline: broker::Deadline,
     operation: impl Future<Output = T>,

@@ -10,28 +10,29 @@ use test_support::root::Root;
 
 use crate::authority::Authority;
 
-/// Largest accepted message in bytes. Larger ones are refused with `PRECONDITION_FAILED`.
+/// Maximum size in bytes of a message that the broker accepts. Larger ones are refused with
+/// `PRECONDITION_FAILED`.
 pub(crate) const MAX_MESSAGE: i64 = 1_000_000;
 /// Name prefix of queues that a policy limits to three messages.
 pub(crate) const FULL_BY_POLICY: &str = "faults.policy.";
 
-/// Name prefix of queues that a policy limits to three messages, and that dead-letter the refused
-/// ones to [`DEAD_BY_POLICY`].
+/// Name prefix of queues that a policy limits to three messages, with refused messages
+/// dead-lettered to [`DEAD_BY_POLICY`].
 pub(crate) const DEAD_LETTERING_BY_POLICY: &str = "faults.dead-lettering.";
 pub(crate) const DEAD_BY_POLICY: &str = "faults.dead";
 
 pub(crate) const USER: &str = "app";
-/// User who may log in but has no permissions.
+/// User that may log in but has no permissions.
 pub(crate) const OUTSIDER: &str = "outsider";
-/// Virtual host that `USER` may not enter.
+/// Virtual host to which `USER` has no access.
 pub(crate) const CLOSED_VHOST: &str = "closed";
 
-/// User without a password, who logs in by a certificate with this common name.
+/// User without a password that logs in by a certificate with this common name.
 pub(crate) const CERTIFIED: &str = "certified";
 
 pub(crate) struct Broker {
     server: RabbitMq,
-    /// Port of the TLS listener, which asks clients for a certificate of `authority`.
+    /// Port of the TLS listener, which requests client certificates of `authority`.
     pub(crate) tls_port: u16,
     pub(crate) authority: Authority,
 }
@@ -71,7 +72,7 @@ impl DerefMut for Broker {
     }
 }
 
-/// A policy for queues whose names begin with `start`.
+/// Returns a policy for queues whose names begin with `start`.
 fn policy(start: &str, definition: &Value) -> Value {
     let pattern = format!("^{}", start.replace('.', r"\."));
     json!({
@@ -111,7 +112,8 @@ fn definitions(password: &str, outsider: &str) -> String {
     definitions.to_string()
 }
 
-/// Configures a TLS listener, with a certificate for this machine's address but not for its name.
+/// Configures a TLS listener whose certificate is valid for this host's IP address but not for its
+/// name.
 fn certificates(home: &Path, port: u16, authority: &Authority) -> String {
     let (certificate, key) = authority.issue("127.0.0.1");
     for (name, pem) in [("ca.pem", &authority.pem), ("server.pem", &certificate), ("server-key.pem", &key)] {

@@ -21,18 +21,18 @@ use super::server::USER;
 
 pub(crate) const PLENTY: usize = 5_000_000;
 pub(crate) const COMMIT: AckMode = AckMode::Take(Ack::Commit);
-/// Text of the message bodies, which no log may contain.
+/// Text of the message bodies, which must not occur in any log.
 pub(crate) const BODY: &str = "an order of a customer of ours";
 
 static LOGIN: OnceLock<(u16, String)> = OnceLock::new();
 static QUEUES: AtomicUsize = AtomicUsize::new(0);
 
-/// Sets the broker's port and password, once.
+/// Sets the broker's port and password for all later calls, once.
 pub(crate) fn connect_to(port: u16, password: &str) {
     LOGIN.set((port, password.to_owned())).expect("there is one broker");
 }
 
-/// Port, user and password.
+/// Returns the broker's port, user and password.
 pub(crate) fn login() -> (u16, String, String) {
     let (port, password) = LOGIN.get().expect("the broker runs");
     (*port, USER.to_owned(), password.clone())
@@ -77,7 +77,7 @@ pub(crate) fn access_at(addresses: &[(&str, u16)]) -> Access {
     }
 }
 
-/// Access to the same target as another user.
+/// Returns the access to the same target as another user.
 pub(crate) fn as_user(access: Access, user: &str, password: &str) -> Access {
     let credentials =
         Credentials { user: user.to_owned(), password: SecretString::from(password.to_owned()) };
@@ -100,7 +100,7 @@ pub(crate) fn soon() -> Deadline {
     after(20_000)
 }
 
-/// `count` messages with one body; equal calls give the same message ids.
+/// Builds `count` messages with the same body. Equal calls give the same message ids.
 pub(crate) fn messages(count: i64, rate: Option<i64>) -> Outgoing {
     outgoing(
         ProduceSource::Generated {
@@ -127,12 +127,12 @@ pub(crate) fn outgoing(source: ProduceSource, rate: Option<i64>) -> Outgoing {
     )
 }
 
-/// Ids of the messages with these indexes.
+/// Returns the ids of the messages with these indices.
 pub(crate) fn ids(outgoing: &Outgoing, indexes: std::ops::Range<u64>) -> BTreeSet<String> {
     indexes.map(|index| outgoing.message_id(index).to_hex()).collect()
 }
 
-/// True if the broker has this version or a later one.
+/// True if the broker has this version of RabbitMQ or a later one.
 pub(crate) async fn is_at_least(major: u32, minor: u32) -> bool {
     let report = RabbitMq::new(1).test(&access(), None, soon()).await;
     let version = report.version.expect("a version");
@@ -163,8 +163,7 @@ pub(crate) async fn produce(
     rabbit.produce(access, queue, outgoing, from, &watch::Sender::new(from), deadline).await
 }
 
-/// Checks that all operations work on the same [`RabbitMq`] after a fault: produce, depth, fetch,
-/// commit.
+/// Checks that produce, depth, fetch and commit work with the same [`RabbitMq`] after a fault.
 pub(crate) async fn works_again(rabbit: &RabbitMq, access: &Access, queue: &QueueName) {
     let before = rabbit.depth(access, queue, soon()).await.expect("depth").current_depth;
     produce(rabbit, access, queue, &messages(3, None), 0, soon()).await.expect("produce");
@@ -175,7 +174,7 @@ pub(crate) async fn works_again(rabbit: &RabbitMq, access: &Access, queue: &Queu
     assert_eq!(rabbit.depth(access, queue, soon()).await.expect("depth").current_depth, 0);
 }
 
-/// Settings with a heartbeat of so many seconds.
+/// Returns settings with a heartbeat of `seconds`.
 pub(crate) fn heartbeat(seconds: u64) -> Settings {
     let connections =
         ConnectionSettings { heartbeat: Duration::from_secs(seconds), ..ConnectionSettings::default() };

@@ -13,15 +13,15 @@ use crate::observer::Observer;
 use crate::report::{kind, outcome, row, timed};
 use crate::support::{COMMIT, PLENTY, after, consume, ids, messages, produce, queue, soon, works_again};
 
-/// Number of messages to publish, and their rate per second: publishing takes 44 s, so the fault
-/// hits it even if an administrator's command takes long to start, as it does on a busy machine.
+/// Number of messages to publish. At their rate this takes 44 s, so that the fault hits it even if
+/// an administrator's command starts slowly.
 const PUBLISHED: i64 = 8_800;
 const PACE: i64 = 200;
 const PUBLISHING: Duration = Duration::from_secs((PUBLISHED / PACE).unsigned_abs());
-/// Number of messages to consume, and of those in hand.
+/// Number of messages on the queue to consume from.
 const STORED: i64 = 20;
 const IN_HAND: i64 = 10;
-/// Time for the broker to requeue the messages that a lost connection had in hand.
+/// Maximum time for the broker to requeue the unacknowledged messages of a lost connection.
 const PUT_BACK: Duration = Duration::from_secs(60);
 
 pub(crate) struct Victims {
@@ -34,7 +34,7 @@ pub(crate) struct Victims {
     unit: Box<dyn UnitOfWork>,
 }
 
-/// Results of the operations that the fault hit.
+/// Results of the operations that were in progress during the fault.
 pub(crate) struct Aftermath {
     fault: &'static str,
     rabbit: RabbitMq,
@@ -64,8 +64,8 @@ impl Victims {
         Self { fault, rabbit, access, publishing, consuming, outgoing, unit }
     }
 
-    /// Publishes until `blow` takes effect, then commits, and then uses the connection that was
-    /// idle, with `patience` milliseconds each. `blow` returns the time at which it struck.
+    /// Publishes until `blow` (the fault) takes effect, then commits, and then uses the idle
+    /// connection, each with `patience` milliseconds. `blow` returns the time of the fault.
     pub(crate) async fn suffer(self, patience: u64, blow: impl Future<Output = Instant>) -> Aftermath {
         let Self { fault, rabbit, access, publishing, consuming, outgoing, unit } = self;
         let (failure, took) = {
@@ -106,8 +106,8 @@ impl Victims {
 }
 
 impl Aftermath {
-    /// Counts the messages on the queues, as soon as the broker can be asked, and uses the same
-    /// [`RabbitMq`] again.
+    /// Counts the messages on the queues once the broker answers, and checks that the same
+    /// [`RabbitMq`] works again.
     pub(crate) async fn settle(self) {
         let observer = Observer::of(&[&self.publishing, &self.consuming]).await;
         let on_source = self.count_consumed(&observer).await;
@@ -121,8 +121,8 @@ impl Aftermath {
         }
     }
 
-    /// A commit that was not done leaves every message on the queue; one in doubt leaves or removes
-    /// all messages in hand.
+    /// Checks the consumed queue: a commit that was not done leaves all messages; one in doubt
+    /// leaves all or removes all that were taken.
     async fn count_consumed(&self, observer: &Observer) -> String {
         let stored = messages(STORED, None);
         let all = ids(&stored, 0..20);
@@ -140,9 +140,9 @@ impl Aftermath {
         format!("{} of {} (10 were in hand)", there.len(), all.len())
     }
 
-    /// Messages reported as committed are on the queue, and besides them only messages in doubt. A
-    /// client that resumes after the last commit, as a retry with the same key does, duplicates at
-    /// most the messages in doubt.
+    /// Checks the queue of the produce: it has all messages reported as committed, and otherwise
+    /// only those in doubt. Returns also the duplicates of a client that resumes after the last
+    /// commit.
     async fn count_produced(&self, observer: &Observer) -> String {
         let failure = &self.produced.0;
         let count = self.outgoing.count();

@@ -18,7 +18,7 @@ impl Authority {
         Self { pem, issuer: Issuer::new(params, key) }
     }
 
-    /// Issues a certificate and its key for `name`, which is also the common name.
+    /// Issues a certificate with its key for the host `name`, which is also the common name.
     pub(crate) fn issue(&self, name: &str) -> (String, String) {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
@@ -26,7 +26,7 @@ impl Authority {
         (params.signed_by(&key, &self.issuer).unwrap().pem(), key.serialize_pem())
     }
 
-    /// TLS configuration of a client that trusts this authority.
+    /// Returns the TLS configuration of a client that trusts this authority.
     pub(crate) fn trusted(&self) -> TlsConfig {
         TlsConfig { trust_store: Some(SecretString::from(self.pem.clone())), key_store: None }
     }

@@ -16,7 +16,7 @@ fn key(text: &str) -> RoutingKey {
     RoutingKey::try_from(text.to_owned()).unwrap()
 }
 
-/// A topic exchange that only this test uses, bound to the bench's queue.
+/// Declares a topic exchange for one test, bound to the queue of `bench`.
 async fn exchange(bench: &Bench, binding: &str, routing_key: &str) -> Exchange {
     let name = format!("{}.exchange", bench.queue.as_str());
     let declare = ExchangeDeclareOptions { auto_delete: true, ..Default::default() };

@@ -13,12 +13,13 @@ use crate::taking::fill;
 
 const MEBIBYTE: usize = 1024 * 1024;
 
-/// A [`RabbitMq`] with a memory limit that a test can exceed.
+/// Returns a [`RabbitMq`] with a memory limit that the test messages exceed.
 fn rabbit() -> RabbitMq {
     RabbitMq::with_settings(Settings { most_held: 8 * MEBIBYTE, ..Settings::default() })
 }
 
-/// Bytes of this process in memory: now, and the maximum since the last [`forget_the_peak`].
+/// Returns the memory of this process in bytes: the current value, and the maximum since the last
+/// [`forget_the_peak`].
 fn memory() -> (usize, usize) {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let kib = |name: &str| {
@@ -32,7 +33,8 @@ fn forget_the_peak() {
     std::fs::write("/proc/self/clear_refs", "5").unwrap();
 }
 
-/// Sizes of the consumed messages, and the bytes by which the process grew meanwhile.
+/// Consumes messages. Returns their sizes, and the number of bytes by which the process grew
+/// meanwhile.
 async fn take(rabbit: &RabbitMq, bench: &Bench, mode: AckMode) -> (Result<Vec<usize>, BrokerError>, usize) {
     forget_the_peak();
     let (before, _) = memory();
@@ -169,8 +171,8 @@ async fn messages_of_even_sizes_come_as_fast_as_before() {
     bench.clean().await;
 }
 
-/// A publisher may use any name for a header; the gateway keeps its records about a delivery
-/// outside the headers.
+/// Publishes headers with unusual names: the gateway must not keep its own records about a delivery
+/// in the headers.
 #[tokio::test]
 async fn no_header_makes_a_message_look_too_large() {
     let (bench, rabbit) = (Bench::new("forged").await, rabbit());

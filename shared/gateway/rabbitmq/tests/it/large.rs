@@ -10,11 +10,11 @@ use rabbitmq::{RabbitMq, Settings};
 use crate::support::{Bench, COMMIT, access, consume, soon};
 
 const MEBIBYTE: usize = 1024 * 1024;
-/// Maximum bytes of a response in these tests.
+/// Maximum number of bytes of a response in these tests.
 const ANSWER: usize = 10_000;
 const LARGEST: usize = 12 * MEBIBYTE;
 
-/// A [`RabbitMq`] with a memory limit that a large message exceeds.
+/// Returns a [`RabbitMq`] with a memory limit that a large message exceeds.
 fn rabbit() -> RabbitMq {
     RabbitMq::with_settings(Settings { most_held: 8 * MEBIBYTE, ..Settings::default() })
 }
@@ -54,8 +54,8 @@ async fn a_large_message_comes_alone_and_neither_with_those_before_it_nor_with_t
     bench.clean().await;
 }
 
-/// From 4.0 on, messages that a closed connection had taken with `basic.get` return behind the
-/// others.
+/// Messages that a closed connection had taken with `basic.get` return behind the other messages from
+/// RabbitMQ 4.0 on.
 #[tokio::test]
 async fn a_large_message_comes_alone_from_a_quorum_queue_and_each_other_one_once() {
     let (bench, rabbit, mut came) = (with_a_large_one("quorum").await, rabbit(), Vec::new());

@@ -12,7 +12,7 @@ use crate::load_steps::{self, gets, outcomes, put, put_all, puts, take};
 use crate::proxy::Proxy;
 use crate::support::{Bench, access, rabbit, soon};
 
-/// Makes a test of each of the steps that the brokers have in common.
+/// Declares a test for each step of the load tests that all brokers have in common.
 macro_rules! in_common {
     ($module:ident: $($step:ident),* $(,)?) => {
         $(#[tokio::test]

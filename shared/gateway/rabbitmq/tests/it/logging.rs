@@ -12,7 +12,7 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use crate::proxy::Proxy;
 use crate::support::{Bench, access_at, explicit, outgoing, rabbit, soon};
 
-/// Records every log line until the guard is dropped.
+/// Records all log lines until the returned guard is dropped.
 pub(crate) fn record() -> (Sink, DefaultGuard) {
     let sink = Sink::default();
     let writer = sink.clone();

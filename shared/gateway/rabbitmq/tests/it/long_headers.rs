@@ -10,10 +10,10 @@ use crate::raw::{self, HEADERS, MESSAGE_ID, long_string, short_string};
 use crate::reach::everywhere;
 use crate::support::{Bench, COMMIT, NONE, PLENTY, ROLLBACK, access, consume, is_at_least, rabbit, soon};
 
-/// Length of headers in bytes, close to the maximum that RabbitMQ accepts from a publisher.
+/// Length in bytes of headers that are close to the maximum that RabbitMQ accepts.
 const LENGTH: usize = 131_000 - 30;
 
-/// A queue and its dead-letter queue.
+/// Declares a queue and its dead-letter queue.
 async fn pair(kind: &str) -> (Bench, Bench) {
     let options = QueueDeclareOptions { durable: true, ..Default::default() };
     let text = |text: &str| AMQPValue::LongString(text.into());
@@ -27,7 +27,7 @@ async fn pair(kind: &str) -> (Bench, Bench) {
     (Bench::with(&format!("long-headers-{kind}"), options, &arguments).await, dead)
 }
 
-/// Publishes an ordinary message and one with long headers, and rejects both.
+/// Publishes one ordinary message and one with long headers, and rejects both.
 async fn let_die(bench: &Bench, dead: &Bench) {
     let mut few = FieldTable::default();
     few.insert("k".into(), AMQPValue::LongString("few".into()));

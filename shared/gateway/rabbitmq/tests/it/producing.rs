@@ -207,7 +207,7 @@ async fn a_deadline_between_messages_is_a_timeout_with_what_was_committed() {
     bench.clean().await;
 }
 
-/// All progress values that a produce reported while it ran, in order.
+/// Returns all progress values that a produce reported while it ran, in order.
 async fn told(mut confirmed: watch::Receiver<u64>) -> Vec<u64> {
     let mut told = Vec::new();
     while confirmed.changed().await.is_ok() {

@@ -20,7 +20,7 @@ use crate::reach::everywhere;
 use crate::support::{Bench, COMMIT, PLENTY, ROLLBACK, access, consume, is_at_least, rabbit, soon, uri};
 use crate::taking::fill;
 
-/// Response size in bytes that holds one large message and all small ones.
+/// Response size in bytes that fits one large message together with all small ones.
 const ROOM: usize = 250_000;
 const LARGE: usize = 60_000;
 
@@ -49,13 +49,13 @@ fn numbered(count: usize) -> Vec<String> {
     (0..count).map(|number| format!("m{number}")).collect()
 }
 
-/// Number of times that a test does the same, since what it looks for happens at some times only:
-/// `most` with `QUORUM_RUNS=all`, as at night.
+/// Returns the number of repetitions of a test that finds its fault only at some moments: `by_day`,
+/// or `most` with `QUORUM_RUNS=all`, as in nightly runs.
 fn times(by_day: usize, most: usize) -> usize {
     if std::env::var("QUORUM_RUNS").is_ok_and(|runs| runs == "all") { most } else { by_day }
 }
 
-/// Messages that another client library finds on the queue.
+/// Returns the messages that an independent client library finds on the queue.
 async fn found(queue: &QueueName) -> Vec<String> {
     let uri = uri();
     let (authority, vhost) = (uri.authority, uri.vhost);
@@ -77,9 +77,8 @@ async fn found(queue: &QueueName) -> Vec<String> {
     found
 }
 
-/// Takes all `count` messages, those of the first unit of work one by one, and returns the number
-/// of units needed. No message is left and none came twice: neither at the end of a channel, nor of
-/// the connection.
+/// Takes all `count` messages, those of the first unit of work one by one, and checks that none is
+/// lost or duplicated. Returns the number of units of work.
 async fn all_one_by_one(kind: &str, count: usize) -> usize {
     let bench = queue(&format!("one-by-one-{count}"), kind, &[]).await;
     // After a large message, the estimate leaves no room for a bulk fetch.

@@ -8,7 +8,8 @@ use tokio::net::TcpStream;
 
 use crate::support::uri;
 
-/// Bits of the property flags, in the order in which the properties follow.
+/// Property flag of the headers. Properties follow in the order of their flags, from the highest
+/// bit.
 pub(crate) const HEADERS: u16 = 1 << 13;
 pub(crate) const CORRELATION_ID: u16 = 1 << 10;
 pub(crate) const MESSAGE_ID: u16 = 1 << 7;
@@ -21,7 +22,7 @@ pub(crate) fn long_string(bytes: &[u8]) -> Vec<u8> {
     [&u32::try_from(bytes.len()).expect("a long string").to_be_bytes(), bytes].concat()
 }
 
-/// Publishes a message whose properties are `flags` and the bytes that follow them.
+/// Publishes a message whose property flags and encoded properties are given as raw values.
 pub(crate) async fn put(queue: &QueueName, flags: u16, properties: &[u8], body: &[u8]) {
     let mut stream = RawStream::open().await;
     stream
@@ -55,7 +56,7 @@ struct RawStream {
 }
 
 impl RawStream {
-    /// Logs in and opens channel 1.
+    /// Connects, logs in, and opens channel 1.
     async fn open() -> Self {
         let uri = uri();
         let stream =

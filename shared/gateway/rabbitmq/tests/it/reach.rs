@@ -2,7 +2,7 @@
 
 use mq::{Reach, TargetSpec};
 
-/// Permission for every queue.
+/// Returns a [`Reach`] that allows every queue.
 pub(crate) fn everywhere() -> Reach {
     let target: TargetSpec =
         serde_json::from_value(serde_json::json!({"broker": "rabbitmq", "connName": "h:1"})).unwrap();

@@ -19,19 +19,19 @@ use crate::support::{Bench, access, explicit, outgoing, rabbit, soon, unwatched}
 
 const OVERFLOWS: [Option<&str>; 4] =
     [None, Some("drop-head"), Some("reject-publish"), Some("reject-publish-dlx")];
-/// Number of messages that the limited queue accepts.
+/// Maximum number of messages of the limited queue.
 const ROOM: u64 = 2;
 
-/// Route to the limited queue.
+/// Way by which messages are published to the limited queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
-    /// Publishing through the default exchange.
+    /// Through the default exchange, by the queue's name.
     Directly,
-    /// Through an exchange that nothing else is bound to.
+    /// Through an exchange to which only the limited queue is bound.
     Alone,
-    /// Through an exchange of which another queue gets a copy.
+    /// Through an exchange to which another queue is bound, too.
     WithAnother,
-    /// Through an exchange to which another exchange, with another queue, is bound.
+    /// Through an exchange to which another exchange with a queue of its own is bound, too.
     WithAnExchange,
     /// Through the alternate exchange of an exchange without queues.
     AsAnAlternative,
@@ -40,7 +40,7 @@ enum Way {
 const WAYS: [Way; 5] =
     [Way::Directly, Way::Alone, Way::WithAnother, Way::WithAnExchange, Way::AsAnAlternative];
 
-/// A limited queue, one for its dead letters, and another one.
+/// Queues of one case: the limited queue, its dead-letter queue, and another queue.
 struct Topology {
     full: Bench,
     dead: Bench,

@@ -34,7 +34,7 @@ pub(crate) fn uri() -> AMQPUri {
     url().parse().expect("AMQP_URL is an AMQP URL")
 }
 
-/// Access to the broker as its user.
+/// Returns the access to the test broker as its normal user.
 pub(crate) fn access() -> Access {
     let uri = uri();
     access_at(&[(&uri.authority.host, uri.authority.port)])
@@ -73,7 +73,7 @@ pub(crate) fn rabbit() -> RabbitMq {
     RabbitMq::new(5)
 }
 
-/// True if the broker has this version or a later one.
+/// True if the test broker has this version of RabbitMQ or a later one.
 pub(crate) async fn is_at_least(major: u32, minor: u32) -> bool {
     let report = rabbit().test(&access(), None, soon()).await;
     let version = report.version.expect("a version");
@@ -85,7 +85,7 @@ pub(crate) fn soon() -> Deadline {
     Deadline::after(Duration::from_secs(20))
 }
 
-/// A queue that only this test uses, with an independent client. [`Bench::clean`] deletes it.
+/// Queue of a single test with an independent client. [`Bench::clean`] deletes the queue.
 pub(crate) struct Bench {
     pub(crate) connection: Connection,
     pub(crate) channel: Channel,
@@ -111,7 +111,7 @@ impl Bench {
         bench
     }
 
-    /// A client without a queue: the queue does not exist.
+    /// Creates the client for a queue that does not exist.
     pub(crate) async fn absent(name: &str) -> Self {
         let connection = Connection::connect(&url(), ConnectionProperties::default()).await.expect("connect");
         let channel = connection.create_channel().await.expect("channel");
@@ -135,7 +135,7 @@ impl Bench {
         }
     }
 
-    /// Takes a message, acknowledged at once.
+    /// Takes a message from the queue with immediate acknowledgement.
     pub(crate) async fn get(&self) -> Option<lapin::message::Delivery> {
         let options = BasicGetOptions { no_ack: true };
         let got = self.channel.basic_get(self.queue.as_str().into(), options).await.expect("get");
@@ -150,7 +150,7 @@ impl Bench {
         bodies
     }
 
-    /// Number of ready messages.
+    /// Returns the number of ready messages on the queue.
     pub(crate) async fn count(&self) -> u32 {
         let options = QueueDeclareOptions { passive: true, ..Default::default() };
         let name = self.queue.as_str().into();
@@ -158,7 +158,7 @@ impl Bench {
         queue.expect("passive declare").message_count()
     }
 
-    /// Number of ready messages, once the broker has settled on `expected`.
+    /// Returns the number of ready messages, once it is `expected` or the wait is over.
     pub(crate) async fn ready(&self, expected: u32) -> u32 {
         let mut ready = 0;
         for _ in 0..100 {
@@ -194,7 +194,7 @@ pub(crate) const COMMIT: AckMode = AckMode::Take(Ack::Commit);
 pub(crate) const ROLLBACK: AckMode = AckMode::Take(Ack::Rollback);
 pub(crate) const NONE: AckMode = AckMode::Take(Ack::None);
 
-/// Progress sender for a produce whose progress is not observed.
+/// Returns a sender for the progress of a produce that no test reads.
 pub(crate) fn unwatched() -> watch::Sender<u64> {
     watch::Sender::new(0)
 }

@@ -23,7 +23,7 @@ fn numbered(range: std::ops::Range<usize>) -> Vec<String> {
     range.map(|number| format!("m{number}")).collect()
 }
 
-/// Publishes messages with these bodies, and waits for all confirms at the end.
+/// Publishes messages with these bodies, and waits for their confirms.
 pub(crate) async fn fill(bench: &Bench, bodies: impl IntoIterator<Item = Vec<u8>>) {
     let mut confirms = Vec::new();
     for body in bodies {

@@ -8,7 +8,8 @@ use secrecy::SecretString;
 use crate::proxy::Proxy;
 use crate::support::{Bench, access, access_at, rabbit, soon};
 
-/// The steps as `name`, `name!CODE` or `name-` where skipped.
+/// Returns each step of the report as `name`, `name!CODE` if it failed, or `name-` if it was
+/// skipped.
 fn outline(report: &TestReport) -> Vec<String> {
     let step = |step: &mq::TestStep| match (step.skipped, step.code) {
         (true, _) => format!("{}-", step.name),

@@ -17,7 +17,8 @@ use test_support::ports;
 
 use crate::support::{Queue, arguments, load, proxy, soon, uri};
 
-/// A configuration of the broker behind `port`, which tests may break.
+/// Returns the configuration for a broker behind a proxy on `port`, whose connections tests may
+/// break.
 fn config(port: u16) -> ConnectionConfig {
     changed(port, |_| {})
 }

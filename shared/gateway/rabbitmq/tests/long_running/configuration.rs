@@ -157,7 +157,7 @@ fn no_heartbeat_is_accepted_in_a_process_and_raised_in_a_function() {
     assert_eq!(low.running_in(Host::Function).heartbeat(), Duration::from_secs(1));
 }
 
-/// An authority, and a certificate of it with its key, in files.
+/// PEM files of an authority, and of a certificate that it has issued, with its key.
 struct Pem {
     authority: tempfile::NamedTempFile,
     certificate: tempfile::NamedTempFile,

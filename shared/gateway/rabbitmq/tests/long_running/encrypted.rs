@@ -22,8 +22,8 @@ fn certificate(pem: &str) -> CertificateDer<'static> {
     CertificateDer::from_pem_slice(pem.as_bytes()).unwrap()
 }
 
-/// Ends TLS in front of the broker with a certificate for `name`, and asks for a certificate of
-/// `clients`.
+/// Starts a TLS proxy in front of the broker with a certificate for `name`. With `clients`, it
+/// requires a client certificate of that authority.
 async fn tls_front(authority: &Authority, name: &str, clients: Option<&Authority>) -> u16 {
     let provider = Arc::new(ring::default_provider());
     let builder =

@@ -15,7 +15,7 @@ use crate::support::{arguments, load, proxy, soon, uri};
 
 const PASSWORD: &str = "not-the-password";
 
-/// Keeps every line of the log while the guard is kept.
+/// Records all log lines until the returned guard is dropped.
 fn record() -> (Sink, DefaultGuard) {
     let sink = Sink::default();
     let writer = sink.clone();
@@ -25,7 +25,7 @@ fn record() -> (Sink, DefaultGuard) {
     (sink, tracing::subscriber::set_default(subscriber))
 }
 
-/// Does everything that the ten events tell of.
+/// Performs operations that cause each of the ten connection events.
 async fn go_through_everything(proxy: &Proxy) {
     let mut arguments = arguments(proxy.port);
     let config = load(&arguments);

@@ -30,7 +30,7 @@ pub(crate) async fn proxy() -> Proxy {
     Proxy::start((broker.host, broker.port)).await
 }
 
-/// Returns the arguments of a program that connects to the broker by way of a port of this machine.
+/// Returns the arguments of a program that connects to the broker through `port` of this host.
 pub(crate) fn arguments(port: u16) -> ConnectionArguments {
     let uri = uri();
     ConnectionArguments {
@@ -43,7 +43,7 @@ pub(crate) fn arguments(port: u16) -> ConnectionArguments {
     }
 }
 
-/// The configuration that these arguments and the defaults make.
+/// Returns the configuration from these arguments and the defaults.
 pub(crate) fn load(arguments: &ConnectionArguments) -> ConnectionConfig {
     arguments.load_from(|_| None, Path::new("no-such-file")).unwrap()
 }
@@ -52,7 +52,7 @@ pub(crate) fn soon() -> Deadline {
     Deadline::after(Duration::from_secs(20))
 }
 
-/// A queue of the test's own with an independent client.
+/// Queue of a single test, with an independent client.
 pub(crate) struct Queue {
     _connection: Connection,
     channel: Channel,
@@ -79,7 +79,7 @@ impl Queue {
         assert!(confirm.is_ack() && confirm.take_message().is_none());
     }
 
-    /// Counts the ready messages, once the broker has settled on `expected`.
+    /// Returns the number of ready messages, once it is `expected` or the wait is over.
     pub(crate) async fn ready(&self, expected: u32) -> u32 {
         let options = QueueDeclareOptions { passive: true, ..Default::default() };
         let mut ready = 0;

@@ -98,7 +98,7 @@ fn method(channel: u16, method: basic::AMQPMethod) -> Vec<u8> {
     gen_frame(&frame)(Vec::new().into()).unwrap().into_inner().0
 }
 
-/// Method, content header and body of a delivery.
+/// Builds the method, content header and body of a delivery.
 fn delivery(tag: u64, body: &[u8]) -> Vec<u8> {
     let deliver = basic::Deliver {
         consumer_tag: "c".into(),

@@ -7,16 +7,17 @@ use lapin::types::AMQPValue;
 
 use super::*;
 
-/// Frame sizes that brokers propose; only the last is larger than the client's own.
+/// Frame sizes that brokers propose. The last one exceeds the client's maximum.
 const FRAME_MAXES: [u32; 4] = [4_096, 8_192, FRAME_MAX, 1 << 20];
 
-/// Every size at which the behaviour changes, and its neighbours.
+/// Returns the sizes at which the filter's behaviour changes, with the sizes next to them.
 fn sizes(frame_max: usize) -> Vec<usize> {
     let limits = [frame_max, frame_max + 8, 2 * frame_max, MOST_GATHERED, 2 * MOST_GATHERED];
     limits.iter().flat_map(|limit| limit - 1..=limit + 1).collect()
 }
 
-/// Filter on a connection for which the broker has proposed this frame size, and the agreed size.
+/// Creates a filter for a connection on which the broker has proposed this frame size. Returns also
+/// the negotiated size.
 fn filter(proposed: u32, bound: Option<usize>) -> (FrameFilter, Arc<Noticed>, usize) {
     let noticed = Arc::new(Noticed::default());
     if let Some(bound) = bound {
@@ -30,7 +31,7 @@ fn filter(proposed: u32, bound: Option<usize>) -> (FrameFilter, Arc<Noticed>, us
     (filter, noticed, in_bytes(proposed.min(FRAME_MAX)))
 }
 
-/// Passes a stream in pieces whose size ends within every part of a frame.
+/// Passes a stream through the filter in pieces that end within every part of a frame.
 fn pass(filter: &mut FrameFilter, stream: &[u8]) -> Vec<u8> {
     let (mut passed, mut buf) = (Vec::new(), vec![0; 4 * MOST_GATHERED]);
     for piece in stream.chunks(9_973) {
@@ -41,8 +42,7 @@ fn pass(filter: &mut FrameFilter, stream: &[u8]) -> Vec<u8> {
     passed
 }
 
-/// Reads the messages of a stream, and checks that a library that accepts frames of `frame_max` can
-/// parse it.
+/// Parses the messages of a stream, and checks that no frame exceeds `frame_max`.
 fn messages(mut stream: &[u8], frame_max: usize) -> Vec<Delivery> {
     let mut messages: Vec<Delivery> = Vec::new();
     let mut missing = 0;
@@ -75,7 +75,7 @@ fn messages(mut stream: &[u8], frame_max: usize) -> Vec<Delivery> {
     messages
 }
 
-/// Table whose content header has a frame of this size.
+/// Builds a table whose content header makes a frame of this size.
 fn table(frame: usize, is_readable: bool) -> Vec<u8> {
     // Bytes of frame, class, weight, body size, flags, the table's length and the entry's.
     let overhead = 8 + 14 + 4 + 2 + 1 + 4;
@@ -84,7 +84,8 @@ fn table(frame: usize, is_readable: bool) -> Vec<u8> {
     [&[1, name, b'S'][..], &u32::try_from(value.len()).unwrap().to_be_bytes(), &value].concat()
 }
 
-/// A method, its content header with this table, and its body in frames of this size.
+/// Builds a message: the method, a content header with this table, and the body in frames of this
+/// size.
 fn message(method: &[u8], table: &[u8], body: &[u8], body_frame: usize) -> Vec<u8> {
     let mut header = vec![0, 60, 0, 0];
     header.extend(u64::try_from(body.len()).unwrap().to_be_bytes());

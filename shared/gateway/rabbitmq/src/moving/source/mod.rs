@@ -22,17 +22,16 @@ use crate::leader::{self, Leadership};
 use crate::queue_facts::QueueFacts;
 use crate::session::{Session, call, short};
 
-/// Maximum number of examined messages. Those that are not moved are hidden from other clients
-/// until the end.
+/// Maximum number of messages that a move examines. Those that are not moved are hidden from other
+/// clients until the move ends.
 const MOST_EXAMINED: u64 = 10_000;
-/// Maximum number of messages that are returned to a queue other than a classic one: each is
-/// returned by a separate command, of which a channel sends about 32 at once, and discards the rest
-/// if it ends.
+/// Maximum number of messages that a move returns to a queue other than a classic one. Each return
+/// is a separate command; a channel sends about 32 at once, and loses the others if it is closed.
 const MOST_RETURNED: u64 = 32;
-/// Time at the end of a move for asking the destination queues about their limits.
+/// Maximum time at the end of a move for reading the arguments of the destination queues.
 const TO_ASK: Duration = Duration::from_secs(2);
 
-/// Message that is to be published to its destination.
+/// Message that was taken from the source queue, with its destination.
 pub(super) struct Parcel {
     pub(super) tag: u64,
     pub(super) to: QueueName,
@@ -42,49 +41,51 @@ pub(super) struct Parcel {
     pub(super) past: Past,
 }
 
-/// A queue from which messages are taken one by one. A message that is not moved stays
-/// unacknowledged until the end, when it returns to its place.
+/// Source queue of a move, from which messages are taken one by one. Messages that are not moved
+/// stay unacknowledged until the end, and then return to their positions.
 pub(super) struct Source {
     pub(super) session: Session,
     pub(super) queue: QueueName,
     pub(super) route: Route,
-    /// Ids of the messages to move, each with whether it was found; `None` if all are to be moved.
+    /// Ids of the messages to move, each with true if it was found; `None` if the move takes any
+    /// message.
     selected: Option<BTreeMap<Vec<u8>, bool>>,
-    /// Messages left to examine, counted when the move began. Later arrivals are not moved: a
-    /// message that its consumer rejects again at once would circle.
+    /// Number of messages left to examine, from the count when the move began. Later arrivals are
+    /// not moved, so that a message that is rejected again does not circle.
     left: u64,
-    /// True if the queue had more messages than may be examined.
+    /// True if the queue had more messages than the move may examine.
     has_more: bool,
-    /// Number of ready messages in the broker's latest answer.
+    /// Number of ready messages that the broker reported last.
     pub(super) ready: Option<u64>,
-    /// Number of held messages that will be returned.
+    /// Number of unacknowledged messages that will return to the queue.
     pub(super) held: u64,
-    /// Facts about the queue; `None` before it was asked, `Some(None)` if the broker did not
+    /// Facts about the source queue; `None` before the broker was asked, `Some(None)` if it did not
     /// disclose them.
     facts: Option<Option<QueueFacts>>,
-    /// Number of counted returns of the held messages, by tag; only of those that were returned
-    /// before.
+    /// Number of returns that the queue has counted for each unacknowledged message, by delivery
+    /// tag; without messages that never returned.
     counts: HashMap<u64, u64>,
-    /// True if the move ended because of a message that stays.
+    /// True if the move ended early because a message stays on a queue that counts returns.
     is_ended_by_a_stay: bool,
-    /// Presence of a leader of the queue that can be lost; `None` until the broker has answered
-    /// that.
+    /// Answer about whether the source queue has an elected leader; `None` before the broker gave it.
     leadership: Option<Leadership>,
-    /// Maximum bytes of messages in a window.
+    /// Maximum number of bytes of memory for the deliveries of one window.
     most_held: usize,
-    /// Outcomes of the messages, with the tags of their deliveries.
+    /// Outcome of each message with its delivery tag, for the report.
     considered: Vec<(u64, MoveOutcome)>,
     /// True if no more messages are examined.
     pub(super) is_over: bool,
     has_exceeded_the_intake: bool,
-    /// Messages that were moved, or would be moved in a preview, with their losses.
+    /// Messages that were moved to each queue (or would be, in a preview), with what they may lose
+    /// there.
     pub(super) losses: Losses,
-    /// Report of the move, as far as it goes before the end.
+    /// Report of the move; the messages are added at its end.
     pub(super) report: MoveReport,
 }
 
 impl Source {
-    /// Opens the queue. Fails for a selection of messages if returning the others could lose them.
+    /// Opens the source queue. With selected ids, fails if returning the other messages could lose
+    /// them.
     pub(super) async fn open(
         (mut session, most_held): (Session, usize),
         queue: &QueueName,
@@ -127,7 +128,7 @@ impl Source {
         })
     }
 
-    /// Resets the intake to the size of a window; earlier messages are no longer in memory.
+    /// Resets the intake to the size of one window, since earlier messages are no longer in memory.
     pub(super) fn bind_intake(&self) {
         if !self.has_exceeded_the_intake {
             self.session.intake().bind(self.most_held);
@@ -140,8 +141,9 @@ impl Source {
         self.report.truncated |= is_truncated;
     }
 
-    /// The next message to publish. `in_hand` is the number of messages that wait to be published.
-    /// None is taken until those are published, if the queue could not take all of them back.
+    /// Takes messages until one is to be published, and returns it; `None` if there are no more.
+    /// `in_hand` is the number of messages waiting to be published. If the queue could not take all
+    /// of them back, also returns `None` until they are published.
     pub(super) async fn next(
         &mut self,
         in_hand: u64,
@@ -243,8 +245,8 @@ impl Source {
         true
     }
 
-    /// Leaves a message on its queue. If returning it counts towards the delivery limit, no further
-    /// message is examined, so a call returns at most one message.
+    /// Records a message that stays on its queue. If returning it counts towards a delivery limit,
+    /// the move examines no further messages, so that only one returns.
     pub(super) async fn keep(
         &mut self,
         tag: u64,
@@ -268,20 +270,19 @@ impl Source {
         }
     }
 
-    /// Records a message that returns to its queue at the end of the move.
+    /// Records a message that returns to its queue at the end of the move, with its outcome.
     pub(super) fn hold(&mut self, tag: u64, considered: MoveOutcome) {
         self.held += 1;
         self.considered.push((tag, considered));
     }
 
-    /// Records a message that was moved.
+    /// Records the outcome of a message that was moved.
     pub(super) fn moved(&mut self, tag: u64, considered: MoveOutcome) {
         self.counts.remove(&tag);
         self.considered.push((tag, considered));
     }
 
-    /// Asks the broker whether the queue has a leader that can be lost. The answer is cached for
-    /// the whole move.
+    /// Determines whether the source queue has an elected leader, once for the whole move.
     pub(super) async fn leadership(&mut self, deadline: Deadline) -> Result<Leadership, BrokerError> {
         if let Some(known) = self.leadership {
             return Ok(known);
@@ -290,8 +291,8 @@ impl Source {
         Ok(*self.leadership.insert(leadership))
     }
 
-    /// Ends the session, which returns the held messages to the queue: those that were not moved,
-    /// and `more` others. Builds the report.
+    /// Ends the move: returns the messages that were not moved (and `more` others that were taken)
+    /// to the queue, and builds the report.
     pub(super) async fn finish(mut self, more: u64, deadline: Deadline) -> MoveReport {
         let asked = (!self.has_exceeded_the_intake).then_some(&self.session);
         let server = &self.session.server;
@@ -322,7 +323,7 @@ impl Source {
     }
 }
 
-/// Message id as bytes, even if the client library could not read it.
+/// Returns the message id as bytes, even if the client library could not read it.
 fn message_id(delivery: &Delivery) -> Option<Vec<u8>> {
     let properties = &delivery.properties;
     let text = properties.message_id().as_ref().map(|id| id.as_str().as_bytes().to_vec());

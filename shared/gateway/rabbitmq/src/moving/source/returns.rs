@@ -11,8 +11,8 @@ use crate::queue_facts::{self, QueueFacts, QueueKind};
 use crate::server::Counted;
 
 impl Source {
-    /// Records how often a message was returned before, and returns that number. On a classic queue
-    /// such a header is its publisher's, and is ignored.
+    /// Returns how often a message was returned before, and records the returns that count towards
+    /// a delivery limit. On a classic queue the count header is the publisher's, and is ignored.
     pub(super) async fn count(&mut self, delivery: &Delivery, deadline: Deadline) -> u64 {
         let times = times_back(delivery);
         if times.is_some_and(|times| times > 0) && self.is_classic(deadline).await {
@@ -24,15 +24,15 @@ impl Source {
         times.unwrap_or(u64::from(delivery.redelivered))
     }
 
-    /// True if the queue counts returned messages, and may drop them past a limit.
+    /// True if the source queue counts every return of a message, and may drop it past a limit.
     pub(in crate::moving) async fn counts_returns(&mut self, deadline: Deadline) -> bool {
         self.session.server.counted() == Counted::EveryReturn
             && self.session.known_queues.get(&self.queue) != Some(Leadership::Absent)
             && !self.is_classic(deadline).await
     }
 
-    /// Returns facts about the queue, or `None` if they are unknown. A connection that exceeded its
-    /// intake limit gets no more answers, so the broker is not asked.
+    /// Returns facts about the source queue; `None` if they are unknown. The broker is not asked if
+    /// the connection exceeded its intake, since it gets no more answers then.
     async fn learn(&mut self, deadline: Deadline) -> Option<&QueueFacts> {
         if self.facts.is_none() && !self.has_exceeded_the_intake {
             let facts = queue_facts::learn(&self.session, &self.queue, deadline).await.ok();
@@ -46,14 +46,13 @@ impl Source {
         self.facts.as_ref()?.as_ref()
     }
 
-    /// True if the queue is a classic one. If that is unknown, the queue is taken for one that
-    /// counts returns.
+    /// True if the source queue is known to be a classic queue, which does not count returns.
     pub(super) async fn is_classic(&mut self, deadline: Deadline) -> bool {
         self.learn(deadline).await.is_some_and(|facts| facts.kind == QueueKind::Classic)
     }
 
-    /// Warns about the messages that are returned, and about those that their queue will drop or
-    /// dead-letter. Returns the number of messages that will certainly be gone.
+    /// Adds warnings about the messages that return, and about those that their queue will then
+    /// drop or dead-letter. Returns the number of messages that are certain to be gone.
     pub(super) async fn tell_of_returns(&mut self, more: u64, deadline: Deadline) -> u64 {
         let returning = self.held.saturating_add(more);
         if returning == 0 {

@@ -15,24 +15,24 @@ use crate::cluster::observer::{FieldValue, Observer};
 use crate::cluster::support::{COMMIT, PLENTY, after, consume, ids, messages, produce, queue, soon};
 use crate::cluster::{RETURN, observe};
 
-/// Number of queues that lose their leader at once.
+/// Number of queues that lose their leader at the same time.
 const QUEUES: u64 = 27;
-/// Time by which the first commit begins before the kill.
+/// Time before the kill at which the first commit begins.
 const LEAD: Duration = Duration::from_millis(40);
 /// Time between the beginnings of two commits.
 const STEP: Duration = Duration::from_millis(2);
-/// Number of messages on a queue, and of those that are committed.
+/// Number of messages on each queue before the commits.
 const ALL: u64 = 20;
 const TAKEN: u64 = 10;
 
-/// Results of the commits, compared with the queues' contents afterwards.
+/// Numbers of commits by reported result, compared with the messages on the queues afterwards.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     done: usize,
-    /// Reported as done, but messages returned.
+    /// Number of commits that were reported as done although messages returned.
     pub(crate) undone: usize,
     in_doubt: usize,
-    /// Reported as in doubt; no message returned, or some did.
+    /// Number of commits that were reported as in doubt and removed all or some messages.
     in_doubt_and_removed: usize,
     in_doubt_and_back: usize,
     not_done: usize,
@@ -75,13 +75,13 @@ impl Counts {
     }
 }
 
-/// A queue with messages in hand.
+/// Queue with messages that a client has taken and not settled.
 struct Held {
     queue: QueueName,
     unit: Box<dyn UnitOfWork>,
-    /// Ids of the messages that remain on the queue.
+    /// Ids of the messages that the client has not taken.
     left: BTreeSet<String>,
-    /// Keeps the connection open.
+    /// Client of the queue, which keeps the connection open.
     _rabbit: RabbitMq,
 }
 
@@ -99,7 +99,7 @@ async fn hold(nodes: &Nodes, client: usize, all: u64) -> Held {
     Held { queue, unit, left: ids(&outgoing, TAKEN..all), _rabbit: rabbit }
 }
 
-/// Kills the leader of all queues around their commits, and counts the results.
+/// Kills the leader of all queues while their messages are committed, and counts the results.
 pub(crate) async fn committing(nodes: &mut Nodes, client: usize) -> Counts {
     let mut held = Vec::new();
     for number in 0..QUEUES {

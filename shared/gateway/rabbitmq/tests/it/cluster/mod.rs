@@ -5,7 +5,8 @@
 
 #![allow(clippy::print_stdout, reason = "it prints what it counted")]
 
-/// Names that the modules of the faults import.
+/// Stand-in for the module of this name in the fault tests, with the names that their modules
+/// import.
 mod server {
     pub(crate) const USER: &str = "app";
 }
@@ -34,9 +35,9 @@ use crate::cluster::support::{COMMIT, PLENTY, after, consume, ids, messages, pro
 
 const COUNT: u64 = 1_500;
 const RATE: i64 = 500;
-/// Maximum time for electing another leader, and for the client's wait for it.
+/// Maximum time for electing a new leader, and for a client's wait for it.
 const ELECTION: Duration = Duration::from_secs(60);
-/// Time for messages to return once all nodes run.
+/// Maximum time for messages to return to their queues once all nodes run.
 const RETURN: Duration = Duration::from_secs(10);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -61,7 +62,7 @@ async fn a_quorum_queue_that_loses_its_leader_loses_no_message() {
     }
 }
 
-/// A quorum queue whose leader is on node 0.
+/// Declares a quorum queue whose leader is on node 0.
 async fn declare(nodes: &Nodes, name: &str) -> QueueName {
     let queue = queue(name);
     let quorum = FieldValue::S("quorum".try_into().unwrap());
@@ -70,8 +71,8 @@ async fn declare(nodes: &Nodes, name: &str) -> QueueName {
     queue
 }
 
-/// Connects an independent client once there is another leader: a client that asks before loses its
-/// channel and the deliveries on it.
+/// Connects an independent client once the queue has a new leader. A client that asks earlier loses
+/// its channel with its deliveries.
 async fn observe(nodes: &Nodes, queue: &QueueName) -> Observer {
     nodes.led_by_others(0, queue).await;
     Observer::connect().await
@@ -117,7 +118,8 @@ async fn publishing(nodes: &mut Nodes, client: usize) {
     nodes.start_again(0).await;
 }
 
-/// Number of certain messages, and ids of the others that may be on the queue.
+/// Returns the number of messages that are reported as certain, and the ids of the others that may
+/// be on the queue.
 fn told(result: &Result<ProduceReport, ProduceFailure>) -> (u64, BTreeSet<String>) {
     match result {
         Ok(_) => (COUNT, BTreeSet::new()),
@@ -132,7 +134,8 @@ fn told(result: &Result<ProduceReport, ProduceFailure>) -> (u64, BTreeSet<String
     }
 }
 
-/// Messages on the queue, once all of `expected` are there, or after the time of an election.
+/// Returns the messages on the queue, once all of `expected` are there or the time for an election
+/// is over.
 async fn drained(observer: &Observer, queue: &QueueName, expected: &BTreeSet<String>) -> Messages {
     let until = tokio::time::Instant::now() + ELECTION;
     let mut there = Messages::default();

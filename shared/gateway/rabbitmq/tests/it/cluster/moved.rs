@@ -16,10 +16,10 @@ use crate::cluster::{RETURN, declare, observe};
 use crate::reach::everywhere;
 
 const COUNT: u64 = 1_000;
-/// Number of messages moved before the leader is killed.
+/// Number of messages that are moved before the leader is killed.
 const BEFORE: u64 = 320;
 
-/// A quorum queue whose leader is on a node that stays alive.
+/// Declares a quorum queue whose leader is on a node that is not killed.
 async fn destination(nodes: &Nodes) -> QueueName {
     let queue = queue("moved-to");
     let quorum = FieldValue::S("quorum".try_into().unwrap());
@@ -27,7 +27,8 @@ async fn destination(nodes: &Nodes) -> QueueName {
     queue
 }
 
-/// Moves `enough` messages, or all, or until a failure. Returns how many messages certainly left.
+/// Moves messages until `enough` are moved, none is left, or a failure. Returns how many are
+/// certain to have left the source queue.
 async fn relocate(moving: &mut dyn Relocation, enough: u64) -> (u64, Result<(), MoveFailure>) {
     let mut moved = 0;
     while moved < enough {
@@ -46,7 +47,7 @@ async fn relocate(moving: &mut dyn Relocation, enough: u64) -> (u64, Result<(), 
     (moved, Ok(()))
 }
 
-/// Kills the leader of the old queue while its messages are moved.
+/// Kills the leader of the source queue while its messages are moved.
 pub(crate) async fn moving(nodes: &mut Nodes, client: usize) {
     let (from, to) = (declare(nodes, "moved-from").await, destination(nodes).await);
     let (rabbit, access) = (RabbitMq::new(5), nodes.access(client));

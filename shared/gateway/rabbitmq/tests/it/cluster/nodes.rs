@@ -17,7 +17,7 @@ const NAMES: [&str; 3] = ["one@localhost", "two@localhost", "three@localhost"];
 pub(crate) struct Nodes(Vec<RabbitMq>);
 
 impl Nodes {
-    /// Starts the nodes, which find each other by their names.
+    /// Starts the nodes of a cluster, which find each other by their names.
     pub(crate) async fn start(root: Root) -> Self {
         let this = Self(RabbitMq::start_together(root, &NAMES, configure).await);
         this.0[0].ctl(&["await_online_nodes", "3"]).await;
@@ -28,13 +28,13 @@ impl Nodes {
         self.0[node].node.port
     }
 
-    /// Access to a target with the addresses of all nodes, `first` first.
+    /// Returns the access to a target with the addresses of all nodes, beginning with `first`.
     pub(crate) fn access(&self, first: usize) -> Access {
         let ports: Vec<_> = (first..3).chain(0..first).map(|node| ("127.0.0.1", self.port(node))).collect();
         support::access_at(&ports)
     }
 
-    /// Makes a node the leader of a queue.
+    /// Makes `node` the leader of a queue.
     pub(crate) async fn lead(&self, node: usize, queue: &QueueName) {
         let name = queue.as_str();
         let transfer = format!(
@@ -54,7 +54,7 @@ impl Nodes {
         panic!("{name} has no leader on {}", NAMES[node]);
     }
 
-    /// Waits until a queue is led by a node other than `node`.
+    /// Waits until a queue has a leader on a node other than `node`.
     pub(crate) async fn led_by_others(&self, node: usize, queue: &QueueName) {
         for _ in 0..100 {
             let leaders = self.0[2].ctl(&["list_queues", "--no-table-headers", "name", "leader"]).await;
@@ -74,14 +74,14 @@ impl Nodes {
         self.0[node].end(Signal::SIGKILL).await;
     }
 
-    /// Starts a node that was killed, and waits until it is a member again.
+    /// Starts a node that was killed, and waits until it has joined the cluster again.
     pub(crate) async fn start_again(&mut self, node: usize) {
         self.0[node].start_again().await;
         self.0[2].ctl(&["await_online_nodes", "3"]).await;
     }
 }
 
-/// Configures a node: all nodes share one cookie, and know each other's names.
+/// Returns the configuration of a node: all nodes share one cookie, and know each other's names.
 fn configure(node: &Node) -> (String, [&'static str; 0]) {
     let cookie = node.home.join(".erlang.cookie");
     std::fs::write(&cookie, "ONECOOKIEFORTHREENODES").unwrap();

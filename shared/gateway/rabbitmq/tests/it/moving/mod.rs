@@ -23,7 +23,7 @@ fn to(bench: &Bench) -> Destination {
     Destination::Queue(bench.queue.clone())
 }
 
-/// Moves all messages that the command asks for, and returns how many were moved.
+/// Moves all messages that the command selects. Returns their number and the report.
 async fn relocate(rabbit: &RabbitMq, from: &Bench, command: &MoveCommand) -> (u64, MoveReport) {
     let mut moving =
         rabbit.connect_to_move(&access(), &from.queue, command, &everywhere(), soon()).await.unwrap();
@@ -53,7 +53,7 @@ async fn dead_lettering_to(name: &str, dead: &Bench, more: &[(&str, AMQPValue)])
     Bench::with(name, options, &arguments).await
 }
 
-/// Rejects all messages, as a consumer does that cannot process them.
+/// Rejects all messages of a queue, as a failing consumer does.
 async fn reject_all(bench: &Bench) {
     let get = || bench.channel.basic_get(bench.queue.as_str().into(), BasicGetOptions::default());
     while let Some(message) = get().await.unwrap() {
@@ -354,7 +354,7 @@ async fn a_queue_that_does_not_exist_has_nothing_to_move() {
     assert!(matches!(refused, Err(BrokerError::QueueNotFound { queue, .. }) if queue == absent.queue));
 }
 
-/// A stream's count follows its statistics, so it is 0 at first.
+/// The message count of a stream is updated with its statistics, so it is 0 at first.
 #[tokio::test]
 async fn a_stream_is_refused_and_never_taken_for_an_empty_queue() {
     let (from, into) = (queue("move", "stream").await, Bench::new("move-from-stream").await);

@@ -130,8 +130,8 @@ async fn what_a_full_queue_refuses_does_not_return_together_past_its_limit() {
     into.clean().await;
 }
 
-/// More than 32 returns at once would not all arrive: the channel discards the rest when it is
-/// closed, and those count as failures.
+/// With more than 32 returns at once, the channel would discard some when it is closed, and those
+/// would count as failures.
 #[tokio::test]
 async fn what_returns_is_never_more_than_a_channel_can_return() {
     if !is_at_least(4, 3).await {
@@ -167,7 +167,7 @@ async fn what_returns_is_never_more_than_a_channel_can_return() {
     origin.clean().await;
 }
 
-/// Only a quorum queue counts, and its own count replaces the publisher's.
+/// Only a quorum queue counts returns, and its own count replaces a publisher's header.
 #[tokio::test]
 async fn a_publisher_cannot_make_a_message_look_returned() {
     let (from, into) = (Bench::new("counted-from").await, Bench::new("counted-to").await);

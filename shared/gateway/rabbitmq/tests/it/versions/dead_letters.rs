@@ -12,7 +12,7 @@ use crate::versions::operations::{PLENTY, fetch, new_queue, produce, put};
 use crate::versions::server::{Broker, soon, text};
 use crate::versions::table::Row;
 
-/// Maximum time for a dead letter to arrive; it is retried each half second.
+/// Maximum time for a dead letter to arrive. The broker retries every half second.
 const ARRIVAL: Duration = Duration::from_secs(4);
 
 #[derive(Clone, Copy, Debug)]
@@ -20,7 +20,8 @@ enum Strategy {
     Classic,
     AtMostOnce,
     AtLeastOnce,
-    /// Strategy at-least-once, declared without the overflow that it needs.
+    /// Strategy at-least-once, declared without the overflow behaviour `reject-publish` that it
+    /// needs.
     AtLeastOnceWithoutReject,
 }
 
@@ -76,7 +77,7 @@ impl Case {
         }
     }
 
-    /// Additional arguments of the queue.
+    /// Returns the additional arguments with which the queue is declared.
     fn arguments(self) -> Vec<(&'static str, FieldValue)> {
         match self {
             Self::Rejected | Self::NoRoom | Self::NoQueue => Vec::new(),
@@ -86,7 +87,7 @@ impl Case {
     }
 }
 
-/// Runs every case with every strategy.
+/// Runs every case with every dead-letter strategy.
 pub(crate) async fn all(broker: &Broker) -> Vec<Row> {
     let mut rows = Vec::new();
     for case in Case::ALL {
@@ -101,7 +102,7 @@ pub(crate) async fn all(broker: &Broker) -> Vec<Row> {
     rows
 }
 
-/// A queue and its dead-letter queue.
+/// Queue of a case, with its dead-letter queue.
 struct Queues<'a> {
     broker: &'a Broker,
     orders: QueueName,
@@ -175,7 +176,7 @@ impl<'a> Queues<'a> {
         outcome
     }
 
-    /// Moves the dead letters to their origin, and describes what is there then.
+    /// Moves the dead letters back to their origin, and describes the messages there.
     async fn move_back(&self) -> String {
         let Self { broker, orders, dead } = self;
         let dead_lettered = broker.settled(dead, 3, ARRIVAL).await;
@@ -201,7 +202,7 @@ impl<'a> Queues<'a> {
         format!("{dead_lettered} dead-lettered, {moved} moved back")
     }
 
-    /// Describes how many of three dead letters arrive, if each is taken as it arrives.
+    /// Describes how many of three dead letters arrive if each is taken at once.
     async fn arrived(&self) -> String {
         let mut there = Vec::new();
         let until = tokio::time::Instant::now() + ARRIVAL;
@@ -221,7 +222,7 @@ impl<'a> Queues<'a> {
         outcome.to_owned()
     }
 
-    /// Publishes one message after the other until one is refused, and describes where they are.
+    /// Publishes messages one by one until one is refused, and describes on which queues they are.
     async fn fill(&self, before: usize) -> String {
         let Self { broker, orders, dead } = self;
         let mut confirmed = Vec::new();

@@ -17,7 +17,8 @@ use test_support::root::Root;
 use crate::versions::server::Broker;
 use crate::versions::table::{Head, Table};
 
-/// Versions to test, of those that `scripts/brokers.sh` installs.
+/// Returns the installation directories of the versions to test, which `scripts/brokers.sh`
+/// installs.
 fn roots() -> Vec<Root> {
     let others: &[&str] = match std::env::var("BROKERS").as_deref() {
         Ok("all") => &["rabbitmq-4.0", "rabbitmq-4.3"],
@@ -33,7 +34,7 @@ fn roots() -> Vec<Root> {
     std::iter::once(Root::default()).chain(others).collect()
 }
 
-/// First cells of the tables' heads.
+/// First two column titles of the table of operations.
 const OPERATIONS: Head = ["operation", "queue"];
 const DEAD_LETTERS: Head = ["what happens", "queue"];
 

@@ -16,15 +16,16 @@ use crate::versions::queues::Kind;
 use crate::versions::server::{Broker, soon};
 use crate::versions::table::Row;
 
-/// Number of attempts, greater than RabbitMQ's default delivery limit of 20 failures.
+/// Number of repetitions, above RabbitMQ's default delivery limit of 20 failures.
 const TIMES: u32 = 25;
 pub(crate) const PLENTY: usize = 5_000_000;
-/// Response size in bytes that is less than one message takes.
+/// Response size in bytes that is too small for a single message.
 const TOO_FEW: usize = 50;
 
-/// Time for a queue to count messages that arrived or left.
+/// Maximum time until a queue has counted messages that arrived or left.
 const MOMENT: Duration = Duration::from_secs(1);
-/// Time for a stream to count: it does so when statistics are collected, every 5 s.
+/// Maximum time until a stream has counted its messages, which it does with its statistics, every 5
+/// s.
 const STATISTICS: Duration = Duration::from_secs(12);
 
 const COMMIT: AckMode = AckMode::Take(Ack::Commit);
@@ -39,11 +40,11 @@ enum Operation {
     Depth,
     Take(AckMode),
     Return(AckMode),
-    /// The function ends with messages in hand.
+    /// Closing the connection while messages are taken and not settled, as when the function ends.
     End,
-    /// The first message fits into no response.
+    /// Fetch whose first message fits into no response.
     TooLarge,
-    /// A browse meets a message that exceeds the memory limit.
+    /// Browse that finds a message above the memory limit.
     OverTheBound,
 }
 
@@ -90,7 +91,7 @@ pub(crate) async fn all(broker: &Broker) -> Vec<Row> {
     rows
 }
 
-/// A queue name that is used only once.
+/// Returns a queue name that is not used elsewhere.
 pub(crate) fn new_queue() -> QueueName {
     QueueName::try_from(format!("versions.{}", QUEUES.fetch_add(1, Ordering::Relaxed))).unwrap()
 }
@@ -107,7 +108,7 @@ async fn outcome(broker: &Broker, operation: Operation, queue: &QueueName) -> St
     }
 }
 
-/// Puts `m0`, `m1` and `m2`.
+/// Puts the messages `m0`, `m1` and `m2` on a queue.
 pub(crate) async fn produce(broker: &Broker, queue: &QueueName) -> Result<(), BrokerError> {
     put(broker, queue, &["m0", "m1", "m2"]).await
 }
@@ -179,7 +180,8 @@ async fn take(broker: &Broker, queue: &QueueName, mode: AckMode) -> String {
     }
 }
 
-/// Fetches messages and returns them, again and again, as long as they are there.
+/// Fetches and returns messages repeatedly, as long as they are on the queue, and describes the
+/// result.
 async fn again(broker: &Broker, queue: &QueueName, operation: Operation) -> String {
     let (mut returned, mut warned) = (0, "");
     for time in 1..=TIMES {
@@ -232,7 +234,8 @@ async fn again(broker: &Broker, queue: &QueueName, operation: Operation) -> Stri
     }
 }
 
-/// Reason of the problem that a caller receives, with the broker's code if it has one.
+/// Returns the reason in the problem that a caller would receive, with the broker's code if there
+/// is one.
 fn reason(error: &BrokerError) -> String {
     let reason = match error {
         BrokerError::Unsupported { .. } => "`UNSUPPORTED_BY_BROKER`",

@@ -8,9 +8,9 @@ use crate::versions::server::text;
 pub(crate) enum Kind {
     Classic,
     Quorum,
-    /// A quorum queue with a delivery limit of 2.
+    /// Quorum queue with a delivery limit of 2.
     Limited,
-    /// A quorum queue with a single active consumer.
+    /// Quorum queue with a single active consumer.
     Single,
     Stream,
 }

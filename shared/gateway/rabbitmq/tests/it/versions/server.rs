@@ -18,16 +18,16 @@ use test_support::root::Root;
 const USER: &str = "app";
 const PASSWORD: &str = "only-for-tests";
 
-/// Makes quorum queues retry each half second the dead letters that were not accepted, instead of
-/// after three minutes.
+/// Broker configuration in which quorum queues retry unconfirmed dead letters every half second,
+/// instead of every three minutes.
 const ADVANCED: &str = "[{rabbit, [{dead_letter_worker_publisher_confirm_timeout, 500}]}].\n";
 
-/// Memory limit in bytes: fewer than three of the tests' messages take, and more than two.
+/// Memory limit in bytes that fits two of the test messages, but not three.
 const TWO_MESSAGES: usize = 5_000;
 
 pub(crate) struct Broker {
     pub(crate) gateway: RabbitMq,
-    /// A gateway that holds two messages at a time.
+    /// RabbitMQ client under test that holds at most two messages in memory.
     pub(crate) narrow: RabbitMq,
     pub(crate) access: Access,
     channel: Channel,
@@ -61,22 +61,22 @@ impl Broker {
         this
     }
 
-    /// Waits until quorum queues can be declared: that is not possible in the first moments after
-    /// the broker listens.
+    /// Waits until quorum queues can be declared, which is not possible in the first moments after
+    /// the start.
     async fn is_usable(&self) {
         let queue = QueueName::try_from("first".to_owned()).unwrap();
         self.declare(&queue, &[("x-queue-type", text("quorum"))]).await;
         self.delete(&queue).await;
     }
 
-    /// Major and minor number of the version that the broker reports.
+    /// Returns the major and minor number of the broker's version.
     pub(crate) async fn version(&self) -> String {
         let report = self.gateway.test(&self.access, None, soon()).await;
         let version = report.version.expect("a version");
         version.split('.').take(2).collect::<Vec<_>>().join(".")
     }
 
-    /// Declares a durable queue.
+    /// Declares a durable queue with these arguments.
     pub(crate) async fn declare(&self, queue: &QueueName, arguments: &[(&str, FieldValue)]) {
         let mut table = FieldTable::new();
         for (name, value) in arguments {
@@ -86,7 +86,7 @@ impl Broker {
         self.channel.queue_declare(declare).await.expect("declare");
     }
 
-    /// Number of ready messages, once there are `expected` of them, or after `patience`.
+    /// Returns the number of ready messages, once it is `expected` or after `patience`.
     pub(crate) async fn settled(&self, queue: &QueueName, expected: u32, patience: Duration) -> u32 {
         let until = tokio::time::Instant::now() + patience;
         loop {
@@ -99,7 +99,7 @@ impl Broker {
         }
     }
 
-    /// Takes all messages, acknowledged at once.
+    /// Takes all messages of a queue with immediate acknowledgement, and returns their bodies.
     pub(crate) async fn bodies(&self, queue: &QueueName) -> Vec<String> {
         let mut bodies = Vec::new();
         let get = || BasicGetArguments { queue: queue.to_string(), no_ack: true };
@@ -109,7 +109,7 @@ impl Broker {
         bodies
     }
 
-    /// Rejects messages, as a consumer does that cannot process them.
+    /// Rejects `count` messages, as a failing consumer does.
     pub(crate) async fn reject(&self, queue: &QueueName, count: u32) {
         assert_eq!(self.settled(queue, count, Duration::from_secs(5)).await, count);
         for _ in 0..count {

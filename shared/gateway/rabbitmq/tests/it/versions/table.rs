@@ -4,10 +4,10 @@
 use std::fmt;
 
 const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/versions/tables.md");
-/// The first cells of a table's head.
+/// First two column titles of a table, by which it is found in the document.
 pub(crate) type Head = [&'static str; 2];
 
-/// Outcome of one operation on one type of queue.
+/// Result of one operation on one type of queue.
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
     pub(crate) operation: String,
@@ -19,7 +19,7 @@ pub(crate) struct Row {
 pub(crate) struct Table {
     head: Head,
     versions: Vec<String>,
-    /// Operation and queue, and the outcomes in the order of the versions.
+    /// Operation and queue of each row, with the results in the order of the versions.
     rows: Vec<(String, String, Vec<String>)>,
 }
 
@@ -28,7 +28,7 @@ impl Table {
         Self { head, versions: Vec::new(), rows: Vec::new() }
     }
 
-    /// Adds a column.
+    /// Adds a column with the results of one version.
     pub(crate) fn add(&mut self, version: &str, column: Vec<Row>) {
         if self.rows.is_empty() {
             self.rows =
@@ -41,7 +41,7 @@ impl Table {
         }
     }
 
-    /// Reads the table that begins with this head from the document.
+    /// Reads the table with these first column titles from the document `tables.md`.
     ///
     /// # Panics
     /// If the document has no such table.
@@ -80,7 +80,8 @@ impl Table {
         row.2.get(column).map(String::as_str)
     }
 
-    /// Differences between this table and the observed one, for the versions that this table has.
+    /// Returns the differences between this table and the observed results, for the versions of
+    /// this table.
     pub(crate) fn differences(&self, seen: &Self) -> Vec<String> {
         let mut differences = Vec::new();
         if self.rows.len() != seen.rows.len() {
