@@ -7,27 +7,29 @@ use runtime::Sdk;
 use crate::call::PublishError;
 use crate::encoded::Encoded;
 
-/// The media type of an envelope in the structured mode of CloudEvents.
+/// Media type of an event's JSON in the structured mode of CloudEvents.
 const ENVELOPE: &str = "application/cloudevents+json; charset=UTF-8";
 
-/// Type of the events that go to the topic of failures.
+/// Type of the events that are sent to `KAFKA_FAILURES_TOPIC`: chunks that were given up.
 const FAILURE: &str = "integrahub.chunk.given_up";
 
-/// Time limit of a connection, and again of the records of one call to one topic. Each alone is
-/// shorter than the limit of publishing at once, so the log gets the reason unless both are slow.
+/// Time limit of connecting to the cluster, and of sending the records of one call to one topic.
+/// Each is shorter than the limit of publishing as a whole, so the log names the slow one unless
+/// both are slow.
 const PATIENCE: Duration = Duration::from_secs(4);
 
-/// Kafka topic, with the rule which events it gets.
+/// Kafka topic with the rule that selects its events.
 #[derive(Clone, Debug)]
 pub struct KafkaTopic {
     producer: Arc<Producer>,
-    /// True for an event that goes to this topic.
+    /// Rule: true for an event that is sent to this topic.
     gets: fn(&Encoded) -> bool,
 }
 
 impl KafkaTopic {
-    /// Creates the topics of these settings: one for chunks that were given up, and one for all
-    /// other events. Both may be the same topic. Each connects when its first events are sent.
+    /// Creates the topics that the settings name: one for chunks that were given up, and one for
+    /// all events of other types. If both have the same settings, one topic takes all events. A
+    /// topic connects when its first events are sent.
     #[must_use]
     pub fn of(topics: EventTopics, sdk: &Sdk) -> Vec<Self> {
         let EventTopics { failures, events } = topics;
@@ -50,13 +52,12 @@ impl KafkaTopic {
         self.producer.topic()
     }
 
-    /// Sends the topic's events, acknowledged by all in-sync replicas. A record's value is the
-    /// whole envelope, and its key is the tenant, so that the events of a batch are in one
-    /// partition of the topic. With the headers `type` and `tenant`, readers can filter without
+    /// Sends those of `events` that belong to this topic, and waits until all in-sync replicas have
+    /// them. The value of a record is the event's JSON. Its key is the tenant, so all events of a
+    /// tenant are in one partition. The headers `type` and `tenant` let consumers filter without
     /// parsing.
     ///
-    /// The cluster accepts all events of a call, or the call fails. It does not refuse single
-    /// events.
+    /// Either all events are accepted or the call fails: Kafka refuses no single event.
     pub(crate) async fn send(&self, events: &[Encoded]) -> Result<(), PublishError> {
         let records = events.iter().filter(|event| (self.gets)(event)).map(record).collect();
         self.producer.send(records).await.map_err(|error| PublishError::Kafka(Box::new(error)))

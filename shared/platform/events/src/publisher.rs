@@ -12,7 +12,7 @@ use crate::kafka::EventTopics;
 use crate::round::Round;
 use crate::{EventBus, KafkaTopic, Topic};
 
-/// Destination of events. Another kind of destination is another variant.
+/// Destination to which events are published: EventBridge, SNS or Kafka.
 #[derive(Clone, Debug)]
 pub enum Destination {
     /// Event bus, whose rules route the events.
@@ -23,7 +23,7 @@ pub enum Destination {
     Kafka(KafkaTopic),
 }
 
-/// Event destinations of the deployment.
+/// Settings of the destinations to which this deployment publishes events.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
     /// Name or ARN of the event bus; `None` if there is none.
@@ -40,18 +40,19 @@ pub struct Publisher {
     destinations: Vec<Destination>,
 }
 
-/// Error for events that were not all published.
+/// Error if not all facts were published as events.
 #[derive(Debug)]
 pub struct Unpublished {
-    /// Index of the first fact that may not have been published. Some after it may have been.
+    /// Index of the first fact that may be unpublished. Facts after it may be published already.
     pub first: usize,
-    /// Reason. `None` if a destination refused some events and accepted others, which is logged.
+    /// Failure of a destination. `None` if the destinations only refused single events, which is
+    /// logged.
     pub why: Option<PublishError>,
 }
 
 impl Settings {
     /// Reads `EVENT_BUS` (a name or an ARN), `EVENT_TOPIC_ARN`, and the variables of
-    /// [`EventTopics::read`]. Without a destination, no event is written or published.
+    /// [`EventTopics::read`]. If none of them names a destination, no event is stored or published.
     pub fn read<F: Fn(&str) -> Option<String>>(environment: &mut Environment<F>) -> Self {
         let (bus, topic) = (environment.given("EVENT_BUS"), environment.given("EVENT_TOPIC_ARN"));
         Self { bus, topic, kafka: EventTopics::read(environment) }
@@ -78,24 +79,24 @@ impl Publisher {
         Self::new(bus.into_iter().chain(topic).chain(kafka.map(Destination::Kafka)).collect())
     }
 
-    /// True if there is any destination. Without one, no event need be written.
+    /// True if the deployment has any destination. Otherwise no event needs to be stored.
     #[must_use]
     pub const fn has_destinations(&self) -> bool {
         !self.destinations.is_empty()
     }
 
-    /// Starts a run of calls to the destinations.
+    /// Starts a run of calls, in which a destination that fails gets no further call.
     #[must_use]
     pub fn round(&self) -> Round<'_> {
         Round::new(&self.destinations)
     }
 
-    /// Publishes the events of facts, in their order. An event that no destination can ever accept
-    /// is logged and skipped.
+    /// Publishes the events of `facts` in their order to every destination. An event that a
+    /// destination can never accept is logged and skipped.
     ///
     /// # Errors
-    /// If a destination did not accept all of them. If the call is repeated, the same events have
-    /// the same ids.
+    /// If a destination did not accept all events. A repeated call publishes events with the same
+    /// ids.
     pub async fn publish(&self, facts: &[Fact]) -> Result<(), Unpublished> {
         let mut encoded = Vec::with_capacity(facts.len());
         for (sequence, Fact { event, group }) in (0..).zip(facts) {

@@ -8,11 +8,11 @@ use crate::call::{PublishError, Refusal};
 use crate::encoded::Encoded;
 use crate::publisher::{Destination, log_refusal};
 
-/// Calls of one run. A destination that failed gets no further call.
+/// Run of calls that publish events. A destination that failed gets no further call of the run.
 #[derive(Debug)]
 pub struct Round<'a> {
     destinations: Vec<&'a Destination>,
-    /// Failure of the first destination that failed.
+    /// Failure of the destination that failed first in this run.
     failure: Option<PublishError>,
 }
 
@@ -21,8 +21,8 @@ impl<'a> Round<'a> {
         Self { destinations: destinations.iter().collect(), failure: None }
     }
 
-    /// True if a destination failed as a whole, so that not all of them accepted the events of that
-    /// call and of those after it.
+    /// True if a call to a destination failed. That destination has then not accepted all events of
+    /// that call, and gets none of the later ones.
     #[must_use]
     pub const fn has_failed(&self) -> bool {
         self.failure.is_some()
@@ -31,13 +31,14 @@ impl<'a> Round<'a> {
     /// Ends the run of calls.
     ///
     /// # Errors
-    /// Returns the failure of the first destination that failed.
+    /// If a destination failed: the failure that happened first.
     pub fn end(self) -> Result<(), PublishError> {
         self.failure.map_or(Ok(()), Err)
     }
 
-    /// Sends the events of one [call](crate::calls) at the same time to every destination that has
-    /// not failed. Returns the sequences of those that one of them refused, which is logged.
+    /// Sends the events of one [call](crate::calls) to all destinations that have not failed, at
+    /// the same time. Returns the sequence numbers of the events that a destination refused. Each
+    /// refusal is logged.
     pub async fn send(&mut self, call: &[Encoded]) -> BTreeSet<i64> {
         let sending = self.destinations.iter().map(|destination| destination.send(call));
         let answers = join_all(sending).await;
@@ -64,7 +65,7 @@ impl<'a> Round<'a> {
     }
 }
 
-/// Logs each destination that failed: the caller reports only the first failure.
+/// Logs the failure of a destination. The caller reports only the first failure of a run.
 fn log(destination: &Destination, error: &(dyn std::error::Error + 'static)) {
     tracing::warn!(
         event_type = "destination.failed",
@@ -75,7 +76,7 @@ fn log(destination: &Destination, error: &(dyn std::error::Error + 'static)) {
 }
 
 impl Destination {
-    /// Returns the topic of SNS or Kafka, or `None` for an event bus.
+    /// Returns the ARN of an SNS topic or the name of a Kafka topic; `None` for an event bus.
     fn topic(&self) -> Option<&str> {
         match self {
             Self::Bus(_) => None,

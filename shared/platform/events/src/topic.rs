@@ -26,9 +26,9 @@ impl Topic {
         &self.arn
     }
 
-    /// Publishes events to the topic: the message is the whole envelope, and subscriptions can
-    /// filter by the attributes `type` and `tenant`. On a FIFO topic each event has a message
-    /// group; the events of a batch share one. Returns the events that SNS refused.
+    /// Publishes events to the SNS topic, and returns the events that SNS refused. The message is
+    /// the event's JSON; subscriptions can filter by the message attributes `type` and `tenant`. On
+    /// a FIFO topic, all events of a batch have the same message group.
     pub(crate) async fn publish(&self, events: &[Encoded]) -> Result<Vec<(i64, Refusal)>, PublishError> {
         let entries = events.iter().map(|event| self.entry(event)).collect::<Result<_, _>>()?;
         let request = self.client.publish_batch().topic_arn(&self.arn);

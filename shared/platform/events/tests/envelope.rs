@@ -97,7 +97,7 @@ fn an_event_of_a_request_with_a_trace_context_carries_it() {
     assert_eq!(of("mine"), (json!("mine"), None));
 }
 
-/// Faulty events, each with one fault: the attribute, its wrong value (`None` if it is missing),
+/// Faulty events: for each, the wrong attribute, its value (`None` if the attribute is missing),
 /// and a part of the expected error text.
 fn faults() -> Vec<(&'static str, Option<Value>, &'static str)> {
     let upper = KEY.to_uppercase();
@@ -182,7 +182,7 @@ fn data_of_another_form_are_refused_with_their_place() {
     assert!(error.contains("the event's data at /items: the value has the wrong type"), "{error}");
 }
 
-/// A handler of a later version, or another handler, may know more or fewer members of the data.
+/// The fingerprint must not depend on which members of the data the handler's version knows.
 #[test]
 fn the_fingerprint_is_of_the_data_as_they_were_sent_whatever_the_handler_knows_of_them() {
     #[derive(Deserialize)]

@@ -22,7 +22,7 @@ use uuid::Uuid;
 
 type Failure = Box<dyn Error>;
 
-/// Operation types of this program.
+/// Operation type of a payment.
 const PAY: OperationType = OperationType::named("PAY");
 const EVENT: OperationType = OperationType::named("EVENT").per_target();
 
@@ -64,14 +64,14 @@ async fn play(store: &Store) -> Result<(), Failure> {
     Ok(())
 }
 
-/// State of the bank while a request is executed.
+/// State of the simulated bank during a request.
 #[derive(Clone, Copy)]
 enum Bank {
     Up,
     DownAfter(u64),
 }
 
-/// Handles a request as an HTTP handler does.
+/// Handles a payment request as an HTTP handler would.
 async fn pay(store: &Store, key: &str, body: &Value, bank: Bank) -> Result<(), Failure> {
     let key = IdempotencyKey::parse(key, KeyForm::Uuid)?;
     let fingerprint = Fingerprint::of(body)?;
@@ -101,7 +101,8 @@ async fn pay(store: &Store, key: &str, body: &Value, bank: Bank) -> Result<(), F
     Ok(())
 }
 
-/// Pays one order after the other, and notes each, so that a takeover does not pay it again.
+/// Pays the orders one by one, with a checkpoint after each, so that a takeover does not pay an
+/// order again.
 async fn execute(store: &Store, execution: &Execution, body: &Value, bank: Bank) -> Result<String, Failure> {
     let orders = body["orders"].as_array().map_or(1, |orders| orders.len().try_into().unwrap_or(0));
     let mut progress = execution.progress;
@@ -126,7 +127,7 @@ async fn execute(store: &Store, execution: &Execution, body: &Value, bank: Bank)
     Ok(answer)
 }
 
-/// Handles a message as a queue's handler does.
+/// Handles an event message as a consumer of a queue would.
 async fn handle(store: &Store, message: &[u8]) -> Result<(), Failure> {
     let event: Event = Event::read(message)?;
     let mail = async |_: &Execution| {

@@ -8,50 +8,52 @@ use jiff::Timestamp;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Guard {
-    /// Later writes are made under the owner and attempt of their claim.
+    /// The store accepts an attempt's writes only under the owner and attempt number of its claim.
     OwnToken,
-    /// A record that ended is not written to any more.
+    /// A record whose execution has ended accepts no further write of that execution.
     OpenStatus,
-    /// A takeover begins only after the lease has passed.
+    /// A takeover is refused until the lease of the earlier attempt has passed.
     Lease,
-    /// The lease allows for clocks that differ.
+    /// The lease is longer by the maximum difference between two clocks.
     Skew,
-    /// Work that arrives too late is not started.
+    /// A worker refuses work that arrives too long after its claim.
     StartBefore,
-    /// The result is stored before the messages are removed.
+    /// The response is stored before the messages are removed from the queue.
     PrepareFirst,
-    /// A prepared response is returned; the work is not executed again.
+    /// A retry that finds a prepared response returns it, and does not execute the work again.
     KeepPrepared,
     /// A takeover keeps the earlier attempt's checkpoint.
     KeepCheckpoint,
-    /// After an attempt that ends without a report, all units beyond the checkpoint are in doubt.
+    /// If an attempt ended without a report, a takeover counts all units beyond its checkpoint as
+    /// in doubt (may have been done).
     KeepDoubt,
-    /// Another body under the same key is a conflict.
+    /// A request with another body under the same key is a conflict.
     SameBody,
-    /// A claim recognizes its own token.
+    /// A claim that finds a record with its own token, since its first answer was lost, owns the
+    /// record.
     OwnClaim,
-    /// Work may start for as much longer as the worker's clock may be ahead.
+    /// A worker accepts work later by as much as its clock may be ahead of the claim's.
     TolerantStart,
-    /// A takeover continues at the same place only.
+    /// An attempt resumes the progress of an earlier one only if both work at the same place.
     SamePlace,
-    /// Units that were left at another place may be there twice.
+    /// Units that an earlier attempt left at another place count as possible duplicates.
     CountMoved,
-    /// The record knows of a move before anything is put.
+    /// The record is updated with an attempt's new place before any message is put there.
     NoteMove,
-    /// A takeover finds the progress that it saw.
+    /// A takeover is refused if the record's progress has changed since the takeover read it.
     SeenProgress,
-    /// Doubt about a place that the record does not name is no doubt about the next attempt's
-    /// place.
+    /// Units in doubt at an unrecorded place count as possible duplicates, not as in doubt at the
+    /// place of the next attempt.
     DoubtOfNoPlace,
-    /// A failed attempt records a place only if units are done or in doubt there.
+    /// A failed attempt records its place only if units are done or in doubt there.
     PlaceOfWork,
-    /// A message is put at its new place before it leaves the old one.
+    /// A move puts a message at the new place before it removes the message from the old place.
     PutFirst,
-    /// Messages that earlier attempts held may be at both places.
+    /// A message that an earlier attempt held while moving counts as possibly at both places.
     CountHands,
-    /// A refused message may be somewhere all the same.
+    /// A message whose put was refused is in doubt: a copy may be in another queue.
     DoubtRefusals,
-    /// The record knows of a refused message before another one is put.
+    /// The record is updated with a refused message before the next message is put.
     NoteRefusals,
 }
 
@@ -82,7 +84,7 @@ impl Guard {
     ];
 }
 
-/// Applies a transition as [`Transition::apply`], but leaves out one guard.
+/// Applies a transition as [`Transition::apply`] does, but without the guard `broken`.
 pub(crate) fn apply(
     broken: Option<Guard>,
     transition: &Transition,
@@ -138,7 +140,7 @@ pub(crate) fn apply(
     Some(after)
 }
 
-/// Decides as [`decide`], but leaves out one guard.
+/// Decides about a claim as [`decide`] does, but without the guard `broken`.
 pub(crate) fn decision(
     broken: Option<Guard>,
     found: &Record,
@@ -160,7 +162,7 @@ trait At {
 }
 
 impl At for Decision {
-    /// Returns the same decision, with writes that are made at `time`.
+    /// Returns the same decision, with `time` as the time of its write.
     fn at(mut self, time: Timestamp) -> Self {
         if let Self::TakeOver(Transition::TakeOver { now, .. }) = &mut self {
             *now = time;

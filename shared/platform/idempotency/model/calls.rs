@@ -7,23 +7,23 @@ use idempotency::protocol::{Record, Transition};
 use crate::scenario::Scenario;
 use crate::world::World;
 
-/// Result of a call to the store, as its caller sees it.
+/// Result of a call to the store, as the calling worker sees it.
 pub(crate) enum Called {
-    /// The call succeeded and left this record.
+    /// The write was made, and left this record.
     Done(Arc<Record>),
     Refused(Arc<Record>),
     Unavailable,
 }
 
-/// Fate of a call to the store.
+/// Outcome of a call to the store in the model, with or without a network fault.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Fate {
     Answered,
-    /// The first answer is lost, and the SDK sends the call again.
+    /// The answer to the call is lost, and the SDK repeats the call.
     SentTwice,
     AnswerLost,
     RequestLost,
-    /// The call arrives after its sender has given it up.
+    /// The caller gives up, and the call reaches the store later.
     Late,
 }
 
@@ -33,7 +33,8 @@ impl Fate {
         if world.faults_left > 0 { all } else { &[Self::Answered] }
     }
 
-    /// Applies the fate of a write, and returns the result that its sender sees.
+    /// Applies a write to the world with this outcome, and returns the result that the calling
+    /// worker sees.
     pub(crate) fn befalls(self, scenario: &Scenario, world: &mut World, transition: &Transition) -> Called {
         world.faults_left -= u8::from(!matches!(self, Self::Answered));
         match self {
@@ -55,7 +56,9 @@ impl Fate {
     }
 }
 
-/// Settles a write that finds itself done: it lost only its answer; a claim decides by itself.
+/// Treats a refused write as done if the record shows that it was done before, as after a lost
+/// answer. A claim or takeover that is refused stays refused, since
+/// [`decide`](idempotency::protocol::decide) recognizes its own record.
 fn settled(transition: &Transition, written: Result<Arc<Record>, Arc<Record>>) -> Called {
     match written {
         Ok(record) => Called::Done(record),

@@ -2,28 +2,29 @@
 
 use crate::scenario::Kind;
 
-/// Changes that the workers made to the queue.
+/// Messages of the model's queues, with all changes that the workers made to them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Effect {
-    /// State of the one message of a consume.
+    /// State of the single message that the workers consume.
     Consume(Message),
-    /// Number of times that each message was put, at each place and, by a refusal, [aside](ASIDE).
+    /// Number of copies of each message: one array for each place, and the last for copies that a
+    /// refused put left [elsewhere](ASIDE).
     Produce([[u8; MESSAGES]; PLACES + 1]),
-    /// State of each message at its old place, and the number of times that it was put at the new
-    /// one and that a refusal left it elsewhere.
+    /// State of each message at its old place (`old`), and the number of its copies at the new
+    /// place (`new`) and of those that a refused put left elsewhere (`aside`).
     Move { old: [Message; MESSAGES], new: [u8; MESSAGES], aside: [u8; MESSAGES] },
 }
 
 pub(crate) const MESSAGES: usize = 2;
 pub(crate) const PLACES: usize = 2;
-/// Index of the place for refused messages: another queue behind an exchange, or a dead-letter
-/// queue.
+/// Index in [`Effect::Produce`] of the copies that refused puts left elsewhere: in another queue
+/// behind an exchange, or in a dead-letter queue.
 pub(crate) const ASIDE: usize = PLACES;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Message {
     OnQueue,
-    /// The message was got by a worker, and is not settled.
+    /// The worker with this index has got the message, and has not removed it.
     Got(usize),
     Removed,
 }
@@ -39,7 +40,8 @@ impl Effect {
         }
     }
 
-    /// Puts the messages back that a worker holds, when it dies or lets go.
+    /// Puts the messages that a worker holds back on the queue, when the worker dies or ends its
+    /// attempt.
     pub(crate) fn release(&mut self, worker: usize) {
         let messages = match self {
             Self::Consume(message) => std::slice::from_mut(message),
@@ -53,7 +55,8 @@ impl Effect {
         }
     }
 
-    /// Gets the message, if it is there.
+    /// Gets the message of a consume for a worker. Returns false if the message is not on the
+    /// queue.
     pub(crate) fn get(&mut self, worker: usize) -> bool {
         let is_there = *self == Self::Consume(Message::OnQueue);
         if is_there {

@@ -1,6 +1,6 @@
 //! What must never be seen.
 
-/// Invariant that was broken; its name says what happened.
+/// Invariant of the protocol, named after its breach.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Invariant {
     ResultChanged,

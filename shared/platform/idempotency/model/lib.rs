@@ -26,7 +26,8 @@ use broken::Guard;
 use scenario::{Kind, Scenario};
 use steps::TELLS;
 
-/// The breaches that the checker found, by name, and how many states it visited.
+/// Prints the path to each breach that the checker found. Returns the names of the breaches and the
+/// number of states visited.
 fn found(checker: &impl Checker<Scenario>) -> (Vec<&'static str>, usize) {
     TELLS.set(true);
     let mut breaches = Vec::new();
@@ -50,7 +51,8 @@ fn assert_holds(scenario: Scenario) {
     assert_eq!(breaches, Vec::<&str>::new());
 }
 
-/// Requests that each party sends; more of them by a variable, at ten times the states for each.
+/// Returns the number of requests that each party sends: `MODEL_REQUESTS`, or 1. One more request
+/// means about ten times as many states.
 fn requests() -> u8 {
     std::env::var("MODEL_REQUESTS").map_or(1, |requests| requests.parse().unwrap())
 }
@@ -66,7 +68,8 @@ fn of(kind: Kind, fingerprints: &[&'static str]) -> Scenario {
 
 const KINDS: [Kind; 3] = [Kind::Consume, Kind::Produce, Kind::Move];
 
-/// Kinds of work for the largest scenarios: one of them, by turns, or all with `MODEL_KINDS=all`.
+/// Returns the kinds of work to check in a large scenario: one of them, selected by `turn`, or all
+/// with `MODEL_KINDS=all`.
 fn kinds(turn: usize) -> Vec<Kind> {
     if std::env::var("MODEL_KINDS").is_ok_and(|kinds| kinds == "all") {
         KINDS.to_vec()
@@ -124,7 +127,7 @@ fn a_retention_that_ends_while_requests_come() {
     }
 }
 
-/// Three executions in a row, each of which dies or is cut off.
+/// Checks three or more executions in a row, the first two of which may crash or lose a call.
 #[test]
 fn one_trouble_after_the_other() {
     for kind in kinds(1) {
@@ -136,7 +139,7 @@ fn one_trouble_after_the_other() {
     }
 }
 
-/// Each attempt may find itself at either of two places.
+/// Checks attempts that may each work at either of two places.
 #[test]
 fn a_target_that_changes_between_attempts() {
     let mut scenario = Scenario::of(Kind::Produce, &["a", "a"]);
@@ -147,7 +150,7 @@ fn a_target_that_changes_between_attempts() {
     assert_holds(Scenario { places: 2, crashes: 2, ..scenario });
 }
 
-/// A checker that finds nothing proves nothing, unless it finds what is there.
+/// Proves that the checker can find breaches: without any one guard, it must find one.
 #[test]
 fn without_any_one_guard_an_invariant_breaks() {
     for guard in Guard::ALL {

@@ -13,10 +13,11 @@ use crate::scenario::Scenario;
 use crate::steps::Successors;
 use crate::world::{Granted, Moving, Step, response};
 
-/// Number of messages that a request wants moved, of those that there are.
+/// Number of messages that a request moves; the old place has
+/// [`MESSAGES`](crate::effect::MESSAGES).
 pub(crate) const WANTED: u64 = 1;
 
-/// Returns the first step of an attempt. There is one place.
+/// Returns the first step of an attempt to move messages. All attempts have the same new place.
 pub(crate) fn begins(granted: Granted) -> Step {
     let place = Place { id: 0.to_string(), name: 0.to_string() };
     let Arrival { progress, whereabouts, .. } = granted.whereabouts.arrive(granted.progress, place);
@@ -30,8 +31,8 @@ pub(crate) fn begins(granted: Granted) -> Step {
     })
 }
 
-/// Counts the messages that may be at both places, or twice at the new one. Each attempt holds one
-/// message at most.
+/// Counts the messages that may be at both places, or twice at the new place. An attempt that ended
+/// without a report may have left one such message.
 fn possible_duplicates(scenario: &Scenario, granted: &Granted) -> u64 {
     if scenario.is_without(Guard::CountHands) {
         return 0;
@@ -79,7 +80,8 @@ impl Successors<'_> {
         self.is_in_doubt(w, moving, message);
     }
 
-    /// A copy of the message is elsewhere, and the message stays where it was.
+    /// Adds the step in which a put is refused: a copy of the message is elsewhere, and the
+    /// original stays with the worker.
     fn is_refused(&mut self, w: usize, moving: &Moving, message: usize) {
         let granted = &moving.granted;
         self.happens(format_args!("{w}'s put of {message} is refused and left aside"), |scenario, world| {
@@ -110,8 +112,8 @@ impl Successors<'_> {
         }
     }
 
-    /// The record learns of a message that was refused, and may be elsewhere, before another one is
-    /// put.
+    /// Adds the steps that record a refused message, which may be elsewhere, before the next
+    /// message is put.
     fn notes_refusal(&mut self, w: usize, moving: &Moving, now: Timestamp) {
         let Moving { granted, done, .. } = moving;
         let (token, whereabouts) = (granted.token.clone(), granted.whereabouts.clone());
@@ -132,8 +134,9 @@ impl Successors<'_> {
         });
     }
 
-    /// The record learns of the message before it leaves the old place. If it cannot, the message
-    /// leaves all the same, and the attempt ends.
+    /// Adds the steps that record the message in hand before it is removed from the old place. If
+    /// the store is unavailable, the message is removed all the same, and the attempt ends as
+    /// failed.
     fn notes_move(&mut self, w: usize, moving: &Moving, now: Timestamp) {
         let Moving { granted, done, .. } = moving;
         let (token, whereabouts) = (granted.token.clone(), granted.whereabouts.clone());
@@ -188,7 +191,7 @@ impl Successors<'_> {
 }
 
 impl Effect {
-    /// Returns the first message that is there to be moved.
+    /// Returns the first message that is still on the old queue.
     fn next_to_move(&self) -> Option<usize> {
         let Self::Move { old, .. } = self else { return None };
         old.iter().position(|message| *message == Message::OnQueue)

@@ -13,7 +13,7 @@ use crate::scenario::Scenario;
 use crate::steps::Successors;
 use crate::world::{Granted, Putting, Step, response};
 
-/// Returns the first step of an attempt at its place.
+/// Returns the first step of an attempt that puts messages at the place `at`.
 pub(crate) fn arrives(scenario: &Scenario, granted: Granted, at: usize) -> Step {
     let place = Place { id: at.to_string(), name: at.to_string() };
     let Arrival { mut progress, whereabouts, mut has_moved } =
@@ -37,7 +37,7 @@ fn begins(granted: Granted, at: usize) -> Step {
 }
 
 impl Successors<'_> {
-    /// Records the move before anything is put.
+    /// Adds the steps that record an attempt's new place before any message is put there.
     pub(crate) fn notes(
         &mut self,
         w: usize,

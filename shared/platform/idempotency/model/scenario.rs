@@ -7,27 +7,29 @@ use crate::broken::Guard;
 use crate::steps::{Action, successors};
 use crate::world::World;
 
-/// Kind of work that the workers do.
+/// Kind of work that the model's workers do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Kind {
-    /// Consume: gets one message, stores it, and then removes it.
+    /// A worker gets one message, stores its response, and then removes the message.
     Consume,
-    /// Two messages are put, one after the other, with checkpoints.
+    /// A worker puts two messages one after the other, with a checkpoint after each.
     Produce,
-    /// Puts one of two messages at its new place, notes it, and then removes it from the old one.
+    /// A worker puts one of two messages at its new place, records that, and then removes the
+    /// message from its old place.
     Move,
 }
 
-/// A client's request, sent again after each refusal, and the functions that work for it.
+/// Client with its request, and the functions that execute this request. The request is sent again
+/// when it gets no final answer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Party {
-    /// Fingerprint that stands for the body.
+    /// Fingerprint of the request, which stands for its body.
     pub(crate) fingerprint: &'static str,
-    /// Number of times that the request is sent.
+    /// Number of times that the client sends the request.
     pub(crate) requests: u8,
-    /// Seconds by which the clock of the function that claims is ahead.
+    /// Seconds by which the clock of the claiming function is ahead of the true time.
     pub(crate) claims_ahead: i64,
-    /// Seconds by which the clock of the function that works is ahead.
+    /// Seconds by which the clock of the working function is ahead of the true time.
     pub(crate) works_ahead: i64,
 }
 
@@ -35,11 +37,12 @@ pub(crate) struct Party {
 pub(crate) struct Scenario {
     pub(crate) kind: Kind,
     pub(crate) parties: Vec<Party>,
-    /// Number of workers that may crash.
+    /// Maximum number of worker crashes in a run of the model.
     pub(crate) crashes: u8,
-    /// Number of calls that may fail.
+    /// Maximum number of faults in a run of the model: calls to the store or to the broker that
+    /// are lost, late, repeated or refused.
     pub(crate) faults: u8,
-    /// Number of places at which an attempt may find itself.
+    /// Number of places at which an attempt may work.
     pub(crate) places: usize,
     /// Retention of a record in seconds.
     pub(crate) retention: u64,
@@ -61,7 +64,7 @@ impl Scenario {
         }
     }
 
-    /// The clock of one party's functions, in seconds ahead of the others'.
+    /// Sets how many seconds the clocks of a party's functions are ahead of the true time.
     pub(crate) fn clocks(mut self, party: usize, claims_ahead: i64, works_ahead: i64) -> Self {
         self.parties[party].claims_ahead = claims_ahead;
         self.parties[party].works_ahead = works_ahead;
@@ -73,7 +76,7 @@ impl Scenario {
         self
     }
 
-    /// True if records expire within the time that the checker covers.
+    /// True if a record can expire within the times that the checker covers.
     pub(crate) fn expires(&self) -> bool {
         self.retention < 3600
     }
@@ -82,8 +85,9 @@ impl Scenario {
         self.broken == Some(guard)
     }
 
-    /// The edges of what can begin or end, in seconds, for claims that are made at one of them; and
-    /// moments between. Clocks that differ have edges of their own.
+    /// Returns the next time after `now`, in seconds, to which the model moves its clock; `None` at
+    /// the end. The times are those at which a claim's start limit, work or lease can end, and
+    /// further ones if clocks differ.
     pub(crate) fn next_moment(&self, now: i64) -> Option<i64> {
         let [start, work, skew] = [Execution::START_WITHIN, Execution::WORK, Execution::SKEW]
             .map(|duration| i64::try_from(duration.as_secs()).unwrap());
@@ -113,8 +117,8 @@ impl Model for Scenario {
         Some(*action.next)
     }
 
-    /// Returns one property, since each property is looked up in every state. A state knows which
-    /// invariants it breaks.
+    /// Returns one property for all invariants, because the checker evaluates each property in
+    /// every state. The state itself records which invariants it breaks.
     fn properties(&self) -> Vec<Property<Self>> {
         vec![Property::<Self>::always("every invariant holds", |_, world| !world.is_broken())]
     }

@@ -17,16 +17,16 @@ use crate::producing::arrives;
 use crate::scenario::{Kind, Party, Scenario};
 use crate::world::{Granted, Step, World, response};
 
-/// The time-out of the function that claims, in seconds.
+/// Timeout in seconds of the function that claims.
 const CLAIMER_ENDS_AFTER: i64 = 29;
 
 thread_local! {
-    /// True in a thread that describes how a breach is reached. Threads that search for breaches
-    /// meet millions of actions, and need no names.
+    /// True in the thread that prints the path to a breach. The threads that search for breaches
+    /// see millions of actions, and build no labels for them.
     pub(crate) static TELLS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Step of the model: an event, and the state of the world after it.
+/// Action of the model: its label, and the state of the world after it.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Action {
     label: String,
@@ -63,7 +63,7 @@ pub(crate) fn successors(scenario: &Scenario, world: &World, actions: &mut Vec<A
     }
 }
 
-/// Ends a worker, and leaves the client without an answer.
+/// Ends a worker without an answer to its client.
 fn end(world: &mut World, w: usize) {
     world.effect.release(w);
     world.workers[w].step = Arc::new(Step::Idle);
@@ -102,7 +102,7 @@ impl Successors<'_> {
         });
     }
 
-    /// A worker calls the store, with all that can come of it.
+    /// Adds one step for each possible outcome of a worker's call to the store.
     pub(crate) fn calls(
         &mut self,
         w: usize,
@@ -294,8 +294,8 @@ impl Successors<'_> {
         }
     }
 
-    /// The answer of an execution needs no record, but it is not given where another execution has
-    /// it.
+    /// Adds the steps that complete an execution. The client gets the answer even if the store is
+    /// unavailable, but not if another execution owns the record.
     fn completes(&mut self, w: usize, complete: &Transition, response: &StoredResponse, in_doubt: bool) {
         self.calls(w, complete, |_, world, called| {
             if !matches!(called, Called::Refused(_)) {

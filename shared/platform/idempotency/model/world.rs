@@ -14,23 +14,23 @@ use crate::invariants::Invariant;
 use crate::moving::WANTED;
 use crate::scenario::Scenario;
 
-/// State of the world. Each step copies it, so the parts that a step leaves alone are shared.
+/// State of the model. Each step clones it, so parts that rarely change are shared by `Arc`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct World {
-    /// Present time in seconds, by the true clock.
+    /// Present true time in seconds.
     pub(crate) now: i64,
     pub(crate) record: Option<Arc<Record>>,
-    /// Writes that their sender gave up, and that may still arrive.
+    /// Writes whose sender has given up, and which may still reach the store.
     pub(crate) late: Vec<Arc<Transition>>,
     pub(crate) workers: Vec<Worker>,
     pub(crate) effect: Effect,
-    /// Places at which a unit was put, or may have been as far as the record shows.
+    /// For each place, true if a message was put there, or may have been according to the record.
     pub(crate) may_hold: [bool; PLACES],
     pub(crate) crashes_left: u8,
     pub(crate) faults_left: u8,
-    /// Token of the worker that was granted the record last.
+    /// Token of the execution that last claimed or took over the record.
     holder: Option<Arc<Token>>,
-    /// Answers that clients were given, in the life of the present record.
+    /// Answers that clients received since the present record was created.
     answers: Vec<Arc<Answer>>,
     breaches: BTreeSet<Invariant>,
 }
@@ -39,21 +39,22 @@ pub(crate) struct World {
 pub(crate) struct Worker {
     pub(crate) requests_left: u8,
     pub(crate) step: Arc<Step>,
-    /// Time at which the function at work is ended, whatever it does.
+    /// Time in seconds at which the worker's function times out.
     pub(crate) ends_at: i64,
 }
 
-/// Right to execute, as a worker of the model holds it.
+/// Claim of the record that a worker of the model holds.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Granted {
     pub(crate) token: Token,
-    /// Time of the claim, by the clock of the process that claimed.
+    /// Time of the claim, by the clock of the claiming function.
     pub(crate) claimed_at: Timestamp,
     pub(crate) progress: Progress,
     pub(crate) whereabouts: LocationHistory,
 }
 
-/// Progress of a put: `done` messages are put at a place, `noted` of them are in the record.
+/// Progress of an attempt that puts messages: `done` messages are put at the place `at`, and the
+/// record counts `noted` of them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Putting {
     pub(crate) granted: Granted,
@@ -62,8 +63,9 @@ pub(crate) struct Putting {
     pub(crate) noted: u64,
 }
 
-/// `done` messages are moved; the one in hand is put at its new place, and perhaps noted. One that
-/// was refused is held until the end, and the record may not know of it.
+/// Progress of an attempt that moves messages: `done` messages are moved. `hand` is put at its new
+/// place, and recorded if `noted`. `is_refusal_unnoted` if a message was refused that the record
+/// does not count yet.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Moving {
     pub(crate) granted: Granted,
@@ -76,22 +78,22 @@ pub(crate) struct Moving {
 /// Next step of a worker in the model.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Step {
-    /// The worker does nothing: the client has no answer, or a final one.
+    /// Do nothing: the client has no answer yet, or its final one.
     Idle,
     Claim {
         owner: String,
     },
-    /// Decide about the record that was in the way of the claim.
+    /// Decide about the existing record `found`, by which the claim was refused.
     Decide {
         owner: String,
         found: Arc<Record>,
     },
-    /// An execution that crashed had stored its response, so the answer is that response, in doubt.
+    /// Return the response that a crashed execution had prepared, labelled as in doubt.
     AnswerInDoubt {
         granted: Granted,
         response: StoredResponse,
     },
-    /// The order is on its way to the function that does the work.
+    /// Start the work: the claim is granted, and the working function is being invoked.
     Start {
         granted: Granted,
     },
@@ -110,7 +112,7 @@ pub(crate) enum Step {
         granted: Granted,
         response: StoredResponse,
     },
-    /// An attempt has moved, and the record does not know it yet.
+    /// Record that the attempt works at another place than the earlier one.
     Note {
         granted: Granted,
         arrived: Granted,
@@ -129,7 +131,7 @@ pub(crate) enum Step {
 }
 
 impl Step {
-    /// True if the effect may be in progress.
+    /// True while the worker may change the queue.
     pub(crate) fn is_work(&self) -> bool {
         matches!(
             self,
@@ -138,7 +140,7 @@ impl Step {
     }
 }
 
-/// Answer to a request of the model that succeeded.
+/// Successful answer that a client of the model received.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Answer {
     response: StoredResponse,
@@ -163,7 +165,7 @@ impl World {
         }
     }
 
-    /// Returns the names of the broken invariants.
+    /// Returns the names of the invariants that are broken.
     pub(crate) fn breaches(&self) -> Vec<&'static str> {
         self.breaches.iter().map(|invariant| invariant.name()).collect()
     }
@@ -176,7 +178,10 @@ impl World {
         self.breaches.insert(invariant);
     }
 
-    /// The store takes a write, or refuses it and shows its record.
+    /// Applies a write to the store, and returns the new record.
+    ///
+    /// # Errors
+    /// If the write's condition fails: the record that refuses it.
     pub(crate) fn write(
         &mut self,
         scenario: &Scenario,
@@ -223,7 +228,8 @@ impl World {
         Ok(Arc::new(after))
     }
 
-    /// Gives a client the successful answer of an execution.
+    /// Gives a client the successful answer of an execution, and checks that its label covers all
+    /// duplicates.
     pub(crate) fn answer(&mut self, response: StoredResponse, in_doubt: bool) {
         if let Effect::Produce(places) = &self.effect {
             let copies = |index: usize| places.iter().map(|counts| u64::from(counts[index])).sum::<u64>();
@@ -256,7 +262,7 @@ impl World {
         }
     }
 
-    /// An attempt begins, and would say where earlier ones left something if it got no further.
+    /// Checks that an attempt which begins would name no place where no message was ever put.
     pub(crate) fn tell_what_was_left(&mut self, Granted { whereabouts, progress, .. }: &Granted) {
         let named = whereabouts.left_by(*progress).into_iter().filter_map(|left| left.name);
         let places: Vec<usize> = named.map(|name| name.parse().unwrap()).collect();
@@ -265,7 +271,7 @@ impl World {
         }
     }
 
-    /// Ends a worker before it can report its work at the broker.
+    /// Notes the place where a worker that ends without a report may have left messages.
     pub(crate) fn fall_silent(&mut self, w: usize) {
         let place = match &*self.workers[w].step {
             Step::Note { at, .. } | Step::Put(Putting { at, .. }) => Some(*at),
@@ -280,7 +286,7 @@ impl World {
         }
     }
 
-    /// Checks the invariants that hold at every moment.
+    /// Checks the invariants that must hold in every state.
     pub(crate) fn inspect(&mut self) {
         if self.workers.iter().filter(|worker| worker.step.is_work()).count() > 1 {
             self.breach(Invariant::TwoAtOnce);
@@ -319,7 +325,8 @@ fn is_claim(transition: &Transition) -> bool {
     matches!(transition, Transition::Claim { .. })
 }
 
-/// Returns the response of an execution, which differs from any other's.
+/// Builds the response of an execution, unique to it. `status` stands for the label: the number of
+/// messages that may be duplicates.
 pub(crate) fn response(granted: &Granted, text: &str, repeated: u64, at: usize) -> StoredResponse {
     StoredResponse {
         status: u16::try_from(repeated.min(u64::try_from(MESSAGES).unwrap())).unwrap(),
@@ -330,7 +337,7 @@ pub(crate) fn response(granted: &Granted, text: &str, repeated: u64, at: usize) 
     }
 }
 
-/// Reads the number of messages that may be there twice, by the response.
+/// Returns the number of possible duplicates with which a response is labelled.
 fn labelled(response: &StoredResponse) -> u64 {
     response.status.into()
 }

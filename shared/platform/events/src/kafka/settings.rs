@@ -30,7 +30,7 @@ pub struct Settings {
 pub struct EventTopics {
     /// Kafka topic of chunks that finally failed.
     pub failures: Settings,
-    /// Kafka topic of all other events.
+    /// Kafka topic of all events except those sent to `failures`.
     pub events: Settings,
 }
 
@@ -43,12 +43,14 @@ pub enum Authentication {
     Iam,
     /// Login by user name and password (SASL/SCRAM-SHA-512).
     Scram {
-        /// ARN of a secret `{"username", "password"}`, with `"ca"` for a private authority.
+        /// ARN of the Secrets Manager secret with the members `username` and `password`, and with
+        /// `ca` (PEM) if a private authority certifies the brokers.
         secret_arn: String,
     },
     /// Login by a client certificate.
     Mtls {
-        /// ARN of a secret `{"certificate", "privateKey"}`, with `"ca"` for a private authority.
+        /// ARN of the Secrets Manager secret with the members `certificate` and `privateKey`, and
+        /// with `ca` (PEM) if a private authority certifies the brokers.
         secret_arn: String,
     },
 }
@@ -62,9 +64,9 @@ pub struct BootstrapServers(String);
 pub struct TopicName(String);
 
 impl Settings {
-    /// Reads the settings of the topic of chunks: `KAFKA_BOOTSTRAP_SERVERS`, `KAFKA_CHUNKS_TOPIC`
-    /// (`chunks.ready` by default), `KAFKA_AUTHENTICATION` (`none`, `iam`, `scram` or `mtls`) and
-    /// `KAFKA_SECRET_ARN`, which `scram` and `mtls` need.
+    /// Reads the settings of the Kafka topic for `chunk.ready` events: `KAFKA_BOOTSTRAP_SERVERS`,
+    /// `KAFKA_CHUNKS_TOPIC` (`chunks.ready` by default), `KAFKA_AUTHENTICATION` (`none`, `iam`,
+    /// `scram` or `mtls`) and `KAFKA_SECRET_ARN`, which `scram` and `mtls` need.
     pub fn read<F: Fn(&str) -> Option<String>>(environment: &mut Environment<F>) -> Self {
         let topic = environment.optional("KAFKA_CHUNKS_TOPIC", TopicName(CHUNKS.to_owned()));
         Self::of_topic(topic, environment)
@@ -80,8 +82,8 @@ impl Settings {
 }
 
 impl EventTopics {
-    /// Reads `KAFKA_EVENTS_TOPIC` and `KAFKA_FAILURES_TOPIC` (`chunks.failed` by default). `None`
-    /// if the first is missing; then nothing else is read.
+    /// Reads `KAFKA_EVENTS_TOPIC` and `KAFKA_FAILURES_TOPIC` (`chunks.failed` by default). Returns
+    /// `None`, and reads no further variable, if `KAFKA_EVENTS_TOPIC` is missing.
     pub fn read<F: Fn(&str) -> Option<String>>(environment: &mut Environment<F>) -> Option<Self> {
         let events = environment.given("KAFKA_EVENTS_TOPIC")?;
         let events = Settings::of_topic(events, environment);

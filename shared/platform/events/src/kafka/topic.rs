@@ -9,20 +9,21 @@ use runtime::Environment;
 use crate::kafka::connect::of_client;
 use crate::kafka::{Cluster, ConnectError};
 
-/// Default of `KAFKA_CHUNKS_PARTITIONS`, the partitions of a topic that is created.
+/// Default of `KAFKA_CHUNKS_PARTITIONS`, the number of partitions with which a missing topic is
+/// created.
 const PARTITIONS: u16 = 12;
 
 /// Parameters with which a missing Kafka topic is created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TopicPlan {
-    /// Number of partitions, at least 1. A partition is read by one execution environment at a
-    /// time.
+    /// Number of partitions of the new topic, at least 1. Lambda reads each partition with one
+    /// execution environment at a time.
     pub partitions: u16,
-    /// Copies of each partition; `None` for the cluster's default.
+    /// Replication factor of the new topic; `None` for the cluster's default.
     pub replication: Option<u16>,
 }
 
-/// State of the topic at the time it was ensured.
+/// Result of [`Topic::ensure`]: the topic was created, or existed before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TopicState {
     /// The topic did not exist and was created.
@@ -34,7 +35,7 @@ pub enum TopicState {
     },
 }
 
-/// Reason why there is no Kafka topic to produce to.
+/// Reason why a Kafka topic is not known to exist, or could not be created.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum TopicError {
@@ -80,7 +81,7 @@ impl TopicPlan {
     }
 }
 
-/// Kafka topic, with the plan for creating it.
+/// Kafka topic that is created according to a plan if it is missing.
 #[derive(Clone, Debug)]
 pub struct Topic {
     cluster: Cluster,
@@ -88,7 +89,7 @@ pub struct Topic {
 }
 
 impl Topic {
-    /// Creates the value without contacting the cluster.
+    /// Creates the handle of the topic, without contacting the cluster.
     #[must_use]
     pub const fn new(cluster: Cluster, plan: TopicPlan) -> Self {
         Self { cluster, plan }
@@ -100,11 +101,11 @@ impl Topic {
         self.cluster.settings.topic.as_str()
     }
 
-    /// Creates the topic unless it exists. Idempotent by the topic's name. For an existing topic,
-    /// permission to create is not needed.
+    /// Creates the Kafka topic if no topic of its name exists. An existing topic is left unchanged,
+    /// and needs no permission to create topics.
     ///
     /// # Errors
-    /// If the topic does not exist and cannot be created, or the cluster cannot be asked.
+    /// If the topic does not exist and cannot be created, or if the cluster cannot be reached.
     pub async fn ensure(&self) -> Result<TopicState, TopicError> {
         let kafka = self.cluster.connect().await?;
         let name = self.name();

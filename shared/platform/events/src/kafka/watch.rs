@@ -12,21 +12,22 @@ use tokio::sync::Mutex;
 use crate::kafka::cluster::REQUEST;
 use crate::kafka::{Cluster, ConnectError};
 
-/// Maximum idle time after which a client is used again. It is longer than a producer's, so that a
-/// question a minute needs no login of its own. Questions may be repeated on a new connection.
+/// Maximum idle time of a Kafka client that is used again. A watch that runs each minute thus logs
+/// in once. A producer's limit is shorter; unlike its writes, the reads of a watch may be repeated
+/// on a new connection.
 const MAX_IDLE: Duration = Duration::from_secs(240);
 
-/// Number of records in a partition that its reader has not finished.
+/// Consumer lag of a Kafka partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PartitionLag {
     /// Number of the Kafka partition.
     pub partition: i32,
-    /// Records between the group's committed offset and the end. All of them if the group has
-    /// committed none, since it reads from the beginning.
+    /// Number of records between the consumer group's committed offset and the end of the
+    /// partition; all records of the partition if the group has committed no offset.
     pub records: u64,
 }
 
-/// Reason why the state of a topic is not known, or why it takes no records.
+/// Reason why the lag of a Kafka topic is unknown, or why the topic cannot take records.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum WatchError {
@@ -44,13 +45,13 @@ pub enum WatchError {
     WithoutLeader { topic: String, partitions: usize },
 }
 
-/// Watches a topic of a cluster and the group that reads it.
+/// Watch over a Kafka topic and the consumer group that reads it.
 #[derive(Debug)]
 pub struct TopicWatch {
     cluster: Cluster,
     group: String,
-    /// The client; `None` before the first question, during a further one, and after that failed or
-    /// its call was dropped.
+    /// Connected client. `None` before the first request, during a request on a kept connection,
+    /// and after such a request has failed or was cancelled.
     client: Mutex<Option<Client>>,
 }
 
@@ -61,18 +62,18 @@ struct Client {
 }
 
 impl TopicWatch {
-    /// Creates the value for the topic of a cluster and a group of consumers. It connects for the
-    /// first question.
+    /// Creates the watch over the cluster's topic and a consumer group. The first request connects
+    /// to the cluster.
     #[must_use]
     pub fn new(cluster: Cluster, group: String) -> Self {
         Self { cluster, group, client: Mutex::new(None) }
     }
 
-    /// Checks that the cluster responds, and that each partition of the topic has a leader, which
-    /// takes records.
+    /// Checks that the cluster responds, and that each partition of the topic has a leader, without
+    /// which it takes no records.
     ///
     /// # Errors
-    /// If the cluster does not respond, or the topic is missing or lacks a leader.
+    /// If the cluster does not respond, if the topic is missing, or if a partition has no leader.
     pub async fn probe(&self) -> Result<(), WatchError> {
         let mut slot = self.client.lock().await;
         let kafka = self.connected(&mut slot).await?;
@@ -81,10 +82,11 @@ impl TopicWatch {
         Ok(())
     }
 
-    /// Returns the lag of each partition, in the order of their numbers.
+    /// Returns the consumer group's lag in each partition, ordered by partition.
     ///
     /// # Errors
-    /// If the cluster does not respond, or does not know all of it.
+    /// If the cluster does not respond, if its answer lacks a partition, or if a partition has no
+    /// leader.
     pub async fn lag(&self) -> Result<Vec<PartitionLag>, WatchError> {
         let mut slot = self.client.lock().await;
         let kafka = self.connected(&mut slot).await?;
@@ -94,8 +96,9 @@ impl TopicWatch {
         Ok(lag)
     }
 
-    /// Takes the client, or makes one. A new one stays for a second question whatever becomes of
-    /// the first: logging in to all brokers may take longer than the caller of one waits.
+    /// Takes the client out of `slot` if it was used recently, and otherwise connects a new one. A
+    /// new client is left in `slot` even if its first request fails: logging in to all brokers may
+    /// take longer than the caller waits.
     async fn connected(&self, slot: &mut Option<Client>) -> Result<Kafka, WatchError> {
         if let Some(kept) = slot.take().filter(|client| client.last_used.age() < MAX_IDLE) {
             return Ok(kept.kafka);
@@ -156,7 +159,8 @@ impl TopicWatch {
     }
 }
 
-/// The end may have been read before the beginning, so that a difference below zero counts as none.
+/// Returns the lag of a partition, where a negative difference counts as 0: the end may have been
+/// read before the beginning.
 fn of_partition(partition: &TopicPartition, records: i64) -> PartitionLag {
     PartitionLag { partition: partition.partition, records: u64::try_from(records).unwrap_or(0) }
 }

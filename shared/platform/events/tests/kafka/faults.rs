@@ -17,14 +17,14 @@ fn broker() -> Broker {
     broker
 }
 
-/// Numbers of the records in the topic, once there are at least `count`.
+/// Returns the numbers of the records in the topic, once the topic has at least `count` records.
 async fn numbers(broker: &Broker, count: usize) -> HashSet<u32> {
     let records = read(broker.bootstrap_servers(), PARTITIONS, count).await;
     records.into_iter().map(|(_, _, number)| number).collect()
 }
 
-/// Time limit: connecting and one batch, each with its patience, and some seconds for a busy
-/// machine.
+/// Time limit of a test that connects and sends one batch: the patience for each, and 5 s for a
+/// busy machine.
 const AT_MOST: Duration = Duration::from_secs(2 * PATIENCE.as_secs() + 5);
 
 #[tokio::test]

@@ -36,8 +36,8 @@ impl Authority {
     }
 }
 
-/// Starts a fake broker behind a TLS proxy. With `wants_certificate` the proxy accepts only clients
-/// with a certificate of the authority.
+/// Starts a fake broker behind a TLS proxy. With `wants_certificate`, the proxy accepts only
+/// clients that have a certificate of `authority`.
 async fn behind_tls(authority: &Authority, wants_certificate: bool) -> (FakeBroker, String) {
     let broker = FakeBroker::start().await.unwrap();
     broker.create_topic(TOPIC, 2);
@@ -72,7 +72,7 @@ async fn behind_tls(authority: &Authority, wants_certificate: bool) -> (FakeBrok
     (broker, format!("127.0.0.1:{port}"))
 }
 
-/// Creates a producer whose secret has this content.
+/// Creates a producer whose login secret is `secret`.
 async fn producer(servers: &str, authentication: &str, secret: &serde_json::Value) -> (Producer, MockServer) {
     let secrets = MockServer::start().await;
     let content = serde_json::json!({"SecretString": secret.to_string()});

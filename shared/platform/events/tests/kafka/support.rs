@@ -20,7 +20,7 @@ pub(crate) fn settings(servers: &str, authentication: &str) -> Settings {
     settings
 }
 
-/// A cluster without a login.
+/// Creates a cluster without login.
 pub(crate) async fn cluster(servers: &str) -> Cluster {
     let sdk = Sdk::at("http://127.0.0.1:9", "us-east-1", "id", "key").await;
     Cluster::new(settings(servers, "none"), &sdk).with_patience(PATIENCE)
@@ -30,7 +30,7 @@ pub(crate) async fn producer(servers: &str) -> Producer {
     Producer::new(cluster(servers).await)
 }
 
-/// Records with the numbers of a range in order, distributed over ten keys.
+/// Creates records with the numbers of the range as values, in order and distributed over ten keys.
 pub(crate) fn records(numbers: std::ops::Range<u32>) -> Vec<Record> {
     numbers.map(|number| Record::new(key(number), number.to_string().into_bytes())).collect()
 }
@@ -39,7 +39,8 @@ pub(crate) fn key(number: u32) -> String {
     format!("0592722800{:04}", number % 10)
 }
 
-/// Waits for this many records, and then a moment for more: partition, key, number of each.
+/// Waits for `count` records, and a moment longer for unexpected ones. Returns the partition, key
+/// and number of each.
 pub(crate) async fn read(servers: &str, partitions: i32, count: usize) -> Vec<(i32, String, u32)> {
     let text = |bytes: Option<_>| String::from_utf8(AsRef::<[u8]>::as_ref(&bytes.unwrap()).to_vec()).unwrap();
     let number =
@@ -47,7 +48,8 @@ pub(crate) async fn read(servers: &str, partitions: i32, count: usize) -> Vec<(i
     consume(servers, partitions, count).await.into_iter().map(number).collect()
 }
 
-/// Waits for this many records, and then a moment for more; with all their members.
+/// Waits for `count` records, and a moment longer for unexpected ones. Returns the records as
+/// consumed.
 pub(crate) async fn consume(servers: &str, partitions: i32, count: usize) -> Vec<ConsumerRecord> {
     let kafka = Kafka::builder(servers).connect().await.unwrap();
     let consumer = kafka.consumer_without_group().build().await.unwrap();

@@ -14,7 +14,7 @@ async fn watch(servers: &str) -> TopicWatch {
     TopicWatch::new(cluster(servers).await, GROUP.to_owned())
 }
 
-/// Commits offsets of partitions, as the reader of the topic does.
+/// Commits offsets of partitions for the consumer group of the topic.
 async fn commit(servers: &str, offsets: &[(i32, i64)]) {
     let kafka = Kafka::builder(servers).connect().await.unwrap();
     let offsets = offsets.iter().map(|(partition, offset)| (TopicPartition::new(TOPIC, *partition), *offset));
