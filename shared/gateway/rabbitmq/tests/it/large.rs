@@ -54,8 +54,8 @@ async fn a_large_message_comes_alone_and_neither_with_those_before_it_nor_with_t
     bench.clean().await;
 }
 
-/// Messages that a closed connection had taken with `basic.get` return behind the other messages from
-/// RabbitMQ 4.0 on.
+/// Messages that a closed connection had taken with `basic.get` return behind the other messages,
+/// from RabbitMQ 4.0 on.
 #[tokio::test]
 async fn a_large_message_comes_alone_from_a_quorum_queue_and_each_other_one_once() {
     let (bench, rabbit, mut came) = (with_a_large_one("quorum").await, rabbit(), Vec::new());
