@@ -23,7 +23,6 @@ impl LoadStep {
     /// consumers take any leftovers that remain, and recognize them by their age.
     ///
     /// # Errors
-    /// # Errors
     /// Returns the reason why the run cannot begin: the queue holds a foreign message that the test
     /// does not take, or it cannot be used.
     pub(crate) async fn take_leftovers(

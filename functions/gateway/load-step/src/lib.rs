@@ -69,7 +69,6 @@ impl LoadStep {
     /// a run. The invocation is cut off at `ends_at`.
     ///
     /// # Errors
-    /// # Errors
     /// If the store of load tests fails until there is no time left for a retry, or if the event
     /// names a run or a minute of the run that does not exist.
     pub async fn handle(&self, event: Event, ends_at: SystemTime) -> Result<Answer, LoadStepError> {

@@ -39,7 +39,6 @@ pub(crate) async fn insist<T>(
 /// Records the reason why a load test failed. The workers read it within a second.
 ///
 /// # Errors
-/// # Errors
 /// If the store fails until `deadline`.
 pub(crate) async fn fail(
     store: &TestStore,

@@ -26,7 +26,6 @@ pub(crate) fn of_claim(execution: &Execution) -> Uuid {
 /// Parses the id of a load test in the request parameter with this name.
 ///
 /// # Errors
-/// # Errors
 /// 400 for any text but a UUID in its form of 36 characters.
 pub(crate) fn parse(parameter: &str, text: &str) -> Result<Uuid, Problem> {
     let uuid = if text.len() == 36 { Uuid::try_parse(text).ok() } else { None };

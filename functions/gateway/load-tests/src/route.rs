@@ -61,7 +61,6 @@ pub(crate) struct Asked<'a> {
 /// Finds the endpoint for an HTTP method and a path.
 ///
 /// # Errors
-/// # Errors
 /// 404 for an unknown path, and 405 for a known path with another method.
 pub(crate) fn asked<'a>(method: &str, path: &'a str) -> Result<Asked<'a>, Problem> {
     let mut allowed = Vec::new();

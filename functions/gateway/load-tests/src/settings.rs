@@ -15,7 +15,6 @@ impl LoadTests {
     /// Creates the function's state from its environment variables, with its clients.
     ///
     /// # Errors
-    /// # Errors
     /// If variables are missing or invalid. The error names all of them.
     pub async fn from_environment(service: &'static str) -> Result<Self, EnvironmentError> {
         let mut environment = Environment::of_process();

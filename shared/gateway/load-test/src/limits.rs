@@ -49,7 +49,6 @@ impl Limits {
     /// Checks that a load test stays within these limits.
     ///
     /// # Errors
-    /// # Errors
     /// Returns the first limit that the test exceeds; the error's detail states the limit.
     pub(crate) fn check(&self, test: &LoadTest) -> Result<(), RequestError> {
         self.check_workers(test)?;

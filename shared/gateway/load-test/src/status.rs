@@ -64,7 +64,6 @@ impl TestStatus {
     /// stop request for a test that has ended.
     ///
     /// # Errors
-    /// # Errors
     /// If the event cannot happen in this state.
     pub const fn after(self, event: TestEvent) -> Result<Self, IllegalTransition> {
         use TestEvent as On;

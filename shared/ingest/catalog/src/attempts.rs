@@ -56,7 +56,6 @@ impl Database {
     /// generation.
     ///
     /// # Errors
-    /// # Errors
     /// If the database fails, or does not have the chunk.
     pub async fn fail_chunk(&self, chunk: &ChunkReady, error: &str) -> Result<GivenUp, DatabaseError> {
         self.with_connection(async |connection| fail(connection, chunk, error).await).await

@@ -133,7 +133,6 @@ impl Database {
     /// for the batch unless an earlier run fixed one. Idempotent by the batch's id.
     ///
     /// # Errors
-    /// # Errors
     /// If the database fails, or has another batch of the same tenant with the same idempotency
     /// key.
     pub async fn begin_chunking(
@@ -159,7 +158,6 @@ impl Database {
     /// A batch whose chunks are known does not change, and neither does one that is in a later
     /// generation than `run`.
     ///
-    /// # Errors
     /// # Errors
     /// Same as [`begin_chunking`](Self::begin_chunking).
     pub async fn fail_payload(

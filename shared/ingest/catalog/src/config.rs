@@ -89,7 +89,6 @@ impl DatabaseConfig {
     /// `sslmode` is `verify-full` (the default), `disable` or `off`.
     ///
     /// # Errors
-    /// # Errors
     /// If the URL is malformed, or lacks the host, the database's name, the user or the password.
     pub fn from_url(text: &str) -> Result<Self, ConfigError> {
         let (url, mode) = match text.split_once("?sslmode=") {

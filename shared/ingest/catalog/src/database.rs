@@ -64,7 +64,6 @@ impl Database {
     /// authorities in PEM form that verify the server in place of the usual ones.
     ///
     /// # Errors
-    /// # Errors
     /// If a variable is missing or invalid. The secrets are read later, each time a connection is
     /// opened.
     #[allow(clippy::unused_async, reason = "a place for what a start may need to wait for")]
@@ -119,7 +118,6 @@ impl Database {
 
     /// Checks that the database responds to an empty query.
     ///
-    /// # Errors
     /// # Errors
     /// If the database does not respond.
     pub async fn ping(&self) -> Result<(), DatabaseError> {

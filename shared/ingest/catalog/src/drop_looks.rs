@@ -40,7 +40,6 @@ impl Database {
     /// the later write counts, so that some objects may be checked twice.
     ///
     /// # Errors
-    /// # Errors
     /// If the database fails. The next invocation then checks the same objects again.
     pub async fn note_drop_look(&self, bucket: &str, look: &DropLook) -> Result<(), DatabaseError> {
         let after = look.after.as_deref().map(str::as_bytes);

@@ -36,7 +36,6 @@ impl Database {
     /// has is not changed.
     ///
     /// # Errors
-    /// # Errors
     /// If a migration fails, in which case it changed nothing, or if a migration was edited after
     /// it was applied.
     pub async fn migrate(&self) -> Result<Migrated, DatabaseError> {

@@ -83,7 +83,6 @@ impl Database {
     /// by the batch and its generation.
     ///
     /// # Errors
-    /// # Errors
     /// If the items in chunks and the items in error do not add up to all items, or the database
     /// fails.
     pub async fn seal(

@@ -128,7 +128,6 @@ impl Database {
     /// the time since its last progress has doubled.
     ///
     /// # Errors
-    /// # Errors
     /// If the database fails. If only the answer to the commit was lost, the batches count as
     /// taken.
     pub async fn take_stopped(
@@ -146,7 +145,6 @@ impl Database {
     /// [`take_stopped`](Self::take_stopped) apply, without a maximum age.
     ///
     /// # Errors
-    /// # Errors
     /// Same as [`take_stopped`](Self::take_stopped).
     pub async fn take_unfinished(
         &self,
@@ -160,7 +158,6 @@ impl Database {
     /// lack the tag by which they expire. The waiting times of [`take_stopped`](Self::take_stopped)
     /// apply, counted from the batch's end and without a maximum age.
     ///
-    /// # Errors
     /// # Errors
     /// Same as [`take_stopped`](Self::take_stopped).
     pub async fn take_unreleased(

@@ -111,7 +111,6 @@ impl LoadTestRequest {
     /// see [`LoadTest::within`].
     ///
     /// # Errors
-    /// # Errors
     /// Returns the first contradiction between two members.
     pub fn into_parts(self) -> Result<(Option<ProfileName>, Option<TargetSpec>, LoadTest), RequestError> {
         rules::check(&self)?;
@@ -157,7 +156,6 @@ impl LoadTest {
     /// Returns the test with the limits of a deployment, after checking that the test stays within
     /// them.
     ///
-    /// # Errors
     /// # Errors
     /// Returns the first limit that the test exceeds, or the error for a warm-up or a backlog that
     /// does not fit into the test.

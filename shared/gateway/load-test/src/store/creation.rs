@@ -42,7 +42,6 @@ impl TestStore {
     /// existing test keeps its content.
     ///
     /// # Errors
-    /// # Errors
     /// If the table does not respond, if another test of the tenant was created during each of 20
     /// reads, or if the test's definition is too large.
     pub async fn create(&self, record: &TestRecord, most_workers: u32) -> Result<Created, TestStoreError> {

@@ -43,7 +43,6 @@ impl Engine {
     /// without starting another.
     ///
     /// # Errors
-    /// # Errors
     /// If Step Functions does not respond or refuses the execution.
     pub async fn start(&self, start: &Start) -> Result<(), EngineError> {
         let request = self
@@ -63,7 +62,6 @@ impl Engine {
     /// execution that has ended or does not exist is left as it is.
     ///
     /// # Errors
-    /// # Errors
     /// If Step Functions does not respond or refuses the request.
     pub async fn stop(&self, test_id: Uuid) -> Result<(), EngineError> {
         let request = self.client.stop_execution().execution_arn(self.execution_arn(test_id));
@@ -79,7 +77,6 @@ impl Engine {
 
     /// Returns true if the execution that runs the test has ended or does not exist.
     ///
-    /// # Errors
     /// # Errors
     /// If Step Functions does not respond or refuses the request.
     pub async fn is_gone(&self, test_id: Uuid) -> Result<bool, EngineError> {

@@ -29,7 +29,6 @@ impl TestStore {
     /// keeps the first start and rate. The test becomes RUNNING, unless it is STOPPING already.
     ///
     /// # Errors
-    /// # Errors
     /// If the table does not respond, or if the test does not exist or has ended.
     pub async fn begin_run(
         &self,
@@ -129,7 +128,6 @@ impl TestStore {
     /// `summary` is the first line of the report. `passed` is ignored for a stopped test. A test
     /// that has ended before is left unchanged. The test expires [`RETENTION`] after `ended_at`.
     ///
-    /// # Errors
     /// # Errors
     /// If the table does not respond, or if the test cannot end in this way: it has not begun, and
     /// was neither stopped nor failed.

@@ -14,7 +14,6 @@ impl TestStore {
     /// Stores the report of a test under its tenant and id. It replaces an earlier report.
     ///
     /// # Errors
-    /// # Errors
     /// If the report cannot be encoded, or the bucket does not store it.
     pub async fn store_report(
         &self,

@@ -196,7 +196,6 @@ impl Tally {
     /// portable format of Roaring bitmaps, histograms in HdrHistogram's V2 format with deflate.
     ///
     /// # Errors
-    /// # Errors
     /// If a histogram or a set cannot be serialized or compressed.
     pub fn to_bytes(&self) -> Result<Vec<u8>, postcard::Error> {
         postcard::to_extend(self, vec![Self::VERSION])
@@ -204,7 +203,6 @@ impl Tally {
 
     /// Decodes a stored tally. It can be read and added up, but must not count further messages.
     ///
-    /// # Errors
     /// # Errors
     /// If the bytes have another version, or are not a complete tally.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, TallyError> {

@@ -108,7 +108,6 @@ impl Database {
     /// returns the batch's state.
     ///
     /// # Errors
-    /// # Errors
     /// If the database fails, or does not have the batch. Decisions that were committed remain.
     pub async fn finalize(&self, batch_id: Uuid) -> Result<Finalized, DatabaseError> {
         self.with_connection(async |connection| finalize(connection, batch_id, self.guard).await).await

@@ -77,7 +77,6 @@ impl OutboxEvent {
     /// event.
     ///
     /// # Errors
-    /// # Errors
     /// If the row has values that the event's envelope does not allow.
     pub fn to_event(&self) -> Result<Published, EventError> {
         let id = self.event_id.to_string();
@@ -133,7 +132,6 @@ impl Database {
     /// Publishes up to `limit` events that have been in the outbox for `older_than`, until the
     /// deadline. Concurrent callers may publish the same events.
     ///
-    /// # Errors
     /// # Errors
     /// If the database or a destination fails as a whole. Events that were published before stay
     /// published.

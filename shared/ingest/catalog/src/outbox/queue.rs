@@ -89,7 +89,6 @@ impl Database {
     /// numbers. Idempotent.
     ///
     /// # Errors
-    /// # Errors
     /// If the database fails. The events are then published again.
     pub async fn note_published(&self, published: &[i64], refused: &[i64]) -> Result<(), DatabaseError> {
         self.with_connection(async |connection| {

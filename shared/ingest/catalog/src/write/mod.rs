@@ -83,7 +83,6 @@ impl Database {
     /// decided otherwise.
     ///
     /// # Errors
-    /// # Errors
     /// If the database fails, or does not have the chunk. Then either nothing was written, or the
     /// chunk was written and only the batch is not final yet. Items that the database refuses, and
     /// items of establishments that are not the tenant's, are no error: they are reported, and the

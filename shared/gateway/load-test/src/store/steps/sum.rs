@@ -49,7 +49,6 @@ impl TestStore {
     /// rewritten in several items at the time.
     ///
     /// # Errors
-    /// # Errors
     /// If the table does not return a single page in time, or refuses a request.
     pub async fn sum(
         &self,
