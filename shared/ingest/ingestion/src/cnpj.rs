@@ -13,15 +13,16 @@ use serde::{Deserialize, Serialize};
 /// Number of characters of a CNPJ without punctuation.
 const LENGTH: usize = 14;
 
-/// Weights of the first check digit; the second's are these with a 6 before them.
+/// Weights of a CNPJ's first check digit. Those of the second are the same with a 6 in front.
 const WEIGHTS: [u32; 12] = [5, 4, 3, 2, 9, 8, 7, 6, 5, 4, 3, 2];
 
-/// A CNPJ with right check digits, in upper case and without punctuation.
+/// CNPJ (the number of a Brazilian establishment) with valid check digits, in upper case and
+/// without punctuation.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Cnpj([u8; LENGTH]);
 
-/// Reason why a text is not a CNPJ. The error does not show the text, which may be anything.
+/// Reason why a text is not a CNPJ. The error does not show the text, which may contain anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum CnpjError {
@@ -31,7 +32,7 @@ pub enum CnpjError {
     Character,
     #[error("the check digits do not match")]
     CheckDigits,
-    /// The check digits are right, but no establishment has this CNPJ: programs write it as a
+    /// The check digits are valid, but no establishment has a CNPJ of zeros: programs write it as a
     /// placeholder.
     #[error("a CNPJ of zeros belongs to nobody")]
     Zeros,
@@ -41,8 +42,8 @@ pub enum CnpjError {
 }
 
 impl Cnpj {
-    /// Calculates the check digits of the first twelve characters, given as their values (ASCII
-    /// less 48).
+    /// Calculates the two check digits for the first twelve characters, given as their values
+    /// (ASCII code less 48).
     fn check_digits(values: impl Iterator<Item = u32> + Clone) -> (u32, u32) {
         let first = digit(values.clone().zip(WEIGHTS));
         let second = digit(values.chain([first]).zip([6].into_iter().chain(WEIGHTS)));
@@ -56,17 +57,17 @@ impl Cnpj {
         std::str::from_utf8(&self.0).unwrap_or_default()
     }
 
-    /// Returns the fourteen characters as bytes.
+    /// Returns the fourteen characters of the CNPJ as ASCII bytes.
     #[must_use]
     pub const fn as_bytes(&self) -> &[u8; LENGTH] {
         &self.0
     }
 
-    /// Reads the text of a JSON number, which has lost its leading zeros. The check digits show if
-    /// another digit was lost.
+    /// Parses a CNPJ that was sent as a JSON number, which has no leading zeros. The check digits
+    /// show if any other digit is missing.
     ///
     /// # Errors
-    /// If it has anything but digits, or too many of them, or is not a CNPJ.
+    /// If the number has other characters than digits, has more than 14 digits, or is not a CNPJ.
     pub fn from_number(number: &str) -> Result<Self, CnpjError> {
         if number.len() > LENGTH || !number.bytes().all(|byte| byte.is_ascii_digit()) {
             return Err(CnpjError::Number);
@@ -74,10 +75,10 @@ impl Cnpj {
         format!("{number:0>LENGTH$}").parse()
     }
 
-    /// Completes the twelve letters and digits of a CNPJ with its check digits.
+    /// Completes the first twelve characters of a CNPJ with their check digits.
     ///
     /// # Errors
-    /// If the base is not twelve letters and digits, or only zeros.
+    /// If `base` is not twelve letters and digits, or only zeros.
     pub fn from_base(base: &str) -> Result<Self, CnpjError> {
         let base: [u8; 12] = base.as_bytes().try_into().map_err(|_| CnpjError::Length)?;
         if !base.iter().all(u8::is_ascii_alphanumeric) {
@@ -102,8 +103,8 @@ fn digit(weighted: impl Iterator<Item = (u32, u32)>) -> u32 {
 impl FromStr for Cnpj {
     type Err = CnpjError;
 
-    /// Reads a CNPJ with the usual punctuation (`12.ABC.345/01DE-35`), in lower case too, and with
-    /// white space around it.
+    /// Parses a CNPJ. Punctuation (`12.ABC.345/01DE-35`), lower case and surrounding white space
+    /// are accepted.
     fn from_str(text: &str) -> Result<Self, CnpjError> {
         let mut characters = [0_u8; LENGTH];
         let mut places = characters.iter_mut();

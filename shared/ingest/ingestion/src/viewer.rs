@@ -8,10 +8,10 @@ use crate::cnpj::{Cnpj, CnpjError};
 use crate::payload::AcceptedBatch;
 use crate::product::CnpjAccess;
 
-/// Tenant, with the establishments to which its caller is limited. Every query of batches takes a
-/// viewer, so no route shows more than its caller may see.
+/// Viewer of batches: a tenant, with the establishments to which the caller's API key is limited.
+/// Every query of batches takes a viewer, so no route shows more than its caller may see.
 ///
-/// A limited caller sees a batch if one of these holds:
+/// A limited caller sees a batch if one of these conditions holds:
 ///
 /// - when the batch was accepted, only such establishments could be loaded with it;
 /// - its payload was read to the end, and every establishment of its products is among them.
@@ -22,8 +22,8 @@ pub struct Viewer {
 }
 
 impl Viewer {
-    /// Creates the viewer with an API key's limits: `None` if the key is not limited to some of its
-    /// tenant's establishments.
+    /// Creates the viewer for an API key that is limited to these establishments of its tenant;
+    /// `None` if it is not limited.
     ///
     /// # Errors
     /// If one of `cnpjs` is not a CNPJ.
@@ -48,14 +48,15 @@ impl Viewer {
         self.tenant_id
     }
 
-    /// Returns the establishments that the viewer may load, and that a batch of its own may
+    /// Returns the establishments that the viewer may load, and that a batch sent by it may
     /// contain.
     #[must_use]
     pub const fn cnpjs(&self) -> &CnpjAccess {
         &self.cnpjs
     }
 
-    /// Returns the establishments in the form of queries; `None` for any.
+    /// Returns the viewer's establishments as a parameter for SQL queries; `None` if any may be
+    /// seen.
     #[must_use]
     pub fn limits(&self) -> Option<Vec<&str>> {
         match &self.cnpjs {
@@ -64,7 +65,8 @@ impl Viewer {
         }
     }
 
-    /// True if the viewer may see a batch whose payload was not read yet.
+    /// True if the viewer may see a batch whose payload was not read yet, by the establishments
+    /// that the batch may load.
     #[must_use]
     pub fn sees(&self, batch: &AcceptedBatch) -> bool {
         let is_within = match (&self.cnpjs, &batch.cnpjs) {

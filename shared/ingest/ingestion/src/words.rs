@@ -1,6 +1,6 @@
 //! Enums whose values have a word in requests, metadata and the database.
 
-/// Error for a text that is none of an enum's words.
+/// Error for a text that is not the word of any value of an enum. It lists the valid words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("must be {}", listed(.0))]
 pub struct UnknownWord(pub &'static [&'static str]);
@@ -12,7 +12,8 @@ fn listed(words: &[&str]) -> String {
     }
 }
 
-/// Declares an enum whose values each have a word. A crate that uses the macro depends on `serde`.
+/// Declares an enum, each of whose values has a word for requests, metadata and the database. A
+/// crate that uses the macro must depend on `serde`.
 #[macro_export]
 macro_rules! words {
     ($($(#[$meta:meta])* $name:ident { $($(#[$about:meta])* $value:ident = $word:literal,)+ })+) => {
@@ -28,7 +29,7 @@ macro_rules! words {
             }
 
             impl $name {
-                /// All values, in the order of declaration.
+                /// All values of the enum, in the order of their declaration.
                 pub const ALL: [Self; [$($word),+].len()] = [$(Self::$value),+];
 
                 /// Returns the value's word in requests, metadata and the database.

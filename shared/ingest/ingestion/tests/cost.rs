@@ -12,22 +12,22 @@ use jiff::tz::TimeZone;
 const RULES: ItemRules =
     ItemRules { zone: TimeZone::UTC, cnpjs: CnpjAccess::Any, partial: PartialPolicy::Warn };
 
-/// The length of a shape at one time.
+/// Length in bytes of a payload at its base size.
 const LENGTH: usize = 32 * 1024;
-/// Bytes that may be allocated for each byte of content: for a line of two bytes its error, which
-/// is made again if the line holds no items that can be separated; for a member of six its place
-/// in a list that doubles as it grows.
+/// Maximum number of bytes allocated for each byte of content. A line of two bytes needs its error,
+/// twice if the line has no separable items; a member of six bytes needs its place in a list that
+/// doubles as it grows.
 const BYTES_PER_BYTE: u64 = 1024;
-/// Percentage of its share that a longer shape may cost: lists grow in steps.
+/// Maximum cost of a longer payload, as a percentage of the proportional cost: lists grow in steps.
 const SLACK: u64 = 150;
-/// Allocations that each shape may cost beside its length.
+/// Number of allocations that a payload may cost in addition to those proportional to its length.
 const FEW: u64 = 64;
 
 fn item(members: &str) -> String {
     format!(r#"{{"CNPJ":"11222333000181","SHOPID":3,"PRODUCTID":"1",{members}}}"#)
 }
 
-/// Returns as many members as fit.
+/// Returns as many members, made by `each`, as fit into `length` bytes.
 fn many(length: usize, each: impl Fn(usize) -> String) -> String {
     let mut text = String::new();
     for number in 0.. {
@@ -47,7 +47,8 @@ fn nested(depth: usize, inner: &str) -> String {
     format!("{}{inner}{}", r#"{"a":"#.repeat(depth), "}".repeat(depth))
 }
 
-/// Returns an item of each of the worst shapes, of about this length.
+/// Returns an item of about this length for each of the most expensive shapes, with the name of the
+/// shape.
 fn items(length: usize) -> Vec<(&'static str, String)> {
     let name = |number: usize| format!(r#""k{number}":1"#);
     vec![
@@ -76,7 +77,8 @@ fn items(length: usize) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Payloads of about this length: many items, of which many are in error, or one that is too large.
+/// Returns payloads of about this length: with many items, many of them in error, or with one item
+/// that is too large.
 fn payloads(length: usize) -> Vec<(&'static str, Format, String)> {
     let right = item(r#""TITLE":"a""#);
     let lines = |each: &str| format!("{each}\n").repeat(length / (each.len() + 1));
@@ -104,7 +106,7 @@ fn parse(item: &str) -> AllocationInfo {
     measure(|| drop(RULES.parse(ItemPlace { index: 0, offset: 0 }, item.as_bytes())))
 }
 
-/// Splits a payload that comes in windows, and reads its items.
+/// Splits a payload in windows and parses its items. Returns the allocations that this took.
 fn split(format: Format, payload: &str) -> AllocationInfo {
     measure(|| {
         let mut splitter = Splitter::new(format, ITEM_LIMIT);
@@ -127,7 +129,8 @@ fn split(format: Format, payload: &str) -> AllocationInfo {
     })
 }
 
-/// Asserts that allocations at one, two and four times the length grow no faster than the length.
+/// Checks that the allocations for one, two and four times the length grow no faster than the
+/// length.
 fn is_linear(shape: &str, counted: &[(usize, AllocationInfo)]) {
     let [(_, once), rest @ ..] = counted else { panic!() };
     for (length, cost) in counted {

@@ -7,16 +7,16 @@ use attempt::{Retry, Retryable};
 use ingestion::payload::{InvalidMetadata, PayloadMetadata, PayloadNotice};
 use objects::{Head, ObjectError, Objects};
 
-/// A payload whose object has the key that its own metadata give.
+/// Payload in S3, whose object has the key that follows from its own metadata.
 #[derive(Debug)]
 pub struct Payload {
     /// Metadata of the S3 object.
     pub head: Head,
-    /// Metadata of the payload, read from the object's.
+    /// Metadata of the payload, which are part of the object's.
     pub metadata: PayloadMetadata,
 }
 
-/// Reason why a payload cannot be opened.
+/// Reason why an S3 object cannot be opened as a payload.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum PayloadError {
@@ -39,10 +39,10 @@ impl Retryable for PayloadError {
     }
 }
 
-/// Opens the payload that a notification names. Records its ids in the current span.
+/// Opens the payload that a notification names, and records its ids in the current span.
 ///
 /// # Errors
-/// If the object is not there, is not a payload of this bucket, or storage does not respond.
+/// If the object is missing, is in another bucket, is not a payload, or S3 does not respond.
 pub async fn open_noticed(objects: &Objects, notice: &PayloadNotice) -> Result<Payload, PayloadError> {
     if notice.bucket != objects.bucket() {
         return Err(PayloadError::OtherBucket(notice.bucket.clone()));
@@ -50,10 +50,10 @@ pub async fn open_noticed(objects: &Objects, notice: &PayloadNotice) -> Result<P
     open(objects, &notice.key).await
 }
 
-/// Opens the payload at a key of the bucket. Records its ids in the current span.
+/// Opens the payload with this S3 key, and records its ids in the current span.
 ///
 /// # Errors
-/// If the object is not there, is not a payload, or storage does not respond.
+/// If the object is missing, is not a payload, or S3 does not respond.
 pub async fn open(objects: &Objects, key: &str) -> Result<Payload, PayloadError> {
     let head = objects.head(key).await?;
     let metadata = PayloadMetadata::from_map(&head.metadata, objects.bucket())?;

@@ -9,15 +9,15 @@ use runtime::{Environment, Sdk};
 
 use crate::{AnnounceError, ChunkQueue, Origin, chunk_event};
 
-/// Transport of chunks from the chunker to `upsert`.
+/// Transport by which chunks that are ready are announced to the function `upsert`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ChunkTransport {
-    /// Announces chunks on the SQS queue of this URL.
+    /// Chunks are announced on the SQS queue `chunks-ready`.
     Sqs {
-        /// URL of the SQS queue `chunks-ready`.
+        /// URL of the SQS queue.
         queue_url: String,
     },
-    /// Announces chunks on a Kafka topic.
+    /// Chunks are announced on a Kafka topic.
     Kafka(events::kafka::Settings),
 }
 
@@ -31,8 +31,9 @@ pub enum ChunkAnnouncer {
 }
 
 impl ChunkTransport {
-    /// Reads `CHUNK_TRANSPORT` (`sqs`, the default, or `kafka`) and the variables of that
-    /// transport: `CHUNKS_QUEUE_URL`, or those of [`events::kafka::Settings::read`].
+    /// Reads the transport from `CHUNK_TRANSPORT` (`sqs`, the default, or `kafka`), with the
+    /// variables of that transport: `CHUNKS_QUEUE_URL`, or those of
+    /// [`events::kafka::Settings::read`].
     pub fn read<F: Fn(&str) -> Option<String>>(environment: &mut Environment<F>) -> Self {
         match environment.optional("CHUNK_TRANSPORT", Kind::Sqs) {
             Kind::Sqs => Self::Sqs { queue_url: environment.required("CHUNKS_QUEUE_URL") },
@@ -40,8 +41,8 @@ impl ChunkTransport {
         }
     }
 
-    /// Reads `CHUNK_TRANSPORT`, and the variables of Kafka if that is the transport. For functions
-    /// that use the queue in any case, or no transport at all.
+    /// Reads `CHUNK_TRANSPORT`, and returns the settings of Kafka if that is the transport. For
+    /// functions that use the SQS queue in any case, or announce no chunks.
     pub fn read_kafka<F: Fn(&str) -> Option<String>>(
         environment: &mut Environment<F>,
     ) -> Option<events::kafka::Settings> {
@@ -83,11 +84,11 @@ impl ChunkAnnouncer {
     }
 
     /// Announces chunks of one batch. Idempotent by the event's `idempotencykey`, which is the
-    /// chunk's id: a chunk that is announced twice is written once. In Kafka the chunk's CNPJ is
-    /// the key, so chunks of one establishment keep their order.
+    /// chunk's id: a chunk that is announced twice is written once. In Kafka, the record's key is
+    /// the chunk's first CNPJ, so that chunks of an establishment stay in order.
     ///
     /// # Errors
-    /// If the transport does not take all of them. It may have taken some.
+    /// If the transport does not accept all announcements. It may have accepted some.
     pub async fn announce(
         &self,
         origin: &Origin,

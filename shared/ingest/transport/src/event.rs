@@ -3,25 +3,25 @@ use ingestion::chunk::ChunkReady;
 use jiff::Timestamp;
 use uuid::Uuid;
 
-/// A chunk that is ready to be written, in the envelope of all events.
+/// Event that a chunk is ready to be written, with its envelope.
 pub type ChunkEvent = Event<ChunkReady>;
 
-/// Attributes of a batch that the events of its chunks carry.
+/// Attributes of a batch that the envelope of its chunks' events contains.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
     /// Id of the tenant that the batch belongs to.
     pub tenant_id: Uuid,
-    /// Idempotency key of the client's request.
+    /// Idempotency key of the request that created the batch.
     pub idempotency_key: String,
     /// Trace id of the request that created the batch.
     pub trace_id: String,
 }
 
-/// Builds the event of a chunk, published at `now`. If the same chunk is announced again, the event
-/// has the same key and another id.
+/// Builds the event that a chunk is ready to be written, published at `now`. An event for the same
+/// chunk that is built again has the same `idempotencykey` and another id.
 ///
 /// # Errors
-/// If the origin has values that the envelope does not allow.
+/// If `origin` has values that the event's envelope does not allow.
 pub fn chunk_event(origin: &Origin, chunk: ChunkReady, now: Timestamp) -> Result<ChunkEvent, EventError> {
     let attributes = Attributes {
         id: Uuid::new_v4().to_string(),
@@ -38,10 +38,10 @@ pub fn chunk_event(origin: &Origin, chunk: ChunkReady, now: Timestamp) -> Result
     Event::new(attributes, chunk)
 }
 
-/// Parses the event of a chunk.
+/// Parses the event that a chunk is ready to be written.
 ///
 /// # Errors
-/// If it is not such an event, or its key is not its chunk's.
+/// If the JSON is not such an event, or its `idempotencykey` is not the chunk's id.
 pub fn read_chunk_event(json: &[u8]) -> Result<ChunkEvent, EventError> {
     let event: ChunkEvent = Event::read(json)?;
     let attributes = event.attributes();
@@ -54,7 +54,7 @@ pub fn read_chunk_event(json: &[u8]) -> Result<ChunkEvent, EventError> {
     Ok(event)
 }
 
-/// Records the fields of a chunk's event in the current span.
+/// Records the ids of a chunk's event in the current span.
 pub fn record_chunk(event: &ChunkEvent) {
     let (attributes, chunk) = (event.attributes(), event.data());
     let span = tracing::Span::current();

@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use crate::{AnnounceError, text};
 
-/// Error for a message that is not a notification of S3.
+/// Error for a message that is not a notification from S3.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum UnknownNotice {
@@ -31,18 +31,18 @@ impl Retryable for UnknownNotice {
     }
 }
 
-/// Message that S3 sends when notifications are set up.
+/// Test message that S3 sends when notifications of a bucket are set up.
 #[derive(Deserialize)]
 struct TestEvent {
     #[serde(rename = "Event")]
     event: String,
 }
 
-/// Reads the objects that an S3 event reports as created: none for a test event, or an event of
+/// Returns the objects that an S3 event reports as created; none for a test message or an event of
 /// another kind.
 ///
 /// # Errors
-/// If it is not an S3 event.
+/// If the JSON is not an S3 event.
 pub fn read_payload_notices(event: Value) -> Result<Vec<PayloadNotice>, UnknownNotice> {
     if let Ok(test) = TestEvent::deserialize(&event)
         && test.event == "s3:TestEvent"
@@ -69,7 +69,7 @@ fn notice(record: S3EventRecord) -> Result<PayloadNotice, UnknownNotice> {
     Ok(PayloadNotice { bucket, key: key.into_owned(), version_id })
 }
 
-/// SQS queue of payloads that were stored.
+/// Client of the SQS queue with notifications of stored payloads.
 #[derive(Clone, Debug)]
 pub struct PayloadQueue {
     client: Client,
@@ -77,19 +77,19 @@ pub struct PayloadQueue {
 }
 
 impl PayloadQueue {
-    /// Creates the client of a queue, which S3 notifies, too.
+    /// Creates a client of the queue with this URL, to which S3 sends notifications too.
     #[must_use]
     pub const fn new(client: Client, queue_url: String) -> Self {
         Self { client, queue_url }
     }
 
-    /// Sends the notification of an object in the message group of its tenant, if that is known.
-    /// One too many does no harm.
+    /// Sends the notification that an object was stored, in the message group of its tenant if that
+    /// is known. A superfluous notification does no harm.
     pub async fn notify(&self, bucket: &str, key: &str, tenant: Option<Uuid>) -> Result<(), AnnounceError> {
         self.send(event(bucket, key, Timestamp::now()).to_string(), tenant).await
     }
 
-    /// Passes a notification of S3 on as it is, in the message group of this tenant. A repeated
+    /// Forwards a notification from S3 unchanged, in the message group of this tenant. A repeated
     /// call sends a second copy.
     pub async fn pass_on(&self, body: &[u8], tenant: Option<Uuid>) -> Result<(), AnnounceError> {
         self.send(text::body(Some(body)).into_owned(), tenant).await

@@ -10,23 +10,23 @@ use jiff::Timestamp;
 
 use crate::{ChunkEvent, Origin, chunk_event, read_chunk_event, text};
 
-/// Maximum number of messages in one call of SQS.
+/// Maximum number of messages in one `SendMessageBatch` request of SQS.
 const AT_ONCE: usize = 10;
 
-/// Maximum number of times that messages are sent that SQS rejects while it takes others of the
-/// same call.
+/// Maximum number of attempts to send messages that SQS rejects while it accepts others of the same
+/// request.
 const ATTEMPTS: u32 = 4;
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 
-/// Queue of chunks that are ready to be written.
+/// Client of the SQS queue `chunks-ready`, with announcements of chunks to write.
 #[derive(Clone, Debug)]
 pub struct ChunkQueue {
     client: Client,
     queue_url: String,
 }
 
-/// Reason why a message was not sent. Of several messages, some may have been sent: sending those
-/// again does no harm.
+/// Reason why messages were not sent. Some of several may have been sent; sending those again does
+/// no harm.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum AnnounceError {
@@ -54,17 +54,18 @@ impl Retryable for AnnounceError {
 }
 
 impl ChunkQueue {
-    /// Creates the client of a standard SQS queue: message groups make it a fair one.
+    /// Creates a client of the standard SQS queue with this URL. Its message groups make it a fair
+    /// queue.
     #[must_use]
     pub const fn new(client: Client, queue_url: String) -> Self {
         Self { client, queue_url }
     }
 
-    /// Announces chunks of one batch in the message group of its tenant, so that one tenant's flood
-    /// does not delay the others.
+    /// Announces chunks of one batch in the message group of the batch's tenant, so that a tenant
+    /// with many chunks does not delay others.
     ///
     /// # Errors
-    /// If SQS does not take all of them.
+    /// If SQS does not accept all messages.
     pub async fn announce(
         &self,
         origin: &Origin,
@@ -87,14 +88,14 @@ impl ChunkQueue {
         }
     }
 
-    /// Sends the event of a chunk once more, as a new message that is delivered after `pause`, and
-    /// whose receive count begins again.
+    /// Sends the event of a chunk again, as a new message that is delivered after `pause` and whose
+    /// receive count starts at zero.
     pub async fn resend(&self, event: &ChunkEvent, pause: Duration) -> Result<(), AnnounceError> {
         self.send(vec![entry(0, event, pause)?]).await
     }
 
-    /// Sends the value of another transport's record, as a message that is delivered after `pause`,
-    /// with attributes. The value may have any form: see [`text`]. A repeated call sends a second
+    /// Sends the value of a Kafka record as a message that is delivered after `pause`, with these
+    /// attributes. The value may have any content: see [`text`]. A repeated call sends a second
     /// copy.
     pub async fn park(
         &self,
@@ -120,7 +121,7 @@ impl ChunkQueue {
         self.send(vec![entry.build().map_err(refused)?]).await
     }
 
-    /// Sends messages until SQS has accepted each of them.
+    /// Sends messages, and retries those that SQS rejects, up to [`ATTEMPTS`] times.
     async fn send(&self, mut entries: Vec<SendMessageBatchRequestEntry>) -> Result<(), AnnounceError> {
         let mut pause = FIRST_PAUSE;
         for attempt in 1.. {
@@ -157,7 +158,8 @@ fn refused(error: BuildError) -> AnnounceError {
     AnnounceError::Queue(Box::new(error.into()))
 }
 
-/// Converts a pause to seconds, rounded up, as a visibility timeout is; `None` is the queue's own.
+/// Converts a pause to whole seconds, rounded up, as the delay of a message; `None` for no pause,
+/// so that the queue's own delay applies.
 fn delay(pause: Duration) -> Option<i32> {
     let seconds = i32::try_from(pause.as_millis().div_ceil(1000)).unwrap_or(i32::MAX);
     (seconds > 0).then_some(seconds)

@@ -2,22 +2,22 @@
 
 use std::borrow::Cow;
 
-/// Maximum number of characters of an attribute: it counts to the message's size.
+/// Maximum number of characters of a message attribute, which counts towards the message's size.
 const LONGEST_ATTRIBUTE: usize = 300;
 
-/// Maximum number of bytes of a body: with its attributes a message stays below the 256 KiB that
-/// every queue accepts.
+/// Maximum number of bytes of a message body. With its attributes, a message stays below the 256
+/// KiB that every queue accepts.
 const LONGEST_BODY: usize = 250_000;
 
-/// Returns the text's beginning as the value of an attribute, without control characters.
+/// Returns the beginning of a text as the value of a message attribute, without control characters.
 #[must_use]
 pub fn attribute(text: &str) -> String {
     let is_fit = |character: &char| !character.is_control() && is_accepted(*character);
     text.chars().filter(is_fit).take(LONGEST_ATTRIBUTE).collect()
 }
 
-/// Converts a value of any form to the body of a message. Bytes that are not text, or are not
-/// accepted, become `\u{fffd}`; a value that is too long is cut, and a missing or empty value
+/// Converts a value with any content to a message body. Bytes that are not text or that SQS does
+/// not accept become `\u{fffd}`. A value that is too long is cut, and a missing or empty value
 /// becomes a text that says so.
 pub(crate) fn body(value: Option<&[u8]>) -> Cow<'_, str> {
     let Some(value) = value else { return "(the record has no value, or one that cannot be read)".into() };
@@ -40,7 +40,7 @@ pub(crate) fn body(value: Option<&[u8]>) -> Cow<'_, str> {
     format!("{kept}\n(cut: the record has {} bytes)", value.len()).into()
 }
 
-/// True for a character of XML 1.0, all of which SQS accepts.
+/// True if SQS accepts the character: one that XML 1.0 allows.
 const fn is_accepted(character: char) -> bool {
     matches!(character, '\t' | '\n' | '\r' | ' '..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..)
 }

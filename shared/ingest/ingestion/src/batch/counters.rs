@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-/// Outcomes of the items that the database accepted.
+/// Numbers of the items that the database accepted, by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Changes {
     /// Number of items that inserted a new row.
@@ -9,30 +9,31 @@ pub struct Changes {
     pub updated: u64,
     /// Number of items whose row already had the same content.
     pub unchanged: u64,
-    /// Items whose product has a later version, duplicates within a chunk included.
+    /// Number of items whose product already had a later version. Duplicates within a chunk are
+    /// included.
     pub stale: u64,
 }
 
 impl Changes {
-    /// Returns the number of items that were processed.
+    /// Returns the number of all these items.
     #[must_use]
     pub const fn processed(self) -> u64 {
         self.inserted.saturating_add(self.updated).saturating_add(self.unchanged).saturating_add(self.stale)
     }
 }
 
-/// Result of writing a chunk, or several: each of their items counts once.
+/// Result of writing one chunk or several: the numbers of items by outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChunkResult {
     changes: Changes,
     rejected: u64,
 }
 
-/// Error of parts that do not add up: an item was lost or counted twice.
+/// Error for counts that do not add up to all items, because an item was lost or counted twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{accounted} items are accounted for, and there are {items}")]
 pub struct Unbalanced {
-    /// Number of items.
+    /// Number of items that should be accounted for.
     pub items: u64,
     /// Number of items whose outcome was counted.
     pub accounted: u64,
@@ -42,51 +43,53 @@ impl ChunkResult {
     /// Creates the result of a chunk of `items` items.
     ///
     /// # Errors
-    /// If processed and rejected items are not all of its items. Such a transaction must not
-    /// commit.
+    /// If accepted and rejected items do not add up to `items`. The transaction must then not be
+    /// committed.
     pub const fn new(items: u64, changes: Changes, rejected: u64) -> Result<Self, Unbalanced> {
         let accounted = changes.processed().saturating_add(rejected);
         if accounted == items { Ok(Self { changes, rejected }) } else { Err(Unbalanced { items, accounted }) }
     }
 
-    /// Returns the outcomes of the items that the database accepted.
+    /// Returns the numbers of the accepted items by outcome.
     #[must_use]
     pub const fn changes(self) -> Changes {
         self.changes
     }
 
-    /// Number of items that were refused when the chunk was written.
+    /// Returns the number of items that were refused when the chunk was written.
     #[must_use]
     pub const fn rejected(self) -> u64 {
         self.rejected
     }
 }
 
-/// Counters of a batch. They are derived from its chunks and never counted up, so they cannot
-/// drift.
+/// Counters of a batch's items. They are always derived from its chunks, never incremented, so they
+/// cannot drift.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Number of all items of the payload, items in error included.
     pub parsed: u64,
-    /// Number of items in error, refused when their chunk was written, or in a chunk that failed.
+    /// Number of items that were in error, were refused when their chunk was written, or belong to
+    /// a failed chunk.
     pub failed: u64,
-    /// Outcomes of the items that the database accepted.
+    /// Numbers of the accepted items by outcome.
     pub changes: Changes,
 }
 
 impl Counters {
-    /// Derives the counters of a sealed batch: the items of its payload, those in error among them,
-    /// the outcomes of its chunks that are done, and the items of those that were given up.
+    /// Derives the counters of a batch whose payload is cut, from its number of items, the number
+    /// in error, the result of its written chunks, and the number of items in chunks that were
+    /// given up.
     #[must_use]
     pub fn derive(parsed: u64, in_error: u64, done: Option<ChunkResult>, given_up: u64) -> Self {
         let (changes, rejected) = done.map_or_else(Default::default, |done| (done.changes, done.rejected));
         Self { parsed, failed: in_error.saturating_add(rejected).saturating_add(given_up), changes }
     }
 
-    /// Checks that every item is accounted for, as it must be once no chunk is pending.
+    /// Checks that every item is accounted for, which must be so once no chunk is pending.
     ///
     /// # Errors
-    /// If an item is missing or counted twice.
+    /// If the counters do not add up to the number of items.
     pub const fn balanced(self) -> Result<(), Unbalanced> {
         let accounted = self.changes.processed().saturating_add(self.failed);
         if accounted == self.parsed { Ok(()) } else { Err(Unbalanced { items: self.parsed, accounted }) }

@@ -2,56 +2,58 @@ use serde::{Deserialize, Serialize};
 
 use super::BatchStatus;
 
-/// State of the deactivation of the products that a full load does not contain.
+/// State of a batch's deactivation, by which products that a full load does not contain become
+/// inactive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 #[expect(missing_docs, reason = "`deactivation` of `ProductBatch` in openapi.yaml describes the states")]
 pub enum Deactivation {
-    /// The load is a delta, which deactivates no product that it lacks.
+    /// The batch is a delta load, which deactivates no products.
     NotApplicable,
-    /// The batch has chunks that are not done.
+    /// The full load is not decided yet, because it has chunks that are not done.
     Pending,
     Done {
         deactivated: u64,
-        /// Reason why the deactivation left out some of the load's CNPJs.
+        /// Reason why some of the load's CNPJs were left out; `None` if none was.
         #[serde(default)]
         left_out: Option<SkipReason>,
     },
     Skipped {
         reason: SkipReason,
     },
-    /// The load would deactivate so many products that a user has to confirm it.
+    /// The full load would deactivate so many products that a user has to confirm it first.
     Held {
         would_deactivate: u64,
-        /// Number of products of other CNPJs that were deactivated before the load was held.
+        /// Number of products that were deactivated before the load was held, all of other CNPJs.
         #[serde(default)]
         deactivated: u64,
     },
 }
 
-/// Reason why a full load deactivates nothing, or nothing of some CNPJs.
+/// Reason why a full load deactivates no products, or none of some CNPJs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SkipReason {
-    /// A later full load of the CNPJ exists, and decides instead.
+    /// A later full load contains the CNPJ, and decides about its products instead.
     LaterFullLoad,
-    /// An item's key could not be read, and its product may be one of those that seem to be
-    /// missing.
+    /// The key of an item could not be read, so any product that seems to be missing may be that
+    /// item's.
     UnreadableKey,
-    /// The load had more items in error than are recorded, so not all of their keys are known.
+    /// The load had more items in error than are recorded, so some of their keys are unknown.
     TooManyErrors,
-    /// Since the load, more batches have arrived for its CNPJs than can be searched.
+    /// So many later batches contain the load's CNPJs that they cannot be searched, or the load was
+    /// received before the start of the kept history.
     TooLate,
-    /// The load's CNPJs belong to other tenants or to none, or did so when its items were written.
+    /// The load's CNPJs do not belong to the tenant, or did not when its items were written.
     NotOwned,
-    /// The load has no item, which is more likely a mistake than an empty pharmacy.
+    /// The load has no valid item, which is more likely a mistake than an empty pharmacy.
     EmptyLoad,
-    /// The load's payload or some of its chunks failed, or it was never uploaded. A replay can
-    /// still decide, and so can a chunk that was given up and is written after all.
+    /// The load's payload or some of its chunks failed, or the payload was never uploaded. A replay
+    /// can still decide, and so can a chunk that was given up and is written after all.
     FailedLoad,
 }
 
-/// Deactivation of a full load, as the API shows it.
+/// Deactivation of a batch, as the API shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[expect(missing_docs, reason = "`deactivation` of `ProductBatch` in openapi.yaml describes each member")]
 pub struct DeactivationReport {
@@ -61,8 +63,8 @@ pub struct DeactivationReport {
 }
 
 impl Deactivation {
-    /// Returns the state after the batch is replayed: pending again, unless the payload itself
-    /// rules out a deactivation.
+    /// Returns the state of the deactivation after a replay begins: pending again, unless the
+    /// payload itself rules out a deactivation.
     #[must_use]
     pub const fn replayed(self) -> Self {
         match self {
@@ -83,8 +85,8 @@ impl Deactivation {
         }
     }
 
-    /// Returns the state for a batch that is too old to be compared with later ones: a pending
-    /// deactivation is skipped, any other state stays.
+    /// Returns the state for a batch that was received before the start of the kept history of
+    /// loads: a pending deactivation is skipped, any other state stays.
     #[must_use]
     pub const fn too_late(self) -> Self {
         match self {
@@ -93,9 +95,9 @@ impl Deactivation {
         }
     }
 
-    /// Returns the deactivation as the API shows it for a batch with this status. If the batch is
-    /// final, a deactivation that is still pending is shown as skipped. The number of deactivated
-    /// products is not part of it, because the batch's changes contain that number.
+    /// Returns the deactivation as the API shows it for a batch with this status. A deactivation
+    /// that is pending although the batch is final is shown as skipped. The number of deactivated
+    /// products is among the batch's changes, not here.
     #[must_use]
     pub const fn report(self, status: BatchStatus) -> DeactivationReport {
         let (state, would_deactivate, reason) = match self {
@@ -110,12 +112,14 @@ impl Deactivation {
     }
 }
 
-/// Limits on how many products of a catalogue a full load may deactivate without a confirmation.
+/// Guard against mass deactivation: the limits up to which a full load may deactivate products of
+/// an establishment without a confirmation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeactivationGuard {
-    /// Largest share of the active products that needs no confirmation, in per cent.
+    /// Maximum percentage of an establishment's active products that may be deactivated without a
+    /// confirmation.
     pub percent: u8,
-    /// Number of active products up to which a catalogue is not guarded.
+    /// Number of active products up to which an establishment is not guarded.
     pub small: u64,
 }
 
@@ -126,8 +130,8 @@ impl Default for DeactivationGuard {
 }
 
 impl DeactivationGuard {
-    /// True if a load that would deactivate `would_deactivate` of `active` products has to be
-    /// confirmed first.
+    /// True if a load that would deactivate `would_deactivate` of an establishment's `active`
+    /// products has to be confirmed first.
     #[must_use]
     pub fn holds(self, active: u64, would_deactivate: u64) -> bool {
         let share = u128::from(would_deactivate) * 100;

@@ -3,39 +3,40 @@ use serde::{Deserialize, Serialize};
 use super::{BatchStatus, ChunkCounts, Deactivation};
 use crate::words::words;
 
-/// Request to process a batch again.
+/// Replay that a client requests: processing a batch again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Replay {
-    /// Part of the batch that is processed again.
+    /// Part of the batch to process again.
     pub scope: ReplayScope,
-    /// True if the replay may deactivate products in spite of their number.
+    /// True if the replay may deactivate products even if they are so many that the guard would
+    /// hold the load.
     #[serde(default)]
     pub confirm_deactivation: bool,
 }
 
 words! {
-    /// Part of a batch that is processed again.
+    /// Part of a batch that a client asks to process again.
     ReplayScope {
-        /// Only the failed chunks, or the failed payload.
+        /// The replay processes only the failed chunks again, or the failed payload.
         Failed = "failed",
         /// The replay processes every chunk again.
         All = "all",
     }
 }
 
-/// Part of a batch that a replay processes.
+/// Work that a replay of a batch has to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplayWork {
-    /// The payload is cut again: it was never read to its end.
+    /// The payload is cut again, because it was never read to its end.
     Cut,
-    /// Chunks of this scope are written again.
+    /// The failed chunks or all chunks, by the scope, are written again.
     Chunks(ReplayScope),
-    /// Nothing is written again; the deactivation that was held is carried out.
+    /// No chunk is written again, and only the deactivation that was held is carried out.
     Deactivation,
 }
 
-/// State that decides whether a batch can be replayed.
+/// State of a batch that decides whether and how it can be replayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReplayedBatch {
     /// Present status of the batch.
@@ -46,8 +47,8 @@ pub struct ReplayedBatch {
     pub chunks: ChunkCounts,
     /// Deactivation of the latest generation.
     pub deactivation: Deactivation,
-    /// True if the batch was received before the history of loads begins, with which its items
-    /// would have to be compared.
+    /// True if the batch was received before the start of the kept history of loads, so that its
+    /// items cannot be compared with later loads any more.
     pub is_too_old: bool,
 }
 
@@ -63,7 +64,7 @@ pub enum ReplayRefusal {
     Expired,
     #[error("no chunk of the batch failed; items in error are mended by sending them again in a new batch")]
     NothingFailed,
-    /// The batch's deactivation is held, and only a confirmation changes that.
+    /// No chunk failed, and the batch's deactivation is held, which only a confirmation can change.
     #[error(
         "no chunk of the batch failed; its deactivation is held, and confirm_deactivation carries it out"
     )]
@@ -72,16 +73,16 @@ pub enum ReplayRefusal {
     NoChunks,
     #[error("the batch is older than the history of loads that is kept; send its products in a new batch")]
     TooOld,
-    /// Storage keeps objects of a batch for a while after its end.
+    /// The batch's S3 objects have expired, which are kept for a limited time after its end.
     #[error("the batch's payload, or one of its chunks, is not kept any more")]
     ObjectsGone,
 }
 
 impl Replay {
-    /// Returns the work that this replay of a batch needs.
+    /// Returns the work that this replay has to do for a batch.
     ///
     /// # Errors
-    /// If the batch is not final, or there is nothing to do for it.
+    /// If the batch is not final, is too old, or has nothing that the replay could do.
     pub const fn work(self, batch: &ReplayedBatch) -> Result<ReplayWork, ReplayRefusal> {
         match batch.status {
             BatchStatus::Completed | BatchStatus::PartialFail | BatchStatus::Failed => {}

@@ -1,44 +1,46 @@
 use crate::words::words;
 
 words! {
-    /// State of a batch. The states are declared in the order in which a batch has them.
+    /// State of a batch, in the order in which a batch passes through the states.
     BatchStatus {
-        /// An upload URL was issued, and nothing was uploaded yet.
+        /// An upload URL was issued, and the payload was not uploaded yet.
         AwaitingUpload = "AWAITING_UPLOAD",
-        /// The payload is stored, and no run has begun to read it.
+        /// The payload is stored, and no run of the chunker has begun to read it.
         Received = "RECEIVED",
-        /// A run reads the payload, or died while reading it.
+        /// A run of the chunker reads the payload, or was lost while reading it.
         Chunking = "CHUNKING",
-        /// The batch's chunks are known, and some are not done.
+        /// The batch's chunks are stored, and some are not written yet.
         Processing = "PROCESSING",
-        /// Every chunk is done; items in error are in the report and do not change that.
+        /// Every chunk is written. The batch may still have items in error, which its report lists.
         Completed = "COMPLETED",
-        /// Some chunks of the batch failed, the others are written.
+        /// Some chunks of the batch failed, and the others are written.
         PartialFail = "PARTIAL_FAIL",
-        /// The payload failed, or every chunk of the batch did.
+        /// The payload could not be processed, or every chunk of the batch failed.
         Failed = "FAILED",
-        /// The payload was never uploaded to the URL.
+        /// The upload URL expired before the payload was uploaded.
         Expired = "EXPIRED",
     }
 }
 
-/// Event in the life of a batch.
+/// Event that changes the state of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BatchEvent {
     /// The payload of the batch was stored.
     PayloadArrived,
-    /// Cutting began, for the first time or again after a run died.
+    /// A run of the chunker began to cut the payload, for the first time or again.
     ChunkingBegan,
-    /// The payload cannot be read, to the end or at all.
+    /// The payload cannot be read at all, or not to its end.
     PayloadFailed,
-    /// The chunks are sealed, or one of them changed: these are their counts.
+    /// All chunks are stored, or the state of one has changed. The value has the numbers of chunks
+    /// by state.
     ChunksCounted(ChunkCounts),
-    /// A new generation began with these chunks; `None` if the payload has to be cut again. None of
-    /// the chunks may be pending, if only a deactivation is left to be carried out.
+    /// A replay began a new generation with these numbers of chunks by state: no chunks if the
+    /// payload has to be cut again, and no pending ones if only a deactivation has to be carried
+    /// out.
     Replayed(ChunkCounts),
 }
 
-/// Numbers of a batch's chunks in each state.
+/// Numbers of a batch's chunks by state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "one number for each `ChunkStatus`")]
 pub struct ChunkCounts {
@@ -47,7 +49,8 @@ pub struct ChunkCounts {
     pub failed: u64,
 }
 
-/// Error of an event that cannot happen in this state, so the caller's view of the batch is wrong.
+/// Error for an event that cannot happen in the batch's state. The caller's view of the batch is
+/// wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{event:?} cannot happen to a batch that is {status}")]
 pub struct IllegalTransition {
@@ -58,7 +61,7 @@ pub struct IllegalTransition {
 }
 
 impl BatchStatus {
-    /// Returns the state after an event. A repeated event leaves the state as it is.
+    /// Returns the batch's state after an event. A repeated event leaves the state unchanged.
     ///
     /// # Errors
     /// If the event cannot happen in this state.
@@ -90,7 +93,8 @@ impl BatchStatus {
         })
     }
 
-    /// True if the batch's payload and chunks may expire: only a replay would read them again.
+    /// True for a state in which only a replay would read the batch's payload and chunks again, so
+    /// that they may expire.
     #[must_use]
     pub const fn is_final(self) -> bool {
         matches!(self, Self::Completed | Self::PartialFail | Self::Failed | Self::Expired)
@@ -104,8 +108,8 @@ impl ChunkCounts {
         self.pending.saturating_add(self.done).saturating_add(self.failed)
     }
 
-    /// Returns the batch's state by its chunks. A batch without chunks, as for an empty array, is
-    /// complete.
+    /// Returns the batch's state that follows from its chunks. A batch without chunks, as for an
+    /// empty array, is complete.
     const fn batch(self) -> BatchStatus {
         match self {
             Self { pending: 1.., .. } => BatchStatus::Processing,
@@ -117,20 +121,21 @@ impl ChunkCounts {
 }
 
 words! {
-    /// State of a chunk in its generation.
+    /// State of a chunk in its present generation.
     ChunkStatus {
-        /// The chunk waits to be written.
+        /// The chunk is stored and waits to be written to the database.
         Pending = "PENDING",
-        /// The chunk's transaction is committed.
+        /// The transaction that writes the chunk is committed.
         Done = "DONE",
-        /// The chunk was given up.
+        /// The chunk was given up after too many attempts to write it.
         Failed = "FAILED",
     }
 }
 
 impl ChunkStatus {
-    /// Returns the state after the chunk's message was received too often. A chunk that was written
-    /// stays done, and one that was given up may still be written: it may only have been slow.
+    /// Returns the chunk's state after it is given up because its message was received too often. A
+    /// written chunk stays done. A failed chunk may still be written later, if an attempt was only
+    /// slow.
     #[must_use]
     pub const fn given_up(self) -> Self {
         match self {

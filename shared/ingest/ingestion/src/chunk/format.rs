@@ -24,7 +24,7 @@ use crate::product::{BatchStamp, EncodedAttributes, KeyHash, ProductKey, RowHash
 const MAGIC: [u8; 4] = *b"IHCK";
 const VERSION: u16 = 2;
 
-/// Reason why a file is not a chunk that can be written.
+/// Reason why a file cannot be read as a chunk.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum ChunkFileError {
@@ -44,10 +44,10 @@ impl From<Malformed> for ChunkFileError {
     }
 }
 
-/// Encodes a chunk as a file. Equal chunks give equal files.
+/// Encodes a chunk as a compressed file. Equal chunks give equal files.
 ///
 /// # Errors
-/// Only if compression itself fails.
+/// If compression fails.
 pub fn encode(chunk: &Chunk) -> io::Result<Vec<u8>> {
     let cnpjs = chunk.cnpjs();
     let mut file = frame::encoder();
@@ -79,7 +79,7 @@ pub fn encode(chunk: &Chunk) -> io::Result<Vec<u8>> {
     Ok(file.finish()?)
 }
 
-/// Writes a row up to its attributes, including the length of the attributes.
+/// Writes the part of a row that precedes its encoded attributes, including their length.
 fn write_head(out: &mut Writer, cnpj: u32, row: &Row) {
     out.raw(&cnpj.to_le_bytes());
     out.raw(&row.key.shop_id.to_le_bytes());
@@ -94,7 +94,7 @@ fn write_head(out: &mut Writer, cnpj: u32, row: &Row) {
 /// Parses the file of a chunk.
 ///
 /// # Errors
-/// If it is not a chunk, or not complete. Then no row of it may be written.
+/// If the file is not a complete chunk of a known version. No row of it may then be written.
 pub fn decode(file: &[u8]) -> Result<Chunk, ChunkFileError> {
     let content = Bytes::from(frame::content(file)?);
     let mut reader = Reader(&content);
@@ -107,7 +107,8 @@ pub fn decode(file: &[u8]) -> Result<Chunk, ChunkFileError> {
     }
 }
 
-/// Reads the content from the reader's position. The rows share the content's memory.
+/// Reads a chunk from the decompressed content, after its version. The rows share the content's
+/// memory.
 fn read(content: &Bytes, mut reader: Reader<'_>) -> Result<Chunk, Malformed> {
     let batch_id = Uuid::from_bytes(reader.array()?);
     let batch = BatchStamp::new(time(reader.i64()?)?, batch_id);

@@ -5,11 +5,11 @@ use std::io::{self, BufRead as _, Read};
 
 use lz4_flex::frame::{BlockMode, BlockSize, FrameDecoder, FrameEncoder, FrameInfo};
 
-/// Maximum number of bytes of a decompressed chunk: several times what planner 1 and its largest
-/// item allow.
+/// Maximum number of bytes of a decompressed chunk: several times what the planner makes with the
+/// largest item allowed.
 const MAX_BYTES: usize = 64 * 1024 * 1024;
 
-/// Reason why a file is not a frame of a chunk's size.
+/// Reason why a file is not one complete LZ4 frame of at most the size of a chunk.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum FrameError {
@@ -21,8 +21,8 @@ pub enum FrameError {
     TrailingContent,
 }
 
-/// Creates an encoder that compresses the written bytes, 64 KiB at a time. A checksum over all of
-/// it shows damage.
+/// Creates an encoder that compresses what is written to it into an LZ4 frame, in blocks of 64 KiB.
+/// A checksum over the whole content shows damage.
 #[must_use]
 pub fn encoder() -> FrameEncoder<Vec<u8>> {
     let form =
@@ -30,10 +30,10 @@ pub fn encoder() -> FrameEncoder<Vec<u8>> {
     FrameEncoder::with_frame_info(form, Vec::new())
 }
 
-/// Returns the content of a file that [`encoder`] made.
+/// Decompresses a file that [`encoder`] made.
 ///
 /// # Errors
-/// If the file is not exactly one complete frame, or holds more than a chunk does.
+/// If the file is not exactly one complete frame, or its content is larger than any chunk.
 pub fn content(file: &[u8]) -> Result<Vec<u8>, FrameError> {
     let mut content = Vec::new();
     let mut frame = FrameDecoder::new(CompleteFile::of(file));
@@ -56,12 +56,12 @@ pub fn content(file: &[u8]) -> Result<Vec<u8>, FrameError> {
     if file.rest.is_empty() { Ok(content) } else { Err(FrameError::TrailingContent) }
 }
 
-/// Reader of a file that must not end before its frame does. The decoder reads no further than the
-/// end of its frame, but accepts a file that ends between two blocks, checksum or not. It also
-/// reports a block without content as the end.
+/// Reader of a file that fails if the file ends before its LZ4 frame does. The decoder itself
+/// accepts a file that ends between two blocks, with or without a checksum, and takes a block
+/// without content for the end.
 struct CompleteFile<'a> {
     rest: &'a [u8],
-    /// Bytes of the decoder's last read; `before_last` has those of the one before.
+    /// Bytes that the decoder read last; `before_last` has those of its previous read.
     last: &'a [u8],
     before_last: &'a [u8],
 }
@@ -71,8 +71,8 @@ impl<'a> CompleteFile<'a> {
         Self { rest: file, last: &[], before_last: &[] }
     }
 
-    /// True if the decoder came to the end mark and the content's checksum: 4 bytes each (LZ4 Frame
-    /// Format Description 1.6, "General Structure of LZ4 Frame format").
+    /// True if the decoder has read the end mark and the content's checksum, 4 bytes each (LZ4
+    /// Frame Format Description 1.6, "General Structure of LZ4 Frame format").
     fn is_read_to_the_checksum(&self) -> bool {
         self.before_last == [0; 4] && self.last.len() == 4
     }
@@ -109,7 +109,7 @@ mod tests {
         frame.finish().unwrap()
     }
 
-    /// Makes three blocks, the first two compressed and the last one as it is.
+    /// Returns content that makes three blocks, of which the last cannot be compressed.
     fn some_content() -> Vec<u8> {
         let mut content = b"some content ".repeat(100_000 / 13);
         content.resize(131_072, b'x');

@@ -5,16 +5,18 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
-/// Rules by which a batch is cut, pinned at its first run.
+/// Plan by which a batch's payload is cut into chunks. The first run over the payload fixes it for
+/// the batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
-    /// Version of the rules for where a chunk ends.
+    /// Version of the rules that decide where a chunk ends.
     pub planner: PlannerVersion,
-    /// Number of items in a chunk.
+    /// Maximum number of products in a chunk.
     pub items: ChunkItems,
 }
 
-/// Error of a plan that this version does not know, or of a number out of its range.
+/// Error for a chunking plan with a planner version that this program does not know, or with a
+/// number out of range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum InvalidPlan {
@@ -24,20 +26,21 @@ pub enum InvalidPlan {
     Items(u16),
 }
 
-/// Version of the way in which payloads are cut. Any change of which items a payload has, of where
-/// a cut is, or of a chunk's bytes is a new version. A batch that an older version began to cut
-/// begins again in a new generation, so that its chunks have other names, and a slow run of the
-/// older version changes nothing.
+/// Version of the way in which payloads are cut into chunks. Any change of which items a payload
+/// has, of where a chunk ends, or of a chunk's bytes needs a new version. A batch that an older
+/// version began to cut starts again in a new generation, so that its chunks have other names and a
+/// slow run of the older version has no effect.
 ///
-/// A chunk ends with the last product that the plan allows, or with the one that brings its encoded
-/// attributes to 8 MiB. Since version 2, the items of a text that is not JSON are separated, and
-/// dates that cannot be meant are refused. Since version 3, products that do not come in the order
-/// of their keys are sorted across chunks. Since version 4, a day with a time zone is refused.
+/// A chunk ends with the number of products in the plan, or with the product that brings its
+/// encoded attributes to 8 MiB. Since version 2, the items within a text that is not JSON are
+/// separated, and dates that stand for "no date" are refused. Since version 3, products that do not
+/// arrive in key order are sorted across chunks. Since version 4, a date without a time but with a
+/// time zone is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "u16", into = "u16")]
 pub struct PlannerVersion(u16);
 
-/// Number of products that go into a chunk: 500 to 2000, 1000 by default.
+/// Maximum number of products in a chunk: 500 to 2000, by default 1000.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "u16", into = "u16")]
 pub struct ChunkItems(u16);
@@ -93,7 +96,8 @@ impl From<ChunkItems> for u16 {
     }
 }
 
-/// Number of times that a batch has been processed: 1, and one more with each replay.
+/// Generation of a batch: 1 when it is first processed, and one more each time it starts again, as
+/// with a replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Generation(NonZeroU32);
@@ -123,16 +127,16 @@ impl TryFrom<u32> for Generation {
     }
 }
 
-/// Identity of a chunk, and the key by which its work is done once.
+/// Id of a chunk in one generation, by which repeated work on it is recognized.
 ///
 /// A UUID of version 8 (RFC 9562): the first 122 free bits of the SHA-256 of `integrahub.chunk`,
-/// the batch's id, the generation and the index, the numbers as four bytes with the highest first.
+/// the batch's id, the generation and the index. Both numbers are four bytes, big-endian.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ChunkId(Uuid);
 
 impl ChunkId {
-    /// Returns the id of a batch's chunk.
+    /// Returns the id of the chunk with this index, in this generation of a batch.
     #[must_use]
     pub fn of(batch_id: Uuid, generation: Generation, index: u32) -> Self {
         let mut hash = Sha256::new();

@@ -7,37 +7,37 @@ use crate::product::{
     BatchStamp, EncodedAttributes, KeyHash, Product, ProductKey, RowHash, RowHasher, Version,
 };
 
-/// Bytes of encoded attributes after which a chunk ends, so that items near their limit cannot make
-/// a chunk that is too large to handle.
+/// Bytes of encoded attributes at which a chunk ends, whatever its number of products, so that
+/// large items do not make a chunk too large to handle.
 const CHUNK_BYTES: usize = 8 * 1024 * 1024;
 
-/// Bytes of rows that are sorted together if they do not come in the order of their keys: some
-/// 55,000 usual products.
+/// Bytes of rows that are gathered and sorted together if products do not arrive in key order: some
+/// 55,000 products of usual size.
 const WINDOW_BYTES: usize = 40 * 1024 * 1024;
-/// Bytes of a row that count towards [`WINDOW_BYTES`], besides its encoded attributes.
+/// Bytes that each row counts towards [`WINDOW_BYTES`] in addition to its encoded attributes.
 const ROW_BYTES: usize = 256;
 
-/// Bytes of memory that several rows share; a larger row has its own.
+/// Bytes of memory that are allocated together for several rows. A larger row gets its own.
 const ALLOCATED_AT_ONCE: usize = 64 * 1024;
 
-/// Memory in which rows are made, kept from one to the next.
+/// Memory that is reused from one row to the next.
 #[derive(Debug)]
 struct Memory {
     attributes: Writer,
     hasher: RowHasher,
 }
 
-/// Product of a chunk, with the values that decide whether its row is written at all. Its
-/// attributes are decoded only if it is.
+/// Row of a chunk: a product, with the hashes and the version that decide whether it is written.
+/// Its attributes are decoded only if it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
     /// Primary key of the product's row.
     pub key: ProductKey,
-    /// Hash of the key, which identifies it in the history of loads.
+    /// Hash of the key, which stands for the product in the history of loads.
     pub key_hash: KeyHash,
-    /// Hash of the content, by which a change is recognized.
+    /// Hash of the product's content, which shows whether it differs from the table's.
     pub row_hash: RowHash,
-    /// Version of the product; of two items, the one with the greater version is kept.
+    /// Version of the product. Of two items of a product, the one with the greater version is kept.
     pub version: Version,
     /// Attributes of the product: the other columns, encoded.
     pub attributes: EncodedAttributes,
@@ -55,29 +55,30 @@ impl Row {
     }
 }
 
-/// Rows that one transaction writes, in the order of their keys, each key once.
+/// Chunk of a batch: the rows that one transaction writes, in key order and each key once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chunk {
-    /// Batch that the chunk belongs to.
+    /// Id and time of receipt of the batch that the chunk belongs to.
     pub batch: BatchStamp,
-    /// The generation in which the chunk is written.
+    /// Generation of the batch in which the chunk is written.
     pub generation: Generation,
-    /// Index of the chunk in the batch.
+    /// Index of the chunk in its batch, from 0.
     pub index: u32,
-    /// Number of valid items that the chunk was made of: its rows, and the items that one of them
-    /// superseded.
+    /// Number of valid items of which the chunk was made: its rows, and the items that a later item
+    /// of the same product in the chunk replaced.
     pub items: u32,
     pub(super) rows: Vec<Row>,
 }
 
 impl Chunk {
-    /// Returns the id of the chunk.
+    /// Returns the id of the chunk in its generation.
     #[must_use]
     pub fn id(&self) -> ChunkId {
         ChunkId::of(self.batch.batch_id(), self.generation, self.index)
     }
 
-    /// Counts the items that were superseded by a later version in the chunk; they count as stale.
+    /// Returns the number of items that a later item of the same product in the chunk replaced.
+    /// They count as stale.
     #[must_use]
     pub fn duplicates(&self) -> u32 {
         self.items.saturating_sub(u32::try_from(self.rows.len()).unwrap_or(u32::MAX))
@@ -89,20 +90,20 @@ impl Chunk {
         &self.rows
     }
 
-    /// Moves the chunk to a later generation, in which it is written again.
+    /// Returns the chunk as one of a later generation, in which it is written again.
     #[must_use]
     pub fn of_generation(self, generation: Generation) -> Self {
         Self { generation, ..self }
     }
 
-    /// Moves the chunk to another place of its batch, so that tests can have many small ones.
+    /// Returns the chunk with another index, so that tests can have many small chunks.
     #[cfg(any(test, feature = "generate"))]
     #[must_use]
     pub fn numbered(self, index: u32) -> Self {
         Self { index, ..self }
     }
 
-    /// Returns the chunk's establishments in order, each once. The transaction locks them.
+    /// Returns the chunk's establishments, in order and without repetition.
     #[must_use]
     pub fn cnpjs(&self) -> Vec<Cnpj> {
         let mut cnpjs: Vec<Cnpj> = self.rows.iter().map(|row| row.key.cnpj).collect();
@@ -111,11 +112,11 @@ impl Chunk {
     }
 }
 
-/// Gathers a batch's products into chunks whose rows are neighbours in the order of keys.
+/// Planner that gathers a batch's products into chunks, each with rows whose keys are neighbours.
 ///
-/// Products that come in this order go into one chunk after the other. All others are gathered and
-/// sorted, as many as a window holds: otherwise the keys of each chunk would be spread over the
-/// whole table, and its establishments over all chunks.
+/// Products that arrive in key order fill one chunk after the other. If they do not, as many
+/// products as fit into a window are gathered and sorted first. Otherwise the keys of each chunk
+/// would be spread over the whole table, and each establishment over all chunks.
 #[derive(Debug)]
 pub struct Planner {
     plan: Plan,
@@ -123,15 +124,15 @@ pub struct Planner {
     generation: Generation,
     index: u32,
     rows: Vec<Row>,
-    /// Encoded attributes of the rows, in bytes.
+    /// Bytes of the encoded attributes of the rows gathered so far.
     bytes: usize,
-    /// True if the rows are in the order of their keys, each key once.
+    /// True if the rows gathered so far are in key order, each key once.
     ascending: bool,
     memory: Memory,
 }
 
 impl Planner {
-    /// Creates a planner for one run over a batch's payload.
+    /// Creates a planner for one run over a batch's payload, in this generation.
     #[must_use]
     pub fn new(plan: Plan, batch: BatchStamp, generation: Generation) -> Self {
         let attributes = Writer(BytesMut::with_capacity(ALLOCATED_AT_ONCE));
@@ -139,7 +140,7 @@ impl Planner {
         Self { plan, batch, generation, index: 0, rows: Vec::new(), bytes: 0, ascending: true, memory }
     }
 
-    /// Adds the next product, and returns the chunks that it completes.
+    /// Adds the next product of the payload, and returns the chunks that it completes.
     pub fn push(&mut self, product: Product<'_>, item_index: u64) -> Vec<Chunk> {
         let row = Row::new(product, self.batch, item_index, &mut self.memory);
         self.ascending = self.ascending && self.rows.last().is_none_or(|last| last.key < row.key);
@@ -153,7 +154,7 @@ impl Planner {
         if is_full { self.cut() } else { Vec::new() }
     }
 
-    /// Ends the payload, and returns the last chunks.
+    /// Ends the payload, and returns the chunks of the products that are left.
     #[must_use]
     pub fn finish(mut self) -> Vec<Chunk> {
         self.cut()
@@ -164,7 +165,7 @@ impl Planner {
         rows >= usize::from(u16::from(self.plan.items)) || bytes >= CHUNK_BYTES
     }
 
-    /// Cuts all rows so far into chunks.
+    /// Cuts all rows gathered so far into chunks.
     fn cut(&mut self) -> Vec<Chunk> {
         let rows = std::mem::take(&mut self.rows);
         self.bytes = 0;

@@ -86,12 +86,12 @@ fn plans_are_pinned_as_json_and_refused_out_of_range() {
     }
 }
 
-/// Numbers, items, and rows of chunks.
+/// Returns the index, the number of items and the number of rows of each chunk.
 fn counts(chunks: &[Chunk]) -> Vec<(u32, u32, usize)> {
     chunks.iter().map(|chunk| (chunk.index, chunk.items, chunk.rows().len())).collect()
 }
 
-/// Products of one establishment with these numbers, whose keys have the order of the numbers.
+/// Returns products of one establishment with these numbers, by which their keys are ordered.
 fn numbered(ids: impl Iterator<Item = u32>, title: &str) -> Vec<Product<'static>> {
     ids.map(|id| product(300_000 + 3 * id, None, title)).collect()
 }

@@ -3,16 +3,17 @@
 use crate::payload::{LoadType, MediaType, encoded_key};
 use uuid::Uuid;
 
-/// Prefix of the keys of dropped objects.
+/// Prefix of the S3 keys under which tenants drop catalogues.
 pub const PREFIX: &str = "drop/";
-/// Prefix of the keys of dropped objects' results.
+/// Prefix of the S3 keys under which the results of dropped objects are written.
 const RESULTS: &str = "drop-results/";
 
-/// Maximum number of bytes of a key, percent-encoded. The payload's metadata holds it, and the key
-/// of a result is longer: S3 takes 2 KB of metadata and 1024 bytes of a key.
+/// Maximum number of bytes of a dropped object's key when it is percent-encoded. S3 limits
+/// metadata, in which the payload's object has the key, to 2 KB, and the longer key of the result
+/// to 1024 bytes.
 const MAX_ENCODED: usize = 1000;
 
-/// Endings of files that a tool has not finished, and of its markers.
+/// Endings of the names of unfinished files and of tools' markers, which are ignored.
 const UNFINISHED: [&str; 11] = [
     "~",
     ".tmp",
@@ -27,28 +28,30 @@ const UNFINISHED: [&str; 11] = [
     "_$folder$",
 ];
 
-/// Parts of a dropped object's key.
+/// Parts of a dropped object's key: tenant, load type and format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DropName {
     /// Id of the tenant whose products the object contains.
     pub tenant_id: Uuid,
-    /// Load type: the meaning of the catalogue for products that it lacks.
+    /// Load type of the catalogue: a delta, or a full load whose missing products become inactive.
     pub load_type: LoadType,
-    /// Format in which the object holds its items. Whether it is gzip is read from its bytes.
+    /// Format of the object's items. Compression with gzip is recognized by the content, not by the
+    /// name.
     pub media_type: MediaType,
 }
 
-/// Reason why a key does not name a catalogue.
+/// Reason why a key is not that of a dropped catalogue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DropNameError {
-    /// The key is a folder's marker, another marker, a file that is not finished, or not among the
-    /// dropped objects at all.
+    /// The key is to be ignored: it names a folder, a marker or an unfinished file, or does not
+    /// begin with `drop/`.
     Ignored,
-    /// The key may have been meant to name a catalogue.
+    /// The key is malformed, although it was probably meant for a catalogue, so that it is refused
+    /// with a result.
     Unknown(UnknownKey),
 }
 
-/// Error of a key that may be meant as a catalogue's and is not one.
+/// Fault of a malformed key that was probably meant for a catalogue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum UnknownKey {
@@ -66,7 +69,7 @@ impl DropName {
     /// Parses the key of a dropped object.
     ///
     /// # Errors
-    /// If the object is ignored, or its key cannot be read.
+    /// If the key is to be ignored, or is malformed.
     pub fn read(key: &str) -> Result<Self, DropNameError> {
         let path = key.strip_prefix(PREFIX).ok_or(DropNameError::Ignored)?;
         let is_folder = path.is_empty() || path.ends_with('/');
@@ -92,41 +95,41 @@ impl DropName {
     }
 }
 
-/// True if an object gets neither tags nor a result. One without bytes gets them if its name is a
-/// catalogue's: an export failed, and its owner waits for a result.
+/// True if an object gets neither tags nor a result. An empty object is left alone only if its name
+/// is not that of a catalogue: otherwise an export has failed, and its owner waits for a result.
 #[must_use]
 pub fn is_left_alone(key: &str, length: u64) -> bool {
     DropName::read(key) == Err(DropNameError::Ignored) || (length == 0 && media_type(key).is_err())
 }
 
-/// Returns the tenant under whose prefix a key is, whatever the rest of the key is; `None` if it is
-/// under none.
+/// Returns the tenant in whose folder a key is, whether or not the rest of the key is valid; `None`
+/// if it is in no tenant's folder.
 #[must_use]
 pub fn tenant_of(key: &str) -> Option<Uuid> {
     let (tenant, _) = key.strip_prefix(PREFIX)?.split_once('/')?;
     tenant_id(tenant)
 }
 
-/// Reads a tenant's id in its one spelling, since policies compare prefixes as text.
+/// Parses a tenant's id, in lower case only, since access policies compare prefixes as text.
 fn tenant_id(text: &str) -> Option<Uuid> {
     Uuid::try_parse(text).ok().filter(|id| id.to_string() == text)
 }
 
-/// Returns the key of the result of a dropped object.
+/// Returns the S3 key of a dropped object's result.
 #[must_use]
 pub fn result_key(key: &str) -> String {
     format!("{RESULTS}{}.json", key.strip_prefix(PREFIX).unwrap_or(key))
 }
 
-/// Returns the key of the items in error of a dropped object.
+/// Returns the S3 key of the file with a dropped object's items in error.
 #[must_use]
 pub fn errors_key(key: &str) -> String {
     format!("{RESULTS}{}.errors.ndjson", key.strip_prefix(PREFIX).unwrap_or(key))
 }
 
-/// True if a name is hidden: it begins with `_` or `.`, as Hadoop and Spark understand it:
-/// `_SUCCESS`, `_temporary/…`, `.part-0.crc`. An empty name within a key is not hidden: it comes of
-/// a prefix that ends with a slash and a name that begins with one.
+/// True if a part of a key is hidden, as Hadoop and Spark understand it: it begins with `_` or `.`,
+/// such as `_SUCCESS`, `_temporary/…` and `.part-0.crc`. An empty part is not hidden: it results
+/// from a prefix that ends with a slash and a name that begins with one.
 fn is_hidden(segment: &str) -> bool {
     segment.starts_with(['_', '.'])
 }

@@ -7,36 +7,36 @@ use uuid::Uuid;
 
 use crate::drops::errors_key;
 
-/// Counts of the file of items in error.
+/// Counts of the file with a dropped object's items in error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ErrorsFile {
-    /// Number of items that the file lists.
+    /// Number of items in error that the file lists.
     pub listed: u64,
-    /// Number of items in error that the file does not list. The API lists more.
+    /// Number of items in error that the file leaves out. The API may list more of them.
     pub omitted: u64,
 }
 
-/// Builds the result of an object that became a batch, which is in progress.
+/// Builds the result of a dropped object that became a batch, which is in progress.
 #[must_use]
 pub fn received(source: &Source, batch_id: Uuid) -> Value {
     json!({"object": source, "status": "RECEIVED", "batch_id": batch_id})
 }
 
-/// Builds the result of an object that was accepted as a batch, and was gone or replaced before it
-/// was copied.
+/// Builds the result of a dropped object that was accepted as a batch, but was gone or replaced
+/// before it was copied.
 #[must_use]
 pub fn expired(source: &Source, batch_id: Uuid) -> Value {
     json!({"object": source, "status": "EXPIRED", "batch_id": batch_id})
 }
 
-/// Builds the result of an object that was refused as a batch. It stays where it is.
+/// Builds the result of a dropped object that was refused. The object stays where it is.
 #[must_use]
 pub fn refused(source: &Source, reason: &str, detail: &str) -> Value {
     json!({"object": source, "status": "REFUSED", "reason": reason, "detail": detail})
 }
 
-/// Builds the result of an object whose batch is final. `batch` is as the API shows it, with its
-/// `status`.
+/// Builds the result of a dropped object whose batch is final. `batch` has the form of the API's
+/// response.
 #[must_use]
 pub fn final_result(source: &Source, batch_id: Uuid, batch: &impl Serialize, errors: ErrorsFile) -> Value {
     let batch = serde_json::to_value(batch).unwrap_or_default();

@@ -7,23 +7,24 @@ use jiff::Timestamp;
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
-/// Maximum number of characters of a name that an idempotency key shows.
+/// Maximum number of characters of an object's name that its idempotency key contains.
 const SHOWN: usize = 200;
 
-/// State that the tags of a dropped object name.
+/// State of a dropped object that is written to its tags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State<'a> {
     /// The dropped object became this batch.
     Accepted(Uuid),
-    /// The object's batch is final: the bucket's lifecycle expires the object.
+    /// The object's batch is final, so that the bucket's lifecycle rule expires the object.
     Final(Uuid),
-    /// The object was refused as a batch, for this reason.
+    /// The object was refused for this reason.
     Refused(&'a str),
 }
 
-/// Returns the idempotency key of a version: one batch, however often it is announced. Without
-/// versions, an object that is written again has another time or another ETag. Both come from the
-/// object itself, so a notification and a listing lead to the same key.
+/// Returns the idempotency key of a version of a dropped object, so that it becomes a single batch
+/// however often it is announced. Without version ids, the ETag and the time of the write tell
+/// versions apart. Everything comes from the object itself, so that a notification and a listing
+/// give the same key.
 #[must_use]
 pub fn idempotency_key(source: &Source, modified_at: Timestamp) -> String {
     let Source { bucket, key, etag, version_id } = source;
@@ -41,8 +42,8 @@ pub fn idempotency_key(source: &Source, modified_at: Timestamp) -> String {
     format!("drop:{}:{}", hex::encode(half), name.chars().take(SHOWN).collect::<String>())
 }
 
-/// Returns the id of the event of a refusal: the same however often the version is refused for that
-/// reason.
+/// Returns the id of the event that a version of a dropped object was refused for this reason.
+/// Repeated refusals give the same id.
 #[must_use]
 pub fn refusal_id(source: &Source, modified_at: Timestamp, reason: &str) -> Uuid {
     let mut hash = Sha256::new();
@@ -54,24 +55,23 @@ pub fn refusal_id(source: &Source, modified_at: Timestamp, reason: &str) -> Uuid
     uuid::Builder::from_custom_bytes(hash.first_chunk().copied().unwrap_or_default()).into_uuid()
 }
 
-/// True if a batch with this idempotency key may have been made of a dropped object. The metadata
-/// of the payload's object decide.
+/// True if a batch with this idempotency key may have been made of a dropped object. Only the
+/// metadata of the payload's object can tell for certain.
 #[must_use]
 pub fn may_be_of(idempotency_key: &str) -> bool {
     idempotency_key.starts_with("drop:")
 }
 
-/// True if a batch with this idempotency key was made of the version that a bucket has: of its id,
-/// or of its ETag and the time when it was written.
+/// True if a batch with this idempotency key was made of the version of an object that is in the
+/// bucket: the same version id, or without one the same ETag and time of the write.
 #[must_use]
 pub fn is_version_of(batch_key: &str, source: &Source, etag: &str, modified_at: Timestamp) -> bool {
     let there = Source { etag: etag.to_owned(), ..source.clone() };
     idempotency_key(&there, modified_at) == batch_key
 }
 
-/// Builds the tags of an object. They name its version by its ETag and the time when it was
-/// written, because an object that is written again has no tags, and one that is tagged too late
-/// has another version's.
+/// Builds the tags of a dropped object. They name the object's version by its ETag and the time of
+/// its write, since tags that are written too late may get to a newer version of the object.
 #[must_use]
 pub fn tags(source: &Source, modified_at: Timestamp, state: State<'_>) -> Vec<(&'static str, String)> {
     let (word, more) = match state {
@@ -89,18 +89,18 @@ pub fn tags(source: &Source, modified_at: Timestamp, state: State<'_>) -> Vec<(&
     always.into_iter().chain(more).collect()
 }
 
-/// State of a dropped object, read from its tags.
+/// State of a dropped object that was read from its tags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TaggedState {
-    /// The object was accepted as this batch. Its tags are written before the batch has its
+    /// The object was accepted as this batch. The tags are written before the batch has its
     /// payload.
     Accepted(Uuid),
-    /// The dropped object was refused, or its batch is final.
+    /// The object was refused, or its batch is final.
     Settled,
 }
 
-/// Reads the state from an object's tags; `None` if they are not about the version of this ETag
-/// that was written then.
+/// Reads the state from an object's tags; `None` if they belong to another version of the object
+/// than the one with this ETag and time.
 #[must_use]
 pub fn tagged_state(
     tags: &BTreeMap<String, String>,
@@ -115,12 +115,13 @@ pub fn tagged_state(
     }
 }
 
-/// Writes a time in whole seconds, the common precision of an object's header and a listing.
+/// Formats a time in whole seconds, which is the precision that an object's header and a listing
+/// have in common.
 fn second(time: Timestamp) -> String {
     Timestamp::from_second(time.as_second()).unwrap_or(time).to_string()
 }
 
-/// Returns an ETag without quotation marks, which tags may not have.
+/// Returns an ETag without its quotation marks, which tags cannot contain.
 fn bare(etag: &str) -> &str {
     etag.trim_matches('"')
 }

@@ -18,7 +18,7 @@ use crate::Cnpj;
 use crate::product::{ATTRIBUTES, Kind};
 use random::Random;
 
-/// Layout of a generated catalogue's text.
+/// Layout of the text of a generated catalogue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
     /// A JSON array on a single line.
@@ -29,7 +29,7 @@ pub enum Layout {
     Lines,
 }
 
-/// Settings of a generated catalogue. Shares are in thousandths of the items.
+/// Settings of a generated catalogue. Shares of items are in thousandths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Catalogue {
     /// Seed of all random values of the catalogue.
@@ -38,14 +38,14 @@ pub struct Catalogue {
     pub items: u32,
     /// Number of establishments over which the items are spread.
     pub establishments: u32,
-    /// Share of faulty items, each kind of fault in turn.
+    /// Share of faulty items in thousandths. The kinds of faults alternate.
     pub bad: u32,
-    /// Share of items that repeat an earlier one's key.
+    /// Share of items in thousandths that repeat the key of an earlier item.
     pub duplicate: u32,
-    /// Edition of the catalogue: 0 is the first; in each further one, the share `newer` of the
-    /// products has another price and a later date than in the one before.
+    /// Edition of the catalogue, from 0. In each edition, the share `newer` of the products has
+    /// another price and a later date than in the previous edition.
     pub edition: u32,
-    /// Share of products that change from one edition to the next.
+    /// Share of products in thousandths that change from one edition to the next.
     pub newer: u32,
 }
 
@@ -56,8 +56,7 @@ impl Default for Catalogue {
 }
 
 impl Catalogue {
-    /// Returns the establishments of the catalogue's items, some of them with letters in their
-    /// CNPJ.
+    /// Returns the establishments of the catalogue, some of which have letters in their CNPJ.
     #[must_use]
     pub fn cnpjs(&self) -> Vec<Cnpj> {
         (0..self.establishments.max(1)).filter_map(|index| self.cnpj(index)).collect()
@@ -71,7 +70,7 @@ impl Catalogue {
         payload
     }
 
-    /// Writes the catalogue in parts of at least one item.
+    /// Passes the catalogue to `sink` in parts, each of which is at most one item.
     pub fn write(&self, layout: Layout, mut sink: impl FnMut(&[u8])) {
         let (open, between, close): (&str, &str, &str) = match layout {
             Layout::Array => ("[", ",", "]"),
@@ -88,7 +87,7 @@ impl Catalogue {
         sink(close.as_bytes());
     }
 
-    /// Returns one item of the generated catalogue.
+    /// Returns the item with this index, as JSON text in this layout.
     #[must_use]
     pub fn item(&self, index: u32, layout: Layout) -> String {
         let mut random = self.random(u64::from(index));
@@ -117,7 +116,7 @@ impl Catalogue {
         Random::new(self.seed, stream)
     }
 
-    /// Returns the number of editions so far in which the product changed.
+    /// Returns the number of editions up to this one in which a product changed.
     fn changes(&self, number: u32) -> u32 {
         let mut changes = 0;
         for edition in 1..=self.edition {
@@ -127,8 +126,8 @@ impl Catalogue {
         changes
     }
 
-    /// Builds a product's members: first those that have values like a real source's, then the
-    /// other members of the list of attributes.
+    /// Builds a product's members: first those with values like a real source's, then the other
+    /// members that the table of attributes has.
     fn members(&self, number: u32) -> Vec<(&'static str, String)> {
         let mut members = self.special_members(number);
         let mut random = self.random(u64::from(number) + (1 << 38));
@@ -186,7 +185,7 @@ impl Catalogue {
     }
 }
 
-/// Returns a random value of this kind.
+/// Returns a random value of this kind, as JSON text.
 fn plain(kind: Kind, random: &mut Random) -> String {
     match kind {
         Kind::Text => text(random.pick(words::PROSE)),
@@ -197,7 +196,7 @@ fn plain(kind: Kind, random: &mut Random) -> String {
     }
 }
 
-/// Gives an item one of the faults that real sources make.
+/// Changes an item's members so that it has one of the faults of real sources, by its index.
 fn spoil(members: &mut Vec<(&'static str, String)>, index: u32) {
     let (name, value) = match index % 5 {
         0 => ("CNPJ", text("11222333000182")),
@@ -237,7 +236,7 @@ fn money(cents: u32) -> String {
     format!("{}.{:02}", cents / 100, cents % 100)
 }
 
-/// Returns the EAN-13 of twelve digits, with its check digit.
+/// Completes twelve digits to an EAN-13 with its check digit.
 fn ean(digits: &str) -> String {
     let sum: u32 = digits
         .bytes()

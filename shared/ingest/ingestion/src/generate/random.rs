@@ -1,4 +1,5 @@
-/// SplitMix64: small, and the same numbers from the same seed in every version of this project.
+/// Generator of pseudo-random numbers (SplitMix64), which gives the same numbers for a seed in
+/// every version of this project.
 #[derive(Debug)]
 pub(super) struct Random(u64);
 
@@ -12,7 +13,7 @@ impl Random {
         mix(self.0)
     }
 
-    /// Returns a number below `bound`, which is at least 1.
+    /// Returns a random number below `bound`; 0 if `bound` is 0.
     pub(super) fn below(&mut self, bound: u32) -> u32 {
         u32::try_from(self.next() % u64::from(bound.max(1))).unwrap_or_default()
     }
@@ -28,7 +29,7 @@ impl Random {
         words.get(place).copied().unwrap_or_default()
     }
 
-    /// Returns a digit, or with `letters` a digit or a letter.
+    /// Returns a random digit or, with `letters`, a random digit or upper-case letter.
     pub(super) fn base_character(&mut self, letters: bool) -> char {
         let radix = if letters { 36 } else { 10 };
         char::from_digit(self.below(radix), radix).unwrap_or('0').to_ascii_uppercase()

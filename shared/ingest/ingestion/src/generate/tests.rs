@@ -14,7 +14,7 @@ use crate::split::{Format, ITEM_LIMIT, InvalidJson, Piece, Splitter};
 
 type Loaded = (BTreeMap<ProductKey, RowHash>, Vec<ItemErrorCode>, u32);
 
-/// Loads a payload as the chunker does, in windows of 64 KiB.
+/// Splits and parses a payload as the chunker does, in windows of 64 KiB.
 fn load(payload: &[u8], format: Format, cnpjs: CnpjAccess) -> Loaded {
     let rules =
         ItemRules { zone: TimeZone::fixed(Offset::constant(-3)), cnpjs, partial: PartialPolicy::Warn };

@@ -4,23 +4,24 @@ use super::PayloadMetadata;
 use crate::batch::BatchStatus;
 use crate::product::CnpjAccess;
 
-/// Facts about an accepted batch, known before PostgreSQL has the batch.
+/// Batch as it was accepted, before PostgreSQL has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AcceptedBatch {
-    /// Metadata that the payload's object has, or will have.
+    /// Metadata of the S3 object with the payload, which may not be stored yet.
     pub metadata: PayloadMetadata,
-    /// Number of bytes of the decoded content; `None` if they were not counted.
+    /// Number of bytes of the decoded payload; `None` if they were not counted.
     pub payload_bytes: Option<u64>,
-    /// Establishments that the API key of the batch's request may load.
+    /// Establishments that the API key of the request may load.
     pub cnpjs: CnpjAccess,
-    /// Time until which the client may upload the payload, if it uploads it itself.
+    /// Time until which the client may upload the payload; `None` if the payload has arrived, or
+    /// was sent with the request.
     pub upload_expires_at: Option<Timestamp>,
 }
 
 impl AcceptedBatch {
-    /// Returns the state of the batch as far as these facts show it. A batch whose upload came
-    /// stays AWAITING_UPLOAD here until the notification of its object was handled, and is
-    /// [received](BatchStatus::Received) from then on.
+    /// Returns the batch's state at `now`, as far as these facts show it. A batch with an upload
+    /// counts as AWAITING_UPLOAD until the notification about the uploaded object is handled, and
+    /// as [received](BatchStatus::Received) from then on.
     #[must_use]
     pub fn status(&self, now: Timestamp) -> BatchStatus {
         match self.upload_expires_at {

@@ -5,10 +5,9 @@ use uuid::{Builder, Uuid};
 use super::PayloadMetadata;
 use crate::chunk::Generation;
 
-/// Builds a batch's id: a UUID of version 7 (RFC 9562) whose time is that of the batch's receipt,
-/// which is the first claim's for a request, and whose other bits are a SHA-256 of the tenant, the
-/// client's key, the fingerprint and that time. All attempts of one request get the same id, and no
-/// other request does.
+/// Builds a batch's id: a UUID of version 7 (RFC 9562) with the time of the batch's receipt, whose
+/// other bits are a SHA-256 of the tenant, the client's idempotency key, the request's fingerprint
+/// and that time. All attempts of one request give the same id, and no other request does.
 #[must_use]
 pub fn batch_id(tenant_id: Uuid, idempotency_key: &str, fingerprint: &str, received_at: Timestamp) -> Uuid {
     let milliseconds = u64::try_from(received_at.as_millisecond()).unwrap_or_default();
@@ -25,33 +24,33 @@ pub fn batch_id(tenant_id: Uuid, idempotency_key: &str, fingerprint: &str, recei
     Builder::from_unix_timestamp_millis(milliseconds, &random).into_uuid()
 }
 
-/// Returns the key of a chunk's object. Chunks of later generations have keys next to those of
-/// earlier ones.
+/// Returns the S3 key of a chunk's object: `chunks/<batch id>/<generation>/<index>`.
 #[must_use]
 pub fn chunk_key(batch_id: Uuid, generation: Generation, index: u32) -> String {
     format!("{}{}/{index:06}", chunk_prefix(batch_id), generation.number())
 }
 
-/// Returns the prefix of the keys of a batch's chunks.
+/// Returns the prefix of the S3 keys of a batch's chunks, of all generations.
 #[must_use]
 pub fn chunk_prefix(batch_id: Uuid) -> String {
     format!("chunks/{batch_id}/")
 }
 
-/// Returns the key of a batch's items in error, as a run of this generation found them.
+/// Returns the S3 key of the file with the items in error that a run in this generation of the
+/// batch found.
 #[must_use]
 pub fn errors_key(batch_id: Uuid, generation: Generation) -> String {
     format!("{}{}/errors.ndjson.gz", errors_prefix(batch_id), generation.number())
 }
 
-/// Returns the prefix of the keys of the items in error that any generation found.
+/// Returns the prefix of the S3 keys of a batch's files with items in error, of all generations.
 #[must_use]
 pub fn errors_prefix(batch_id: Uuid) -> String {
     format!("errors/{batch_id}/")
 }
 
-/// Returns the generation under which the object `key` holds that chunk of that batch; `None` if it
-/// is another object.
+/// Returns the generation in whose folder the S3 object `key` stores the batch's chunk with this
+/// index; `None` if `key` is another object.
 #[must_use]
 pub fn generation_of_chunk(key: &str, batch_id: Uuid, index: u32) -> Option<Generation> {
     let (generation, _) = key.strip_prefix(&chunk_prefix(batch_id))?.split_once('/')?;
@@ -59,14 +58,15 @@ pub fn generation_of_chunk(key: &str, batch_id: Uuid, index: u32) -> Option<Gene
     (chunk_key(batch_id, generation, index) == key).then_some(generation)
 }
 
-/// Returns the key of a payload's object: `incoming/yyyy/mm/dd/hh/<batch_id>`, by the hour (UTC) of
-/// its receipt.
+/// Returns the S3 key of a payload's object: `incoming/yyyy/mm/dd/hh/<batch id>`, by the hour (UTC)
+/// of its receipt.
 #[must_use]
 pub fn payload_key(received_at: Timestamp, batch_id: Uuid) -> String {
     format!("{}{batch_id}", payload_prefix(received_at))
 }
 
-/// Returns the key of a batch's payload, by the time in the batch's id; `None` if the id has none.
+/// Returns the S3 key of a batch's payload, by the time in the batch's id; `None` if the id
+/// contains no time.
 #[must_use]
 pub fn payload_key_of(batch_id: Uuid) -> Option<String> {
     let (seconds, _) = batch_id.get_timestamp()?.to_unix();
@@ -74,13 +74,13 @@ pub fn payload_key_of(batch_id: Uuid) -> Option<String> {
     Some(payload_key(received_at, batch_id))
 }
 
-/// Returns the prefix of the keys of all payloads that were received in the hour of that time.
+/// Returns the prefix of the S3 keys of all payloads received in the same hour (UTC) as `hour`.
 #[must_use]
 pub fn payload_prefix(hour: Timestamp) -> String {
     format!("incoming/{}/", hour.strftime("%Y/%m/%d/%H"))
 }
 
-/// Returns the batch whose payload has this key; `None` if it is not a payload's key.
+/// Returns the id of the batch whose payload has this S3 key; `None` if it is not a payload's key.
 #[must_use]
 pub fn batch_of_payload(key: &str) -> Option<Uuid> {
     let (_, name) = key.strip_prefix("incoming/")?.rsplit_once('/')?;
@@ -90,7 +90,7 @@ pub fn batch_of_payload(key: &str) -> Option<Uuid> {
 }
 
 impl PayloadMetadata {
-    /// Returns the key of the payload's object, as [`payload_key`] makes it.
+    /// Returns the S3 key of the payload's object, by [`payload_key`].
     #[must_use]
     pub fn key(&self) -> String {
         payload_key(self.received_at, self.batch_id)

@@ -1,21 +1,22 @@
 use crate::words::words;
 
 words! {
-    /// Meaning of a payload for the products that are not in it.
+    /// Load type of a batch, which says what happens to products that the payload does not contain.
     LoadType {
-        /// Products that are not in the payload are left unchanged.
+        /// Products that the payload does not contain are left unchanged.
         Delta = "delta",
-        /// Products that are not in the payload are no longer in the catalogue.
+        /// Products that the payload does not contain are no longer in the catalogue, and become
+        /// inactive.
         Full = "full",
     }
 }
 
 words! {
-    /// Framing of the items of a payload.
+    /// Media type of a payload, which says how its items are framed.
     MediaType {
-        /// The payload is one array of items.
+        /// The payload is a single JSON array of items.
         Json = "application/json",
-        /// The payload has an item a line.
+        /// The payload has one item on each line.
         NdJson = "application/x-ndjson",
     }
 }

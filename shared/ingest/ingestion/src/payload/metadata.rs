@@ -6,33 +6,34 @@ use uuid::Uuid;
 use super::{LoadType, MediaType, Source};
 use crate::product::PartialPolicy;
 
-/// Metadata of a payload's object, from which alone the batch can be made.
+/// Metadata of the S3 object with a payload. They suffice to create the batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PayloadMetadata {
-    /// Id of the batch: a UUID of version 7, made at the first claim.
+    /// Id of the batch, a UUID of version 7.
     pub batch_id: Uuid,
-    /// Tenant of the API key that the batch's request had.
+    /// Id of the tenant that the batch belongs to.
     pub tenant_id: Uuid,
-    /// Load type: the meaning of the catalogue for products that it lacks.
+    /// Load type of the batch: a delta, or a full load whose missing products become inactive.
     pub load_type: LoadType,
-    /// Format in which the payload holds its items.
+    /// Media type of the payload, which says how its items are framed.
     pub media_type: MediaType,
     /// Idempotency key of the client, in canonical spelling.
     pub idempotency_key: String,
-    /// Time of the first claim, which orders batches.
+    /// Time of the batch's receipt, by which batches are ordered: the first claim of the request's
+    /// idempotency key.
     pub received_at: Timestamp,
-    /// SHA-256 of the decoded content, in hex; `None` for an upload, whose content was not read
+    /// SHA-256 of the decoded payload, in hex; `None` for an upload, whose content was not read
     /// yet.
     pub checksum: Option<String>,
     /// Trace id of the request that created the batch.
     pub trace_id: String,
-    /// Policy for items that lack members.
+    /// Policy of the batch for items that lack members.
     pub partial: PartialPolicy,
-    /// Dropped object of which the payload is a copy; `None` if it came by a request.
+    /// Dropped S3 object of which the payload is a copy; `None` if a request created the batch.
     pub source: Option<Source>,
 }
 
-/// Error of an object that is not a payload of this system.
+/// Error for an S3 object whose metadata are not those of a payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum InvalidMetadata {
@@ -50,11 +51,12 @@ const IDEMPOTENCY_KEY: &str = "idempotency-key";
 const RECEIVED_AT: &str = "received-at";
 const CHECKSUM: &str = "content-sha256";
 const TRACE_ID: &str = "trace-id";
-/// Name of the policy for partial items, absent if it is the usual one.
+/// Name of the metadata entry with the policy for partial items, which is absent for the default
+/// policy.
 const PARTIAL: &str = "partial-items";
 
 impl PayloadMetadata {
-    /// Returns the metadata in the form of an object's, by names without the prefix `x-amz-meta-`.
+    /// Returns the entries of the S3 object's metadata, by names without the prefix `x-amz-meta-`.
     #[must_use]
     pub fn to_map(&self) -> BTreeMap<String, String> {
         let checksum = self.checksum.as_ref().map(|checksum| (CHECKSUM, checksum.clone()));
@@ -74,11 +76,11 @@ impl PayloadMetadata {
         all.map(|(name, value)| (name.to_owned(), value)).collect()
     }
 
-    /// Reads the metadata that [`to_map`](Self::to_map) made from an object in `bucket`; other
-    /// names are ignored.
+    /// Parses the entries of an S3 object's metadata that [`to_map`](Self::to_map) made. Other
+    /// entries are ignored. `bucket` is the object's bucket.
     ///
     /// # Errors
-    /// If a name is missing, or its value is malformed.
+    /// If an entry is missing or malformed.
     pub fn from_map(map: &BTreeMap<String, String>, bucket: &str) -> Result<Self, InvalidMetadata> {
         Ok(Self {
             batch_id: parsed(map, BATCH_ID)?,

@@ -11,21 +11,22 @@ const KEY: &str = "drop-key";
 const ETAG: &str = "drop-etag";
 const VERSION: &str = "drop-version";
 
-/// Version of an object in S3 that a batch was made of, if it did not come by a request.
+/// Version of a dropped S3 object of which a batch was made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Source {
-    /// Bucket of the object.
+    /// Name of the bucket with the dropped object.
     pub bucket: String,
-    /// Key of the object in the bucket.
+    /// Key of the dropped object in its bucket.
     pub key: String,
-    /// ETag of the object, with S3's quotation marks.
+    /// ETag of the dropped object, with S3's quotation marks.
     pub etag: String,
-    /// Version id, if the bucket keeps versions.
+    /// Version id of the dropped object; `None` if the bucket keeps no versions.
     pub version_id: Option<String>,
 }
 
 impl Source {
-    /// Returns the metadata of the payload's object, by names without the prefix `x-amz-meta-`.
+    /// Returns the entries by which the metadata of the payload's object name the dropped object,
+    /// by names without the prefix `x-amz-meta-`.
     pub(super) fn to_map(&self) -> impl Iterator<Item = (&'static str, String)> {
         let version = self.version_id.as_ref().map(|id| (VERSION, id.clone()));
         let always =
@@ -33,8 +34,9 @@ impl Source {
         always.into_iter().chain(version)
     }
 
-    /// Reads the metadata that [`to_map`](Self::to_map) made; `None` if the payload came by a
-    /// request. Objects that were dropped into the payload's own `bucket` had no name for it once.
+    /// Parses the entries that [`to_map`](Self::to_map) made; `None` if a request created the
+    /// batch. Earlier versions left out the name of the bucket if it was the payload's own
+    /// `bucket`.
     pub(super) fn from_map(
         map: &BTreeMap<String, String>,
         bucket: &str,
@@ -50,20 +52,20 @@ impl Source {
     }
 }
 
-/// Key of an object in S3, by which a list of batches is filtered.
+/// Key of a dropped S3 object, by which lists of batches are filtered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceKey(String);
 
-/// Error of a text that cannot be the key of an object in S3.
+/// Error for a text that cannot be the key of an S3 object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("must be an object's key, of 1 to {} bytes", SourceKey::MAX)]
 pub struct InvalidSourceKey;
 
 impl SourceKey {
-    /// Maximum number of bytes of a key (Amazon S3 User Guide, "Naming Amazon S3 objects").
+    /// Maximum number of bytes of an S3 key (Amazon S3 User Guide, "Naming Amazon S3 objects").
     pub const MAX: usize = 1024;
 
-    /// Returns the key of the S3 object.
+    /// Returns the S3 key as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -73,14 +75,14 @@ impl SourceKey {
 impl FromStr for SourceKey {
     type Err = InvalidSourceKey;
 
-    /// Reads a key. It must have no NUL, which PostgreSQL's text cannot hold.
+    /// Parses an S3 key. It must not contain NUL, which PostgreSQL's texts cannot hold.
     fn from_str(text: &str) -> Result<Self, InvalidSourceKey> {
         let is_key = (1..=Self::MAX).contains(&text.len()) && !text.contains('\0');
         is_key.then(|| Self(text.to_owned())).ok_or(InvalidSourceKey)
     }
 }
 
-/// Encodes an object's key for a URL's path.
+/// Percent-encodes an S3 key, except its slashes, as for the path of a URL.
 #[must_use]
 pub fn encoded_key(key: &str) -> String {
     let segment = |segment: &str| form_urlencoded::byte_serialize(segment.as_bytes()).collect::<String>();
@@ -88,7 +90,7 @@ pub fn encoded_key(key: &str) -> String {
     key.split('/').map(segment).collect::<Vec<_>>().join("/").replace('+', "%20")
 }
 
-/// Decodes a key that was [encoded](encoded_key).
+/// Decodes an S3 key that [`encoded_key`] encoded.
 fn decoded_key(key: &str) -> Option<String> {
     let key = key.replace('+', "%2B");
     form_urlencoded::parse(key.as_bytes()).next().map(|(key, _)| key.into_owned())

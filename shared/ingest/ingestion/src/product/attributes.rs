@@ -13,42 +13,42 @@ use jiff::Timestamp;
 
 use super::{Decimal, Price};
 
-/// Attribute of a product, as the table of attributes declares it.
+/// Attribute of a product: its entry in the table [`ATTRIBUTES`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attribute {
-    /// Identity of the attribute in chunk files and in row hashes: never changed, and never given
-    /// to another attribute.
+    /// Number that identifies the attribute in chunk files and in row hashes. It never changes, and
+    /// no other attribute may get it.
     pub(super) number: u8,
     pub(super) members: &'static [Field],
     /// Name of the attribute's field in [`Attributes`].
     pub name: &'static str,
-    /// Kind of the attribute's values.
+    /// Kind of the attribute's values, such as text or price.
     pub kind: Kind,
-    /// Group of attributes with which this one changes.
+    /// Group of attributes that usually change together with this one.
     pub group: Group,
-    /// Column of the attribute in the table `products`.
+    /// Name of the attribute's column in the table `products`.
     pub column: &'static str,
 }
 
-/// Kind of an attribute's values.
+/// Kind of the values of a product's attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Text, stored as it was sent.
     Text,
-    /// Price: a number with four decimal places.
+    /// Price with up to four decimal places.
     Price,
     /// Decimal number with up to 38 digits.
     Decimal,
-    /// Integer of 32 bits, with a sign.
+    /// Signed integer of 32 bits.
     Integer,
-    /// Time to the microsecond. If several members give it, the latest counts.
+    /// Time in microseconds. If several members of an item give it, the latest counts.
     Time,
-    /// Members without a column of their own, as a JSON object in canonical form.
+    /// Members of an item that have no column, as one JSON object in canonical form.
     Json,
 }
 
-/// Attributes that change together. The row hash is made of one part for each group, so that one
-/// group can be compared, or get versions of its own, without the others.
+/// Group of attributes that usually change together. The row hash has one part for each group, so
+/// that a group can be compared, or get versions, separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Group {
     /// Identity and description of the product.
@@ -57,19 +57,20 @@ pub enum Group {
     Price,
     /// Quantity of the product.
     Stock,
-    /// The item as a whole: the time of its last change at the source, in whichever group.
+    /// Attributes of the item as a whole: the time of its last change at the source.
     Item,
 }
 
 impl Attribute {
-    /// Returns the members of an item from which the attribute is read, as the source writes their
-    /// names; none for [`Kind::Json`].
+    /// Returns the names of the members of an item from which the attribute is read, as the source
+    /// writes them; none for [`Kind::Json`].
     pub fn members(&self) -> impl Iterator<Item = &'static str> {
         self.members.iter().map(|field| field.name())
     }
 }
 
-/// Source of the attributes' values, in the order of the list, with a method for each kind.
+/// Reader that supplies the values of all attributes in the order of [`ATTRIBUTES`], with one
+/// method for each kind.
 #[allow(missing_docs, reason = "one method for each kind")]
 pub trait AttributeReader<'a> {
     type Error;
@@ -82,7 +83,8 @@ pub trait AttributeReader<'a> {
     fn json(&mut self, attribute: &'static Attribute) -> Result<Option<Cow<'a, str>>, Self::Error>;
 }
 
-/// Receiver of the attributes' values, in the order of the list, with a method for each kind.
+/// Writer that receives the values of all attributes in the order of [`ATTRIBUTES`], with one
+/// method for each kind.
 #[allow(missing_docs, reason = "one method for each kind")]
 pub trait AttributeWriter {
     fn absent(&mut self, attribute: &'static Attribute);
@@ -94,7 +96,8 @@ pub trait AttributeWriter {
     fn json(&mut self, attribute: &'static Attribute, json: &str);
 }
 
-/// Expands to the type, the reader or the writer of a kind.
+/// Expands to the Rust type, the call of the reader or the call of the writer for a kind of
+/// attribute.
 #[rustfmt::skip]
 macro_rules! of_kind {
     (type Text) => { Cow<'a, str> };
@@ -117,18 +120,18 @@ macro_rules! of_kind {
     (write Json, $writer:expr, $attribute:expr, $value:expr) => { $writer.json($attribute, $value) };
 }
 
-/// Makes [`Attributes`], [`ATTRIBUTES`] and [`Field`]'s variants from the list.
+/// Generates [`Attributes`], [`ATTRIBUTES`] and [`Field`]'s variants from the list of attributes.
 macro_rules! attributes {
     ($($number:literal $name:ident: $kind:ident in $group:ident, $column:literal <- $($member:ident)*;)*) => {
-        /// Attributes of a product that an item gives besides the key. A member that was not sent,
-        /// or was sent as `null`, is absent and clears its column.
+        /// Attributes of a product, which an item gives in addition to the key. A member that was
+        /// not sent, or was sent as `null`, is `None` and clears its column.
         #[derive(Clone, Debug, Default, PartialEq, Eq)]
         pub struct Attributes<'a> {
             $(#[doc = concat!("The column `", $column, "`.")] pub $name: Option<of_kind!(type $kind)>,)*
         }
 
         impl<'a> Attributes<'a> {
-            /// Reads all attributes from `reader`.
+            /// Reads the values of all attributes from `reader`.
             ///
             /// # Errors
             /// Returns the reader's first error.
@@ -136,7 +139,7 @@ macro_rules! attributes {
                 Ok(Self { $($name: of_kind!(read $kind, reader, &list::$name)?,)* })
             }
 
-            /// Writes all attributes to `writer`.
+            /// Passes the values of all attributes to `writer`.
             pub fn write(&self, writer: &mut impl AttributeWriter) {
                 $(match &self.$name {
                     None => writer.absent(&list::$name),
@@ -162,7 +165,7 @@ macro_rules! attributes {
             };)*
         }
 
-        /// A member of an item that has a column, named as the source writes it.
+        /// Member of an item that has a column, named as the source writes it.
         #[allow(clippy::upper_case_acronyms, reason = "the source's names")]
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub(super) enum Field {
@@ -173,7 +176,8 @@ macro_rules! attributes {
         }
 
         impl Field {
-            /// All members: those of the key, then those of the attributes.
+            /// All members that have a column: first those of the key, then those of the
+            /// attributes.
             pub(super) const ALL: &[Self] =
                 &[Self::CNPJ, Self::SHOPID, Self::PRODUCTID, $($(Self::$member,)*)*];
 
@@ -214,7 +218,7 @@ attributes! {
     19 extra: Json in Catalogue, "extra" <- ;
 }
 
-/// Maximum number of attributes of a chunk file: 32 bits show which are present.
+/// Maximum number of attributes: a chunk file shows in 32 bits which of them a row has.
 const MOST: u8 = 32;
 
 // The numbers ascend, so a new attribute is the last one. An attribute is read from one member; a
@@ -232,8 +236,8 @@ const _: () = {
     }
 };
 
-/// Returns the members of an item that have a column, those of the key first, as the source writes
-/// their names. Items may write them in any case.
+/// Returns the names of the members of an item that have a column, as the source writes them; first
+/// those of the key. Items may write them in any case.
 pub fn known_members() -> impl Iterator<Item = &'static str> {
     Field::ALL.iter().map(|field| field.name())
 }

@@ -2,11 +2,11 @@
 
 use bytes::BytesMut;
 
-/// Buffer to which values are appended in binary form.
+/// Buffer to which values are appended in binary form, integers little-endian.
 #[derive(Debug, Default)]
 pub(crate) struct Writer(pub(crate) BytesMut);
 
-/// Error for bytes that do not hold the requested value.
+/// Error for bytes that do not contain the value that is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Malformed;
 
@@ -15,19 +15,20 @@ impl Writer {
         self.0.extend_from_slice(bytes);
     }
 
-    /// Appends the length of bytes, and then the bytes.
+    /// Appends the length of `bytes`, and then the bytes.
     pub(crate) fn sized(&mut self, bytes: &[u8]) {
         self.length(bytes.len());
         self.raw(bytes);
     }
 
-    /// Appends the length of the value that follows. Items are capped far below 4 GiB.
+    /// Appends the length of the value that follows, in four bytes. Items are limited to far less
+    /// than 4 GiB.
     pub(crate) fn length(&mut self, bytes: usize) {
         self.raw(&u32::try_from(bytes).unwrap_or(u32::MAX).to_le_bytes());
     }
 }
 
-/// Reader that takes values from the start of a slice.
+/// Reader that takes binary values from the start of a slice.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
 

@@ -28,12 +28,14 @@ use super::attributes::{Attribute, AttributeWriter, Attributes, Group};
 use super::hash::first_half;
 use super::{Decimal, Price, RowHash};
 
-/// Length of a section in bytes from which on its hash stands for it.
+/// Length in bytes from which on a section (the attributes of one group) enters the row hash as its
+/// own hash instead of its bytes.
 const HASHED_FROM: usize = 32;
-/// Byte in place of a section's length: a hash follows. Sections of no bytes are left out.
+/// Byte that stands in place of a section's length if the section's hash follows. It cannot be a
+/// length, since empty sections are left out.
 const HASHED: u8 = 0;
 
-/// Makes row hashes, and keeps its memory from one to the next.
+/// Calculator of row hashes, which reuses its memory from one product to the next.
 #[derive(Debug, Default)]
 pub struct RowHasher {
     sections: Sections,
@@ -64,10 +66,10 @@ impl RowHasher {
 }
 
 impl Group {
-    /// All groups, ordered by tag.
+    /// All groups of attributes, in the order of their tags.
     pub(super) const ALL: [Self; 4] = [Self::Catalogue, Self::Price, Self::Stock, Self::Item];
 
-    /// Returns the group's identity in row hashes, which never changes.
+    /// Returns the number that identifies the group in row hashes. It never changes.
     const fn tag(self) -> u8 {
         match self {
             Self::Catalogue => 1,
@@ -78,7 +80,8 @@ impl Group {
     }
 }
 
-/// Sections of all groups, in the order of [`Group::ALL`].
+/// Sections of a product's content: the encoded attributes of each group, in the order of
+/// [`Group::ALL`].
 #[derive(Debug, Default)]
 pub(super) struct Sections(pub(super) [Vec<u8>; Group::ALL.len()]);
 
@@ -88,7 +91,8 @@ impl Sections {
         attributes.write(self);
     }
 
-    /// Writes an attribute's number, and returns the section that its value belongs in.
+    /// Appends an attribute's number to the section of its group, and returns the section for the
+    /// value.
     fn of(&mut self, attribute: &Attribute) -> &mut Vec<u8> {
         let [catalogue, price, stock, item] = &mut self.0;
         let section = match attribute.group {
@@ -132,13 +136,13 @@ impl AttributeWriter for Sections {
     }
 }
 
-/// Appends a text after its length.
+/// Appends the length of a text, and then the text.
 fn text(section: &mut Vec<u8>, text: &[u8]) {
     varint(section, u64::try_from(text.len()).unwrap_or(u64::MAX));
     section.extend_from_slice(text);
 }
 
-/// Appends a number in its zigzag form, in which small numbers are short whatever their sign.
+/// Appends a number in zigzag encoding, in which numbers near zero are short whatever their sign.
 fn number(section: &mut Vec<u8>, number: i128) {
     let mut rest = ((number << 1) ^ (number >> 127)).cast_unsigned();
     // Nearly all numbers fit into 64 bits at once.
@@ -154,7 +158,8 @@ fn number(section: &mut Vec<u8>, number: i128) {
     varint(section, short);
 }
 
-/// Appends seven bits a byte, the lowest first. All but the last byte have their highest bit set.
+/// Appends a number as a varint: seven bits in each byte, the lowest first, with the highest bit
+/// set in all bytes but the last.
 fn varint(section: &mut Vec<u8>, mut rest: u64) {
     while rest >= MORE.into() {
         section.push(low(rest.into()) | MORE);
@@ -163,7 +168,7 @@ fn varint(section: &mut Vec<u8>, mut rest: u64) {
     section.push(low(rest.into()));
 }
 
-/// Highest bit of a byte: more bytes follow.
+/// Highest bit of a byte in a varint, which says that more bytes follow.
 const MORE: u8 = 0x80;
 
 fn low(number: u128) -> u8 {

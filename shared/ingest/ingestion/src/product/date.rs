@@ -4,48 +4,49 @@ use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Unit, Zoned};
 
-/// Earliest date that is accepted: the beginning of 1981. Databases and clocks that have no date
-/// write the zero of theirs: 1899 (Delphi, Excel), 1900 (SQL Server), 1970 (Unix) or 1980 (DOS).
-/// None of a product's dates is that old.
+/// Earliest date that is accepted: the beginning of 1981. Systems without a date write the zero of
+/// their calendar: 1899 (Delphi, Excel), 1900 (SQL Server), 1970 (Unix) or 1980 (DOS). No date of a
+/// product is that old.
 const EARLIEST: Timestamp = Timestamp::constant(347_155_200, 0);
 
-/// Instant of a day that a date without a time means.
+/// Instant of the day that is meant by a date without a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Day {
-    /// Beginning of the day.
+    /// Beginning of the day, for a date that is not compared with others.
     Begin,
-    /// Last microsecond of the day. A change of that day may have come after any other of that day.
+    /// Last microsecond of the day, for the date of a change, which may be the last change of that
+    /// day.
     End,
 }
 
-/// Reason why a text is not a date of an item.
+/// Reason why a text is not a valid date of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum DateError {
-    /// The text does not have four digits of a year, or is not in a known form.
+    /// The text is not in a known form, or its year does not have four digits.
     #[error(
         "it is no date of a known form: write 2026-11-21 10:30:00, 2026-11-21 or 21/11/2026 10:30, or with \
          its offset 2026-11-21T10:30:00-03:00"
     )]
     Form,
-    /// The date's zone is unknown, or has another offset then.
+    /// The date's time zone is unknown, or the zone has another offset at that time.
     #[error("its time zone is not known, or its offset is not the zone's")]
     Zone,
-    /// The text stands for a date that is not set.
+    /// The date is before 1981, which stands for a date that is not set.
     #[error("it is before 1981, which dates mean that are not set; leave it empty if there is none")]
     TooEarly,
-    /// The instant lies beyond those that can be stored. 31/12/9999 is what systems write for
-    /// "never".
+    /// The date is too late to be stored. Systems write 31/12/9999 for "never".
     #[error("it is after 9999-12-30, which dates mean that are not set; leave it empty if there is none")]
     TooLate,
 }
 
-/// Reads a date: ISO 8601 (`2026-11-21T10:30:00`, a space for the `T`, a fraction, no time at all)
-/// or `21/11/2026 10:30:00`. Its year has four digits.
+/// Parses a date: ISO 8601 (`2026-11-21T10:30:00`, with a space instead of `T`, with a fraction, or
+/// without a time) or `21/11/2026 10:30:00`. The year must have four digits.
 ///
-/// With an offset or `Z` it is that instant; with the name of a zone, as in
-/// `2026-11-21T10:30:00-03:00[America/Sao_Paulo]`, it is local time of that zone, and has to have a
-/// time; without any, it is local time of `zone`. An hour that the zone skips counts as the one after, an hour that it has twice as the
-/// first. The result has microseconds, as its column does.
+/// A date with an offset or `Z` is that instant. A date with the name of a zone, such as
+/// `2026-11-21T10:30:00-03:00[America/Sao_Paulo]`, is local time of that zone, and must have a
+/// time. Any other date is local time of `zone`. An hour that the zone skips counts as the
+/// following hour; of an hour that the zone has twice, the first counts. The result is cut to
+/// microseconds, as in its column.
 pub(crate) fn parse(text: &str, zone: &TimeZone, day: Day) -> Result<Timestamp, DateError> {
     let instant = match plain(text) {
         Some(local) => at(local, zone)?,
@@ -57,7 +58,7 @@ pub(crate) fn parse(text: &str, zone: &TimeZone, day: Day) -> Result<Timestamp, 
     to_microseconds(instant).ok_or(DateError::Form)
 }
 
-/// Reads all forms except the plain ones.
+/// Parses the forms of dates that [`plain`] does not know.
 fn in_any_form(text: &str, zone: &TimeZone, day: Day) -> Result<Timestamp, DateError> {
     // The name of a zone has slashes, too.
     let has_zone = text.contains('[');
@@ -99,7 +100,7 @@ fn of_day(date: Date, day: Day) -> DateTime {
     date.to_datetime(time)
 }
 
-/// Reads the Brazilian order of day and month, with and without a time.
+/// Parses a date in the Brazilian order of day, month and year, with or without a time.
 fn brazilian(text: &str, day: Day) -> Option<DateTime> {
     let (date, time) = text.split_once(' ').map_or((text, None), |(date, time)| (date, Some(time)));
     let mut parts = date.split('/');
@@ -130,8 +131,8 @@ fn digits(text: &str, count: std::ops::RangeInclusive<usize>) -> Option<i16> {
     text.parse().ok().filter(|_| is_number)
 }
 
-/// Reads the two forms that nearly all dates have. The general way searches through the other
-/// forms, and makes errors on the way.
+/// Parses the two forms that nearly all dates have, `2026-11-21 10:30:00` and `21/11/2026
+/// 10:30:00`; `None` for any other form. This is faster than [`in_any_form`].
 fn plain(text: &str) -> Option<DateTime> {
     let (year, month, day, time) = match text.as_bytes() {
         [y1, y2, y3, y4, b'-', m1, m2, b'-', d1, d2, b' ' | b'T', time @ ..]
@@ -160,7 +161,8 @@ fn number<const N: usize>(digits: [u8; N]) -> Option<i16> {
     })
 }
 
-/// Cuts an instant to the microseconds that PostgreSQL keeps, so that both sides compare alike.
+/// Cuts an instant to the microseconds that PostgreSQL keeps, so that comparisons here and in the
+/// database agree.
 pub(crate) fn to_microseconds(instant: Timestamp) -> Option<Timestamp> {
     if instant.subsec_nanosecond() % 1000 == 0 {
         return Some(instant);

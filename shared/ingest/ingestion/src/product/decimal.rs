@@ -4,20 +4,20 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// Maximum number of digits of a number, before and after the point together: an `i128` holds all
-/// of them.
+/// Maximum number of digits of a decimal number, before and after the point together, so that they
+/// fit into an `i128`.
 const MAX_DIGITS: usize = 38;
 
-/// Decimal places of a price, as in its column.
+/// Number of decimal places of a price, as in its column.
 const PRICE_PLACES: u32 = 4;
-/// Upper limit of a price in ten-thousandths: it has at most ten digits before the point,
-/// `numeric(14,4)`.
+/// Exclusive upper limit of a price in ten-thousandths: its column `numeric(14,4)` has ten digits
+/// before the point.
 const PRICE_LIMIT: i128 = 100_000_000_000_000;
 
-/// A decimal number of up to 38 digits, `units / 10^places`.
+/// Decimal number `units / 10^places` of up to 38 digits.
 ///
-/// Equal numbers have one form, however they were spelled: no zeros at the fraction's end, and no
-/// minus before zero.
+/// Equal numbers have one representation, however they were written: without trailing zeros in the
+/// fraction, and without a minus sign for zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Decimal {
     units: i128,
@@ -30,7 +30,8 @@ pub struct Decimal {
 pub enum DecimalError {
     #[error("not a number; a point separates the fraction, and nothing separates thousands")]
     Syntax,
-    /// The number has a comma: `1,234` may be a little more than one, or more than a thousand.
+    /// The number has a comma, so that it is ambiguous: `1,234` may be a little more than one, or
+    /// more than a thousand.
     #[error("a number has no comma, since 1,234 may mean two numbers: write 6.50 for 6,50")]
     Comma,
     #[error("the number has more than 38 digits")]
@@ -58,7 +59,7 @@ impl Decimal {
         (usize::from(places) <= MAX_DIGITS).then(|| Self { units, places }.normal())
     }
 
-    /// Returns the number as an integer, if it has no fraction.
+    /// Returns the number as an integer; `None` if it has a fraction.
     #[must_use]
     pub const fn integer(self) -> Option<i128> {
         if self.places == 0 { Some(self.units) } else { None }
@@ -73,7 +74,7 @@ impl Decimal {
     }
 }
 
-/// Parts of a number's text: JSON's form, and besides a plus sign and zeros in front.
+/// Parts of a number's text, in the form of JSON, with an optional plus sign and leading zeros.
 struct Parts<'a> {
     negative: bool,
     whole: &'a str,
@@ -146,8 +147,8 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// Reads a number of the usual form: few digits, perhaps a point, no exponent. `None` means only
-/// that the number is not of this form.
+/// Parses a number of the usual form, with few digits and without an exponent; `None` if the text
+/// has another form.
 fn short(text: &str) -> Option<Decimal> {
     let (negative, digits) = match text.strip_prefix('-') {
         Some(digits) => (true, digits),
@@ -183,8 +184,8 @@ fn signed(length: usize) -> i64 {
 impl FromStr for Decimal {
     type Err = DecimalError;
 
-    /// Reads JSON's numbers, exponents included. A comma is refused, since `1,234` may mean two
-    /// numbers.
+    /// Parses a number in the form of JSON, with an exponent if it has one. A comma is refused,
+    /// since `1,234` is ambiguous.
     fn from_str(text: &str) -> Result<Self, DecimalError> {
         match short(text) {
             Some(number) => Ok(number),
@@ -208,7 +209,7 @@ impl fmt::Display for Decimal {
     }
 }
 
-/// Price in ten-thousandths, within `numeric(14,4)`.
+/// Price in ten-thousandths that fits the column type `numeric(14,4)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Price(i64);
 
@@ -222,7 +223,7 @@ impl Price {
     /// Creates a price from a number of ten-thousandths.
     ///
     /// # Errors
-    /// If it does not fit the column.
+    /// If the price has more than ten digits before the point.
     pub fn from_ten_thousandths(units: i64) -> Result<Self, DecimalError> {
         if i128::from(units.unsigned_abs()) < PRICE_LIMIT {
             Ok(Self(units))
@@ -235,8 +236,8 @@ impl Price {
 impl TryFrom<Decimal> for Price {
     type Error = DecimalError;
 
-    /// Rounds to four places, halves away from zero, as PostgreSQL does for its column: sources
-    /// that keep prices in floating point send `19.989999999999998`.
+    /// Rounds a number to four decimal places, halves away from zero as PostgreSQL does. Sources
+    /// that keep prices in floating point send numbers such as `19.989999999999998`.
     fn try_from(number: Decimal) -> Result<Self, DecimalError> {
         // At most 38 places, so 128 bits can hold either power.
         let places = u32::from(number.places);

@@ -13,12 +13,12 @@ use super::attributes::{Attribute, AttributeReader, AttributeWriter};
 use super::bytes::{Malformed, Reader, Writer};
 use super::{Attributes, Decimal, Price};
 
-/// Encoded attributes, which are decoded only when they are written to the database. Those of a
-/// chunk share its memory.
+/// Attributes of a product in encoded form, which are decoded only when they are written to the
+/// database. Those of a chunk share its memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EncodedAttributes(pub(crate) Bytes);
 
-/// Error of bytes that are not encoded attributes.
+/// Error for bytes that are not encoded attributes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the encoded attributes are damaged")]
 pub struct EncodingError;
@@ -36,10 +36,10 @@ impl EncodedAttributes {
         self.0.len()
     }
 
-    /// Decodes the attributes. Their texts are borrowed from these bytes.
+    /// Decodes the attributes. Texts are borrowed from the encoded bytes.
     ///
     /// # Errors
-    /// If these are not bytes that [`Attributes::encode`] made.
+    /// If [`Attributes::encode`] did not make these bytes.
     pub fn decode(&self) -> Result<Attributes<'_>, EncodingError> {
         let mut values = Values::new(&self.0)?;
         let attributes = Attributes::read(&mut values)?;
@@ -55,8 +55,8 @@ impl Attributes<'_> {
         self.encode_in(&mut Writer::default())
     }
 
-    /// Encodes the attributes in the free part of `memory`, so that memory is allocated for many
-    /// items at once.
+    /// Encodes the attributes in the free part of `memory`, so that one allocation serves many
+    /// products.
     pub(crate) fn encode_in(&self, memory: &mut Writer) -> EncodedAttributes {
         memory.0.clear();
         memory.raw(&[0; 4]);
@@ -71,20 +71,21 @@ impl Attributes<'_> {
 }
 
 impl Attribute {
-    /// Returns the attribute's bit in the set of those that are present. Numbers are 1 to 32.
+    /// Returns the attribute's bit in the set of present attributes. Attributes have the numbers 1
+    /// to 32.
     const fn bit(&self) -> u32 {
         1 << (self.number - 1)
     }
 }
 
-/// Writer that encodes one attribute after the other.
+/// Writer that encodes the attributes of one product.
 struct Sheet<'a> {
     present: u32,
     out: &'a mut Writer,
 }
 
 impl Sheet<'_> {
-    /// Marks an attribute as present, and returns the writer for its value.
+    /// Marks an attribute as present, and returns the buffer for its value.
     const fn of(&mut self, attribute: &Attribute) -> &mut Writer {
         self.present |= attribute.bit();
         self.out
@@ -121,9 +122,9 @@ impl AttributeWriter for Sheet<'_> {
     }
 }
 
-/// Reader that decodes one attribute after the other.
+/// Reader that decodes the attributes of one product.
 struct Values<'a> {
-    /// Bits of the attributes that were not read yet.
+    /// Bits of the present attributes that were not read yet.
     present: u32,
     rest: Reader<'a>,
 }

@@ -6,8 +6,8 @@ use super::ProductKey;
 use crate::Cnpj;
 use crate::split::error_place;
 
-/// Reason why one item did not become a product, as the batch's error report shows it. It shows the
-/// item's key, and of other values only a CNPJ or a date that is not valid.
+/// Error of one item that did not become a product, as the batch's error report shows it. It
+/// contains the item's key, and of other values only an invalid CNPJ or date.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("item {item_index} at byte {byte_offset}: {detail}")]
 #[expect(missing_docs, reason = "`ItemError` in openapi.yaml describes each member")]
@@ -15,13 +15,14 @@ pub struct ItemError {
     pub item_index: u64,
     pub byte_offset: u64,
     pub code: ItemErrorCode,
-    /// Name of the member at fault as the source writes it, or as it was sent if it has no column.
+    /// Name of the member at fault: as the source writes it, or as it was sent if the member has no
+    /// column.
     pub field: Option<Cow<'static, str>>,
     pub detail: Cow<'static, str>,
     pub key: PartialKey,
 }
 
-/// Error code of an item.
+/// Code of the error of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 #[expect(missing_docs, reason = "docs/batches.md lists the codes")]
@@ -31,14 +32,14 @@ pub enum ItemErrorCode {
     FieldRequired,
     FieldInvalid,
     CnpjInvalid,
-    /// The API key may not load the establishment, or it is not the tenant's.
+    /// The API key may not load the establishment, or the establishment is not the tenant's.
     CnpjNotAllowed,
     ItemTooLarge,
     /// The item passed validation, but PostgreSQL refused it.
     RejectedByDatabase,
 }
 
-/// Key of an item, as far as it could be read.
+/// Key of an item in error, with those parts that could be read.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the members of `ProductKey`")]
 pub struct PartialKey {
@@ -51,7 +52,7 @@ pub struct PartialKey {
 }
 
 impl PartialKey {
-    /// Returns the key, if all of it could be read.
+    /// Returns the complete key; `None` if a part could not be read.
     #[must_use]
     pub fn complete(&self) -> Option<ProductKey> {
         Some(ProductKey { cnpj: self.cnpj?, shop_id: self.shop_id?, product_id: self.product_id.clone()? })
@@ -60,14 +61,14 @@ impl PartialKey {
 
 impl ItemError {
     /// Returns the key of the item's product, which counts as contained in the batch although the
-    /// item is in error. `None` if the key is incomplete or the item is not JSON: such a text may
-    /// hold other products besides the one whose key it begins with.
+    /// item is in error. `None` if the key is incomplete, or if the item is not JSON: its text may
+    /// contain further products.
     #[must_use]
     pub fn settled_key(&self) -> Option<ProductKey> {
         if self.code == ItemErrorCode::MalformedJson { None } else { self.key.complete() }
     }
 
-    /// Builds the error of an item that the splitter skipped because it is too large.
+    /// Builds the error of an item that was skipped because it is larger than the limit.
     #[must_use]
     pub fn too_large(item_index: u64, byte_offset: u64, length: u64, limit: usize) -> Self {
         Self {
@@ -81,15 +82,15 @@ impl ItemError {
     }
 }
 
-/// Returns the parser's message without the line and column that `serde_json` adds.
+/// Returns the JSON parser's message without the line and column that `serde_json` adds.
 pub(super) fn without_place(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let place = format!(" at line {} column {}", error.line(), error.column());
     text.strip_suffix(&place).unwrap_or(&text).to_owned()
 }
 
-/// Builds the detail of an error, with the wrong value in front if that is at most 40 printable
-/// ASCII characters. Any other value is left out, because it may be anything.
+/// Builds the detail of an error, preceded by the wrong value if that is at most 40 printable ASCII
+/// characters. Any other value is left out, because it may contain anything.
 pub(super) fn of_value(value: &str, detail: &str) -> String {
     const LONGEST: usize = 40;
     let value = value.trim();
@@ -97,7 +98,7 @@ pub(super) fn of_value(value: &str, detail: &str) -> String {
     if is_plain && value.len() <= LONGEST { format!("`{value}`: {detail}") } else { detail.to_owned() }
 }
 
-/// Fault of one member of an item.
+/// Fault of an item, with the member at fault if there is one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Fault {
     pub(super) code: ItemErrorCode,
@@ -110,14 +111,15 @@ impl Fault {
         Self { code: ItemErrorCode::FieldInvalid, field: Some(field.into()), detail: detail.into() }
     }
 
-    /// Builds the fault of a text that is not JSON and stands in place of an item.
+    /// Builds the fault of a text in place of an item that is not JSON.
     pub(super) const fn not_json() -> Self {
         let detail = Cow::Borrowed("it is not JSON");
         Self { code: ItemErrorCode::MalformedJson, field: None, detail }
     }
 
-    /// Builds the fault of an item that is not valid JSON. It gives the place in bytes, because
-    /// `serde_json` counts lines within the item, which nobody can find in a payload.
+    /// Builds the fault of an item that is not valid JSON. It states the place as an offset in
+    /// bytes, because the line and column of `serde_json`, counted within the item, cannot be found
+    /// in the payload.
     pub(super) fn malformed(text: &[u8], error: &serde_json::Error) -> Self {
         let place = error_place(text, error).saturating_sub(1);
         let detail = format!("{} at byte {place} of the item", without_place(error));

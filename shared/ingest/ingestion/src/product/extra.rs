@@ -11,17 +11,19 @@ use super::members;
 use super::scalar::Scalar;
 use super::scan::{Json, special};
 
-/// Maximum number of levels of arrays and objects below a member.
+/// Maximum depth of arrays and objects in a member without a column.
 const MAX_DEPTH: usize = 32;
 /// Maximum number of bytes of a number that is too long for a [`Decimal`] and is kept as it was
-/// spelled.
+/// written.
 const MAX_NUMBER: usize = 200;
-/// Number of bytes that is enough for nearly all of these objects.
+/// Initial capacity in bytes for the JSON object of members without a column, which suffices for
+/// nearly all.
 const USUAL_LENGTH: usize = 128;
-/// Maximum number of bytes of a member's name in an error.
+/// Maximum number of bytes of a member's name that an error shows.
 const MAX_NAME: usize = 100;
 
-/// Serializes these members as a JSON object; `None` if there are none.
+/// Serializes the members without a column as a JSON object in canonical form; `None` if there are
+/// none.
 pub(super) fn object(members: Vec<(Cow<'_, str>, Json<'_>)>) -> Result<Option<String>, Fault> {
     if members.is_empty() {
         return Ok(None);
@@ -31,7 +33,8 @@ pub(super) fn object(members: Vec<(Cow<'_, str>, Json<'_>)>) -> Result<Option<St
     Ok(Some(json))
 }
 
-/// Writes an object. `top` is the item's member that contains it, which errors name.
+/// Writes an object with its members in order. `top` is the item's member that contains the object,
+/// which errors name; `None` for the outermost object.
 fn write_object(
     mut members: Vec<(Cow<'_, str>, Json<'_>)>,
     depth: usize,
@@ -111,8 +114,8 @@ fn write_text(top: &str, text: &str, json: &mut String) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Returns a number in its one form, or as it was spelled if it is too long for that; `None` if
-/// `jsonb` might not hold it.
+/// Returns a number in the canonical form of a [`Decimal`], or as it was written if it is too long
+/// for that; `None` if PostgreSQL's `jsonb` might not hold it.
 fn plain(number: &str) -> Option<Cow<'_, str>> {
     if let Ok(decimal) = number.parse::<Decimal>() {
         return Some(Cow::Owned(decimal.to_string()));
@@ -126,7 +129,8 @@ fn fault(name: &str, detail: impl Into<Cow<'static, str>>) -> Fault {
     Fault::invalid(shown(name), detail)
 }
 
-/// Returns a name for an error. A NUL must not reach the error report's table either.
+/// Returns a member's name as an error shows it: cut, and without NUL, which the database cannot
+/// store.
 fn shown(name: &str) -> String {
     let end = name.floor_char_boundary(MAX_NAME);
     name.get(..end).unwrap_or_default().replace('\0', "\u{fffd}")

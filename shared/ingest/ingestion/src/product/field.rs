@@ -2,12 +2,12 @@
 
 pub(super) use super::attributes::Field;
 
-/// Number of slots of the table of names. It stays mostly empty, so a search ends after a step or
-/// two.
+/// Number of slots of the hash table of members' names. Most stay empty, so that a search ends
+/// after a step or two.
 const SLOTS: usize = 64;
 const _: () = assert!(Field::COUNT < SLOTS / 2);
 
-/// Table of names: each field in the first free slot from [`slot`] on.
+/// Hash table of members' names: each field in the first free slot from [`slot`] on.
 #[allow(clippy::indexing_slicing, reason = "an index out of range would not compile")]
 static TABLE: [Option<Field>; SLOTS] = {
     let mut table = [None; SLOTS];
@@ -26,8 +26,8 @@ static TABLE: [Option<Field>; SLOTS] = {
     table
 };
 
-/// Returns the place where the search for a name begins, the same in upper and lower case: by its
-/// length, its first and its last letter. The factors spread today's names over slots of their own.
+/// Returns the slot at which the search for a member's name begins, by its length and its first and
+/// last letter in any case. The factors are chosen so that today's names have different slots.
 const fn slot(name: &str) -> Option<usize> {
     let [first, .., last] = name.as_bytes() else { return None };
     let (first, last) = (first.to_ascii_uppercase() as usize, last.to_ascii_uppercase() as usize);
@@ -35,15 +35,15 @@ const fn slot(name: &str) -> Option<usize> {
 }
 
 impl Field {
-    /// Number of fields that a product has.
+    /// Number of members that have a column.
     pub(super) const COUNT: usize = Self::ALL.len();
 
-    /// Returns the field's index in a list of all fields.
+    /// Returns the field's index in [`Self::ALL`].
     pub(super) const fn place(self) -> usize {
         self as usize
     }
 
-    /// Finds the field of a member's name in any case: the source writes `PRICEPROMO`, others
+    /// Finds the field with this name in any case: the source writes `PRICEPROMO`, other senders
     /// `pricepromo` or `pricePromo`.
     pub(super) fn of(name: &str) -> Option<Self> {
         let mut at = slot(name)?;

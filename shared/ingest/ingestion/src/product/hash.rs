@@ -2,18 +2,19 @@ use sha2::{Digest as _, Sha256};
 
 use super::{Attributes, ProductKey, RowHasher};
 
-/// Hash of a product's key: 16 bytes of a SHA-256. It stands for the key in the list of products
-/// that a chunk contained.
+/// Hash of a product's key: 16 bytes of a SHA-256. It stands for the product in the list of what a
+/// chunk contained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyHash(pub [u8; 16]);
 
-/// Hash of a product's content: 16 bytes of a SHA-256 over the typed attributes, so neither
-/// spelling nor order matters. [`RowHasher`] makes many of them.
+/// Hash of a product's content: 16 bytes of a SHA-256 over the typed attributes, so that neither
+/// the spelling of values nor the order of members matters. [`RowHasher`] calculates many of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RowHash(pub [u8; 16]);
 
 impl KeyHash {
-    /// Calculates the hash of a key. It is stored with chunks, so it never changes.
+    /// Calculates the hash of a product's key. The calculation never changes, because hashes are
+    /// stored with chunks.
     #[must_use]
     pub fn of(key: &ProductKey) -> Self {
         let mut hash = Sha256::new();
@@ -25,7 +26,7 @@ impl KeyHash {
 }
 
 impl RowHash {
-    /// Calculates the hash of a product's content. It is stored with products: `canonical.rs`
+    /// Calculates the hash of a product's content, which is stored with the product. `canonical.rs`
     /// describes its input.
     #[must_use]
     pub fn of(attributes: &Attributes<'_>) -> Self {

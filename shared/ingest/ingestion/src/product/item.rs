@@ -17,7 +17,7 @@ use super::scalar::Scalar;
 use super::{Attributes, Decimal, ItemError, ItemErrorCode, PartialKey, Price, Product, ProductKey, extra};
 use crate::Cnpj;
 
-/// Maximum number of bytes of a product id. PostgreSQL's index would hold more, but no catalogue
+/// Maximum number of bytes of a product id. PostgreSQL's index would allow more, but no catalogue
 /// has such ids.
 pub const MAX_PRODUCT_ID: usize = 200;
 
@@ -30,13 +30,13 @@ pub struct ItemPlace {
     pub offset: u64,
 }
 
-/// Limits of an API key or a grant to the establishments of its tenant. Which these are is decided
+/// Establishments that an API key or a grant may load. Whether they are the tenant's is checked
 /// when a chunk is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CnpjAccess {
     /// Every establishment of the tenant may be loaded.
     Any,
-    /// The listed establishments may be loaded, as far as they are the tenant's.
+    /// Only these establishments may be loaded, if they are the tenant's.
     Only(BTreeSet<Cnpj>),
 }
 
@@ -49,19 +49,19 @@ impl CnpjAccess {
     }
 }
 
-/// Rules for the items of one batch.
+/// Rules by which the items of one batch are parsed.
 ///
-/// An item fails at its first fault: its syntax, then its key, then whether the tenant may load
-/// that CNPJ, then the other members. Neither the order of members nor the case of their names
-/// matters. A member that is given twice, even in two spellings, is a fault, since it is unknown
-/// which one was meant.
+/// An item is refused for its first fault: in its syntax, in its key, because the CNPJ may not be
+/// loaded, then in its other members. Neither the order of members nor the case of their names
+/// matters. A member that is given twice, even in different case, is a fault, because its meaning
+/// is ambiguous.
 #[derive(Clone, Debug)]
 pub struct ItemRules {
-    /// Time zone of the source's dates.
+    /// Time zone of the source's dates that state none.
     pub zone: TimeZone,
-    /// Establishments that the batch may load; items of others are in error.
+    /// Establishments that the batch may load. Items of other establishments are in error.
     pub cnpjs: CnpjAccess,
-    /// Policy for items that lack members.
+    /// Policy of the batch for items that lack members.
     pub partial: PartialPolicy,
 }
 
@@ -69,7 +69,7 @@ impl ItemRules {
     /// Parses one item of a payload as a product.
     ///
     /// # Errors
-    /// Returns the item's first fault, with as much of its key as could be read.
+    /// Returns the item's first fault, with those parts of its key that could be read.
     pub fn parse<'a>(&self, place: ItemPlace, item: &'a [u8]) -> Result<Product<'a>, ItemError> {
         let mut members = Members::default();
         self.product(&mut members, item).map_err(|fault| ItemError {
@@ -82,7 +82,7 @@ impl ItemRules {
         })
     }
 
-    /// Builds the error of a text that is not JSON, with the key that it begins with.
+    /// Builds the error of a text that is not JSON, with the key that can be read at its beginning.
     #[must_use]
     pub fn broken(&self, place: ItemPlace, text: &[u8]) -> ItemError {
         let mut members = Members::default();
@@ -122,14 +122,14 @@ impl ItemRules {
     }
 }
 
-/// Reader of the attributes of one item.
+/// Reader of a product's attributes from the members of one item.
 struct ItemAttributes<'r, 'a> {
     members: &'r mut Members<'a>,
     zone: &'r TimeZone,
 }
 
 impl<'a> ItemAttributes<'_, 'a> {
-    /// Reads an attribute that has one member, as all have except times.
+    /// Reads an attribute from its only member. All attributes but times have just one.
     fn of<T>(
         &self,
         attribute: &Attribute,
@@ -180,7 +180,7 @@ fn must_be_object(item: &[u8]) -> Result<(), Fault> {
     Err(Fault { code: ItemErrorCode::NotAnObject, field: None, detail: "an item must be an object".into() })
 }
 
-/// Refuses an item that lacks members: it replaces its whole product, so each member that it lacks
+/// Refuses an item that lacks members. An item replaces its whole product, so each missing member
 /// would clear a column.
 fn must_be_whole(members: MemberSet) -> Result<(), Fault> {
     let lacking: Vec<&'static str> = members.lacking().map(Field::name).collect();
@@ -197,8 +197,8 @@ fn required(field: Field) -> Fault {
     Fault { code: ItemErrorCode::FieldRequired, field: Some(field.name().into()), detail: detail.into() }
 }
 
-/// Reads the CNPJ, which may come as a number. A number's text is never read as a CNPJ's text,
-/// which may hold points and letters.
+/// Reads the CNPJ of an item, as text or as a number. A number is not parsed as text, which would
+/// allow points and letters.
 fn cnpj(members: &Members<'_>) -> Result<Cnpj, Fault> {
     let (sent, parsed) = match members.scalar(Field::CNPJ)? {
         Scalar::Null => return Err(required(Field::CNPJ)),

@@ -9,18 +9,19 @@ use super::MemberSet;
 use super::field::Field;
 use super::scan::{self, Json};
 
-/// Members of one item by name, not yet parsed. Members before a syntax error stay.
+/// Members of one item by name, whose values are not parsed yet. If the item has a syntax error,
+/// those before the error are kept.
 #[derive(Debug, Default)]
 pub(super) struct Members<'a> {
     known: [Option<Json<'a>>; Field::COUNT],
-    /// Fields that were given more than once, so none of their values counts.
+    /// Fields that the item has more than once, whose values are all ignored.
     repeated: Vec<Field>,
     pub(super) set: MemberSet,
     pub(super) extra: Vec<(Cow<'a, str>, Json<'a>)>,
 }
 
 impl<'a> Members<'a> {
-    /// Reads one object, which must be the only content of `item`.
+    /// Reads the members of a JSON object, which must be the only content of `item`.
     pub(super) fn read(&mut self, item: &'a [u8]) -> Result<(), serde_json::Error> {
         if let Ok(text) = simdutf8::basic::from_utf8(item)
             && scan::object(text, |name, value| self.add(Cow::Borrowed(name), value)).is_some()
@@ -31,10 +32,11 @@ impl<'a> Members<'a> {
         self.read_any(item)
     }
 
-    /// Reads an object in any form that JSON allows.
+    /// Reads an object in any form that JSON allows, including those that the fast scan does not
+    /// know.
     ///
     /// # Errors
-    /// If it is not JSON.
+    /// If `item` is not a JSON object.
     fn read_any(&mut self, item: &'a [u8]) -> Result<(), serde_json::Error> {
         let mut json = serde_json::Deserializer::from_slice(item);
         json.deserialize_map(Each(|name, value| self.add(name, Json::Any(value))))?;
@@ -48,7 +50,7 @@ impl<'a> Members<'a> {
         self.known.get(field.place()).copied().flatten()
     }
 
-    /// Returns the first field that was given more than once.
+    /// Returns the first field that the item has more than once; `None` if there is none.
     pub(super) fn repeated(&self) -> Option<Field> {
         self.repeated.first().copied()
     }
@@ -67,7 +69,7 @@ impl<'a> Members<'a> {
     }
 }
 
-/// Returns the members of a nested object, in the order in which they were sent.
+/// Returns the members of a JSON object within an item, in the order in which they were sent.
 pub(super) fn of_object(json: &str) -> Result<Vec<(Cow<'_, str>, Json<'_>)>, serde_json::Error> {
     let mut members = Vec::new();
     let mut reader = serde_json::Deserializer::from_str(json);
@@ -76,7 +78,7 @@ pub(super) fn of_object(json: &str) -> Result<Vec<(Cow<'_, str>, Json<'_>)>, ser
     Ok(members)
 }
 
-/// Visitor that passes on each member of an object.
+/// Serde visitor that passes each member of an object to a function.
 struct Each<F>(F);
 
 impl<'de, F: FnMut(Cow<'de, str>, &'de str)> Visitor<'de> for Each<F> {
@@ -95,7 +97,7 @@ impl<'de, F: FnMut(Cow<'de, str>, &'de str)> Visitor<'de> for Each<F> {
     }
 }
 
-/// Seed for a member's name, which is borrowed if it has no escapes.
+/// Serde seed that reads a member's name, which is borrowed if it has no escapes.
 struct Name;
 
 impl<'de> DeserializeSeed<'de> for Name {

@@ -33,25 +33,25 @@ pub use version::{BatchStamp, Version};
 
 pub(crate) use date::to_microseconds;
 
-/// Identity of a product: the primary key of its row, ordered as rows are written.
+/// Key of a product: the primary key of its row. Keys sort in the order in which rows are written.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ProductKey {
     /// CNPJ of the establishment that the product belongs to.
     pub cnpj: Cnpj,
     /// Number of the shop within the establishment.
     pub shop_id: i32,
-    /// Id of the product as text: `25901` and `"25901"` are the same.
+    /// Id of the product as text: the number `25901` and the string `"25901"` are the same id.
     pub product_id: String,
 }
 
-/// Product of one valid item. Texts without escapes are those of the item's bytes.
+/// Product that one valid item describes. Texts without escapes are borrowed from the item's bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Product<'a> {
     /// Primary key of the product's row.
     pub key: ProductKey,
-    /// Attributes of the product: the other columns.
+    /// Attributes of the product: the values of its other columns.
     pub attributes: Attributes<'a>,
-    /// Members that the item has, whatever their values, null included.
+    /// Set of the members that the item has, including those whose value is null.
     pub members: MemberSet,
 }
 

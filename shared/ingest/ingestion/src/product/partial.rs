@@ -7,20 +7,20 @@ use super::field::Field;
 use crate::words::words;
 
 words! {
-    /// Policy for items that lack members with a column. It is pinned with its batch.
+    /// Policy for items that lack members which have a column. It is stored with the batch.
     #[derive(Default)]
     PartialPolicy {
-        /// The item is in error, so no column is cleared.
+        /// Such an item is in error, so that no column is cleared.
         Refuse = "refuse",
-        /// The item clears the columns of members that it lacks. If others of its payload have
-        /// those members, it is counted.
+        /// Such an item clears the columns of the members that it lacks. It is counted if other
+        /// items of the payload have these members.
         #[default]
         Warn = "warn",
     }
 }
 
-/// Set of an item's members that have a column, whatever their values. Members of the key do not
-/// count, since every item has them.
+/// Set of an item's members that have a column, whatever their values. Members of the key are left
+/// out, since every item has them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemberSet(u32);
 
@@ -34,7 +34,7 @@ impl MemberSet {
         }
     }
 
-    /// Returns the fields with a column that are not in the set.
+    /// Returns the fields with a column that the set does not contain.
     pub(super) fn lacking(self) -> impl Iterator<Item = Field> {
         let complete = Field::ALL.iter().fold(Self::default(), |all, field| all.with(*field));
         let lacks = move |field: &Field| complete.0 & !self.0 & 1 << field.place() != 0;
@@ -46,10 +46,11 @@ impl MemberSet {
     }
 }
 
-/// Count of the items that lack a member which another item of the payload has, made in one pass.
+/// Counter of the items that lack a member which another item of the payload has. It needs one pass
+/// over the items.
 ///
-/// It counts the items that have every member seen so far. If an item brings a new one, none of
-/// those before it has every member any more.
+/// The counter keeps the number of items that have every member seen so far. When an item has a new
+/// member, no earlier item has every member any more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PartialItems {
     seen: MemberSet,
@@ -58,7 +59,7 @@ pub struct PartialItems {
 }
 
 impl PartialItems {
-    /// Counts an item.
+    /// Counts an item with these members.
     pub const fn add(&mut self, members: MemberSet) {
         let seen = self.seen.union(members);
         if seen.0 != self.seen.0 {
@@ -71,7 +72,7 @@ impl PartialItems {
         }
     }
 
-    /// Returns the number of items that lack members that others have.
+    /// Returns the number of counted items that lack a member which another counted item has.
     #[must_use]
     pub const fn count(self) -> u64 {
         self.items.saturating_sub(self.complete)

@@ -12,7 +12,7 @@ use super::members::Members;
 use super::scan::Json;
 use super::{Decimal, Price};
 
-/// Value of a JSON member, by its JSON type.
+/// Value of a JSON member, by its JSON type. Numbers, booleans and nested values are kept as text.
 pub(super) enum Scalar<'a> {
     Null,
     Number(&'a str),
@@ -22,10 +22,10 @@ pub(super) enum Scalar<'a> {
 }
 
 impl<'a> Scalar<'a> {
-    /// Reads the value from its JSON text.
+    /// Determines the type of a member's value, and decodes a string.
     ///
     /// # Errors
-    /// Returns the fault of the text.
+    /// Returns a description of the fault if a string cannot be stored.
     pub(super) fn of(json: Json<'a>) -> Result<Self, &'static str> {
         let json = match json {
             Json::Plain(text) => return Ok(Self::Text(Cow::Borrowed(text))),
@@ -41,7 +41,8 @@ impl<'a> Scalar<'a> {
     }
 }
 
-/// Reads a string. PostgreSQL's texts hold neither NUL nor half a surrogate pair.
+/// Decodes a JSON string. Strings with NUL or half a surrogate pair are refused, because
+/// PostgreSQL's texts cannot hold them.
 fn text(json: &str) -> Result<Cow<'_, str>, &'static str> {
     if !json.contains('\\') {
         let inner = json.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
@@ -57,7 +58,8 @@ impl<'a> Members<'a> {
         Scalar::of(json).map_err(|detail| Fault::invalid(field.name(), detail))
     }
 
-    /// Returns a text as it was sent. A number becomes a text in plain form.
+    /// Returns a member's text as it was sent; a number becomes its plain text form. `None` if the
+    /// member is missing or null.
     pub(super) fn text(&self, field: Field) -> Result<Option<Cow<'a, str>>, Fault> {
         match self.scalar(field)? {
             Scalar::Null => Ok(None),
@@ -67,7 +69,8 @@ impl<'a> Members<'a> {
         }
     }
 
-    /// Reads a number, which may be in a string; an empty string is absent.
+    /// Returns a member's number, which may be sent as a string; `None` if the member is missing,
+    /// null or an empty string.
     pub(super) fn decimal(&self, field: Field) -> Result<Option<Decimal>, Fault> {
         match self.scalar(field)? {
             Scalar::Null => Ok(None),

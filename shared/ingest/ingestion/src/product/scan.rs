@@ -8,17 +8,18 @@ use serde::de::IgnoredAny;
 
 use crate::split::Value;
 
-/// Value of a JSON member, not yet parsed.
+/// Value of a JSON member that is not parsed yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Json<'a> {
     /// A string known to have no escapes, without its quotation marks.
     Plain(&'a str),
-    /// Any JSON value, as it was sent.
+    /// Any other JSON value, as it was sent.
     Any(&'a str),
 }
 
-/// Passes on the name and the value of each member; `None` if the object is not of this kind.
-/// Members before that point were passed on already.
+/// Scans a JSON object, and passes the name and the value of each member to a function. `None` if
+/// the object has a form that this fast scan does not know, such as escapes in a name; the members
+/// before that were passed already.
 pub(super) fn object<'a>(text: &'a str, mut member: impl FnMut(&'a str, Json<'a>)) -> Option<()> {
     let mut scan = Scan { text, at: 0 };
     scan.white();
@@ -156,8 +157,8 @@ impl<'a> Scan<'a> {
     }
 }
 
-/// Returns the place of the first byte that does not stand for itself in a string: a quotation
-/// mark, a backslash or a control character.
+/// Returns the index of the first byte that does not stand for itself in a JSON string: a quotation
+/// mark, a backslash or a control character; `None` if there is none.
 pub(super) fn special(bytes: &[u8]) -> Option<usize> {
     let (words, rest) = bytes.as_chunks::<{ Word::LENGTH }>();
     for (index, word) in words.iter().enumerate() {
@@ -169,7 +170,7 @@ pub(super) fn special(bytes: &[u8]) -> Option<usize> {
     Some(words.len() * Word::LENGTH + place)
 }
 
-/// Word of eight bytes, the first in the lowest place.
+/// Eight bytes in one integer, the first in the lowest place, so that all are compared at once.
 #[derive(Clone, Copy)]
 struct Word(u64);
 
@@ -183,8 +184,8 @@ impl Word {
         (found != 0).then(|| usize::try_from(found.trailing_zeros() / 8).unwrap_or_default())
     }
 
-    /// Marks bytes below `limit`, which is at most 128. The marks are right only up to the first
-    /// one, since subtraction borrows from the bytes above.
+    /// Returns the highest bit of each byte that is below `limit`, which is at most 128. Only the
+    /// lowest mark is reliable, since the subtraction borrows from the bytes above.
     fn less(self, limit: u8) -> u64 {
         self.0.wrapping_sub(Self::all(limit)) & !self.0 & Self::HIGH
     }

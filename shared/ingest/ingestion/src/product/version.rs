@@ -3,7 +3,7 @@ use uuid::Uuid;
 
 use super::to_microseconds;
 
-/// Part of a version that all items of a batch share.
+/// Time of receipt and id of a batch: the part of a version that all its items share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BatchStamp {
     received_at: Timestamp,
@@ -11,7 +11,7 @@ pub struct BatchStamp {
 }
 
 impl BatchStamp {
-    /// Creates the stamp of a batch; its time is cut to the microseconds that PostgreSQL keeps.
+    /// Creates the stamp of a batch. The time is cut to the microseconds that PostgreSQL keeps.
     #[must_use]
     pub fn new(received_at: Timestamp, batch_id: Uuid) -> Self {
         Self { received_at: to_microseconds(received_at).unwrap_or(received_at), batch_id }
@@ -23,15 +23,15 @@ impl BatchStamp {
         self.received_at
     }
 
-    /// Returns the id of the batch that carried the item.
+    /// Returns the id of the batch.
     #[must_use]
     pub const fn batch_id(&self) -> Uuid {
         self.batch_id
     }
 }
 
-/// Version of a product that an item carries. Of several items of a product the one with the
-/// greatest version is kept, in whatever order they arrive.
+/// Version of a product that an item carries. Of several items of a product, the one with the
+/// greatest version is kept, whatever the order in which they arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version {
     // The order of these members is the order of versions.
@@ -41,9 +41,9 @@ pub struct Version {
 }
 
 impl Version {
-    /// Creates the version of a batch's item. The source's date counts up to the time of receipt,
-    /// so that a clock that is ahead does not block later updates. Without a date, the time of
-    /// receipt counts.
+    /// Creates the version of an item. It takes effect at the source's date or at the batch's
+    /// receipt, whichever is earlier, so that a source's clock that is ahead does not block later
+    /// updates. Without a date, it takes effect at the receipt.
     #[must_use]
     pub fn new(source_updated_at: Option<Timestamp>, batch: BatchStamp, item_index: u64) -> Self {
         let effective_at =
@@ -51,19 +51,20 @@ impl Version {
         Self { effective_at, batch, item_index }
     }
 
-    /// Returns the earlier of the source's date and the time of receipt.
+    /// Returns the time at which the version takes effect: the source's date or the batch's
+    /// receipt, whichever is earlier.
     #[must_use]
     pub const fn effective_at(&self) -> Timestamp {
         self.effective_at
     }
 
-    /// Returns the batch that carried the item.
+    /// Returns the stamp of the batch that contained the item.
     #[must_use]
     pub const fn batch(&self) -> BatchStamp {
         self.batch
     }
 
-    /// Returns the index of the item in its batch.
+    /// Returns the index of the item in its batch, from 0.
     #[must_use]
     pub const fn item_index(&self) -> u64 {
         self.item_index

@@ -12,11 +12,11 @@ use serde::de::IgnoredAny;
 
 use super::{Format, is_white};
 
-/// Maximum number of times that a text may be read. Without this bound, parts that are all broken
-/// by one far mistake would each be read up to it.
+/// Maximum number of times that the bytes of a text are read in total, on average. Without this
+/// limit, many broken parts before one distant mistake would each be read up to it.
 const READINGS: usize = 8;
 
-/// Part of a text.
+/// Part of a text that is not JSON as a whole: its place in the text, and whether it is an item.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Part {
     pub(super) place: Range<usize>,
@@ -25,7 +25,8 @@ pub(super) struct Part {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PartState {
-    /// The part is valid JSON apart from its encoding, or was not read any more.
+    /// The part is valid JSON apart from its encoding, or was not checked because the limit on
+    /// reading was reached.
     Sound,
     /// The part is not JSON.
     Broken,
@@ -34,18 +35,19 @@ pub(super) enum PartState {
 }
 
 impl Part {
-    /// Returns the part's place in the payload, for a text that begins at `offset`.
+    /// Returns the part's offset in the payload, for a text that begins at `offset`.
     pub(super) fn offset(&self, offset: u64) -> u64 {
         offset.saturating_add(u64::try_from(self.place.start).unwrap_or(u64::MAX))
     }
 
-    /// Returns the part's place in the payload, and the text from the part on.
+    /// Returns the part's offset in the payload, and the text from the part's beginning to its end.
     pub(super) fn of(&self, offset: u64, text: &[u8]) -> (u64, Vec<u8>) {
         (self.offset(offset), text.get(self.place.start..).unwrap_or_default().to_vec())
     }
 }
 
-/// Returns the parts of a text in order; at least one, and none is empty unless the text is.
+/// Splits a text that is not JSON into its parts, in order. There is at least one, and no part is
+/// empty unless the text is.
 pub(super) fn parts(text: &[u8], format: Format) -> Vec<Part> {
     let Some(mut start) = text.iter().position(|byte| !is_separator(*byte)) else {
         return vec![Part { place: 0..text.len(), state: PartState::Broken }];
@@ -83,21 +85,22 @@ pub(super) fn parts(text: &[u8], format: Format) -> Vec<Part> {
     parts
 }
 
-/// True if the brackets of a text balance, those within strings included.
+/// True if the square brackets of a text balance, including those within strings.
 pub(super) fn is_outside_brackets(text: &[u8]) -> bool {
     text.iter().fold(0, |depth, byte| depth_behind(depth, *byte)) == 0
 }
 
 enum Read {
     Not,
-    /// The first value is complete, with this many bytes.
+    /// The first value is complete and has this number of bytes.
     Complete(usize),
     Unfinished,
-    /// The text is not JSON, as its first bytes show, of which this is the number.
+    /// The text is not JSON. The value is the number of bytes that were read until this was
+    /// certain.
     Broken(usize),
 }
 
-/// Reads a text's first value, unless its neighbours were read too often.
+/// Reads the first JSON value of a text, unless the limit on reading is reached.
 fn read(text: &[u8], unread: usize) -> Read {
     if unread == 0 {
         return Read::Not;
@@ -110,7 +113,7 @@ fn read(text: &[u8], unread: usize) -> Read {
     }
 }
 
-/// Counts the bytes of a text that its reader took up to an error, the one at fault included.
+/// Returns the number of bytes of a text up to the one at which the JSON parser failed, inclusive.
 pub(crate) fn error_place(text: &[u8], error: &serde_json::Error) -> usize {
     let lines = error.line().saturating_sub(1);
     let line = memchr::memchr_iter(b'\n', text).take(lines).last().map_or(0, |feed| feed + 1);
@@ -118,13 +121,13 @@ pub(crate) fn error_place(text: &[u8], error: &serde_json::Error) -> usize {
 }
 
 enum Behind {
-    /// An item begins there.
+    /// An item begins at this index.
     Item(usize),
     End,
     Other,
 }
 
-/// Returns the kind of text after a value, with white space and commas skipped.
+/// Returns what follows a value that ends at `end`, after white space and commas.
 fn behind(text: &[u8], end: usize, format: Format) -> Behind {
     let after = text.get(end..).unwrap_or_default();
     let Some(gap) = after.iter().position(|byte| !is_separator(*byte)) else { return Behind::End };
@@ -133,7 +136,8 @@ fn behind(text: &[u8], end: usize, format: Format) -> Behind {
     if is_item { Behind::Item(end.saturating_add(gap)) } else { Behind::Other }
 }
 
-/// Finds the next object that can only be an item, after the first byte.
+/// Returns the index of the next object after the first byte that can only be the beginning of an
+/// item; `None` if there is none.
 fn next_item(text: &[u8], format: Format) -> Option<usize> {
     let mut depth = 0;
     let (mut before, mut is_first_on_line) = (None, false);
@@ -160,7 +164,7 @@ fn next_item(text: &[u8], format: Format) -> Option<usize> {
     None
 }
 
-/// True if the object that begins there has a member.
+/// True if the object that begins at index `at` has a member.
 fn names_a_member(text: &[u8], at: usize) -> bool {
     let inner = text.get(at.saturating_add(1)..).unwrap_or_default();
     inner.iter().find(|byte| !is_white(**byte)) == Some(&b'"')
@@ -174,7 +178,7 @@ const fn depth_behind(depth: u64, byte: u8) -> u64 {
     }
 }
 
-/// Returns the end of the text up to `end`, without separators.
+/// Returns the end of the text before `end` without trailing white space and commas.
 fn without_end(text: &[u8], end: usize) -> usize {
     let text = text.get(..end).unwrap_or(text);
     text.iter().rposition(|byte| !is_separator(*byte)).map_or(0, |last| last + 1)

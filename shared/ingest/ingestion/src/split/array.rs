@@ -2,7 +2,7 @@ use super::open_item::OpenItem;
 use super::value::Value;
 use super::{PayloadError, PayloadFault, Sink, is_white, length};
 
-/// Splitter of one JSON array over the whole payload.
+/// Splitter of a payload that is one JSON array.
 #[derive(Debug)]
 pub(super) struct ArraySplitter {
     open: OpenItem,
@@ -12,12 +12,12 @@ pub(super) struct ArraySplitter {
 #[derive(Clone, Copy, Debug)]
 enum State {
     Start,
-    /// Position after the opening bracket: an item or the end follows.
+    /// After the opening bracket, where an item or the end of the array may follow.
     First,
     Item(Value),
-    /// Position after an item: a comma or the end follows.
+    /// After an item, where a comma or the end of the array may follow.
     Between,
-    /// Position after a comma: an item follows.
+    /// After a comma, where an item must follow.
     Next,
     End,
 }
@@ -65,8 +65,8 @@ impl ArraySplitter {
         Ok(())
     }
 
-    /// Searches for other items in the first bytes of an open item beyond the limit. If there are
-    /// any, takes these bytes and returns the rest.
+    /// Searches for further items in the first bytes of an open item that exceeds the size limit.
+    /// If there are any, consumes these bytes and returns those after them.
     fn tell_apart<'w>(
         &mut self,
         end: Option<usize>,
@@ -99,8 +99,8 @@ impl ArraySplitter {
         Err(PayloadError { fault, offset: at })
     }
 
-    /// Handles the byte between items that `rest` begins with, and returns where the scan
-    /// continues.
+    /// Handles the byte between two items with which `rest` begins, and returns the bytes from
+    /// which the scan continues.
     fn step<'w>(&mut self, at: u64, byte: u8, rest: &'w [u8]) -> Result<&'w [u8], PayloadError> {
         let fault = |fault| Err(PayloadError { fault, offset: at });
         self.state = match (self.state, byte) {

@@ -1,15 +1,16 @@
-/// Places of the bytes that matter in 64 bytes: bit `i` is for byte `i`.
+/// Positions of the relevant bytes in a block of 64 bytes, as bit masks: bit `i` stands for byte
+/// `i`.
 pub(super) struct Block {
     quotes: u64,
-    /// Number of opening and closing brackets, within strings as well.
+    /// Mask of the opening and closing brackets, including those within strings.
     pub(super) brackets: u64,
 }
 
 impl Block {
     pub(super) const LENGTH: usize = 64;
 
-    /// Reads a block; `None` if it has a backslash, after which a quotation mark may stand for
-    /// itself.
+    /// Reads a block of 64 bytes; `None` if it contains a backslash, after which a quotation mark
+    /// may not end a string.
     pub(super) fn of(bytes: &[u8; Self::LENGTH], open: u8, close: u8) -> Option<Self> {
         // Without an early way out, so that many bytes are compared at once.
         if bytes.iter().fold(0, |found, byte| found | u8::from(*byte == b'\\')) != 0 {
@@ -20,8 +21,8 @@ impl Block {
         Some(Self { quotes, brackets })
     }
 
-    /// Marks the bytes within strings: each opening quotation mark and all up to the closing one,
-    /// which is outside. `inside` is true if the block begins within a string.
+    /// Returns the mask of the bytes within strings. An opening quotation mark counts as inside, a
+    /// closing one as outside. `inside` is true if the block begins within a string.
     pub(super) const fn inside_strings(&self, inside: bool) -> u64 {
         // Each bit becomes the parity of the quotation marks up to it.
         let mut parity = self.quotes;
@@ -35,7 +36,8 @@ impl Block {
     }
 }
 
-/// Collects one bit of each byte. Written so that the compiler compares many bytes at once.
+/// Returns the mask of the bytes that `wanted` accepts. It is written so that the compiler compares
+/// many bytes at once.
 fn places(bytes: &[u8; Block::LENGTH], wanted: impl Fn(u8) -> bool) -> u64 {
     // Eight bytes of 0 or 1, the first in the lowest place, times this have them as bits in the
     // highest byte.

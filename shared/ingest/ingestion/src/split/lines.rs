@@ -3,7 +3,8 @@ use memchr::memchr;
 use super::open_item::OpenItem;
 use super::{PayloadError, PayloadFault, Sink, is_white, length};
 
-/// Splitter of NDJSON, framed on line feeds. Other ends of lines are found if a line is not JSON.
+/// Splitter of an NDJSON payload, which is framed by line feeds. Other line ends are only looked
+/// for in a line that is not JSON.
 #[derive(Debug)]
 pub(super) struct LineSplitter {
     open: OpenItem,
@@ -33,8 +34,8 @@ impl LineSplitter {
         }
     }
 
-    /// Holds the beginning of `part` if the line is beyond the limit, as long as its items can be
-    /// separated. Returns the rest.
+    /// Separates the items of a line that exceeds the size limit, and keeps the last part in
+    /// memory. Returns the bytes of `part` that are left.
     fn fill<'w>(&mut self, mut part: &'w [u8], sink: &mut impl Sink) -> &'w [u8] {
         while let Some((beginning, rest)) = self.open.room().and_then(|room| part.split_at_checked(room))
             && !rest.is_empty()
@@ -56,7 +57,8 @@ impl LineSplitter {
         Ok(())
     }
 
-    /// Returns the part of `line` that belongs to an item; empty if the line is blank so far.
+    /// Returns the part of `line` that belongs to the open item, which begins here if none is open;
+    /// `None` if the line is blank so far.
     fn part<'w>(&mut self, at: u64, line: &'w [u8]) -> Option<&'w [u8]> {
         if !self.open.is_empty() {
             return Some(line);

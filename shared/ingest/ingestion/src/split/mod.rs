@@ -44,25 +44,25 @@ use open_item::OpenItem;
 pub(crate) use apart::error_place;
 pub(crate) use value::Value;
 
-/// Default limit of an item's bytes: many times the size of a product.
+/// Default maximum number of bytes of an item: 256 KiB, many times the size of a usual product.
 pub const ITEM_LIMIT: usize = 256 * 1024;
 
 const BYTE_ORDER_MARK: [u8; 3] = [0xef, 0xbb, 0xbf];
 
-/// Form in which a payload holds its items, as the request's media type names it.
+/// Format of a payload, by the media type of the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// `application/json`: one array.
+    /// `application/json`: the payload is one array of items.
     Array,
-    /// `application/x-ndjson`: an item a line. A broken line damages no other. Lines may end with a
-    /// carriage return alone, and several objects may share one.
+    /// `application/x-ndjson`: each line has an item, and a broken line does not affect others.
+    /// Lines may also end with a carriage return alone, and several objects may be on one line.
     Lines,
 }
 
-/// Place of one item in the payload, and its bytes unless they are too many.
+/// Piece of a payload that a [`Splitter`] finds: an item, or a text in place of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Piece<'a> {
-    /// Item within the size limit.
+    /// Text within the size limit that should be an item.
     Item {
         /// Index of the item from 0, in the payload's order; blank lines do not count.
         index: u64,
@@ -71,43 +71,45 @@ pub enum Piece<'a> {
         /// Bytes of the item, without surrounding white space.
         bytes: &'a [u8],
     },
-    /// A text that is not JSON. It may hold several items that could not be separated.
+    /// Text that is not JSON. It may contain several items that could not be separated.
     #[expect(missing_docs, reason = "the same as of an item")]
     Broken { index: u64, offset: u64, bytes: &'a [u8] },
-    /// An item beyond the limit, of which only the beginning was held.
+    /// Item that exceeds the size limit, of which only the beginning was kept.
     #[expect(missing_docs, reason = "the same as of an item, its length, and its first bytes")]
     TooLarge { index: u64, offset: u64, length: u64, beginning: &'a [u8] },
 }
 
-/// Receiver of the pieces of a payload. It refuses a [`Piece::Item`] that is not JSON. Then the
-/// splitter passes on the items that it can separate in its bytes, and the rest as
-/// [`Piece::Broken`]. The result for any other piece is ignored.
+/// Function that receives the pieces of a payload. It must return an error for a [`Piece::Item`]
+/// that is not JSON. The splitter then passes the items that it can separate in that text, and the
+/// others as [`Piece::Broken`]. The result for any other piece is ignored.
 pub trait Sink: FnMut(Piece<'_>) -> Result<(), InvalidJson> {}
 
 impl<F: FnMut(Piece<'_>) -> Result<(), InvalidJson>> Sink for F {}
 
-/// True if a text begins as an object does in JSON: with a member, or with its end.
+/// True if a text begins as a JSON object does: with a brace, and then a member or the closing
+/// brace.
 #[must_use]
 pub fn begins_an_object(text: &[u8]) -> bool {
     let mut significant = text.iter().filter(|byte| !is_white(**byte));
     significant.next() == Some(&b'{') && matches!(significant.next(), Some(b'"' | b'}'))
 }
 
-/// Error for an item that is not JSON.
+/// Error by which a [`Sink`] refuses an item that is not JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InvalidJson;
 
-/// Reason why no further item can be found.
+/// Reason why a payload cannot be split any further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{fault} at byte {offset}")]
 pub struct PayloadError {
-    /// Fault of the payload at this offset.
+    /// Fault of the payload.
     pub fault: PayloadFault,
-    /// Offset in the decoded payload, from 0; its length if it breaks off.
+    /// Offset of the fault in the decoded payload, from 0; the payload's length if it ends too
+    /// early.
     pub offset: u64,
 }
 
-/// Fault of a payload as a whole.
+/// Fault that prevents a payload from being split any further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum PayloadFault {
@@ -127,7 +129,7 @@ pub enum PayloadFault {
     TrailingContent,
 }
 
-/// Finds the items of one payload.
+/// Splitter that finds the items of one payload, which is fed to it piece by piece.
 #[derive(Debug)]
 pub struct Splitter {
     inner: Inner,
@@ -143,10 +145,10 @@ enum Inner {
     Lines(LineSplitter),
 }
 
-/// Part of the byte order mark that was seen.
+/// Progress in recognizing a byte order mark at the payload's start.
 #[derive(Clone, Copy, Debug)]
 enum Mark {
-    /// Number of the mark's bytes that were seen; they are held back until they prove to be one.
+    /// Number of bytes of the mark seen so far. They are held back until the mark is complete.
     Seen(usize),
     Past,
 }
@@ -163,21 +165,21 @@ impl Splitter {
         Self { inner, mark: Mark::Seen(0), consumed: 0, failed: None }
     }
 
-    /// Takes the payload's next bytes, and passes each item that ends in them to `sink`.
+    /// Takes the next bytes of the payload, and passes each item that ends in them to `sink`.
     ///
     /// # Errors
-    /// If the payload cannot be split any further; then every later call fails alike. Items that
-    /// were passed on before stay valid, but the payload is not.
+    /// If the payload cannot be split any further. Every later call returns the same error. Items
+    /// that were passed before are valid, but the payload as a whole is not.
     pub fn feed(&mut self, window: &[u8], sink: &mut impl Sink) -> Result<(), PayloadError> {
         self.check()?;
         let rest = self.after_mark(window, sink)?;
         self.feed_inner(rest, sink)
     }
 
-    /// Ends the payload, and reports an error if it is incomplete.
+    /// Ends the payload, and passes the last item to `sink`.
     ///
     /// # Errors
-    /// If it breaks off, or is empty.
+    /// If the payload ends too early, or is empty.
     pub fn finish(mut self, sink: &mut impl Sink) -> Result<(), PayloadError> {
         self.check()?;
         if let Mark::Seen(seen) = self.mark
@@ -198,7 +200,7 @@ impl Splitter {
         self.failed.map_or(Ok(()), Err)
     }
 
-    /// Returns the window without a byte order mark at the payload's start.
+    /// Returns the window without the byte order mark that a payload may begin with.
     fn after_mark<'w>(&mut self, window: &'w [u8], sink: &mut impl Sink) -> Result<&'w [u8], PayloadError> {
         let Mark::Seen(seen) = self.mark else { return Ok(window) };
         let expected = BYTE_ORDER_MARK.get(seen..).unwrap_or_default();
@@ -233,12 +235,12 @@ impl Splitter {
     }
 }
 
-/// Returns a slice's length as an offset's type.
+/// Returns the length of a slice as a `u64`, the type of offsets.
 fn length(bytes: &[u8]) -> u64 {
     u64::try_from(bytes.len()).unwrap_or(u64::MAX)
 }
 
-/// True for a byte that is white space in JSON.
+/// True if the byte is white space in JSON.
 const fn is_white(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\n' | b'\r')
 }

@@ -1,8 +1,8 @@
 use super::apart::{Part, PartState, is_outside_brackets, parts};
 use super::{Format, Piece, Sink, is_white, length};
 
-/// Item that is being read: its bytes from earlier windows, or its first ones and its length once
-/// it is beyond the limit.
+/// Item that is being read across windows. Its bytes so far are kept; of an item that exceeds the
+/// size limit only the first bytes and the length.
 #[derive(Debug)]
 pub(super) struct OpenItem {
     format: Format,
@@ -10,7 +10,7 @@ pub(super) struct OpenItem {
     index: u64,
     offset: u64,
     held: Vec<u8>,
-    /// Number of bytes so far of an item beyond the limit.
+    /// Number of bytes so far, if the item exceeds the size limit; otherwise `None`.
     beyond: Option<u64>,
 }
 
@@ -27,7 +27,7 @@ impl OpenItem {
         self.held.is_empty() && self.beyond.is_none()
     }
 
-    /// Returns the number of items that have ended.
+    /// Returns the number of pieces that have ended so far.
     pub(super) const fn ended(&self) -> u64 {
         self.index
     }
@@ -37,14 +37,13 @@ impl OpenItem {
         self.held.capacity()
     }
 
-    /// Returns the number of further bytes that the item can hold; `None` if it is beyond the limit
-    /// already.
+    /// Returns the number of bytes by which the item may still grow; `None` if it exceeds the size
+    /// limit already.
     pub(super) const fn room(&self) -> Option<usize> {
         if self.beyond.is_some() { None } else { Some(self.limit.saturating_sub(self.held.len())) }
     }
 
-    /// Keeps the end of a window that belongs to the item. Bytes beyond the limit are counted and
-    /// not held.
+    /// Appends bytes to the item. Bytes beyond the size limit are counted but not kept.
     pub(super) fn extend(&mut self, part: &[u8]) {
         if let Some(beyond) = &mut self.beyond {
             *beyond = beyond.saturating_add(length(part));
@@ -57,9 +56,9 @@ impl OpenItem {
         self.held.extend_from_slice(part.get(..room).unwrap_or(part));
     }
 
-    /// Searches for other items in the first bytes of an item beyond the limit: those that are
-    /// held, and `part` up to the limit. If there are any, passes on all parts but the last one,
-    /// and returns that one's place and bytes. It may continue behind the limit.
+    /// Searches for further items in the first bytes of an item that exceeds the size limit: the
+    /// kept bytes, and those of `part`. If there are any, passes all parts but the last to `sink`,
+    /// and returns the last part's offset and bytes, since it may continue.
     pub(super) fn told_apart(&mut self, part: &[u8], sink: &mut impl Sink) -> Option<(u64, Vec<u8>)> {
         let mut text = std::mem::take(&mut self.held);
         let held = text.len();
@@ -75,15 +74,15 @@ impl OpenItem {
         Some(last.of(offset, &text))
     }
 
-    /// Holds a part that was separated as the item's beginning.
+    /// Sets the beginning of the open item: a part that was separated from others.
     pub(super) fn hold(&mut self, offset: u64, bytes: Vec<u8>) {
         self.offset = offset;
         self.held = bytes;
     }
 
-    /// Passes the item on; `part` is its last part. White space at its end counts towards the
-    /// limit, and is then cut off. An item of an array that is not JSON may have been ended too
-    /// early, and then its last part is returned, which continues.
+    /// Ends the item with its last bytes `part`, and passes it to `sink`. White space at its end
+    /// counts towards the size limit, and is then cut off. In an array, an item that is not JSON
+    /// may have ended too early; its last part is then returned, and continues.
     pub(super) fn end(&mut self, part: &[u8], sink: &mut impl Sink) -> Option<(u64, Vec<u8>)> {
         if self.is_empty() && part.len() <= self.limit {
             return self.item(without_white_end(part), sink);
@@ -104,9 +103,9 @@ impl OpenItem {
         continues
     }
 
-    /// Ends the payload's array within an item that is not JSON, so that its end was not found: the
-    /// payload's last bracket is the array's if it is outside the item's brackets. False if the
-    /// payload breaks off instead.
+    /// Ends the array within an open item that is not JSON, so that the array's end was not
+    /// recognized: the payload's last bracket is the array's end if it is outside the item's
+    /// brackets. False if the payload ends too early instead.
     pub(super) fn end_with_array(mut self, sink: &mut impl Sink) -> bool {
         if self.beyond.is_some() {
             return false;
@@ -126,7 +125,8 @@ impl OpenItem {
         is_whole
     }
 
-    /// Passes an item on, or its parts if it is not JSON.
+    /// Passes an item to `sink`, or its parts if it is not JSON. Returns the last part if that may
+    /// continue.
     fn item(&mut self, bytes: &[u8], sink: &mut impl Sink) -> Option<(u64, Vec<u8>)> {
         let offset = self.offset;
         if sink(Piece::Item { index: self.index, offset, bytes }).is_ok() {

@@ -3,11 +3,11 @@ use memchr::{memchr2, memchr3};
 use super::block::Block;
 use super::is_white;
 
-/// Scan for the end of a JSON value, across windows.
+/// Scan for the end of a JSON value across windows.
 ///
 /// An object ends where its braces balance outside strings, whatever its brackets do, and an array
-/// where its brackets balance. For JSON that is the same, and in other text more mistakes stay
-/// within their item.
+/// where its brackets balance. For valid JSON this makes no difference; in other text, it confines
+/// more mistakes to their own item.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Value {
     Nested {
@@ -17,23 +17,21 @@ pub(crate) enum Value {
         text: Text,
     },
     Text(Text),
-    /// A number, a literal, or other text in its place: up to the next byte that could not belong
-    /// to it.
+    /// Number, literal or other text, which ends at the next byte that cannot belong to it.
     Bare,
 }
 
-/// State of the scan within or outside a string.
+/// Position of the scan relative to a string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Text {
     Outside,
     Inside,
-    /// Place within a string, after a backslash.
+    /// Within a string, right after a backslash.
     Escaped,
 }
 
 impl Value {
-    /// Begins the scan of a value that begins with `byte`, which is also the first byte that the
-    /// scan takes.
+    /// Starts the scan of a value whose first byte is `byte`. The scan takes that byte again.
     pub(crate) const fn beginning_with(byte: u8) -> Self {
         match byte {
             b'{' => Self::Nested { open: b'{', close: b'}', depth: 0, text: Text::Outside },
@@ -43,8 +41,8 @@ impl Value {
         }
     }
 
-    /// Returns the number of bytes of `window` up to the value's end; `None` if it continues after
-    /// the window.
+    /// Returns the number of bytes of `window` up to the value's end; `None` if the value continues
+    /// after the window.
     pub(crate) fn end_in(&mut self, window: &[u8]) -> Option<usize> {
         match self {
             Self::Nested { open, close, depth, text } => nested_end(*open, *close, depth, text, window),
@@ -77,8 +75,8 @@ fn nested_end(open: u8, close: u8, depth: &mut u64, text: &mut Text, window: &[u
     }
 }
 
-/// Continues from `at` by whole blocks while they have no backslash, and returns the value's end if
-/// it is in one of them.
+/// Continues the scan from `at` in whole blocks, as long as they contain no backslash. Returns the
+/// value's end if it is in one of these blocks.
 fn end_in_blocks(
     open: u8,
     close: u8,
@@ -107,7 +105,8 @@ fn end_in_blocks(
     None
 }
 
-/// Returns the number of bytes up to and including the string's closing quotation mark.
+/// Returns the number of bytes of `window` up to the string's closing quotation mark, inclusive;
+/// `None` if the string continues after the window.
 fn text_end(text: &mut Text, window: &[u8]) -> Option<usize> {
     let mut at = 0;
     if *text != Text::Inside {

@@ -10,21 +10,21 @@ use objects::{ObjectError, Objects};
 use crate::retention::RetentionError;
 use crate::retention::results::{About, Found, found, replace, unless_replaced};
 
-/// Maximum number of bytes of the file of items in error. The functions that write it have little
-/// memory.
+/// Maximum number of bytes of the file with a dropped object's items in error, because the
+/// functions that write it have little memory.
 const MAX_ERRORS: usize = 8_000_000;
-/// Number of items in error that are read at once.
+/// Number of items in error that one query reads.
 const PAGE: u32 = 1000;
 
-/// Items in error as lines, in the API's JSON form.
+/// Items in error of a batch as lines of JSON, in the form of the API.
 struct Errors {
     lines: Vec<u8>,
     file: ErrorsFile,
 }
 
-/// Writes the result of a batch that was made of a dropped object, and tags the object so that it
-/// expires. Does nothing for any other batch. Idempotent by the batch: a repeated call writes the
-/// batch's present state.
+/// Writes the final result of a batch that was made of a dropped object, and tags that object so
+/// that it expires. Does nothing for any other batch. Idempotent by the batch: a repeated call
+/// writes the batch's present state.
 pub(crate) async fn publish(
     database: &Database,
     objects: &Objects,
@@ -51,9 +51,10 @@ pub(crate) async fn publish(
     expire(objects, &about).await
 }
 
-/// Writes the final result. A later version has its first result before its batch can have items in
-/// error. So the file of items in error is read first: if it is a later version's, its result is
-/// there too.
+/// Writes a batch's final result next to its dropped object, unless a later version of the object
+/// has its result there. The existing file of items in error is read before the existing result: a
+/// later version writes its first result before it can have items in error, so a file of a later
+/// version is never replaced.
 async fn write_final(
     database: &Database,
     objects: &Objects,
@@ -77,8 +78,7 @@ async fn write_final(
     Ok(replace(objects, about.source, found, &result).await?)
 }
 
-/// True if the existing result is about a later version of the object, which was accepted or
-/// refused.
+/// True if the existing result belongs to a later version of the dropped object.
 async fn is_of_a_later_version(
     objects: &Objects,
     about: &About<'_>,
@@ -94,7 +94,7 @@ async fn is_of_a_later_version(
     Ok(!written.is_about(about.source) || written_at(objects, about).await?.is_none())
 }
 
-/// Reads the items in error of a batch.
+/// Reads the items in error of a batch, up to [`MAX_ERRORS`] bytes.
 async fn errors_of(
     database: &Database,
     viewer: &Viewer,
@@ -119,8 +119,8 @@ async fn errors_of(
     Ok(Errors { lines, file: ErrorsFile { listed, omitted: batch.items_failed.saturating_sub(listed) } })
 }
 
-/// Tags the object so that it expires, unless it was written again: then it is another batch's,
-/// also with the same bytes.
+/// Tags the dropped object so that it expires, unless it was written again since: then it belongs
+/// to another batch, even with the same bytes.
 async fn expire(objects: &Objects, about: &About<'_>) -> Result<(), RetentionError> {
     let Some(modified_at) = written_at(objects, about).await? else { return Ok(()) };
     let tags = ingestion::drops::tags(about.source, modified_at, State::Final(about.batch_id));
@@ -130,8 +130,8 @@ async fn expire(objects: &Objects, about: &About<'_>) -> Result<(), RetentionErr
     }
 }
 
-/// Returns the time at which the version was written that the batch was made of; `None` if it is
-/// gone, or another one is in its place.
+/// Returns the time at which the version of the dropped object was written of which the batch was
+/// made; `None` if that version is gone or was replaced.
 async fn written_at(objects: &Objects, about: &About<'_>) -> Result<Option<Timestamp>, ObjectError> {
     let source = about.source;
     match objects.version(&source.key, source.version_id.as_deref()).await {

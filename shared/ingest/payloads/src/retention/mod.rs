@@ -30,11 +30,12 @@ use ingestion::batch::BatchStatus;
 use objects::{ObjectError, Objects};
 use uuid::Uuid;
 
-/// Maximum number of times that a batch may be replayed and become final again while its objects
-/// are being tagged, and that another function may write a result that this one is about to write.
+/// Maximum number of rounds in which objects are tagged or a result is written, if the batch is
+/// replayed or another function writes the result in between.
 const MAX_ROUNDS: u8 = 4;
 
-/// Reason why it is unknown which objects of a batch may expire. At worst they are kept.
+/// Reason why the S3 objects of a batch may not all have their tags. At worst they are kept too
+/// long.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum RetentionError {
@@ -56,14 +57,14 @@ impl Retryable for RetentionError {
     }
 }
 
-/// Logs that a batch reached its final status, and [releases](release) its objects.
+/// Logs that a batch became final, and [releases](release) its objects.
 pub async fn finish(database: &Database, objects: &Objects, batch_id: Uuid, status: BatchStatus) {
     tracing::info!(event_type = "batch.final", %status, "batch {batch_id} is final: {status}");
     release(database, objects, batch_id).await;
 }
 
-/// Tags the objects of a final batch so that they expire, and does nothing for a batch in progress.
-/// Idempotent. A failure costs storage and nothing else, so it is only logged.
+/// Tags the S3 objects of a final batch so that they expire; does nothing for a batch in progress.
+/// Idempotent. A failure is only logged, because it only costs storage.
 pub async fn release(database: &Database, objects: &Objects, batch_id: Uuid) {
     if let Err(error) = try_release(database, objects, batch_id).await {
         let error: &dyn std::error::Error = &error;
@@ -77,10 +78,10 @@ pub async fn release(database: &Database, objects: &Objects, batch_id: Uuid) {
     }
 }
 
-/// Tags the objects of a final batch so that they expire, for a caller that can try again later.
+/// Does the same as [`release`], but returns the error to a caller that can retry later.
 ///
 /// # Errors
-/// If the database or storage fail; then some objects may lack the tag.
+/// If the database or S3 fails. Some objects may then lack the tag.
 pub async fn try_release(
     database: &Database,
     objects: &Objects,
@@ -95,11 +96,11 @@ pub async fn try_release(
     Err(RetentionError::Unsettled)
 }
 
-/// Tags the objects of a batch that was seen to be final. If it is being replayed by now, removes
-/// the tags again. Returns if it is still final.
+/// Tags the S3 objects of a batch that was read as final. If a replay has begun since, removes the
+/// tags again. Returns true if the batch is still final.
 ///
 /// # Errors
-/// If the database or storage fail; then some objects may lack the tag.
+/// If the database or S3 fails. Some objects may then lack the tag.
 pub async fn tag_as_seen(
     database: &Database,
     objects: &Objects,

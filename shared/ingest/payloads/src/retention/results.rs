@@ -10,24 +10,24 @@ use uuid::Uuid;
 
 use crate::retention::{MAX_ROUNDS, RetentionError};
 
-/// Maximum number of bytes of a result that is read: more than any has.
+/// Maximum number of bytes of a result that is read. No result is larger.
 const MAX_RESULT: usize = 1_000_000;
 
-/// Batch, and the dropped object from which it was created.
+/// Batch with the dropped object of which it was made.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct About<'a> {
     pub(crate) batch_id: Uuid,
-    /// Idempotency key of the batch, which follows from the version.
+    /// Idempotency key of the batch, which is derived from the version of the dropped object.
     pub(crate) batch_key: &'a str,
     pub(crate) source: &'a Source,
 }
 
-/// Object found under the key of a result.
+/// Object that exists under the key of a dropped object's result.
 #[derive(Debug)]
 pub(crate) struct Found {
-    /// ETag of the object; `None` if there is no object.
+    /// ETag of the existing object; `None` if there is none.
     etag: Option<String>,
-    /// Result in the object; `None` if there is no object, or it is not a result.
+    /// Result in the existing object; `None` if there is no object, or it is not a result.
     pub(crate) written: Option<Written>,
 }
 
@@ -38,7 +38,7 @@ impl Found {
     }
 }
 
-/// Members of a result that are read.
+/// Members of an existing result that are needed here.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Written {
     status: String,
@@ -53,14 +53,14 @@ struct Object {
 }
 
 impl Written {
-    /// True if the result names this version of the object. Without version ids, the same bytes
-    /// written again have the same name.
+    /// True if the result names this version of the dropped object. Without version ids, the same
+    /// bytes written twice have the same name.
     pub(crate) fn is_about(&self, source: &Source) -> bool {
         self.object.etag == source.etag && self.object.version_id == source.version_id
     }
 }
 
-/// Reads the result file of a dropped object.
+/// Reads the existing result of a dropped object.
 pub(crate) async fn found(objects: &Objects, source: &Source) -> Result<Found, ObjectError> {
     let key = result_key(&source.key);
     match objects.get_to_replace(&key, MAX_RESULT).await {
@@ -71,10 +71,11 @@ pub(crate) async fn found(objects: &Objects, source: &Source) -> Result<Found, O
     }
 }
 
-/// Writes the result of an object in place of the one that was found.
+/// Writes the result of a dropped object in place of the one that was found.
 ///
 /// # Errors
-/// [`ObjectError::Replaced`] if another one is there by now, and otherwise if S3 does not take it.
+/// [`ObjectError::Replaced`] if the result was changed since it was read, and other errors if S3
+/// does not store it.
 pub(crate) async fn replace(
     objects: &Objects,
     source: &Source,
@@ -86,9 +87,9 @@ pub(crate) async fn replace(
         .await
 }
 
-/// Writes the result of a batch that expired, because its object was never copied. Does nothing for
-/// a batch that was not made of a dropped object, and leaves every result but the batch's first
-/// one. Idempotent.
+/// Writes the result of a batch that expired because its dropped object was never copied. Does
+/// nothing if the batch was not made of a dropped object, or if there is any other result than the
+/// batch's first. Idempotent.
 ///
 /// # Errors
 /// If storage fails.
@@ -102,8 +103,8 @@ pub async fn note_expired(objects: &Objects, batch: &PayloadMetadata) -> Result<
     .await
 }
 
-/// Replaces the result of [`note_expired`] for a batch whose object is being copied after all.
-/// Idempotent.
+/// Replaces the result of [`note_expired`] by that of a batch in progress, for a batch whose
+/// dropped object is being copied after all. Idempotent.
 ///
 /// # Errors
 /// If storage fails.
@@ -129,7 +130,8 @@ async fn turn(
     .await
 }
 
-/// Writes, and writes again after a new read if another function wrote meanwhile.
+/// Runs `write`, which reads and then replaces a result, and repeats it if another function
+/// replaced the result in between.
 pub(crate) async fn unless_replaced(
     write: impl AsyncFn() -> Result<(), RetentionError>,
 ) -> Result<(), RetentionError> {

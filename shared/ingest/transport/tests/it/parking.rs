@@ -7,7 +7,7 @@ use transport::{AnnounceError, ChunkQueue};
 
 use crate::queue::Queue;
 
-/// The entry that is sent for a value.
+/// Returns the entry of the request that [`ChunkQueue::park`] sends for a value.
 async fn entry(value: Option<&[u8]>, pause: Duration) -> Value {
     let queue = Queue::answering(vec![json!({"Successful": [], "Failed": []})]).await;
     let chunks = ChunkQueue::new(queue.client.clone(), queue.url.clone());
@@ -17,7 +17,7 @@ async fn entry(value: Option<&[u8]>, pause: Duration) -> Value {
     call.body["Entries"][0].clone()
 }
 
-/// The value of a sample's first record.
+/// Returns the value of the first record of a sample event.
 fn sample() -> Vec<u8> {
     let path = format!("{}/../../../events/ingest/upsert/chunk-ready-sqs.json", env!("CARGO_MANIFEST_DIR"));
     let event: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();

@@ -11,7 +11,8 @@ use uuid::Uuid;
 
 use crate::queue::Queue;
 
-/// Answers one call by each list, which names the entries that it rejects.
+/// Starts a queue that answers each request in turn; each list has the ids of the entries that it
+/// rejects.
 async fn server(refused: &[&[&str]]) -> (ChunkQueue, Queue) {
     let failed = |id: &&str| json!({"Id": id, "SenderFault": false, "Code": "InternalError"});
     let answer = |refused: &&[&str]| {
@@ -39,7 +40,7 @@ async fn announce(queue: &ChunkQueue, count: u32) -> Result<(), AnnounceError> {
     queue.announce(&origin, chunks).await
 }
 
-/// The chunks of a call by the ids of its entries.
+/// Returns the chunks in a request, by the ids of its entries.
 fn chunks(call: &Call) -> BTreeMap<&str, u64> {
     let entries = call.body["Entries"].as_array().unwrap();
     let group = Uuid::from_u128(1).to_string();
@@ -79,8 +80,8 @@ async fn nothing_to_announce_is_no_call() {
     assert!(queue.calls().await.is_empty());
 }
 
-/// The event's time says how long its chunk has waited: with another one, waiting would have no
-/// end.
+/// Checks that an event that is sent again keeps its time, which says how long its chunk has
+/// waited; otherwise the waiting would never end.
 #[tokio::test]
 async fn an_event_that_is_sent_again_is_the_same_event() {
     let (chunks_ready, queue) = server(&[&[], &[]]).await;

@@ -12,7 +12,7 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    /// Gives one answer to each call. After the last one, calls fail.
+    /// Starts a queue that gives each of these answers to one request. Later requests fail.
     pub(crate) async fn answering(answers: Vec<Value>) -> Self {
         let sqs = FakeSqs::answering(answers).await;
         let sdk = Sdk::at(&sqs.endpoint(), "us-east-1", "key", "secret").await;

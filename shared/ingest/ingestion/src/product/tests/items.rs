@@ -5,7 +5,7 @@ use super::*;
 
 const KEY: &str = r#""CNPJ":"11.222.333/0001-81","SHOPID":3,"PRODUCTID":"25901""#;
 
-/// Makes an item with the usual key and these members.
+/// Returns the JSON of an item with the usual key and these members.
 fn with(members: &str) -> String {
     format!("{{{KEY},{members}}}")
 }
@@ -140,7 +140,7 @@ fn a_number_with_a_sign_a_point_or_an_exponent_is_no_cnpj() {
     }
 }
 
-/// Texts that came as numbers have the number's plain form; no other parser looks at its text.
+/// Checks that a number in place of a text becomes the number's plain form.
 #[test]
 fn a_number_for_a_text_is_kept_in_its_plain_form() {
     for (number, text) in [

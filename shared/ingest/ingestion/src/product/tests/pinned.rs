@@ -19,7 +19,7 @@ fn second(second: i64) -> Option<Timestamp> {
     Some(Timestamp::from_second(second).unwrap())
 }
 
-/// A product with all attributes of the first release.
+/// Returns a product's attributes with a value for each attribute of the first release.
 #[allow(clippy::needless_update, reason = "later attributes stay absent")]
 fn full() -> Attributes<'static> {
     Attributes {
@@ -46,7 +46,7 @@ fn full() -> Attributes<'static> {
     }
 }
 
-/// Returns attributes whose groups are all too short to be hashed by themselves.
+/// Returns attributes whose groups are all too short to enter the row hash as hashes.
 fn short() -> Attributes<'static> {
     Attributes {
         price: price(129_000),

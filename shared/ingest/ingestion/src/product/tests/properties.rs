@@ -21,7 +21,7 @@ fn time() -> impl Strategy<Value = Timestamp> {
     (0_i64..4_000_000_000_000_000).prop_map(|time| Timestamp::from_microsecond(time).unwrap())
 }
 
-/// Values for as many attributes of each kind as there are in all.
+/// Randomly generated values, for each kind as many as there are attributes.
 #[derive(Clone, Debug)]
 struct Drawn {
     texts: Vec<Option<String>>,
@@ -29,7 +29,7 @@ struct Drawn {
     numbers: Vec<Option<Decimal>>,
     integers: Vec<Option<i32>>,
     times: Vec<Option<Timestamp>>,
-    /// The attribute that stays absent.
+    /// Name of the attribute that stays absent; `None` if all have a value.
     without: Option<&'static str>,
 }
 

@@ -7,12 +7,12 @@ use super::*;
 
 const LIMIT: usize = 2000;
 
-/// Makes an item without any character that a mistake could confuse.
+/// Returns an item without any character that a mistake could confuse with JSON syntax.
 fn plain(id: usize) -> String {
     format!(r#"{{"PRODUCTID":"{id}","TITLE":"AGULHA {id}","PRICE":"1.50"}}"#)
 }
 
-/// Mistake in one item of a payload, or between it and the next one.
+/// Mistake in one item of a generated payload, or between it and the next item.
 #[derive(Clone, Copy, Debug)]
 enum Mistake {
     /// A quotation mark within a text.
@@ -20,12 +20,12 @@ enum Mistake {
     /// A quotation mark before an item's first member.
     EarlyMark,
     MissingMark,
-    /// An item's closing brace, which the last item has once more.
+    /// A closing brace that is missing from an item, and follows the last item instead.
     MovedBrace,
     LineFeed,
     Word,
     MissingComma,
-    /// The item breaks off, and the next one follows at once.
+    /// The item ends too early, and the next item follows at once.
     CutOff,
 }
 
@@ -54,7 +54,7 @@ fn mistaken(item: &str, mistake: Mistake) -> String {
     }
 }
 
-/// Ways in which the items of a payload are joined.
+/// Separators between the items of a generated payload.
 #[derive(Clone, Copy, Debug)]
 enum Join {
     Array(&'static str),
@@ -83,7 +83,7 @@ impl Join {
     }
 }
 
-/// Makes the payload with its mistakes, and the valid items in it by their offsets.
+/// Returns a payload with these mistakes, and its valid items by their offsets.
 fn with_mistakes(
     join: Join,
     items: &[String],
@@ -118,7 +118,7 @@ fn contains(found: &[Found], at: usize, item: &str) -> bool {
     })
 }
 
-/// True if pieces that are not JSON, or were too large to be read, cover the item.
+/// True if the item is within a piece that is not JSON or was too large.
 fn is_covered(found: &[Found], at: usize, item: &str) -> bool {
     let places: Vec<Range<usize>> = found
         .iter()

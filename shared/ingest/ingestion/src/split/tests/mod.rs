@@ -24,7 +24,7 @@ impl From<Piece<'_>> for Found {
 
 type Outcome = (Vec<Found>, Result<(), PayloadError>);
 
-/// Splits with a sink that takes every item, JSON or not.
+/// Splits a payload with a sink that accepts every item, JSON or not.
 fn split(format: Format, limit: usize, windows: &[&[u8]]) -> Outcome {
     let mut found = Vec::new();
     let result = feed(format, limit, windows, &mut |piece: Piece<'_>| {
@@ -34,7 +34,7 @@ fn split(format: Format, limit: usize, windows: &[&[u8]]) -> Outcome {
     (found, result)
 }
 
-/// Splits with a sink that takes the items that are JSON, as the chunker does.
+/// Splits a payload with a sink that accepts only items that are JSON, as the chunker does.
 fn split_json(format: Format, limit: usize, windows: &[&[u8]]) -> Outcome {
     let mut found = Vec::new();
     let result = feed(format, limit, windows, &mut |piece: Piece<'_>| {
@@ -55,8 +55,8 @@ fn feed(format: Format, limit: usize, windows: &[&[u8]], sink: &mut impl Sink) -
 
 type Split = fn(Format, usize, &[&[u8]]) -> Outcome;
 
-/// Splits at once and by windows of every size up to three of the scanner's blocks, beyond which no
-/// new case occurs; the results must be equal.
+/// Splits a payload as a whole and in windows of every size up to three of the scanner's blocks,
+/// beyond which no new case occurs. Checks that all results are equal.
 fn every_way(split: Split, format: Format, limit: usize, payload: &[u8]) -> Outcome {
     let at_once = split(format, limit, &[payload]);
     for size in 1..=payload.len().min(200) {
@@ -256,7 +256,8 @@ fn an_item_beyond_the_limit_comes_with_as_many_of_its_first_bytes() {
     }
 }
 
-/// The array may seem to end at the end of the held bytes, but does not end there.
+/// Checks that an item beyond the size limit does not end the array, even if it seems to end with
+/// the kept bytes.
 #[test]
 fn an_item_beyond_the_limit_ends_no_array() {
     let payload = format!("[{{\"a\":\"1\"x \"}}]{}", "y".repeat(20));
@@ -292,7 +293,7 @@ fn json() -> impl Strategy<Value = serde_json::Value> {
     })
 }
 
-/// Bytes that are nearly JSON, which reach further into the scanner than arbitrary ones.
+/// Generates bytes that are nearly JSON, which reach further into the scanner than arbitrary bytes.
 fn hostile() -> impl Strategy<Value = Vec<u8>> {
     let token = prop::sample::select(vec![
         "[", "]", "{", "}", "\"", "\\", ",", ":", " ", "\n", "1", "n", "\u{feff}", "\0",
