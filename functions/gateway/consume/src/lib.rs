@@ -25,7 +25,7 @@ pub async fn handle(gateway: &Gateway, request: Request) -> Response<Body> {
     }
 }
 
-/// Body of a consume request.
+/// Body of a request to consume or browse messages, as JSON.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ConsumeRequest {

@@ -17,7 +17,7 @@ pub async fn handle(gateway: &Gateway, request: Request) -> Response<Body> {
     }
 }
 
-/// Body of a depth request.
+/// Body of a request to measure the depth of one or several queues, as JSON.
 #[derive(Debug, Deserialize)]
 #[serde(transparent)]
 pub struct DepthRequest(QueuesRequest);

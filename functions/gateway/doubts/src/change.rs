@@ -23,7 +23,7 @@ pub(crate) struct Change {
 #[serde(rename_all = "PascalCase")]
 struct Images {
     sequence_number: String,
-    /// Time of the change, in seconds since 1970.
+    /// Time at which DynamoDB recorded the change, in seconds since 1970.
     approximate_creation_date_time: Option<f64>,
     old_image: Option<Item>,
     new_image: Option<Item>,

@@ -68,7 +68,7 @@ pub struct StreamResponse {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Failed {
-    /// Sequence number of the change.
+    /// Sequence number of the change in the DynamoDB stream.
     pub item_identifier: String,
 }
 

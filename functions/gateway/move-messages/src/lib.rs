@@ -16,7 +16,7 @@ use crate::destination::To;
 /// Operation type of a move, in idempotency records.
 const MOVE: OperationType = OperationType::named("MOVE");
 
-/// Body of a move request.
+/// Body of a request to move messages, as JSON.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct MoveRequest {

@@ -27,7 +27,7 @@ pub(crate) struct Produced<'a> {
     pub(crate) report: &'a ProduceReport,
     /// Execution as it was before this attempt put its messages.
     pub(crate) execution: &'a Execution,
-    /// Number of messages put by all attempts.
+    /// Number of messages that all attempts at the request together have put.
     pub(crate) count: u64,
 }
 

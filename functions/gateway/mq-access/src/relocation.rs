@@ -19,7 +19,7 @@ use crate::produce::{resumed, with_elsewhere};
 use crate::ready::queue_of;
 use crate::{MqAccess, answer};
 
-/// Reason why a move ended early.
+/// Reason why a move ended before all selected messages were moved.
 enum Stopped {
     /// The broker failed. `done` messages are on their destination queues, and `settled` of them
     /// are removed from the source queue.

@@ -7,7 +7,7 @@ use mq::{
 };
 use serde::Deserialize;
 
-/// Body of a produce request.
+/// Body of a request to produce messages, as JSON.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ProduceRequest {

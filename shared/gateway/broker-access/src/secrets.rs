@@ -81,14 +81,14 @@ pub enum SecretError {
     Object {
         /// S3 object that the target names.
         object: ObjectRef,
-        /// Reason, as the end of a sentence about the object.
+        /// Reason why the object cannot be used, worded as the end of a sentence about it.
         why: KeyObjectError,
     },
     /// The request names a password, but no user. The gateway sets no other user in its place,
     /// since that would send the password to the broker under another name.
     #[error("neither the target nor the secret `{secret}` names a user")]
     NoUser {
-        /// Reference to the secret with the password.
+        /// Reference to the secret that contains the password.
         secret: SecretRef,
         /// JSON Pointer to the target in the request's body.
         target: String,
@@ -102,7 +102,7 @@ pub enum SecretError {
 }
 
 impl SecretError {
-    /// Returns the code that a connection test reports for this error.
+    /// Returns the code with which a connection test reports this error.
     #[must_use]
     pub fn code(&self) -> &'static str {
         match self {

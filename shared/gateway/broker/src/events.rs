@@ -20,14 +20,14 @@ const REDACTED: &str = "***REDACTED***";
 /// user, and whether it uses TLS.
 #[derive(Clone, Debug)]
 pub struct Peer {
-    /// Broker of the connection: RabbitMQ or IBM MQ.
+    /// Product of the broker: RabbitMQ or IBM MQ.
     pub broker: BrokerKind,
     /// Address of the connection, or the target's first address if the client does not report which
     /// one answered. `None` if a channel table contains the addresses.
     pub address: Option<Address>,
     /// Queue manager of IBM MQ, or virtual host of RabbitMQ.
     pub queue_manager: String,
-    /// User of the login; empty if a certificate is the login.
+    /// User of the login; empty if a client certificate is the login.
     pub user: String,
     /// True if the connection uses TLS.
     pub tls: bool,
@@ -68,7 +68,7 @@ macro_rules! event {
     };
 }
 
-/// Logs that a connection was opened, which took `took`.
+/// Logs that a connection was opened, and that this took `took`.
 pub fn established(peer: &Peer, took: Duration) {
     event!(info, "connection.established", peer, latency_ms = milliseconds(took), "Connected to {peer}");
 }
@@ -87,7 +87,7 @@ pub fn failed(peer: &Peer, step: &str, error: &BrokerError, addresses_tried: usi
     );
 }
 
-/// Logs that the connection to `peer` is given up.
+/// Logs that the connection to `peer` is given up for the reason `why`.
 pub fn lost(peer: &Peer, why: &str) {
     event!(warn, "connection.lost", peer, reason = why, "Gave up the connection to {peer}: {why}");
 }
@@ -98,12 +98,12 @@ pub fn blocked(peer: &Peer, reason: &str) {
     event!(warn, "connection.blocked", peer, reason, "{peer} has blocked the connection: {reason}");
 }
 
-/// Logs that the broker reads from the connection again.
+/// Logs that the broker reads from the connection again, after it had blocked it.
 pub fn unblocked(peer: &Peer) {
     event!(info, "connection.unblocked", peer, "{peer} reads from the connection again");
 }
 
-/// Logs that another attempt to connect begins after `delay`.
+/// Logs that the attempt number `attempt` to connect begins after `delay`.
 pub fn reconnecting(peer: &Peer, attempt: u64, delay: Duration) {
     event!(
         warn,
@@ -160,7 +160,7 @@ pub fn released(peer: &Peer, count: impl FnOnce() -> PoolStats) {
     );
 }
 
-/// Logs that no connection of a pool became free in time.
+/// Logs that no connection became free during the wait `waited`, with `max_size` allowed.
 pub fn pool_timeout(peer: &Peer, waited: Duration, max_size: usize) {
     event!(
         warn,
@@ -172,7 +172,7 @@ pub fn pool_timeout(peer: &Peer, waited: Duration, max_size: usize) {
     );
 }
 
-/// Logs the result of a health check.
+/// Logs the result of a health check of the connection to `peer`.
 pub fn health_checked(peer: &Peer, health: &HealthStatus) {
     let latency_ms = health.latency_ms;
     match &health.error_message {

@@ -11,13 +11,13 @@ use crate::latencies::milliseconds;
 pub struct HealthStatus {
     /// True if the client library considers the connection open.
     pub is_connected: bool,
-    /// True if the broker answered.
+    /// True if the broker answered the health check.
     pub broker_available: bool,
-    /// Duration of the check, in milliseconds.
+    /// Duration of the health check, in milliseconds.
     pub latency_ms: f64,
-    /// Time at which the check ended.
+    /// Time at which the health check ended.
     pub last_check: Timestamp,
-    /// Reason why the connection is unhealthy, or `None` if it is healthy.
+    /// Reason why the connection is unhealthy; `None` if it is healthy.
     pub error_message: Option<String>,
 }
 

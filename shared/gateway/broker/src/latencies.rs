@@ -16,7 +16,7 @@ pub fn milliseconds(duration: Duration) -> f64 {
 pub struct Latencies(Vec<u32>);
 
 impl Latencies {
-    /// Records the latency of one message.
+    /// Records the latency of one message, in microseconds.
     pub fn record(&mut self, latency: Duration) {
         self.0.push(u32::try_from(latency.as_micros()).unwrap_or(u32::MAX));
     }

@@ -49,14 +49,14 @@ pub struct Confirmation {
     pub sent_at: Instant,
     /// Time at which the broker's answer arrived, or the producer stopped waiting for it.
     pub at: Instant,
-    /// Outcome of the put.
+    /// Outcome of the put, as the broker's answer tells.
     pub outcome: Outcome,
 }
 
 /// Outcome of putting a message of a load test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
-    /// The broker has the message.
+    /// The broker has confirmed the message, so it is on the queue.
     Confirmed,
     /// The broker refused the message, for example because the queue is full. RabbitMQ may have
     /// moved it to a dead-letter exchange.
@@ -149,14 +149,14 @@ pub struct Stamp {
 /// Message that a load consumer took.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// Time at which the client library delivered the message.
+    /// Time at which the message was received from the client library.
     pub at: Instant,
     /// Values of the load test that the message carries; `None` if it belongs to no test or to
     /// another test.
     pub stamp: Option<Stamp>,
     /// True if the broker reports that the message may have been delivered before.
     pub redelivered: bool,
-    /// Length of the body in bytes.
+    /// Length of the message body in bytes.
     pub bytes: usize,
 }
 

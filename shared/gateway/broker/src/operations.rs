@@ -31,7 +31,7 @@ pub trait UnitOfWork: Send {
 pub struct EarlierAttempts {
     /// Number of messages, counted from the first, that are known to have been put.
     pub from: u64,
-    /// Maximum number of messages after `from` that may have been put.
+    /// Maximum number of messages from index `from` on that may have been put without confirmation.
     pub most: u64,
     /// True if the messages are on this queue, provided that an earlier attempt put them and nobody
     /// moved them.
@@ -258,14 +258,14 @@ pub trait Broker: Send + Sync {
     /// Tests a new connection step by step. Failures are in the report.
     async fn test(&self, access: &Access, queue: Option<&QueueName>, deadline: Deadline) -> TestReport;
 
-    /// Lists the pools of open connections.
+    /// Lists the pools of open connections of this kind of broker.
     fn pools(&self) -> Vec<PoolReport>;
 }
 
 /// Messages of a consume that need no settlement: they are back on the queue, or removed for good.
 #[derive(Debug)]
 pub struct SettledMessages {
-    /// Messages of the consume, as the response shows them.
+    /// Messages that the consume has received, for the response.
     pub consumed: Consumed,
     /// True if the messages were removed from the queue.
     pub removed: bool,

@@ -23,7 +23,7 @@ impl Pacer {
         Self { interval: Duration::from_secs(1) / rate.get(), next: now }
     }
 
-    /// Returns the time at which the next message is due.
+    /// Returns the time at which the next message is due, and advances to the message after it.
     pub fn due(&mut self, now: Instant) -> Instant {
         let earliest = now.checked_sub(SLACK).unwrap_or(now);
         let due = self.next.max(earliest);

@@ -26,7 +26,7 @@ pub enum PoolError {
     /// All connections that the cap allows were in use until the wait timed out.
     #[error("no connection to the broker became free in time")]
     PoolTimeout,
-    /// The pool was closed.
+    /// The pool was closed, so it provides no connections.
     #[error("the pool is closed")]
     Closed,
     /// No connection could be opened; the broker's error says why.
@@ -88,11 +88,11 @@ impl Key {
 /// Numbers of connections with one key in a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolStats {
-    /// Number of open connections, idle or in use.
+    /// Number of open connections with this key, idle or in use.
     pub total: usize,
     /// Number of connections that were acquired and not released.
     pub in_use: usize,
-    /// Number of idle connections, ready for use.
+    /// Number of idle connections with this key.
     pub available: usize,
     /// Maximum number of open connections over all keys and pools.
     pub max_size: usize,
@@ -323,7 +323,7 @@ impl<C: Connection, K: PoolKey> ConnectionPool<C, K> {
         self.0.end_stale();
     }
 
-    /// Ends the idle connections whose key `unwanted` accepts.
+    /// Ends the idle connections whose key satisfies `unwanted`.
     pub fn end_idle(&self, unwanted: impl Fn(&K) -> bool) {
         drop(self.0.take(|idle| unwanted(&idle.key)));
     }
@@ -337,7 +337,7 @@ impl<C: Connection, K: PoolKey> ConnectionPool<C, K> {
         }
     }
 
-    /// True if the pool was closed.
+    /// True if [`Self::close`] was called.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.0.lock().is_closed

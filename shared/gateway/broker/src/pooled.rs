@@ -81,7 +81,7 @@ impl<C: Connection, K: PoolKey> PooledConnection<C, K> {
         &self.key
     }
 
-    /// True if the connection was acquired and not released.
+    /// True if the connection is in use, and false if it is idle in the pool.
     pub fn in_use(&self) -> bool {
         self.reservation.is_some()
     }
@@ -101,7 +101,7 @@ impl<C: Connection, K: PoolKey> PooledConnection<C, K> {
         &self.health
     }
 
-    /// Records the result of a health check.
+    /// Records `health` as the result of the connection's last health check.
     pub fn mark_checked(&mut self, health: HealthStatus) {
         self.health = health;
     }

@@ -26,10 +26,10 @@ pub enum Jitter {
     Half,
 }
 
-/// State of a [`RetryPolicy`], as [`RetryPolicy::get_stats`] returns it.
+/// State of a [`RetryPolicy`], returned by [`RetryPolicy::get_stats`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RetryStats {
-    /// Number of delays since the last reset.
+    /// Number of delays that were returned since the last reset.
     pub attempts: u64,
     /// Next delay in seconds, without jitter.
     pub current_delay: f64,
@@ -37,7 +37,7 @@ pub struct RetryStats {
     pub max_delay: f64,
 }
 
-/// Parameter of a retry policy that is out of range.
+/// Error about a parameter of a retry policy that is out of range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says which range it is")]
 pub enum InvalidRetryPolicy {
@@ -115,7 +115,7 @@ impl RetryPolicy {
         self.attempts = 0;
     }
 
-    /// Returns the attempts and delays since the last reset.
+    /// Returns the number of attempts since the last reset, and the next and maximum delay.
     #[must_use]
     pub fn get_stats(&self) -> RetryStats {
         RetryStats { attempts: self.attempts, current_delay: self.current_delay, max_delay: self.max_delay }

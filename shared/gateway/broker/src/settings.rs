@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use mq::{ConnectSeconds, ConnectionLimits, HeartbeatSeconds, PoolSeconds, RetrySeconds};
 
-/// Time limits of connections, with the defaults of the connection model.
+/// Time limits of broker connections; the default values are those of the connection model.
 #[derive(Clone, Copy, Debug)]
 pub struct ConnectionSettings {
     /// Time limit for connecting and logging in at one address. IBM MQ's client has a limit of its

@@ -26,8 +26,7 @@ pub enum ConnectionState {
     Connected,
     /// The connection was lost, and a new one is being opened.
     Reconnecting,
-    /// The attempts ended without a connection: their deadline passed, or the broker refused the
-    /// login.
+    /// Connecting failed: the deadline passed, or the broker refused the login.
     Failed,
 }
 
@@ -54,10 +53,10 @@ impl ConnectionState {
         }
     }
 
-    /// Changes to the state `next`.
+    /// Returns `next` if it may follow this state.
     ///
     /// # Errors
-    /// If `next` may not follow.
+    /// If `next` may not follow this state.
     pub fn transition_to(self, next: Self) -> Result<Self, IllegalTransition> {
         if self.successors().contains(&next) {
             Ok(next)

@@ -28,7 +28,7 @@ pub struct Front {
     pub service: &'static str,
     /// Store of API keys, target profiles and the tenants' own allow-lists.
     pub access: AccessStore,
-    /// Allow-list of the deployment for inline targets.
+    /// Deployment's allow-list of targets that requests may use without a profile.
     pub inline_targets: InlineTargets,
     /// Store of idempotency records; `None` if the function has only reads.
     pub idempotency: Option<Idempotency>,
@@ -41,13 +41,13 @@ pub struct Front {
 pub struct Accepted<W> {
     /// Caller, idempotency key and fingerprint of the request.
     pub identity: Identity,
-    /// Target that the caller is allowed to use.
+    /// Resolved target that the caller may use.
     pub target: Target,
     /// Rate limits that apply to the request.
     pub policies: Policies,
     /// Item with the amount that the tenant has spent of its budget; `None` if it has no budget.
     pub spent: Option<SpentItem>,
-    /// Tags that the caller gave the request.
+    /// Tags that the caller gave the request, for its messages and the audit event.
     pub tags: Tags,
     /// Work to do at the target.
     pub work: W,
@@ -65,7 +65,7 @@ pub struct Identity {
 }
 
 impl Front {
-    /// Runs all checks of a request for `O`, and resolves its target.
+    /// Runs all checks of a request for the operation `O`, and resolves its target.
     ///
     /// # Errors
     /// Returns the problem of the first check that the request does not pass.

@@ -22,7 +22,7 @@ pub struct Gateway {
     pub front: Front,
     /// Client of `mq-access`, the function that connects to brokers.
     pub mq_access: MqAccess,
-    /// Limit of each tenant's orders in progress; `None` is no limit.
+    /// Limit on each tenant's orders in progress; `None` if there is no limit.
     pub budget: Option<Budget>,
     /// Maximum number of bytes of the messages that one produce may put.
     pub max_produce_bytes: u64,
@@ -34,7 +34,8 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    /// Responds to a request for `O`.
+    /// Runs the checks for a request of the operation `O`, sends its work to `mq-access`, and
+    /// responds.
     pub async fn handle<O: Operation<Work = Action>>(&self, request: Request) -> Response<Body> {
         let keyed = if O::KEY == KeyRule::Ignored { Keyed::No } else { Keyed::Yes(KeyForm::Uuid) };
         endpoint::serve(self.front.service, O::ROUTE, keyed, request.headers(), async |trace_id| {

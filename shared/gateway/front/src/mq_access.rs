@@ -52,7 +52,7 @@ pub enum InvokeError {
     NotSent(#[from] BudgetError),
     #[error("mq-access did not answer in time")]
     TimedOut,
-    /// The work may have started, and may even have finished.
+    /// The invocation failed without a response. The work may have started, and may have finished.
     #[error("mq-access gave no answer")]
     Lost(#[source] Box<dyn Error + Send + Sync>),
 }
@@ -119,7 +119,7 @@ impl InvokeError {
 }
 
 impl MqAccess {
-    /// Time-out of the function `mq-access`, as in the template.
+    /// Time-out of the function `mq-access`, equal to that in `template.yaml`.
     pub const TIME_OUT: Duration = Duration::from_secs(24);
     /// Maximum time to wait for a response. It is longer than the time-out of `mq-access`, so that
     /// a response is never missed.

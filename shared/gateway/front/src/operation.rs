@@ -18,15 +18,15 @@ pub const TIME_BUDGET: Duration = Duration::from_secs(20);
 /// Rule for the idempotency key of an operation's requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyRule {
-    /// A key is required: every request changes something.
+    /// The `Idempotency-Key` header is required, because every request changes something.
     Required,
-    /// A key is required, unless the body asks for a read.
+    /// The `Idempotency-Key` header is required, unless the body asks for a read.
     RequiredUnlessRead,
-    /// A key is ignored: the operation changes nothing.
+    /// The `Idempotency-Key` header is ignored, because the operation changes nothing.
     Ignored,
 }
 
-/// Rule for the queue of an operation's target.
+/// Rule whether the target of an operation needs a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueueRule {
     /// A queue is required, because the work is about one queue.
@@ -63,7 +63,7 @@ pub trait Operation: DeserializeOwned + Send {
 
 /// Properties of an operation's work that the checks of a request need.
 pub trait Work: Send {
-    /// Returns the scope that the caller's key needs for this work.
+    /// Returns the scope that the caller's API key or token needs for this work.
     fn scope(&self) -> Scope;
 
     /// Returns the operation type in idempotency records; `None` if the work changes nothing, so

@@ -20,9 +20,9 @@ const MAX_PRODUCE_BYTES: u64 = 64 * 1024 * 1024;
 /// Rule whether a function keeps idempotency records of its requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Records {
-    /// The operation changes something, so its requests are recorded.
+    /// The operation changes something, so its requests have idempotency records.
     Kept,
-    /// The operation is a read, so its requests are not recorded.
+    /// The operation is a read, so its requests have no idempotency records.
     None,
 }
 
@@ -88,7 +88,7 @@ impl FrontSettings {
 }
 
 impl Gateway {
-    /// Reads the function's variables and builds its clients.
+    /// Reads the function's environment variables and builds its clients.
     ///
     /// # Errors
     /// If variables are missing or wrong. The error names all of them.

@@ -71,7 +71,7 @@ target_request!(
 /// Location of the target in a request's body, from which the JSON Pointers of faults are built.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TargetPlace {
-    /// The target is the member `target`.
+    /// The target is the member `target` at the top level of the body.
     #[default]
     Member,
     /// The target is the member `target` of the member `from`.
@@ -85,7 +85,7 @@ pub enum TargetPlace {
 pub struct NamedTarget {
     /// Name of the profile; `None` if the request names none.
     pub target_ref: Option<ProfileName>,
-    /// Target members that the request sets itself.
+    /// Members of the target that the request sets itself, besides the profile.
     pub target: Option<TargetSpec>,
     /// Location of the target's members in the request's body, for JSON Pointers.
     pub place: TargetPlace,

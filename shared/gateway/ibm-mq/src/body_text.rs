@@ -17,11 +17,12 @@ const LIKE_ASCII: [mqi::MQLONG; 30] = [
     922, 1250, 1251, 1253, 1254, 1255, 1256, 1257, 1258,
 ];
 
-/// Characters in which ISO 8859-15 differs from ISO 8859-1.
+/// Bytes for which ISO 8859-15 has other characters than ISO 8859-1, with these characters.
 const LATIN_9_DIFFERS: [(u8, char); 8] =
     [(0xa4, '€'), (0xa6, 'Š'), (0xa8, 'š'), (0xb4, 'Ž'), (0xb8, 'ž'), (0xbc, 'Œ'), (0xbd, 'œ'), (0xbe, 'Ÿ')];
 
-/// Characters of windows-1252 from 0x80 on. A NUL stands at the five positions that are unassigned.
+/// Characters of windows-1252 for the bytes 0x80 to 0x9F. A NUL stands for each of the five
+/// unassigned bytes.
 const WINDOWS: &str = "€\0‚ƒ„…†‡ˆ‰Š‹Œ\0Ž\0\0‘’“”•–—˜™š›œ\0žŸ";
 
 /// Returns the text of a body whose format declares text, if its character set is known. A body of

@@ -28,7 +28,7 @@ pub(crate) struct Look {
     /// True if the earlier attempts put their messages on this queue only. If false, some messages
     /// may have been moved here from another queue, so each message has to be found.
     pub(crate) is_here: bool,
-    /// Seed from which the message ids are computed.
+    /// Seed from which the ids of the produce's messages are derived.
     pub(crate) seed: ContentSeed,
     /// Time at which the search ends; messages not found by then count as absent.
     pub(crate) until: Deadline,

@@ -82,9 +82,9 @@ pub(crate) struct LocalQueue {
     pub(crate) max_depth: u64,
     pub(crate) open_input: u64,
     pub(crate) open_output: u64,
-    /// Backout threshold (BOTHRESH); 0 means none.
+    /// Backout threshold (BOTHRESH) of the queue; 0 means none.
     pub(crate) backout_threshold: u64,
-    /// Backout queue (BOQNAME); empty means none.
+    /// Name of the backout queue (BOQNAME); empty if there is none.
     pub(crate) backout_queue: String,
 }
 

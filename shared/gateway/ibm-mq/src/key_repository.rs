@@ -85,7 +85,11 @@ impl KeyRepository {
         Ok(Self::of(format, repository, stash, password.map(SecretString::from), certificate_label))
     }
 
-    /// Builds a key repository from its files.
+    /// Parses a key repository from the files of a target.
+    ///
+    /// # Errors
+    /// If the store is not a key repository, has neither a stash file nor a password, or the stash
+    /// file is too large.
     pub(crate) fn of_files(files: &KeyFiles) -> Result<Self, Malformed> {
         let KeyFiles { store, stash, password, certificate_label } = files;
         if stash.is_none() && password.is_none() {

@@ -84,9 +84,9 @@ impl broker::Connection for Owned {
         &self.peer
     }
 
-    /// A frozen function sends no heartbeats, and a queue manager that misses them closes the
-    /// connection. Whether a younger one answers is shown by its next call: the queue manager may
-    /// have been restarted.
+    /// Returns a reason if the connection was idle for more than two heartbeat intervals: a frozen
+    /// function sends no heartbeats, and the queue manager closes the connection then. The next
+    /// call shows whether a younger connection answers.
     fn unusable(&self) -> Option<&'static str> {
         let is_dead = self.last_used.is_some_and(|used| used.age() > self.heartbeat * 2);
         is_dead.then_some("it was idle for too long")

@@ -75,7 +75,7 @@ pub(crate) enum Unfinished {
     /// The messages are not committed. The number is the index of the refused message, if the queue
     /// manager refused one.
     Put(Failure, Option<u64>),
-    /// IBM MQ cannot carry a message.
+    /// IBM MQ cannot carry one of the messages, for this reason.
     Unusable(String),
     /// The commit failed or was not answered. The messages that were put are known if the thread
     /// answered.

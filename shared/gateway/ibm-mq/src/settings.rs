@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use broker::ConnectionSettings;
 
-/// Settings of all connections of an [`IbmMq`](crate::IbmMq).
+/// Settings of an [`IbmMq`](crate::IbmMq) broker, for all of its connections.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Absolute path of IBM's client library, which is loaded when the first connection is opened.
@@ -22,7 +22,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Path at which `layers/ibm-mq-client` installs the library.
+    /// Path at which the Lambda layer `layers/ibm-mq-client` installs IBM's client library.
     pub const LIBRARY: &str = "/opt/mqm/lib64/libmqm_r.so";
 }
 

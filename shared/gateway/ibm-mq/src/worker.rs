@@ -169,7 +169,7 @@ impl Worker {
         wait_for(answered, deadline).await
     }
 
-    /// Ends the connection, and waits until it has ended.
+    /// Ends the connection, and waits until its thread has ended.
     pub(crate) async fn end(mut self) {
         let ended = self.ended.take();
         drop(self);

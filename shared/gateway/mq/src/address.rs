@@ -8,18 +8,19 @@ use serde::{Deserialize, Serialize};
 /// Host and port of a broker.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Address {
-    /// Name or literal address of the host, in lower case, without brackets; at most
+    /// Name or literal IP address of the host, in lower case, without brackets; at most
     /// [`Address::MAX_HOST`] characters.
     pub host: String,
-    /// Port, from 1 to 65535.
+    /// Port number, from 1 to 65535.
     pub port: u16,
 }
 
 impl Address {
-    /// Longest name of a host, in characters (RFC 1035, section 2.3.4).
+    /// Maximum length of a host name, in characters (RFC 1035, section 2.3.4).
     pub const MAX_HOST: usize = 253;
 
-    /// Writes the addresses as IBM MQ's client reads them, which tries them in order.
+    /// Writes the addresses as `host(port),…`, the form in which IBM MQ's client tries them in
+    /// order.
     #[must_use]
     pub fn in_ibm_form(addresses: &[Self]) -> String {
         addresses.iter().map(|Self { host, port }| format!("{host}({port})")).collect::<Vec<_>>().join(",")
@@ -39,7 +40,7 @@ impl fmt::Display for Address {
 impl FromStr for Address {
     type Err = String;
 
-    /// Reads `host:port`, `[ipv6]:port` or IBM's `host(port)`.
+    /// Parses `host:port`, `[ipv6]:port` or IBM's `host(port)`.
     fn from_str(text: &str) -> Result<Self, String> {
         let malformed = || "must be host:port or host(port)".to_owned();
         let (host, port) = match text.strip_suffix(')') {
@@ -66,11 +67,10 @@ pub struct ConnName(Vec<Address>);
 impl ConnName {
     /// Maximum number of addresses in one connection name.
     pub const MAX_ADDRESSES: usize = 16;
-    /// Longest text of addresses, in bytes: sixteen of the longest, as `host(port)`, with commas
-    /// between them.
+    /// Maximum length in bytes of the text of 16 addresses, each as `host(port)`, with commas.
     pub const MAX_BYTES: usize = Self::MAX_ADDRESSES * (Address::MAX_HOST + "(65535),".len()) - 1;
 
-    /// Returns the addresses in the order of the attempts; at least one.
+    /// Returns the addresses in the order in which they are tried; at least one.
     #[must_use]
     pub fn addresses(&self) -> &[Address] {
         &self.0

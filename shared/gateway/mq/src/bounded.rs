@@ -113,24 +113,24 @@ macro_rules! text {
     };
 }
 
-/// True for a character that a name may hold. Control characters have a meaning in log lines,
-/// headers and SASL.
+/// True for a character that a name may contain: all but control characters, which have a meaning
+/// in log lines, headers and SASL.
 pub(crate) fn not_control(character: char) -> bool {
     !character.is_control()
 }
 
-/// A list of `MIN` to `MAX` items. Reading stops at the first item beyond.
+/// List of `MIN` to `MAX` items. Deserializing stops with an error at the first item beyond `MAX`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct List<T, const MIN: usize, const MAX: usize>(Vec<T>);
 
 impl<T, const MIN: usize, const MAX: usize> List<T, MIN, MAX> {
-    /// Returns the items, of which there are `MIN` to `MAX`.
+    /// Returns the items of the list as a slice.
     #[must_use]
     pub fn as_slice(&self) -> &[T] {
         &self.0
     }
 
-    /// Returns the items, of which there are `MIN` to `MAX`.
+    /// Returns the items of the list as a vector.
     #[must_use]
     pub fn into_vec(self) -> Vec<T> {
         self.0

@@ -14,7 +14,7 @@ use crate::target::Endpoint;
 pub struct Credentials {
     /// User that logs in: the target's `user`, or the user in the password's secret.
     pub user: String,
-    /// Password, which no `Debug` or log line shows.
+    /// Password of the login. `Debug` and log lines do not show it.
     pub password: SecretString,
 }
 
@@ -22,7 +22,7 @@ pub struct Credentials {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum IdleRule {
-    /// Keeps the connection for the next request with the same target.
+    /// Keeps the connection in the pool for the next request with the same target.
     #[default]
     Keep,
     /// Closes the connection before the response is sent, so that a frozen Lambda execution
@@ -31,12 +31,12 @@ pub enum IdleRule {
 }
 
 bounded! {
-    /// Seconds for one address to connect and log in.
+    /// Time limit in seconds for connecting and logging in at one address.
     ConnectSeconds: u16, 1..=300, default 30;
     /// Seconds between heartbeats. 0, which would switch heartbeats off, is refused: without them,
     /// a broken network connection would block the function.
     HeartbeatSeconds: u16, 1..=3_600, default 60;
-    /// Seconds for which a request waits for a connection while all are in use.
+    /// Maximum time in seconds for which a request waits for a connection while all are in use.
     PoolSeconds: u16, 1..=60, default 10;
     /// Seconds for which connecting to an unreachable broker is retried.
     RetrySeconds: u16, 0..=60, default 8;
@@ -47,13 +47,13 @@ bounded! {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ConnectionLimits {
-    /// Time for one address to connect and log in.
+    /// Time limit for connecting and logging in at one address.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_seconds: Option<ConnectSeconds>,
-    /// Interval of heartbeats, in seconds.
+    /// Interval in seconds at which heartbeats are requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub heartbeat_seconds: Option<HeartbeatSeconds>,
-    /// Time to wait for a connection while all are in use.
+    /// Maximum time to wait for a connection while all are in use.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pool_timeout_seconds: Option<PoolSeconds>,
     /// Time for which connecting to an unreachable broker is retried, at most half of the time that
@@ -79,19 +79,20 @@ pub struct KeyFiles {
 /// [`Endpoint`] of a target, with the values of the secrets that the target refers to.
 #[derive(Clone, Default)]
 pub struct Access {
-    /// Address and user of the connection.
+    /// Addresses, user and TLS settings of the connection.
     pub endpoint: Endpoint,
     /// User and password; `None` if the target names no password.
     pub credentials: Option<Credentials>,
     /// PEM certificates of the authorities to trust instead of the system's.
     pub trust_store: Option<SecretString>,
-    /// Client certificate with its private key, in PEM.
+    /// Client certificate with its private key, in PEM; `None` if the target names no PEM key
+    /// store.
     pub key_store: Option<SecretString>,
     /// Key repository of IBM MQ, if its secret or its object is the file itself.
     pub key_files: Option<KeyFiles>,
     /// Rule of the target's profile for the connection when its request ends.
     pub idle: IdleRule,
-    /// Time limits of the target's profile for the connection.
+    /// Time limits that the target's profile sets for the connection.
     pub limits: ConnectionLimits,
     /// Versions of all secrets in this struct, as part of the connection's identity: after a secret
     /// is rotated, no old connection is reused.

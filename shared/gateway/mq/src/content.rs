@@ -70,7 +70,7 @@ pub struct OutgoingMessage {
     /// Index of the message within the request, from 0: the value of the message property
     /// `sequence`.
     pub sequence: u64,
-    /// Body of at most 4 MiB, or 32 MiB if it was uploaded.
+    /// Body of the message: at most 4 MiB, or 32 MiB if it was uploaded.
     pub body: Vec<u8>,
     /// Correlation id to write into the message.
     pub correl_id: CorrelId,
@@ -86,7 +86,7 @@ pub enum CorrelId {
     None,
     /// Correlation id that equals the message's own id, in the broker's form.
     EchoMsgId,
-    /// Bytes that the caller chose, at most 255.
+    /// Correlation id that the caller chose, at most 255 bytes.
     Bytes(Vec<u8>),
 }
 
@@ -211,7 +211,8 @@ impl Outgoing {
         self.own(index).is_some_and(|own| member.is_in(own))
     }
 
-    /// Returns a JSON Pointer to the correlation id of the message at `index`.
+    /// Returns the JSON Pointer to the member that sets the correlation id of the message at
+    /// `index`.
     #[must_use]
     pub fn correl_id_pointer(&self, index: u64) -> String {
         match self.explicit(index).is_some_and(|message| message.correl_id.is_some()) {
@@ -236,7 +237,8 @@ impl Outgoing {
         self.explicit(index)?.own.as_deref()
     }
 
-    /// Returns the rate in messages per second; `None` if only the broker's confirms limit it.
+    /// Returns the rate limit in messages per second; `None` if only the broker's confirms limit
+    /// the rate.
     #[must_use]
     pub fn rate_limit_per_sec(&self) -> Option<RateLimit> {
         self.rate_limit_per_sec

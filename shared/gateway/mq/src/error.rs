@@ -41,7 +41,8 @@ pub enum BrokerError {
     QueueNotFound { queue: QueueName, reply: Option<BrokerReply>, source: Option<Cause> },
     #[error("the exchange `{exchange}` does not exist")]
     ExchangeNotFound { exchange: ExchangeName, reply: Option<BrokerReply>, source: Option<Cause> },
-    /// No queue is bound for the routing key of a message, so the message is on no queue.
+    /// No queue is bound to the exchange for a message's routing key, so the message is on no
+    /// queue.
     #[error("the exchange `{exchange}` has no queue for the routing key of a message")]
     Unroutable { exchange: ExchangeName, reply: Option<BrokerReply>, source: Option<Cause> },
     #[error("{detail}")]
@@ -164,14 +165,14 @@ impl BrokerError {
         self
     }
 
-    /// Adds the broker's reply.
+    /// Sets the code with which the broker refused the call.
     #[must_use]
     pub fn with_reply(mut self, said: BrokerReply) -> Self {
         *self.below_mut().0 = Some(said);
         self
     }
 
-    /// Adds the underlying error, which only the operator sees.
+    /// Sets the underlying error, which only the operator sees in the log.
     #[must_use]
     pub fn caused_by(mut self, cause: impl Error + Send + Sync + 'static) -> Self {
         *self.below_mut().1 = Some(Arc::new(cause));
@@ -204,13 +205,14 @@ impl BrokerError {
         Self::InDoubt { detail: detail.into(), reply: self.reply(), source: self.cause().cloned() }
     }
 
-    /// Returns the broker's reply, for the caller.
+    /// Returns the code with which the broker refused the call, for the caller; `None` without a
+    /// refusal.
     #[must_use]
     pub fn reply(&self) -> Option<BrokerReply> {
         *self.below().0
     }
 
-    /// Returns the underlying error, which only the operator sees.
+    /// Returns the underlying error, which only the operator sees in the log.
     #[must_use]
     pub fn cause(&self) -> Option<&Cause> {
         self.below().1.as_ref()

@@ -8,8 +8,8 @@ use crate::content::ContentSeed;
 use crate::template::Template;
 
 text!(
-    /// Name of an exchange, within AMQP's limit for a short string (AMQP 0-9-1, section 4.2.5.3).
-    /// The default exchange has no name; its messages name their queue.
+    /// Name of an exchange, at most 255 bytes (short string of AMQP 0-9-1, section 4.2.5.3). The
+    /// default exchange has an empty name, so a request names a queue instead.
     ExchangeName, 1..=255, not_control, "must not contain control characters"
 );
 
@@ -23,7 +23,7 @@ impl RoutingKey {
     /// Maximum length in bytes of a rendered routing key (a short string of AMQP 0-9-1).
     pub const MAX_BYTES: usize = 255;
 
-    /// Returns the routing key or its template, as it was sent.
+    /// Returns the routing key or its template, as the request gives it.
     #[must_use]
     pub fn as_str(&self) -> &str {
         self.0.source()
@@ -81,7 +81,7 @@ impl From<RoutingKey> for String {
 pub struct Exchange {
     /// Name of the exchange.
     pub name: ExchangeName,
-    /// Routing key; empty if the request names none.
+    /// Routing key for messages without their own; empty if the request names none.
     #[serde(default)]
     pub routing_key: RoutingKey,
 }

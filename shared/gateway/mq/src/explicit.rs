@@ -15,7 +15,7 @@ use crate::exchange::RoutingKey;
 use crate::headers::Headers;
 use crate::properties::{OwnProps, Properties};
 
-/// Message that the request contains with its own body and properties.
+/// Message whose body and properties are written out in the request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExplicitMessage {
     /// Bytes of the body, from the message's `bodyText` or `bodyBase64`.
@@ -28,7 +28,7 @@ pub struct ExplicitMessage {
     pub headers: Headers,
     /// Correlation id of this message, which takes precedence over the request's `correlIdMode`.
     pub correl_id: Option<IdBytes>,
-    /// Properties of this message alone; `None`, which takes no room, if it sets none.
+    /// Properties that this message sets for itself; `None`, which saves memory, if it sets none.
     pub own: Option<Box<OwnProps>>,
 }
 

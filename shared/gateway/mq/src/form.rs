@@ -21,7 +21,7 @@ use crate::template::Template;
 pub struct Misfit {
     /// JSON Pointer (RFC 6901) from the form to the member at fault; empty for the form itself.
     pub pointer: &'static str,
-    /// Description of the fault for the caller.
+    /// Description of the error, for the caller.
     pub detail: &'static str,
 }
 
@@ -98,10 +98,10 @@ enum PayloadMode {
 }
 
 impl PropsForm {
-    /// Converts the form to the properties of all messages.
+    /// Converts the JSON form to the properties of all messages.
     ///
     /// # Errors
-    /// If the correlation id is given in two ways, or its mode and its value do not go together.
+    /// If the correlation id is given in two ways, or its mode contradicts its value.
     pub fn into_props(mut self) -> Result<MqProps, Misfit> {
         let properties = Box::new(self.take_properties());
         let member = match self.correl_id_base64 {
@@ -143,10 +143,11 @@ impl PayloadForm {
         self.mode == PayloadMode::Random
     }
 
-    /// Converts the form to the body of generated messages. `size` is that of random bodies.
+    /// Converts the JSON form to the rule for generated bodies. `size` is the size of random
+    /// bodies.
     ///
     /// # Errors
-    /// If the mode requires a member that is missing, or does not take one that is given.
+    /// If the mode requires a member that is missing, or does not allow one that is given.
     pub fn into_payload(self, size: MessageSize) -> Result<Payload, Misfit> {
         let Self { mode, fixed_base64, template } = self;
         let misfit = |pointer, detail| Err(Misfit { pointer, detail });

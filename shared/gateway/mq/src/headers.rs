@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::header_value::{HeaderValue, Weight};
 
-/// Headers that every message carries and a caller may not set.
+/// Names of the headers that the gateway sets on every message, so that a caller may not.
 const RESERVED: [&str; 2] = ["idempotencyKey", "sequence"];
 
 /// Name of a header: 1 to 255 bytes, and neither `idempotencyKey` nor `sequence`, which the gateway
@@ -17,7 +17,7 @@ const RESERVED: [&str; 2] = ["idempotencyKey", "sequence"];
 pub struct HeaderName(String);
 
 impl HeaderName {
-    /// Returns the name as it was sent.
+    /// Returns the header name as the caller gave it.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -53,7 +53,7 @@ pub struct Headers(BTreeMap<HeaderName, HeaderValue>);
 impl Headers {
     /// Maximum number of bytes of all header names and values together.
     pub const MAX_BYTES: usize = 32 * 1024;
-    /// Maximum number of header values, those in tables and arrays included.
+    /// Maximum number of header values, including values nested in tables and arrays.
     pub const MAX_COUNT: usize = 1000;
 
     /// True if there are no headers.
@@ -62,7 +62,7 @@ impl Headers {
         self.0.is_empty()
     }
 
-    /// Returns the bytes of all names and values together.
+    /// Returns the total number of bytes of all header names and values.
     pub(crate) fn bytes(&self) -> usize {
         weigh(&self.0).bytes
     }
@@ -80,7 +80,7 @@ impl Headers {
         self.0.insert(HeaderName(name.to_owned()), HeaderValue::from(text));
     }
 
-    /// Returns names and values, in the order of the names.
+    /// Returns the header names and values, sorted by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &HeaderValue)> {
         self.0.iter().map(|(name, value)| (name.as_str(), value))
     }

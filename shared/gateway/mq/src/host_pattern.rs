@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::str::FromStr;
 use std::{iter, mem};
 
-/// Name that is the local host's everywhere (RFC 6761, section 6.3).
+/// Host name that always means the local host (RFC 6761, section 6.3).
 const LOCAL_HOST: &str = "localhost";
 
 /// Pattern for the host of a broker. `?` stands for one character and `*` for any number of

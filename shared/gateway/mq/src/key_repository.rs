@@ -15,16 +15,16 @@ use crate::target::{BrokerKind, SslSpec, TargetError, TargetSpec};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Opening {
-    /// Reference to the stash file of the key store.
+    /// Reference to the stash file that contains the key store's password.
     pub stash_ref: Option<StoreRef>,
-    /// Reference to the password, in place of a stash file.
+    /// Reference to the key store's password, in place of a stash file.
     pub password_ref: Option<SecretRef>,
     /// Label of the client's certificate in the key store.
     pub certificate_label: Option<String>,
 }
 
 impl Opening {
-    /// True if neither a stash file nor a password nor a label is set.
+    /// True if no stash file, no password and no label is set.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.stash_ref.is_none() && self.password_ref.is_none() && self.certificate_label.is_none()

@@ -11,12 +11,12 @@ use crate::header_value::HeaderValue;
 use crate::properties::Properties;
 use crate::time::Time;
 
-/// Id of a message that the gateway put: 24 bytes.
+/// Id of a message that the gateway puts: 24 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct MessageId(pub [u8; 24]);
 
 impl MessageId {
-    /// Writes the id for brokers with textual ids: 48 lower-case hexadecimal characters.
+    /// Returns the id as text for RabbitMQ: 48 lower-case hexadecimal characters.
     #[must_use]
     pub fn to_hex(self) -> String {
         hex::encode(self.0)
@@ -26,7 +26,7 @@ impl MessageId {
 /// Source of the text that a response shows as `bodyText`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum BodyAsText {
-    /// The body is also shown as text, if it is UTF-8.
+    /// The response shows the body as `bodyText` if it is valid UTF-8.
     #[default]
     IfUtf8,
     /// The body, converted from another character set.
@@ -45,63 +45,65 @@ pub struct MessageBody(pub Vec<u8>);
 pub struct StoredBody {
     /// Path from which the caller can download the stored body.
     pub url: String,
-    /// Length of the body in bytes.
+    /// Length of the stored body in bytes.
     pub size: u64,
-    /// SHA-256 of the body, in lower-case hexadecimal digits.
+    /// SHA-256 of the stored body, in lower-case hexadecimal digits.
     pub sha256: String,
 }
 
-/// Received or browsed message, with all members of the response. A property that a broker or a
-/// message does not have is `None`.
+/// Received or browsed message, with all members of the response. A property is `None` if the
+/// broker or the message lacks it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ReceivedMessage {
-    /// Bytes of the message id on the wire.
+    /// Message id as the broker delivered it, in bytes.
     pub msg_id: Option<Vec<u8>>,
-    /// Bytes of the correlation id on the wire.
+    /// Correlation id as the broker delivered it, in bytes.
     pub correl_id: Option<Vec<u8>>,
-    /// Bytes of the body as they were on the queue.
+    /// Body of the message as it was on the queue.
     pub body: MessageBody,
-    /// Text that the response shows of the body.
+    /// Source of the text that the response shows as `bodyText`.
     pub text: BodyAsText,
     /// Headers with their types, if the broker preserves types.
     pub headers: BTreeMap<String, HeaderValue>,
-    /// Persistence that the publisher set, or the broker's default.
+    /// Persistence that the publisher set, or the default of the broker.
     pub persistence: Persistence,
-    /// Priority as the broker reports it. AMQP allows values above 9.
+    /// Priority that the broker reports. AMQP allows values above 9.
     pub priority: u8,
     /// Lifetime in milliseconds with which the message was put. `None` if it never expires.
     pub expiry_ms: Option<u64>,
     /// Number of times that the message was delivered before and returned to the queue.
     pub backout_count: u64,
-    /// Time that the publisher or the broker stamped; RabbitMQ stamps none by itself.
+    /// Time at which the message was put, from the publisher or IBM MQ. RabbitMQ sets none by
+    /// itself.
     pub put_at: Option<Timestamp>,
     /// Content type of the body, or IBM MQ's format name.
     pub format: Option<String>,
-    /// Exchange to which the message was published; empty for the default one.
+    /// Exchange to which the message was published; empty for the default exchange.
     pub exchange: Option<String>,
     /// Routing key with which the message was published.
     pub routing_key: Option<String>,
     /// True if the broker reports that the message may have been delivered before.
     pub redelivered: bool,
-    /// Number of earlier deliveries that the queue has counted, if queues count them.
+    /// Number of earlier deliveries that the queue has counted; `None` if it does not count.
     pub delivery_count: Option<u64>,
     /// User that put the message, as verified by the broker.
     pub user_id: Option<String>,
     /// AMQP's property `cluster-id`, which has no meaning there but may be set.
     pub cluster_id: Option<String>,
-    /// Properties that the publisher set.
+    /// Properties that the publisher set, such as `replyTo`.
     pub properties: Properties,
     /// Coded character set id (CCSID) of the body; IBM MQ only.
     pub ccsid: Option<i32>,
     /// Encoding of binary numbers in the body; IBM MQ only.
     pub encoding: Option<i32>,
-    /// Queues from which the message was dead-lettered, the last time first.
+    /// Dead-letter history of the message, latest death first.
     pub deaths: Vec<Death>,
-    /// Parts of the message that could not be read.
+    /// Properties of the message that could not be decoded, as raw bytes.
     pub unreadable: Unreadable,
 }
 
-/// Reason why a message left a queue for its dead-letter exchange or queue, and how often it did.
+/// Entry of a dead-letter history: why and how often a message left a queue for its dead-letter
+/// exchange or queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[expect(missing_docs, reason = "`Death` in openapi.yaml describes each member")]
@@ -112,7 +114,7 @@ pub struct Death {
     pub reason: Option<String>,
     pub count: Option<u64>,
     pub at: Option<Time>,
-    /// True if this was the first time that the message was dead-lettered.
+    /// True if this was the first dead-lettering of the message.
     pub first: bool,
 }
 

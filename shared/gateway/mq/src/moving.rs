@@ -19,25 +19,25 @@ bounded!(
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Destination {
-    /// A named queue.
+    /// Queue of this name, for all messages of the move.
     Queue(QueueName),
-    /// The queue from which each message was first dead-lettered, by its own history.
+    /// Queue from which each message was first dead-lettered, according to its dead-letter history.
     Origin,
 }
 
-/// Command to move messages from one queue to others.
+/// Command to move messages from the target's queue to other queues.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MoveCommand {
-    /// Destination of each message.
+    /// Destination queue of the messages.
     pub to: Destination,
-    /// Maximum number of messages that all attempts together move.
+    /// Maximum number of messages that all attempts at the request together move.
     pub max: MaxMoves,
-    /// Ids of the messages to move; `None` is any message.
+    /// Ids of the messages to move; `None` moves any message.
     pub msg_ids: Option<Vec<IdBytes>>,
 }
 
-/// Reason why a move leaves a message on its queue.
+/// Reason why a move leaves a message on the source queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum KeptReason {
@@ -49,11 +49,11 @@ pub enum KeptReason {
     NotAllowed,
     /// The destination queue does not exist.
     Unroutable,
-    /// The broker refused the message: the queue is full, or one of its properties is not accepted.
+    /// The broker refused the message: the destination is full, or a property was not accepted.
     Refused,
-    /// The message is larger than a move can hold.
+    /// The message is larger than a move can hold in memory.
     TooLarge,
-    /// A property of the message could not be put again byte for byte.
+    /// A property of the message cannot be written again byte for byte.
     NotReproducible,
     /// The message would be put on other queues as well (RabbitMQ's headers `CC` and `BCC`).
     WouldBeCopied,
@@ -62,14 +62,14 @@ pub enum KeptReason {
 /// Result for one message that a move selected: moved, or left on its queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MoveOutcome {
-    /// Bytes of the message id on the wire.
+    /// Message id as the broker delivered it, in bytes.
     pub msg_id: Option<Vec<u8>>,
     /// Destination of the message; also set if the message stays, `None` if no destination is
     /// known.
     pub to: Option<QueueName>,
-    /// Reason why the message stays; `None` if it was moved.
+    /// Reason why the message stays on the source queue; `None` if it was moved.
     pub stays: Option<KeptReason>,
-    /// Number of times that the message was dead-lettered, in all.
+    /// Number of times that the message was dead-lettered, over all queues.
     pub deaths: u64,
     /// Number of times that the message was delivered before and returned to the queue.
     pub backout_count: u64,
@@ -113,7 +113,7 @@ impl MoveReport {
     /// Maximum number of staying messages that the report lists, since a response has a limited
     /// size.
     pub const MOST_STAYING: u64 = 1_000;
-    /// Maximum number of ids that the warning of [`Self::not_found`] names.
+    /// Maximum number of ids that the warning about [`Self::not_found`] lists.
     const MOST_NAMED: usize = 5;
 
     /// Builds a warning that lists selected ids without a message; `None` if all were found. It

@@ -6,25 +6,27 @@ text! {
     /// Name of a queue, within AMQP's limit for a short string (AMQP 0-9-1, section 4.2.5.3). IBM
     /// MQ's own limit (48) is checked where the broker is known.
     QueueName, 1..=255, not_control, "must not contain control characters";
-    /// Name of a queue manager, or of RabbitMQ's virtual host, which is a short string; empty means
-    /// the default.
+    /// Name of a queue manager, or of RabbitMQ's virtual host, at most 255 bytes. An empty name
+    /// means the default.
     QueueManagerName, 0..=255, not_control, "must not contain control characters";
     /// Name of a channel of IBM MQ (MQ_CHANNEL_NAME_LENGTH).
     ChannelName, 1..=20, is_of_an_ibm_name, "must consist of letters, digits and ./_%";
-    /// A cipher specification of IBM MQ (MQ_SSL_CIPHER_SPEC_LENGTH).
+    /// Name of a cipher specification of IBM MQ (MQ_SSL_CIPHER_SPEC_LENGTH).
     CipherSpec, 1..=32, is_of_a_cipher_spec, "must consist of letters, digits and _";
     /// Label of a certificate in a key repository of IBM MQ (MQ_CERT_LABEL_LENGTH).
     CertificateLabel, 1..=64, not_control, "must not contain control characters";
-    /// URL of a client channel definition table; in profiles only.
+    /// URL of IBM MQ's client channel definition table, which only profiles may set.
     CcdtUrl, 1..=2048, not_control, "must not contain control characters";
-    /// User of a broker. SASL PLAIN separates user and password by NUL (RFC 4616, section 2).
+    /// User name for a broker. It has no control characters, since SASL PLAIN separates user and
+    /// password by NUL (RFC 4616, section 2).
     UserName, 1..=255, not_control, "must not contain control characters";
-    /// Name of a target profile. It is part of an item's key, which DynamoDB limits to 2,048 bytes.
+    /// Name of a target profile. It is part of the key of a DynamoDB item, which has at most 2,048
+    /// bytes.
     ProfileName, 1..=255, not_control, "must not contain control characters";
-    /// A condition on the properties of messages, in the syntax of JMS selectors. IBM MQ's limit
-    /// (MQ_SELECTOR_LENGTH) is beyond what a request without messages may have.
+    /// Condition on the properties of messages, in the syntax of JMS selectors. IBM MQ's own limit
+    /// (MQ_SELECTOR_LENGTH) is higher than the size of such a request.
     SelectorExpression, 1..=2_048, not_control, "must not contain control characters";
-    /// Body of a message as text. It shares the 4 MB of a request with all other members.
+    /// Message body as text. All members of a request share its limit of 4 MB.
     BodyText, 0..=4_194_304, |_| true, "any text";
 }
 

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Deserializer};
 
-/// Reads a member for which `null` means the same as its absence.
+/// Deserializes a member for which `null` means the same as its absence: the default.
 ///
 /// # Errors
 /// If the value is neither `null` nor of the member's type.

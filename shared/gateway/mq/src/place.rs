@@ -6,11 +6,11 @@ use crate::names::QueueName;
 use crate::target::Target;
 
 impl Target {
-    /// Returns the name of the place of the target's messages, in 64 hexadecimal characters: a
-    /// digest of the kind of broker, the virtual host or queue manager, the queue (or exchange and
-    /// routing key), the set of addresses, and `cluster`, the name that the connected broker gives
-    /// its cluster. So the nodes of one cluster are one place, and brokers of one list that are not
-    /// a cluster are several.
+    /// Returns the identity of the place where the target's messages lie, as 64 hexadecimal
+    /// characters. It is a digest of the broker's product, virtual host or queue manager, queue (or
+    /// exchange and routing key), addresses, and `cluster`, the name that the connected broker
+    /// reports. So all nodes of a cluster are one place, and separate brokers in one address list
+    /// are several.
     ///
     /// Two targets of the same place may differ in user, secrets and TLS.
     pub fn place(&self, cluster: Option<&str>) -> String {

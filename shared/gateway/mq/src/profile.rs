@@ -37,10 +37,10 @@ pub struct Profile {
     /// Treatment of messages whose backout count has reached their queue's threshold.
     #[serde(default)]
     pub backout: BackoutRule,
-    /// Treatment of open connections when a request ends.
+    /// Rule for an open connection when the request that used it ends.
     #[serde(default)]
     pub idle_connections: IdleRule,
-    /// Time limits of the profile's connections.
+    /// Time limits for connections to the profile's target.
     #[serde(default)]
     pub connection: ConnectionLimits,
 }

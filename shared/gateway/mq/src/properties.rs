@@ -51,7 +51,7 @@ macro_rules! members {
         }
 
         impl Member {
-            /// Returns the name of the property in requests.
+            /// Returns the name of the member in requests.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name,)* }
@@ -88,7 +88,7 @@ macro_rules! declare {
                 Self { $($property: more.$property.as_ref().or(self.$property.as_ref()).cloned(),)* }
             }
 
-            /// Writes each property as a response shows it, `null` if it is not set.
+            /// Writes each property to the JSON of a response, as `null` if it is not set.
             pub(crate) fn show<M: SerializeMap>(&self, json: &mut M) -> Result<(), M::Error> {
                 $(json.serialize_entry($name, &self.$property.as_ref().map(Value::shown))?;)*
                 Ok(())
@@ -99,7 +99,8 @@ macro_rules! declare {
                 [$(self.$property.as_ref().map_or(0, Value::text_len)),*].into_iter().sum()
             }
 
-            /// Returns every property, each with the value that takes the most bytes in a response.
+            /// Returns a value of this type in which each property takes the maximum number of
+            /// bytes in a response.
             #[cfg(test)]
             pub(crate) fn longest() -> Self {
                 Self { $($property: Some(crate::property_values::longest()),)* }
@@ -124,7 +125,7 @@ macro_rules! declare {
         }
 
         impl<Put, Got> Carriers<Put, Got> {
-            /// Sets `properties` in an outgoing message.
+            /// Writes `properties` to an outgoing message.
             ///
             /// # Errors
             /// If the broker cannot carry a property. The error names the first such property.
@@ -152,9 +153,10 @@ properties!(declare! {});
 /// received message (`Got`).
 #[derive(Debug)]
 pub struct Carrier<T, Put, Got> {
-    /// Sets the property, or returns the reason why the broker cannot carry this value.
+    /// Writes the property, or returns the reason why the broker cannot carry this value.
     pub write: fn(&T, &mut Put) -> Result<(), String>,
-    /// Reads the property from a message; `None` if the message lacks it or has it in another form.
+    /// Reads the property from a received message; `None` if the message lacks it, or has a value
+    /// of another type under its name.
     pub read: fn(&mut Got) -> Option<T>,
 }
 

@@ -15,7 +15,7 @@ text! {
     /// Text of a message property, at most 255 bytes (AMQP 0-9-1, section 4.2.5.3). Lower limits of
     /// IBM MQ are checked where the broker is known.
     PropertyText, 0..=255, |_| true, "any text";
-    /// Name of the queue manager that a reply goes to (MQ_Q_MGR_NAME_LENGTH).
+    /// Name of the queue manager to which a reply is sent (MQ_Q_MGR_NAME_LENGTH).
     ReplyQueueManager, 0..=48, is_of_an_ibm_name, "must consist of letters, digits and ./_%";
 }
 bounded! {
@@ -63,7 +63,7 @@ pub struct Group {
     pub last: bool,
 }
 
-/// Name of a message group: text, or bytes as `{"base64": …}`.
+/// Id of a message group: text, or bytes as `{"base64": …}`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the text says which")]
 pub enum GroupId {
@@ -141,7 +141,7 @@ impl Value for ReplyQueueManager {
     }
 }
 
-/// Group of a message as responses show it, with every member.
+/// Response form of a message's group, with every member.
 #[derive(Serialize)]
 struct ShownGroup<'a> {
     id: &'a GroupId,

@@ -18,14 +18,14 @@ pub struct Latency {
     pub p99: f64,
 }
 
-/// Result of a completed produce.
+/// Result of a produce that put all of its messages.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProduceReport {
     /// Number of messages that this execution of the request put.
     pub enqueued: u64,
     /// Bytes of the bodies of the messages that this execution of the request put.
     pub bytes: u64,
-    /// Number of transactions that were committed; 0 if none were asked for.
+    /// Number of transactions that were committed; 0 if the request asked for none.
     pub transactions: u64,
     /// True if each transaction was committed atomically.
     pub atomic: bool,
@@ -43,7 +43,7 @@ pub struct ProduceReport {
 /// Messages that a consume took, with facts about the messages left on the queue.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Consumed {
-    /// Messages in the order in which the queue gave them.
+    /// Consumed messages, in the order in which the broker delivered them.
     pub messages: Vec<ReceivedMessage>,
     /// True if the queue had more messages than fit in the response; they stay on it.
     pub truncated: bool,
@@ -54,13 +54,13 @@ pub struct Consumed {
     pub warnings: Warnings,
 }
 
-/// State of a queue; a number that the broker does not report is `None`.
+/// Depth of a queue, with further facts about it. A fact that the broker does not report is `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DepthReport {
     /// Number of messages that can be consumed now. RabbitMQ's unacknowledged messages do not
     /// count.
     pub current_depth: u64,
-    /// Number of messages that the queue can hold.
+    /// Maximum number of messages that the queue can hold.
     pub max_depth: Option<u64>,
     /// Number of clients that have the queue open for input; for RabbitMQ, the number of consumers.
     pub open_input_count: Option<u64>,
@@ -87,21 +87,20 @@ pub struct TestStep {
     pub skipped: bool,
 }
 
-/// Result of a connection test, step by step. `latency_ms` is one round trip on the open
-/// connection.
+/// Result of a connection test, with all of its steps.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TestReport {
-    /// True if every step succeeded or was not needed.
+    /// True if no step of the connection test failed.
     pub ok: bool,
-    /// Product name that the broker reports of itself.
+    /// Name of the broker's product, such as `RabbitMQ`.
     pub product: String,
     /// Version that the broker reports; `None` if no connection was opened.
     pub version: Option<String>,
-    /// Round-trip time in milliseconds; `None` if no connection was opened.
+    /// Round-trip time on the open connection, in milliseconds; `None` if no connection was opened.
     pub latency_ms: Option<f64>,
-    /// Reason why the broker accepts no messages for now, if it reports one.
+    /// Reason why the broker accepts no messages at present, if it reports one.
     pub blocked: Option<String>,
-    /// All steps in order, skipped ones included.
+    /// All steps of the connection test in order, including skipped ones.
     pub steps: Vec<TestStep>,
 }
 
@@ -115,19 +114,18 @@ impl TestReport {
     }
 }
 
-/// Pool of connections, as `GET /status` shows it.
+/// Pool of connections to one target, in the form of `GET /status`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PoolReport {
     /// Address of the pool, as `<broker>://<addresses>/<virtual host or queue manager>`, without
     /// user and secrets.
     pub target: String,
-    /// Number of connections that are open, in use or idle.
+    /// Number of open connections to the target, in use or idle.
     pub open: usize,
-    /// Number of connections that a request uses now.
+    /// Number of connections to the target that a request uses now.
     pub in_use: usize,
-    /// Maximum number of connections that are open at once, over all pools of the execution
-    /// environment.
+    /// Maximum number of open connections, over all pools of the execution environment.
     pub max_size: usize,
 }
 

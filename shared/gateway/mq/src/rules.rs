@@ -58,9 +58,9 @@ pub enum EntryPart {
 /// Resolved target of a request, and the result of each rule about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Judgement {
-    /// Target that was checked, allowed or not.
+    /// Target that was checked, whether it is allowed or not.
     pub target: Target,
-    /// Rules that decide about the target, in order, each with its result.
+    /// Rules for the target in the order of checking, each with its result.
     pub rules: Vec<(TargetRule, Result<(), TargetError>)>,
 }
 

@@ -13,7 +13,7 @@ pub enum SecretRef {
 }
 
 impl SecretRef {
-    /// Longest name of a secret, in bytes (Secrets Manager, `CreateSecret`).
+    /// Maximum length of a secret's name in bytes (Secrets Manager, `CreateSecret`).
     pub const MAX_NAME: usize = 512;
 }
 

@@ -29,13 +29,13 @@ impl ObjectRef {
     /// and "Using versioning").
     const MAX: usize = 1024;
 
-    /// Name of the S3 bucket.
+    /// Returns the name of the S3 bucket.
     #[must_use]
     pub fn bucket(&self) -> &str {
         &self.bucket
     }
 
-    /// Key of the S3 object.
+    /// Returns the key of the S3 object.
     #[must_use]
     pub fn key(&self) -> &str {
         &self.key

@@ -22,7 +22,7 @@ pub struct Tags(Vec<Tag>);
 /// Facts about the request that [`Tags::mark`] writes into the headers of its messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TagOrigin<'a> {
-    /// Trace id of the first request that executed.
+    /// Trace id of the request, which its retries keep from the first execution.
     pub trace_id: &'a str,
     /// `traceparent` of the request (W3C Trace Context); `None` if the trace id did not come from
     /// one.
@@ -52,7 +52,7 @@ impl Tags {
         self.0.is_empty()
     }
 
-    /// Returns the tags as one text, separated by commas.
+    /// Returns the tags as one text, separated by commas, for the header `tags`.
     #[must_use]
     pub fn joined(&self) -> String {
         self.0.iter().map(Tag::as_str).collect::<Vec<_>>().join(",")

@@ -18,7 +18,7 @@ enum Piece {
     Random(usize),
 }
 
-/// Reason why a template cannot be used.
+/// Error of a template that cannot be parsed, or may render to too long a text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what is wrong")]
 pub enum TemplateError {
@@ -41,7 +41,7 @@ pub struct Template {
 }
 
 impl Template {
-    /// Largest body that a template may render to, in bytes.
+    /// Maximum length in bytes of the text that a template may render to.
     pub const MAX_BYTES: usize = 4_194_304;
 
     /// Parses the template of a body or a routing key.
@@ -72,12 +72,12 @@ impl Template {
         Ok(template)
     }
 
-    /// Returns the length of the longest text that the template may render to, in bytes.
+    /// Returns the maximum length in bytes of the text that the template may render to.
     pub(crate) fn max_len(&self) -> usize {
         self.pieces.iter().map(Piece::max_len).fold(0, usize::saturating_add)
     }
 
-    /// Returns the text of the template, with its placeholders.
+    /// Returns the source text of the template, with its placeholders.
     pub(crate) fn source(&self) -> &str {
         &self.source
     }

@@ -19,16 +19,17 @@ impl Time {
     /// Latest time that is written as RFC 3339.
     pub const LATEST_TEXT: &str = "9999-12-30T22:00:00Z";
 
-    /// Maximum length in bytes of the text: nine digits of a fraction, and an offset.
+    /// Maximum length in bytes of a time as text: RFC 3339 with a fraction of nine digits and an
+    /// offset.
     pub const MAX_BYTES: usize = "2026-09-21T14:13:20.123456789+00:00".len();
 
-    /// Builds a time of whole seconds since 1970.
+    /// Creates the time that is `seconds` whole seconds after 1970 began.
     #[must_use]
     pub const fn from_seconds(seconds: u64) -> Self {
         Self { seconds, nanoseconds: 0 }
     }
 
-    /// Returns whole seconds since 1970; AMQP carries no fractions.
+    /// Returns the whole seconds since 1970, since AMQP carries no fractions.
     #[must_use]
     pub const fn as_seconds(self) -> u64 {
         self.seconds

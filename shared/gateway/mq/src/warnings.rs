@@ -18,7 +18,8 @@ impl Warnings {
     /// Maximum number of different warnings in a response.
     pub const MOST: usize = 32;
 
-    /// Adds a warning, unless it is present.
+    /// Adds a warning, unless the list already contains its text. Warnings beyond [`Self::MOST`]
+    /// are only counted.
     pub fn push(&mut self, text: impl Into<String>) {
         let text = text.into();
         if self.texts.contains(&text) {

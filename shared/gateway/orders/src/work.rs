@@ -16,11 +16,11 @@ pub const UNREADABLE: &str = "Malformed";
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkOrder {
-    /// Trace id of the request, for the log of `mq-access`.
+    /// Trace id of the request, for the log lines of `mq-access`.
     pub trace_id: TraceId,
     /// Id of the caller's tenant.
     pub tenant: String,
-    /// Work that the function `mq-access` has to do.
+    /// Work that `mq-access` has to execute.
     pub work: Work,
 }
 
@@ -33,7 +33,7 @@ pub struct WorkOrder {
 pub enum Work {
     /// Work that changes messages, and is done once for each idempotency key.
     Change { target: Target, execution: Execution, change: Change },
-    /// Work that changes nothing.
+    /// Work that changes nothing, and has no idempotency record.
     Read { target: Target, read: Read },
     /// Listing of the tenant's connections in the execution environment that responds.
     Pools,

@@ -14,7 +14,7 @@ use crate::errors::{During, Failure};
 use crate::pool::Pool;
 use crate::session::{call, inspect};
 
-/// Time to wait for the broker to report whether it accepts messages.
+/// Maximum time to wait for the broker to report whether it accepts messages.
 const BLOCKED: Duration = Duration::from_secs(1);
 
 pub(crate) async fn test(

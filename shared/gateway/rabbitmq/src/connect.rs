@@ -58,7 +58,8 @@ pub(crate) enum Remedy {
 pub(crate) struct StepError {
     pub(crate) step: Step,
     pub(crate) error: BrokerError,
-    /// True if the deadline had passed when the step ended, whatever error the step reported.
+    /// True if the deadline had passed when the step ended, even if the step reported another
+    /// error.
     pub(crate) timed_out: bool,
 }
 

@@ -151,7 +151,7 @@ impl Intake {
         self.exceeded_by.load(Ordering::Acquire) == tag
     }
 
-    /// True if a delivery has exceeded the limit since the limit was set.
+    /// True if a delivery has exceeded the limit since the limit was last set.
     pub(crate) fn is_exceeded(&self) -> bool {
         self.exceeded_by.load(Ordering::Acquire) != 0
     }

@@ -95,7 +95,7 @@ impl RabbitMq {
         Self::with_settings(Settings { cap, ..Settings::default() })
     }
 
-    /// Creates a broker with these settings. A `cap` of 0 counts as 1.
+    /// Creates a broker with these settings. A `cap` of 0 connections counts as 1.
     #[must_use]
     pub fn with_settings(settings: Settings) -> Self {
         let cap = ConnectionCap::new(settings.cap);

@@ -22,7 +22,7 @@ const WINDOW_TIME: Duration = Duration::from_millis(250);
 /// Minimum pause until the next message is due for which the current window is settled first.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Time reserved before the deadline for the confirms of the last window.
+/// Time reserved before the deadline for the confirms of the last window (group of messages).
 const MARGIN: Duration = Duration::from_millis(500);
 
 /// Connection of a produce on which nothing has been published yet.
@@ -115,7 +115,7 @@ struct Producer<'a> {
 
 /// Reason why a produce stopped before its last message.
 enum Stop {
-    /// No time is left, or AMQP cannot carry the next message.
+    /// No time is left, or AMQP cannot carry the next message, as the error says.
     Error(BrokerError),
     Window(Settled),
 }

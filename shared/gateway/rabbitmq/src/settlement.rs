@@ -40,7 +40,7 @@ pub(crate) enum Proof {
     Count(Holders),
 }
 
-/// Reason why it is unknown whether an acknowledgement was applied.
+/// Reason why it is unknown whether the queue has applied an acknowledgement.
 #[derive(Debug)]
 pub(crate) enum Unproven {
     Failure(Failure),

@@ -25,7 +25,7 @@ use crate::frame_filter::{FrameFilter, Noticed};
 /// Maximum number of bytes that are read from the socket at once.
 const CHUNK: usize = 128 * 1024;
 
-/// TCP connection, plain or with TLS.
+/// TCP connection to a broker, plain or with TLS.
 pub(crate) type Socket = AsyncTcpStream<Compat<TcpStream>>;
 
 /// Handle that closes a connection's socket independently of the client library.

@@ -67,7 +67,7 @@ pub(crate) enum Verdict {
 #[derive(Debug)]
 pub(crate) struct Settled {
     pub(crate) verdict: Verdict,
-    /// Number of messages that the window published.
+    /// Number of messages that the window has published.
     pub(crate) published: usize,
     /// Number of messages from the start of the window that are on the queue.
     pub(crate) prefix: u64,
@@ -80,8 +80,8 @@ pub(crate) struct Settled {
 }
 
 impl Settled {
-    /// Returns the ids of all messages after the prefix that may be on a queue, including refused
-    /// ones.
+    /// Returns the ids of all messages that may be on a queue after the first [`Self::prefix`]
+    /// ones, including those that the broker refused.
     pub(crate) fn all_in_doubt(mut self) -> Vec<MessageId> {
         self.in_doubt.append(&mut self.refused);
         self.in_doubt

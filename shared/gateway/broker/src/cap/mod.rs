@@ -53,7 +53,7 @@ pub struct ConnectionCap {
     /// True if the last caller that waited for a permit timed out.
     is_refused: AtomicBool,
     shelves: Mutex<Vec<Weak<dyn IdleConnections>>>,
-    /// Notification of a returned permit or of a connection that became idle.
+    /// Notification that a permit was released or a connection became idle.
     changed: Notify,
     /// Lock that serves waiting callers in the order of their arrival.
     turn: tokio::sync::Mutex<()>,

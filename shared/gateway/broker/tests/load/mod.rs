@@ -114,7 +114,7 @@ fn of_the_test(numbers: std::ops::Range<u64>) -> Vec<Option<u64>> {
     numbers.map(Some).collect()
 }
 
-/// Returns the number of messages on the queue, once the broker has settled on `expected`.
+/// Returns the number of messages on the queue, once it is `expected` or the wait is over.
 pub(crate) async fn depth(broker: &dyn Broker, access: &Access, queue: &QueueName, expected: u64) -> u64 {
     let mut depth = u64::MAX;
     for _ in 0..100 {

@@ -18,10 +18,10 @@ const THEIR_GETS: u8 = 3;
 /// Owner of a unit of work in the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Whose {
-    /// Unit of work of an earlier attempt.
+    /// Unit of work of an earlier attempt at the same request.
     Earlier,
     Ours,
-    /// Unit of work of the other consumer.
+    /// Unit of work of another consumer of the queue.
     Theirs,
 }
 

@@ -59,7 +59,7 @@ fn plan(queue: &QueueName, options: &GetOptions, most_uncommitted: u64) -> Plan 
 }
 
 impl Consumer<'_> {
-    /// Starts the job on the connection's thread, unless it has begun.
+    /// Starts the job that gets messages on the connection's thread, unless it has started.
     fn begin(&mut self) {
         if let Some(begin) = self.gets.begin.take() {
             let _ = begin.send(());

@@ -41,7 +41,7 @@ pub(super) struct Gets {
     pub(super) begin: Option<mpsc::Sender<()>>,
     /// Messages that the job got. The channel is closed when the job has ended.
     pub(super) arrivals: Receiver<Arrival>,
-    /// Reason why the job has ended; sent before `arrivals` is closed.
+    /// Receiver of the reason why the job has ended, which is sent before `arrivals` is closed.
     pub(super) end: oneshot::Receiver<End>,
     /// Flag that makes the job commit its open unit of work and end.
     pub(super) stop: Arc<AtomicBool>,
@@ -63,7 +63,7 @@ impl Unit {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum End {
     Stopped,
-    /// A message does not belong to the load test.
+    /// A message does not belong to the load test, and has to stay on the queue.
     Foreign,
     /// A message has this length in bytes, which exceeds the maximum of an operation.
     TooLong(usize),

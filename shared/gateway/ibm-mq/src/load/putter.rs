@@ -19,7 +19,7 @@ use crate::session::{Told, unless_refused};
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     pub(super) queue: String,
-    /// True if the messages set their own user, application and time.
+    /// True if the messages set their own context (user, application and time).
     pub(super) sets_context: bool,
     /// Number of messages in a unit of work; 1 puts each message outside a unit of work.
     pub(super) unit: usize,
@@ -131,7 +131,7 @@ impl Putter<'_> {
         self.most > 1
     }
 
-    /// Commits the open unit of work.
+    /// Commits the open unit of work, and reports the outcome of its messages.
     fn commit(&mut self) -> Result<(), Refusal> {
         if self.unit.is_empty() {
             return Ok(());

@@ -39,7 +39,7 @@ pub(crate) trait Occupied: Send + 'static {
     fn keep(self: Box<Self>);
 }
 
-/// TLS settings of a channel.
+/// TLS settings of a channel: the key repository, and the cipher specification.
 #[derive(Clone, Debug)]
 pub(crate) struct ChannelTls {
     pub(crate) repository: Arc<KeyRepository>,
@@ -89,7 +89,7 @@ pub(crate) struct Connection {
     /// True if a message may have been put or received in the unit of work since the last commit or
     /// backout.
     has_unit_of_work: Cell<bool>,
-    /// Buffer for bodies, kept between operations.
+    /// Buffer for message bodies, which is reused by the operations on this connection.
     buffer: RefCell<Vec<u8>>,
     /// Marker that makes the type neither `Send` nor `Sync`: other threads must not use the handle.
     thread: PhantomData<*const ()>,
@@ -247,7 +247,7 @@ impl Connection {
         }
     }
 
-    /// Backs out the unit of work.
+    /// Backs out the unit of work with MQBACK.
     pub(crate) fn back_out(&self) -> Result<(), Refusal> {
         let Codes { mut completion, mut reason } = Codes::UNSET;
         // SAFETY: the handle is open, and this is its thread.

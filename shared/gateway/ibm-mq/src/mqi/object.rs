@@ -202,7 +202,7 @@ impl<'c> Object<'c> {
         Ok(Got::Message { descriptor: Box::new(md), length: length.min(buffer.len()), of: length, warning })
     }
 
-    /// Releases the lock of the message under the browse cursor.
+    /// Releases the lock of the message under the browse cursor, so that other clients can get it.
     pub(crate) fn unlock(&self) -> Result<(), Refusal> {
         let mut md = structures::descriptor();
         let mut gmo = structures::get_options();

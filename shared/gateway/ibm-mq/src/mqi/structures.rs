@@ -81,7 +81,7 @@ pub(super) fn lossy(bytes: &[u8]) -> Cow<'_, str> {
     }
 }
 
-/// Returns a message descriptor for a datagram without properties.
+/// Returns a message descriptor (MQMD) for a datagram with default values.
 pub(crate) fn descriptor() -> mq::MQMD {
     let mut md = initial!(MQMD, MQMD_STRUC_ID, MQMD_VERSION_2);
     md.MsgType = mq::MQMT_DATAGRAM;

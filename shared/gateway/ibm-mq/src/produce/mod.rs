@@ -48,7 +48,7 @@ const TO_FIND: Duration = Duration::from_secs(5);
 /// Connection of a produce on which no message has been put yet.
 pub(crate) struct Connected<'a> {
     session: Session,
-    /// Opened queue, or the queue manager's refusal to open it.
+    /// Queue that was opened for output, or the failure to open it.
     opened: Result<Putting, Failure>,
     target: SearchedQueue,
     outgoing: &'a Outgoing,

@@ -75,7 +75,8 @@ struct Begun {
 }
 
 impl Begun {
-    /// Tells the caller that the queue is open. Returns false if the caller has stopped waiting.
+    /// Reports to the caller that the queue is open. Returns `false` if the caller has stopped
+    /// waiting.
     fn tell(self) -> bool {
         self.told.send(Ok(self.taken)).is_ok()
     }
@@ -84,7 +85,7 @@ impl Begun {
 /// Way in which a consume reads the messages of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
-    /// The messages are browsed and stay on the queue.
+    /// Each message is browsed and stays on the queue.
     Look,
     /// Each message is received at once, if it is certain to fit into the response.
     Get,

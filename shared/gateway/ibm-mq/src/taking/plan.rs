@@ -56,7 +56,7 @@ pub(crate) struct Taken {
     pub(crate) consumed: Consumed,
     /// Ids and times of the messages, by which a search can resolve a commit in doubt.
     pub(crate) evidence: Vec<Evidence>,
-    /// Number of messages that were moved to the backout queue.
+    /// Number of received messages that were moved to the backout queue.
     pub(crate) moved: usize,
     /// True if the first message alone does not fit into a response.
     pub(crate) first_is_too_large: bool,

@@ -26,7 +26,7 @@ fn with_cipher(mut channel: Value) -> Value {
     channel
 }
 
-/// File with a channel table.
+/// Temporary file with a client channel definition table.
 struct Table(tempfile::NamedTempFile);
 
 impl Table {

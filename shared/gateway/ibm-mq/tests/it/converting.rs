@@ -9,8 +9,7 @@ const BROWSE: AckMode = AckMode::Browse;
 const COMMIT: AckMode = AckMode::Take(Ack::Commit);
 const ROLLBACK: AckMode = AckMode::Take(Ack::Rollback);
 
-/// Coded character sets: EBCDIC twice, ISO 8859-1, windows-1252, and one that the stand-in does not
-/// convert.
+/// Coded character set id of EBCDIC (US and Canada).
 const EBCDIC: i32 = 37;
 const EBCDIC_INTERNATIONAL: i32 = 500;
 const LATIN_1: i32 = 819;

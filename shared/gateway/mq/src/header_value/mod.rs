@@ -37,7 +37,7 @@ pub enum HeaderValue {
     Float64(Float64),
     Decimal(Decimal),
     Text(String),
-    /// Text that is not UTF-8, as bytes.
+    /// Bytes of a text value that is not valid UTF-8.
     TextBytes(Vec<u8>),
     Bytes(Vec<u8>),
     Time(Time),

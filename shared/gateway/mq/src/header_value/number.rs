@@ -13,7 +13,7 @@ macro_rules! float {
         pub struct $name($bits);
 
         impl $name {
-            /// Returns the number itself.
+            /// Returns the value as a primitive number.
             #[must_use]
             pub fn get(self) -> $float {
                 <$float>::from_bits(self.0)
@@ -51,11 +51,11 @@ macro_rules! float {
 }
 
 float!(
-    /// A number of 32 bits (IEEE 754).
+    /// Floating-point number of 32 bits (IEEE 754), compared by its bits.
     Float32: f32, u32
 );
 float!(
-    /// A number of 64 bits (IEEE 754).
+    /// Floating-point number of 64 bits (IEEE 754), compared by its bits.
     Float64: f64, u64
 );
 
@@ -63,9 +63,9 @@ float!(
 /// 0-9-1, section 4.2.5.5). Its text keeps trailing zeros: `1.50` is not `1.5`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decimal {
-    /// Number of decimal places.
+    /// Number of decimal places: how many of the digits are after the decimal point.
     pub scale: u8,
-    /// Digits of the decimal, as one number.
+    /// All digits of the decimal as an integer: 150 for `1.50`.
     pub digits: u32,
 }
 

@@ -37,7 +37,7 @@ impl Entry {
         self.queue.pattern()
     }
 
-    /// True if the entry holds for the tenant.
+    /// True if the allow-list entry applies to the tenant.
     pub(super) fn is_for(&self, tenant: &str) -> bool {
         self.options.tenants.as_ref().is_none_or(|tenants| tenants.contain(tenant))
     }

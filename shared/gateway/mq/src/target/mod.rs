@@ -29,15 +29,15 @@ pub use spec::{AuthSpec, SslSpec, TargetSpec};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum BrokerKind {
-    /// IBM MQ, named `ibmmq`.
+    /// IBM MQ, written `ibmmq` in requests, profiles and allow-lists.
     #[default]
     IbmMq,
-    /// RabbitMQ, named `rabbitmq`.
+    /// RabbitMQ, written `rabbitmq` in requests, profiles and allow-lists.
     RabbitMq,
 }
 
 impl BrokerKind {
-    /// Returns the name in requests, profiles and allow-lists.
+    /// Returns the product's name in requests, profiles and allow-lists.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -46,7 +46,7 @@ impl BrokerKind {
         }
     }
 
-    /// Returns the product's name, for texts and the log.
+    /// Returns the product's name for error texts and the log.
     #[must_use]
     pub const fn product(self) -> &'static str {
         match self {
@@ -95,7 +95,7 @@ pub struct Endpoint {
     pub queue_manager: String,
     /// Server-connection channel of IBM MQ.
     pub channel: Option<String>,
-    /// Addresses in the order of the attempts. Empty if there is a `ccdt_url`.
+    /// Addresses in the order in which they are tried. Empty if there is a `ccdt_url`.
     pub addresses: Vec<Address>,
     /// URL of IBM MQ's client channel definition table, in place of addresses.
     pub ccdt_url: Option<String>,
@@ -116,11 +116,11 @@ pub struct Endpoint {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Target {
-    /// Address and user of the connection.
+    /// Addresses, user and TLS settings of the connection.
     pub endpoint: Endpoint,
-    /// Queue of the work; `None` only for a connection test, which needs none.
+    /// Queue to use; `None` if there is an exchange, or for a connection test without a queue.
     pub queue: Option<QueueName>,
-    /// Exchange to which messages are published; `None` if the work is about a queue.
+    /// Exchange to which messages are published; `None` for work on a queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exchange: Option<Exchange>,
     /// Origin of the password (request or profile), which errors about the password name.
@@ -155,14 +155,14 @@ impl fmt::Display for Target {
 /// Reason why a target cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TargetError {
-    /// A member is missing or contradicts another.
+    /// A member of the target is missing or contradicts another member.
     #[error("{detail}")]
     #[expect(missing_docs, reason = "a JSON Pointer to the member, and what is wrong with it")]
     Invalid { pointer: &'static str, detail: String },
     /// The profile has a fault, which only a change of the profile corrects.
     #[error("the profile {0}")]
     Profile(String),
-    /// Neither the profile nor the allow-list covers the target.
+    /// Neither the profile nor an allow-list entry covers the target.
     #[error("{0}")]
     NotAllowed(String),
     /// The target is allowed, but no allow-list entry grants it a secret that the request names.

@@ -23,7 +23,7 @@ pub struct TargetSpec {
     pub broker: Option<BrokerKind>,
     pub queue_manager: Option<QueueManagerName>,
     pub queue: Option<QueueName>,
-    /// Exchange in place of a queue, to put messages.
+    /// Exchange to publish to, in place of a queue.
     pub exchange: Option<ExchangeName>,
     pub routing_key: Option<RoutingKey>,
     pub channel: Option<ChannelName>,
@@ -162,7 +162,7 @@ impl TargetSpec {
         }
     }
 
-    /// Checks IBM MQ's own limits, which are narrower than AMQP's: MQ_Q_MGR_NAME_LENGTH,
+    /// Checks the lengths that IBM MQ limits more than AMQP does: MQ_Q_MGR_NAME_LENGTH,
     /// MQ_Q_NAME_LENGTH and MQ_CONN_NAME_LENGTH.
     fn check_for_ibm_mq(&self, inline: &Self) -> Result<(), TargetError> {
         let is_name = |name: &str| name.len() <= 48 && name.chars().all(is_of_an_ibm_name);

@@ -195,19 +195,19 @@ impl ConnectionConfig {
         &self.addresses
     }
 
-    /// Returns the host that is tried first.
+    /// Returns the host of the first address.
     #[must_use]
     pub fn host(&self) -> &str {
         self.addresses.first().map_or("", |address| &address.host)
     }
 
-    /// Returns the port of the first host.
+    /// Returns the port of the first address.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.addresses.first().map_or(0, |address| address.port)
     }
 
-    /// Returns the virtual host, by default `/`.
+    /// Returns the virtual host, which is `/` by default.
     #[must_use]
     pub fn vhost(&self) -> &str {
         &self.vhost
@@ -222,13 +222,13 @@ impl ConnectionConfig {
         }
     }
 
-    /// Returns the time limit for one address to connect and log in.
+    /// Returns the time limit for connecting and logging in at one address.
     #[must_use]
     pub fn timeout(&self) -> Duration {
         self.timeout
     }
 
-    /// Returns the interval of heartbeats; 0 means no heartbeats.
+    /// Returns the requested interval of heartbeats; 0 means no heartbeats.
     #[must_use]
     pub fn heartbeat(&self) -> Duration {
         Duration::from_secs(self.heartbeat.into())

@@ -248,7 +248,7 @@ pub(crate) fn is_light(read: &Read) -> bool {
     read.properties <= MOST_OF_A_HOLLOW
 }
 
-/// Copies the content header with a body size of 0.
+/// Returns a copy of the content header that announces a body size of 0.
 pub(crate) fn without_body(payload: &[u8]) -> Vec<u8> {
     let mut payload = payload.to_vec();
     if let Some(size) = payload.get_mut(BODY_SIZE..PRELUDE) {

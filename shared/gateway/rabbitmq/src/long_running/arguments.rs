@@ -29,11 +29,11 @@ pub struct ConnectionArguments {
     pub host: Option<String>,
     /// Port of the broker, 1 to 65535.
     pub port: Option<i64>,
-    /// User name of the login.
+    /// User name with which the program logs in.
     pub user: Option<String>,
     /// Password of the login. `Debug` and errors do not show it.
     pub password: Option<SecretString>,
-    /// Virtual host, at most 255 bytes.
+    /// Name of the virtual host, at most 255 bytes.
     pub vhost: Option<String>,
     /// Time limit for connecting, in seconds.
     pub timeout: Option<i64>,

@@ -58,7 +58,7 @@ impl Past {
     }
 }
 
-/// Counts of the messages that were moved to one queue.
+/// Counts of the messages that were moved to one queue, by what they may lose there.
 #[derive(Debug, Default)]
 struct Arrivals {
     /// Routing key of the first message that loses its key.
@@ -73,7 +73,7 @@ struct Arrivals {
 pub(super) struct Losses(BTreeMap<QueueName, Arrivals>);
 
 impl Losses {
-    /// Records a message that is moved to a queue.
+    /// Counts a message that is moved to the queue `to`.
     pub(super) fn note(&mut self, to: QueueName, past: Past) {
         let arrivals = self.0.entry(to).or_default();
         arrivals.with_another_key += u64::from(past.old_key.is_some());

@@ -13,7 +13,7 @@ use super::{POLL, Taking};
 use crate::errors::Failure;
 use crate::session::{Session, call, consume, inspect, short};
 
-/// Prefix of consumer tags.
+/// Prefix of the consumer tags, which are numbered.
 const CONSUMER: &str = "integrahub";
 /// Time without a delivery after which a consumer is cancelled, since other clients may have taken
 /// the messages.

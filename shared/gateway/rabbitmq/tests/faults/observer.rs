@@ -61,7 +61,7 @@ impl Observer {
         Ok(())
     }
 
-    /// Declares a durable queue.
+    /// Declares a durable queue with these arguments.
     pub(crate) async fn declare(&self, queue: &QueueName, arguments: &[(&str, FieldValue)]) {
         let mut table = FieldTable::new();
         for (name, value) in arguments {

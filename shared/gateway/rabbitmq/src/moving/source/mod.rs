@@ -73,7 +73,7 @@ pub(super) struct Source {
     most_held: usize,
     /// Outcome of each message with its delivery tag, for the report.
     considered: Vec<(u64, MoveOutcome)>,
-    /// True if no more messages are examined.
+    /// True if the move examines no more messages.
     pub(super) is_over: bool,
     has_exceeded_the_intake: bool,
     /// Messages that were moved to each queue (or would be, in a preview), with what they may lose
@@ -135,7 +135,7 @@ impl Source {
         }
     }
 
-    /// Stops examining messages.
+    /// Ends the examining of messages. With `is_truncated`, the report says that there may be more.
     pub(super) fn end(&mut self, is_truncated: bool) {
         self.is_over = true;
         self.report.truncated |= is_truncated;

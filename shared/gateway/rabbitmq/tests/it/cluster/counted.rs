@@ -19,7 +19,7 @@ use crate::cluster::{RETURN, observe};
 const QUEUES: u64 = 27;
 /// Time before the kill at which the first commit begins.
 const LEAD: Duration = Duration::from_millis(40);
-/// Time between the beginnings of two commits.
+/// Time from the beginning of one commit to the beginning of the next.
 const STEP: Duration = Duration::from_millis(2);
 /// Number of messages on each queue before the commits.
 const ALL: u64 = 20;
