@@ -15,9 +15,10 @@ use crate::operation::OperationType;
 use crate::protocol::{Record, Status};
 use crate::results::life;
 
-/// Id of an attachment, unique within a tenant's operation: the key of the request, the token of
-/// the execution that stored it, and the retention of its object in days. Responses repeat the id,
-/// so it has one spelling.
+/// Id of an attachment: an S3 object that belongs to a stored response, because no function can
+/// send so many bytes. It consists of the request's idempotency key, the owner token of the
+/// execution that stored the object, and the days for which the object is kept. It has one spelling
+/// only, since responses contain it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AttachmentId {
     key: String,
@@ -25,35 +26,34 @@ pub struct AttachmentId {
     days: u64,
 }
 
-/// Error of a text that is not the id of an attachment.
+/// Error for a text that is not the id of an attachment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("is not the name of something that was stored")]
 pub struct MalformedAttachmentId;
 
 impl AttachmentId {
-    /// Builds the id of the attachment of `execution`, which attaches one object at most to its
-    /// response.
+    /// Builds the id of the attachment of `execution`. An execution has at most one attachment.
     pub(crate) fn of(execution: &Execution) -> Result<Self, StoreError> {
         let owner = Uuid::try_parse(&execution.owner).map_err(StoreError::unreadable)?;
         let key = execution.idempotency_key.clone();
         Ok(Self { key, owner, days: life(execution.retention()) })
     }
 
-    /// Returns the key of the record to whose response the attachment belongs.
+    /// Returns the partition key of the idempotency record whose response names the attachment.
     pub(crate) fn pk(&self, operation: OperationType, tenant: &str) -> String {
         operation.pk(tenant, &self.key, "")
     }
 
-    /// Returns the key of the object. It begins as the key of the response's own object would. The
-    /// tenant is the caller's, whatever the id contains: no caller can read another tenant's
-    /// objects.
+    /// Returns the S3 key of the attachment. Its prefix is that of the same request's response
+    /// body. The tenant is the caller's and not a part of the id, so no caller can read another
+    /// tenant's objects.
     pub(crate) fn object_key(&self, operation: &str, tenant: &str) -> String {
         let Self { key, owner, days } = self;
         format!("results/{days}d/{operation}/{tenant}/{key}/{owner}.attachment")
     }
 
-    /// True if the attachment belongs to the response that `record` holds now. A record begins anew
-    /// after it has expired: earlier attachments are not its own.
+    /// True if the attachment can belong to the response that `record` holds now. An attachment
+    /// that is older than the record belongs to an expired record of the same key.
     pub(crate) fn is_of(&self, record: &Record, now: Timestamp) -> bool {
         let is_answered = match record.status {
             Status::Prepared | Status::Completed => true,
@@ -62,7 +62,8 @@ impl AttachmentId {
         is_answered && record.expires_at > now && self.made_before().is_some_and(|at| at >= record.created_at)
     }
 
-    /// Returns the latest moment at which its execution can have been claimed, by any clock.
+    /// Returns the latest time at which the execution that stored the attachment can have been
+    /// claimed, allowing for clock skew.
     fn made_before(&self) -> Option<Timestamp> {
         let (seconds, nanoseconds) = self.owner.get_timestamp()?.to_unix();
         let claimed = Duration::new(seconds, nanoseconds).checked_add(Execution::SKEW)?;
@@ -103,7 +104,7 @@ mod tests {
         text.parse()
     }
 
-    /// Makes the id of an attachment of an execution of second 1,000.
+    /// Builds the id of an attachment whose execution was claimed at second 1,000.
     fn made() -> AttachmentId {
         let time = uuid::Timestamp::from_unix(uuid::NoContext, 1_000, 0);
         AttachmentId { key: KEY.to_owned(), owner: Uuid::new_v7(time), days: 2 }

@@ -5,26 +5,27 @@ use std::fmt::Debug;
 use crate::claim::ClaimRequest;
 use crate::execution::Execution;
 
-/// Audit event in the life of a record.
+/// Event in the life of an idempotency record, for the audit trail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AuditEvent {
-    /// A new record was created: the request is executed.
+    /// A new record was created, and the request is executed.
     Claimed,
-    /// An execution that failed or outlived its lease is repeated or resumed.
+    /// An attempt that failed or outlived its lease is followed by a new attempt at the same
+    /// request.
     TakenOver,
-    /// An execution was prepared and outlived its lease: the stored response is returned, with its
-    /// effect in doubt.
+    /// An attempt outlived its lease after it had prepared its response. The caller gets this
+    /// response, labelled as in doubt.
     AnsweredInDoubt,
-    /// The stored response was returned.
+    /// The caller got the stored response of a completed record.
     Replayed,
     /// The request was refused: the key was used with another body, or by a caller with other
     /// rights.
     Conflict,
-    /// The request was refused: keys were used with other bodies or rights too often.
+    /// The request was refused: the tenant used keys with other bodies or rights too often.
     ReusedTooOften,
     /// The request was refused, because the same request is being executed.
     InProgress,
-    /// A write came too late: the record belongs to another execution by now, and was not changed.
+    /// A write was refused and changed nothing, because another execution owns the record now.
     Fenced,
     /// A record is malformed, or a stored response is missing or altered.
     Unreadable,
@@ -59,17 +60,19 @@ impl AuditEvent {
 pub struct AuditEntry<'a> {
     /// Event that is reported.
     pub event: AuditEvent,
-    /// Type of the work, such as `PRODUCE`.
+    /// Type of the requested work, such as `PRODUCE`.
     pub operation: &'a str,
     /// Id of the tenant that sent the request.
     pub tenant: &'a str,
     /// Idempotency key of the request, in canonical spelling.
     pub idempotency_key: &'a str,
-    /// Target of the work.
+    /// Target of the requested work, such as a queue as `<queueManager>:<queue>`; may be empty.
     pub target: &'a str,
-    /// Trace id of the request itself, not that of the execution that it met.
+    /// Trace id of the request that caused the event, which may differ from that of the execution
+    /// that owns the record.
     pub trace_id: &'a str,
-    /// Number of the execution, if there is one.
+    /// Number of the attempt that caused the event, from 1; `None` for a request that was granted
+    /// no attempt.
     pub attempt: Option<u32>,
 }
 
@@ -125,13 +128,14 @@ impl<'a> AuditEntry<'a> {
     }
 }
 
-/// Receiver of the audit events of idempotency records.
+/// Receiver of the audit events of idempotency records, for logs and metrics.
 pub trait Audit: Debug + Send + Sync {
-    /// Receives an entry. It is called while a request waits, so it must neither block nor fail.
+    /// Receives an entry of the audit trail. A request waits for the call, so it must neither block
+    /// nor fail.
     fn note(&self, entry: &AuditEntry<'_>);
 }
 
-/// Writes the audit trail to the log.
+/// Audit receiver that writes each entry to the log.
 #[derive(Clone, Copy, Debug)]
 pub struct Log;
 

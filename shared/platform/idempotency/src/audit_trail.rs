@@ -4,10 +4,10 @@ use crate::{Audit, AuditEntry, AuditEvent};
 use runtime::metrics::{self, Metric};
 use serde_json::{Map, Value};
 
-/// Audit that logs and counts for a function.
+/// Audit receiver that logs each entry, and counts it in a metric of its function.
 #[derive(Clone, Copy, Debug)]
 pub struct AuditTrail {
-    /// Name of the function in metrics.
+    /// Name of the function, for the metric's dimension `service`.
     pub service: &'static str,
 }
 

@@ -9,32 +9,33 @@ use jiff::Timestamp;
 use crate::execution::Execution;
 use crate::operation::OperationType;
 
-/// Request for the right to execute work under a key.
+/// Request for the right to execute work under an idempotency key.
 #[derive(Clone, Debug)]
 pub struct ClaimRequest<'a> {
-    /// Type of the work; keys of different types meet only if one was made with the keys of the
-    /// other ([`with_keys_of`](OperationType::with_keys_of)).
+    /// Type of the work. Each type has its own key space, unless it shares that of another type
+    /// ([`with_keys_of`](OperationType::with_keys_of)).
     pub operation: OperationType,
-    /// Tenant of the request; keys of different tenants never meet. Without `#`.
+    /// Tenant of the request, without `#`. Each tenant has its own keys.
     pub tenant: &'a str,
-    /// Idempotency key of the client.
+    /// Idempotency key that the client sent.
     pub key: &'a IdempotencyKey,
-    /// Fingerprint, which distinguishes the request from another under the key.
+    /// Fingerprint of the request's body. A request with another fingerprint under the same key is
+    /// a conflict.
     pub fingerprint: &'a Fingerprint,
-    /// Fingerprint of the caller's rights, if the work depends on them. A record without it is
-    /// returned to every caller of the tenant.
+    /// Fingerprint of the caller's rights, if the response depends on them; a caller with other
+    /// rights is then refused. With `None`, each caller of the tenant may get the response.
     pub rights: Option<&'a Fingerprint>,
-    /// Queue of the work, `<queueManager>:<queue>`, by which the index finds the record; empty if
-    /// there is none. It is part of the record's key if the operation has keys [per
+    /// Target of the work, by which an index finds the record: such as a queue as
+    /// `<queueManager>:<queue>`, or the handler of an event. Empty if the work has no target. The
+    /// target is part of the record's key if the operation has keys [per
     /// target](OperationType::per_target).
     pub target: &'a str,
-    /// Name of the API key or of the token by which the caller was found, for the record alone:
-    /// usage is counted by it. Empty if there is no caller. A takeover leaves the name that the
-    /// record has.
+    /// Name of the API key or token that authenticated the caller; empty if there is none. It is
+    /// stored for the usage statistics alone. A takeover keeps the name that the record has.
     pub key_name: &'a str,
-    /// Trace id for logs and the record.
+    /// Trace id of the request, for logs and the record.
     pub trace_id: &'a str,
-    /// Time for which the result is kept, in whole seconds.
+    /// Time for which the record and its response are kept, in whole seconds.
     pub retention: Duration,
 }
 
@@ -48,21 +49,21 @@ impl ClaimRequest<'_> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the variants' descriptions name their fields")]
 pub enum Claimed {
-    /// The caller owns the key, and must execute the work.
+    /// The caller owns the record now, and must execute the work.
     Execute(Execution),
-    /// The work was done before, at `completed_at`, with this response.
+    /// The request was completed at `completed_at`, with this response.
     Replay { response: Reply, completed_at: Timestamp },
-    /// The work was prepared by an execution whose lease has passed: the response is stored, it is
-    /// unknown whether the side effect was made final, and the response shows that. The caller
+    /// An earlier attempt stored this response, but its lease passed before it made the effect
+    /// final. The response is labelled as in doubt: the effect may be final or not. The caller
     /// returns it and [completes](crate::Store::end) the execution.
     InDoubt { execution: Execution, response: Reply },
-    /// The key was used with another request body.
+    /// The key was used with another request body before.
     Conflict,
-    /// The key was used for the same request, by a caller with other rights.
+    /// The key was used for the same request before, by a caller with other rights.
     OtherRights,
-    /// Keys were used with other bodies or rights too often; refused until `retry_after` has
-    /// passed.
+    /// The tenant used keys with other bodies or rights too often. Such requests are refused until
+    /// `retry_after` has passed.
     ReusedTooOften { retry_after: Duration },
-    /// Another attempt is executing the same request.
+    /// Another attempt is executing the same request; its lease ends after `retry_after`.
     InProgress { retry_after: Duration },
 }

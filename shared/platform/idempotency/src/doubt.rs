@@ -15,54 +15,53 @@ use uuid::Uuid;
 use crate::operation::OperationType;
 use crate::protocol::Status;
 
-/// Cause for which a request's outcome is in doubt.
+/// Cause of a doubt about the outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// The broker's answer to the request that would have made the work final never came, or was
-    /// unclear.
+    /// The broker did not clearly answer the request that would have made the work final.
     Broker,
     /// The attempt ended without a report: it crashed, or ran out of time.
     Interrupted,
 }
 
-/// Work whose outcome is unknown.
+/// Doubt about an attempt: work of which it is unknown whether it was done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Doubt {
-    /// Id of the doubt, the same however often the change is read.
+    /// Id of the doubt, derived from the attempt: the same each time that the stream is read.
     pub id: Uuid,
-    /// Type of the work, such as `PRODUCE`.
+    /// Type of the attempt's work, such as `PRODUCE`.
     pub operation: String,
     /// Id of the tenant that sent the request.
     pub tenant: String,
     /// Idempotency key of the request, in canonical spelling.
     pub idempotency_key: String,
-    /// Target of the work.
+    /// Target of the attempt's work, such as a queue as `<queueManager>:<queue>`; may be empty.
     pub target: String,
     /// Trace id of the request that made the attempt.
     pub trace_id: String,
     /// Number of the attempt, from 1.
     pub attempt: u32,
-    /// Cause for which the outcome is in doubt.
+    /// Cause of the doubt.
     pub cause: Cause,
-    /// Number of units that are known to be done.
+    /// Number of units of work, such as messages, that are known to be done.
     pub done: u64,
-    /// Maximum number of units after `done` that this attempt may have done; `None` if unknown.
+    /// Maximum number of units beyond `done` that this attempt may have done; `None` if unknown.
     pub in_doubt: Option<u64>,
-    /// Time at which the doubt was noticed.
+    /// Time at which the record showed that the outcome is in doubt.
     pub noticed_at: Timestamp,
 }
 
-/// Operation types whose outcome can be in doubt.
+/// Operation types whose outcome can be in doubt, by the way in which they work.
 #[derive(Clone, Copy, Debug)]
 pub struct Doubtful<'a> {
-    /// Types of work that does units one after the other, and records its progress.
+    /// Types that do units of work one after the other, and record checkpoints.
     pub resumable: &'a [OperationType],
-    /// Types of work whose effect becomes final at one moment, after its response was prepared. An
-    /// attempt that ends before has no effect.
+    /// Types that store their response first and then make their effect final in one step. An
+    /// attempt that ends before it has stored the response has no effect.
     pub prepared: &'a [OperationType],
 }
 
-/// Attributes of an item that `doubt` reads. The table has items of other kinds too.
+/// Attributes of an idempotency record that [`Doubtful::doubt`] reads.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Image {
@@ -80,25 +79,26 @@ struct Image {
     updated_at: Timestamp,
     #[serde(default)]
     checkpoint: u64,
-    /// Units that the failed attempt itself left in doubt. `inDoubt` counts those of earlier
-    /// attempts too.
+    /// Number of units that the last attempt itself left in doubt. The attribute `inDoubt` also
+    /// counts the units of earlier attempts.
     #[serde(default)]
     attempt_in_doubt: u64,
     doubt_noted_at: Option<Timestamp>,
 }
 
 impl Doubtful<'_> {
-    /// Returns the doubt that a change of the table shows; `None` if it shows none. An item that is
-    /// not a record of such work is ignored.
+    /// Returns the doubt that a change of an item in the idempotency table reveals, from the item
+    /// before (`old`) and after it (`new`). Returns `None` if it reveals none, or if the item is
+    /// not a record of these operation types. A change reveals a doubt if
     ///
-    /// - An attempt **failed** with units that it put in doubt itself.
-    /// - A prepared response's effect was [noted](crate::Store::note_doubt) to be in doubt.
-    /// - An attempt was **taken over** before it ended: it was cut off.
-    /// - A record **expired** before its attempt ended, and no retry ever asked for it: DynamoDB
-    ///   deleted it, or its key was claimed again before that.
+    /// - an attempt **failed** and left units in doubt,
+    /// - the effect of a prepared response was [noted](crate::Store::note_doubt) as in doubt,
+    /// - an attempt that had not ended was **taken over**, or
+    /// - the record of an attempt that had not ended **expired**: DynamoDB deleted it, or a new
+    /// claim replaced it.
     ///
     /// # Errors
-    /// If a record of such work is malformed.
+    /// If a record of these operation types is malformed.
     pub fn doubt(
         &self,
         old: Option<HashMap<String, AttributeValue>>,
@@ -134,7 +134,8 @@ impl Doubtful<'_> {
         operation.is_some_and(|name| is_among(self.resumable, name) || is_among(self.prepared, name))
     }
 
-    /// True if an attempt that ends here leaves a doubt that was not published yet.
+    /// True if the attempt of this record has not ended and would leave an unpublished doubt if it
+    /// was cut off now.
     fn is_open(&self, image: &Image) -> bool {
         match image.status {
             Status::InProgress => is_among(self.resumable, &image.operation_type),
@@ -165,8 +166,8 @@ impl Image {
         }
     }
 
-    /// Returns the id of the doubt. An attempt ends in doubt once. A key that expired may be
-    /// claimed again, and its attempts count from 1 then.
+    /// Returns the id of the doubt, a hash of the attempt. The time of the first claim is part of
+    /// it, because attempts count from 1 again when an expired key is claimed again.
     fn id(&self) -> Uuid {
         let mut hash = Sha256::new();
         hash.update(b"integrahub.message.in_doubt");

@@ -2,27 +2,27 @@
 
 use std::error::Error;
 
-/// Source of an error, which an operator needs beyond the error's own text.
+/// Source of a store error, for the log.
 type Cause = Box<dyn Error + Send + Sync>;
 
-/// Errors of the [`Store`](crate::Store). Their causes are for the log; none of them is for a
+/// Error of the idempotency [`Store`](crate::Store). Its source is for the log, and never for a
 /// client.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum StoreError {
-    /// The table or the bucket did not respond; it is unknown whether a write was done.
+    /// DynamoDB or S3 did not respond or refused the call. A write may have been made or not.
     #[error("the idempotency store is unavailable")]
     Unavailable(#[source] Cause),
-    /// A record or a stored response is missing, altered or malformed. The work was done and must
-    /// not be done again.
+    /// A record or a stored response is missing, altered or malformed. The work was executed
+    /// before, and must not be repeated.
     #[error("what was stored cannot be read")]
     Unreadable(#[source] Cause),
-    /// The response is too large for a record, and there is no bucket for it; or it has more than 8
-    /// MiB. Nothing was stored.
+    /// The response has more than 8 MiB, or does not fit into a record while the store has no
+    /// bucket. Nothing was stored.
     #[error("a response of {bytes} bytes cannot be stored")]
     TooLarge { bytes: usize },
-    /// The response has no place for the label that marks its effect as in doubt. It is neither
-    /// stored nor returned.
+    /// The response lacks the member `deliveryInDoubt`, so it cannot be labelled as in doubt. It is
+    /// neither stored nor returned.
     #[error("a response cannot be labelled")]
     Unlabelled(#[source] Cause),
 }

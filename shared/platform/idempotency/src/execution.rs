@@ -11,73 +11,75 @@ use serde::{Deserialize, Serialize};
 use crate::claim::ClaimRequest;
 use crate::protocol::{Arrival, LocationHistory, Place, Progress, Record, Token};
 
-/// A claim that was won. Its holder is the record's only writer until the lease ends.
+/// Granted claim: the right to execute a request. Its holder is the only writer of the idempotency
+/// record until the lease ends.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Execution {
     pub(crate) pk: String,
     pub(crate) owner: String,
     pub(crate) attempt: u32,
-    /// Latest time for the work to start, in epoch milliseconds. The worker's clock decides, which
-    /// may be ahead of the claim's by [`Self::SKEW`].
+    /// Latest time at which the work may start, in epoch milliseconds by the worker's clock, which
+    /// may be ahead of the claiming function's by [`Self::SKEW`].
     pub start_before: i64,
     pub(crate) retention_seconds: u64,
-    /// Type of the work, such as `PRODUCE`.
+    /// Type of the work to execute, such as `PRODUCE`.
     pub operation: String,
     /// Id of the tenant that sent the request.
     pub tenant: String,
     /// Idempotency key of the client, in canonical spelling.
     pub idempotency_key: String,
-    /// Target of the work.
+    /// Target of the work, such as a queue as `<queueManager>:<queue>`; may be empty.
     pub target: String,
     /// Trace id of the request that made this attempt.
     pub trace_id: String,
-    /// Trace id of the first attempt, if this is another one with another trace id.
+    /// Trace id of the first attempt's request, if it differs from `trace_id`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) first_trace_id: Option<String>,
-    /// Fingerprint of the body; the same in every attempt.
+    /// Fingerprint of the request's body, the same in every attempt.
     pub fingerprint: Fingerprint,
-    /// Time of the first claim; the same in every takeover.
+    /// Time of the first attempt's claim.
     pub created_at: Timestamp,
     /// Time at which this attempt was claimed.
     pub(crate) claimed_at: Timestamp,
-    /// Progress that earlier attempts recorded.
+    /// Progress that earlier attempts recorded, with which this attempt begins.
     pub progress: Progress,
-    /// Place of the progress, and the places where earlier attempts left units.
+    /// Place (such as a queue) where the units of `progress` were done, and the other places where
+    /// earlier attempts left units.
     #[serde(default)]
     pub whereabouts: LocationHistory,
 }
 
 impl Execution {
-    /// Time between a claim and the last moment at which its work may start.
+    /// Time limit between a claim and the start of its work, by one clock.
     pub const START_WITHIN: Duration = Duration::from_secs(3);
-    /// Longest time that work may take, which is the time-out of the function that does it.
+    /// Maximum duration of the work: the timeout of the function that does it.
     pub const WORK: Duration = Duration::from_secs(24);
     /// Maximum difference between the clocks of two functions.
     pub const SKEW: Duration = Duration::from_secs(5);
 
-    /// Returns the time for which a claim keeps others out: nothing that starts in time outlives
-    /// it.
+    /// Returns the duration of a lease, during which no other attempt can claim the record. Work
+    /// that starts in time ends within it.
     ///
-    /// The skew counts twice. The worker's clock may be ahead of the claim's, so the worker accepts
-    /// work for that much longer than [`Self::START_WITHIN`]. And the successor's clock may be
-    /// ahead of the worker's. Let the claim be at 0 by its own clock, and let `w` and `t` say by
-    /// how much the clocks of the worker and of the successor are ahead of it. The work ends, by
-    /// the claim's clock, at `START_WITHIN + SKEW - w + WORK` at the latest, and the successor
-    /// begins at `lease - t` at the earliest. As `t - w` is at most `SKEW`, this lease is long
-    /// enough.
+    /// The clock skew counts twice. The worker's clock may be ahead of the claim's, so the worker
+    /// accepts work for that much longer than [`Self::START_WITHIN`]. And the clock of the next
+    /// claim may be ahead of the worker's. Let the claim be at 0 by its own clock, and let the
+    /// worker's clock be ahead of it by `w`, and the next claim's by `t`. Then the work ends at
+    /// `START_WITHIN + SKEW - w + WORK` at the latest, and the next claim succeeds at `lease - t`
+    /// at the earliest. As `t - w` is at most `SKEW`, this lease is long enough.
     #[must_use]
     pub const fn lease() -> Duration {
         Self::start_bound().saturating_add(Self::WORK).saturating_add(Self::SKEW)
     }
 
-    /// Returns the time after a claim within which its work may start, by a clock that may be ahead
-    /// of the claim's.
+    /// Returns the time limit between a claim and the start of its work, where the worker's clock
+    /// may be ahead of the claim's.
     const fn start_bound() -> Duration {
         Self::START_WITHIN.saturating_add(Self::SKEW)
     }
 
-    /// Builds the execution that a record grants to the claim that wrote it last.
+    /// Builds the execution from the record that a claim or takeover of this request has just
+    /// written.
     pub(crate) fn granted(request: &ClaimRequest<'_>, record: &Record) -> Self {
         Self {
             pk: request.pk(),
@@ -99,37 +101,39 @@ impl Execution {
         }
     }
 
-    /// Returns the execution as it begins at `place`, and true if it moved there.
+    /// Returns the execution with its progress at `place`, and true if earlier attempts worked at
+    /// another place.
     pub(crate) fn at(&self, place: Place) -> (Self, bool) {
         let Arrival { progress, whereabouts, has_moved } = self.whereabouts.arrive(self.progress, place);
         (Self { progress, whereabouts, ..self.clone() }, has_moved)
     }
 
-    /// Returns the time for which this claim's lease still keeps other attempts out.
+    /// Returns the remaining time of this claim's lease, during which no other attempt can claim
+    /// the record.
     #[must_use]
     pub fn lease_left(&self, now: Timestamp) -> Duration {
         Duration::try_from((self.claimed_at + Self::lease()).duration_since(now)).unwrap_or_default()
     }
 
-    /// Returns the trace id of the request that made the first attempt: the same in every takeover.
+    /// Returns the trace id of the first attempt's request.
     #[must_use]
     pub fn first_trace_id(&self) -> &str {
         self.first_trace_id.as_deref().unwrap_or(&self.trace_id)
     }
 
-    /// Returns the number of attempts before this one.
+    /// Returns the number of attempts at the request before this one.
     #[must_use]
     pub const fn earlier_attempts(&self) -> u32 {
         self.attempt.saturating_sub(1)
     }
 
-    /// True if `now` is too late for the work to start.
+    /// True if at `now`, by the worker's clock, it is too late to start the work.
     #[must_use]
     pub fn is_stale(&self, now: Timestamp) -> bool {
         now.as_millisecond() > self.start_before
     }
 
-    /// Returns the outcome of an execution that did nothing beyond the progress in its record.
+    /// Returns the outcome of an attempt that failed before it did any unit of work.
     #[must_use]
     pub fn failed(&self, error: &impl Display) -> Outcome {
         Outcome::Failed { error: error.to_string(), progress: self.progress, in_doubt: 0 }
@@ -144,26 +148,28 @@ impl Execution {
     }
 }
 
-/// Outcome of an execution, to be stored in its record.
+/// Outcome of an execution, which ends it in the idempotency record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The work was done: retries get this response.
+    /// The work was done. A retry of the request gets this response.
     Completed(Reply),
-    /// The work was done: retries get the [prepared](crate::Store::prepare) response.
+    /// The work was done. A retry of the request gets the response that was
+    /// [prepared](crate::Store::prepare).
     AsPrepared,
-    /// The work failed: retries run again, from the progress of this execution.
+    /// The work failed. A retry of the request executes it again, from the progress of this
+    /// attempt.
     Failed {
-        /// Description of the failure, for people.
+        /// Description of the failure, for people who read the record.
         error: String,
-        /// Progress from which a retry resumes.
+        /// Progress of this attempt and earlier ones, from which a retry resumes.
         progress: Progress,
-        /// Maximum number of units that this attempt itself left in doubt. `progress` includes
-        /// them, with those of earlier attempts.
+        /// Maximum number of units that this attempt left in doubt. `progress.in_doubt` also counts
+        /// those of earlier attempts.
         in_doubt: u64,
     },
 }
 
-/// Volume of a request's work, whichever of its attempts did it. Usage is counted by it.
+/// Volume of the work that all attempts at a request did, for the usage statistics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Volume {
     /// Number of messages that were put, got or moved.
@@ -191,7 +197,7 @@ mod tests {
     use crate::protocol::Transition;
     use crate::{IdempotencyKey, KeyForm, OperationType};
 
-    /// Makes an execution that was claimed at second 100, by the claim's clock.
+    /// Builds an execution that was claimed at second 100 by the claiming function's clock.
     fn execution(retention: Duration) -> (Execution, Record) {
         let fingerprint = Fingerprint::of(&json!({})).unwrap();
         let now = Timestamp::from_second(100).unwrap();
@@ -256,7 +262,7 @@ mod tests {
         }
     }
 
-    /// DynamoDB may delete what its TTL says, whatever our conditions are.
+    /// DynamoDB may delete an item whose TTL has passed, regardless of the lease.
     #[test]
     fn a_record_that_is_kept_for_a_second_does_not_expire_before_its_lease() {
         let (_, record) = execution(Duration::from_secs(1));

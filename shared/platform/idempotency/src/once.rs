@@ -10,43 +10,44 @@ use crate::error::StoreError;
 use crate::execution::{Execution, Outcome};
 use crate::store::Store;
 
-/// Result of a delivery. Either way it is acknowledged.
+/// Result of a delivery whose message can be acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delivery {
-    /// The work was executed now.
+    /// The work was done now.
     Executed,
-    /// The work was done for an earlier delivery.
+    /// The work had been done for an earlier delivery.
     Duplicate,
 }
 
-/// Reason why a delivery is not acknowledged.
+/// Reason why the message of a delivery must not be acknowledged.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum OnceError<E> {
-    /// Another delivery is being worked on. Retry after that time.
+    /// Another delivery with this key is being worked on. Retry after `retry_after`.
     #[error("another delivery with this key is being worked on")]
     InProgress { retry_after: Duration },
-    /// The key was used for something else. No retry succeeds; it belongs in the dead-letter queue.
+    /// The key was used for another message, or with other content. No retry can succeed: the
+    /// message belongs in the dead-letter queue.
     #[error("the idempotency key was used for something else")]
     Conflict,
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The work failed, and the next delivery repeats it.
+    /// The work failed. The next delivery does it again.
     #[error("{0}")]
     Work(E),
 }
 
 impl Store {
-    /// Does `work` once per key and fingerprint, for work whose effect has no transaction of its
-    /// own that could remember the key. A delivery that finds the work done is acknowledged without
-    /// it.
+    /// Does `work` once for each key and fingerprint. It serves work whose effect cannot store the
+    /// key in its own transaction. Later deliveries return [`Delivery::Duplicate`] without doing
+    /// the work.
     ///
-    /// A program that dies in its work, or cannot write its record, leaves the record to its lease;
-    /// the next delivery after that does the work again. So the work is done at least once, and
-    /// again only then.
+    /// If the program dies during the work, or cannot write the record afterwards, a delivery after
+    /// the end of the lease does the work again. So the work is done at least once, and more often
+    /// only in these two cases.
     ///
     /// # Errors
-    /// If the delivery must be retried, or can never succeed: [`OnceError`].
+    /// If the message must be delivered again, or can never be processed: see [`OnceError`].
     pub async fn once<E: Display>(
         &self,
         claim: &ClaimRequest<'_>,

@@ -4,18 +4,19 @@ use std::fmt;
 
 use api::idempotency_key::record_key;
 
-/// Type of work. Its name is stored with each record, and begins the record's key.
+/// Type of work, such as `PRODUCE`. Its name is stored in each idempotency record, and its key
+/// space begins the record's partition key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OperationType {
     name: &'static str,
-    /// Name with which the operation's record keys begin.
+    /// Name of the key space, with which the record's partition key begins.
     key_space: &'static str,
     has_keys_per_target: bool,
 }
 
 impl OperationType {
-    /// Creates a type of work whose keys never meet those of another type. The name has 1 to 32
-    /// upper-case letters and underscores; a constant with another name does not compile.
+    /// Creates a type of work with its own key space. The name has 1 to 32 upper-case letters and
+    /// underscores; a constant with another name does not compile.
     #[must_use]
     pub const fn named(name: &'static str) -> Self {
         assert!(
@@ -25,15 +26,15 @@ impl OperationType {
         Self { name, key_space: name, has_keys_per_target: false }
     }
 
-    /// Shares the key space of another operation type: a key that was used for one of the two was
-    /// used for both.
+    /// Shares the key space of another operation type: a key that was used for either type counts
+    /// as used for both.
     #[must_use]
     pub const fn with_keys_of(self, other: Self) -> Self {
         Self { key_space: other.key_space, ..self }
     }
 
-    /// Gives this type of work keys of its own for each target, as an event is handled once by each
-    /// of its handlers.
+    /// Makes the target a part of the record's key, so that the same key can be used once for each
+    /// target, as by several handlers of one event.
     #[must_use]
     pub const fn per_target(self) -> Self {
         Self { has_keys_per_target: true, ..self }
@@ -45,7 +46,7 @@ impl OperationType {
         self.name
     }
 
-    /// Returns the partition key of the record.
+    /// Returns the partition key of a record of this operation type.
     pub(crate) fn pk(self, tenant: &str, key: &str, target: &str) -> String {
         let pk = record_key(self.key_space, tenant, key);
         if self.has_keys_per_target { format!("{pk}#{target}") } else { pk }
@@ -58,7 +59,8 @@ impl fmt::Display for OperationType {
     }
 }
 
-/// True if a name is allowed. It has no `#`, which separates the parts of a key.
+/// True if `name` is allowed for an operation type: 1 to 32 upper-case letters and underscores. A
+/// `#` would separate the parts of a partition key.
 const fn is_name(mut name: &[u8]) -> bool {
     if name.len() > 32 {
         return false;

@@ -5,16 +5,16 @@ use serde::Serialize;
 
 use crate::error::StoreError;
 
-/// Beginning of a prepared response's body.
+/// Beginning of a prepared response's body, labelled as certain.
 const CERTAIN: &str = r#"{"deliveryInDoubt":false,"#;
-/// Beginning of the body once it is unknown whether its effect became final.
+/// Beginning of a prepared response's body, labelled as in doubt: its effect may be final or not.
 const IN_DOUBT: &str = r#"{"deliveryInDoubt":true,"#;
 
-/// A response that can be labelled: its body is a JSON object whose first member is
+/// Response that can be labelled as in doubt. Its body is a JSON object whose first member is
 /// `deliveryInDoubt`.
 ///
-/// The label is replaced in place, at the beginning of the body. The rest of the body is never
-/// read, so no text in it can remove the label or change with it.
+/// The label is replaced by its position at the beginning of the body. The other members are not
+/// parsed, so their values cannot interfere with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prepared(Reply);
 
@@ -27,11 +27,10 @@ struct Labelled<'a, T> {
 }
 
 impl Prepared {
-    /// Builds a JSON response with the label before `members`, which are those of a struct or of a
-    /// map.
+    /// Builds a JSON response from the label and `members`, a struct or a map.
     ///
     /// # Errors
-    /// [`StoreError::Unlabelled`] if `members` are none, or are not an object's.
+    /// [`StoreError::Unlabelled`] if `members` is empty, or does not serialize to a JSON object.
     pub fn json(status: u16, members: &impl Serialize) -> Result<Self, StoreError> {
         let body = serde_json::to_string(&Labelled { delivery_in_doubt: false, members })
             .map_err(|error| StoreError::Unlabelled(error.into()))?;
@@ -39,7 +38,7 @@ impl Prepared {
         Self::stored(Reply { status, headers, body })
     }
 
-    /// Creates a prepared response from its stored form.
+    /// Wraps a stored response.
     ///
     /// # Errors
     /// [`StoreError::Unlabelled`] if its body does not begin with the label.
@@ -51,19 +50,20 @@ impl Prepared {
         }
     }
 
-    /// Returns the response whose effect became final.
+    /// Returns the response with the label `"deliveryInDoubt": false`.
     #[must_use]
     pub fn response(&self) -> &Reply {
         &self.0
     }
 
-    /// Returns the response whose effect became final, by value.
+    /// Unwraps the response with the label `"deliveryInDoubt": false`.
     #[must_use]
     pub fn into_response(self) -> Reply {
         self.0
     }
 
-    /// Returns the response labelled as in doubt: its effect may have become final, or not.
+    /// Returns the response with the label `"deliveryInDoubt": true`: its effect may be final or
+    /// not.
     #[must_use]
     pub fn in_doubt(self) -> Reply {
         let Self(mut response) = self;

@@ -5,8 +5,8 @@ use std::time::Duration;
 use crate::StoreError;
 use api::{Problem, Reason};
 
-/// Builds the problem of a store that failed before anything was executed, or after everything was.
-/// Logs the error with `what`, a text about the work that could not be done.
+/// Builds the problem response for a store error that occurred before the work started or after it
+/// ended. Logs the error with the text `what`, which says what could not be done.
 pub fn from_store(error: &StoreError, what: &str) -> Problem {
     let cause: &dyn std::error::Error = error;
     let event_type = match error {
@@ -33,14 +33,14 @@ pub fn from_store(error: &StoreError, what: &str) -> Problem {
     Problem::new(Reason::StoreUnavailable, detail)
 }
 
-/// Returns the problem of a request whose record another execution owns.
+/// Returns the problem response for a request that another attempt is executing.
 #[must_use]
 pub fn in_progress(retry_after: Duration) -> Problem {
     let detail = "the same request is being executed; ask again with the same key";
     Problem::new(Reason::IdempotentRequestInProgress, detail).retry_after(whole_seconds(retry_after))
 }
 
-/// Rounds a duration up for `Retry-After`; the result is never 0.
+/// Rounds a duration up to whole seconds for `Retry-After`; the result is at least 1.
 #[must_use]
 pub fn whole_seconds(duration: Duration) -> u32 {
     let seconds = duration.as_millis().div_ceil(1000).max(1);

@@ -21,31 +21,31 @@ use crate::error::StoreError;
 use crate::execution::Execution;
 use crate::protocol::{Body, StoredResponse};
 
-/// Length in bytes up to which a body is stored uncompressed, so that people can read it in the
+/// Maximum length in bytes of a body that is stored uncompressed, which people can read in the
 /// table.
 const PLAIN: usize = 4 * 1024;
-/// Maximum number of bytes of a body in a record, if there is a bucket. A record is written again
-/// as a whole, and each KB of it is paid for. From some 5 KB on an object is cheaper.
+/// Maximum length in bytes of a compressed body in a record, if the store has a bucket. DynamoDB
+/// charges each update by the size of the whole item; above about 5 KB an S3 object is cheaper.
 const IN_RECORD: usize = 8 * 1024;
-/// Maximum number of bytes of a body in a record, if there is no bucket: they fit into one item
-/// (400 KB) beside the other attributes.
+/// Maximum length in bytes of a compressed body in a record, if the store has no bucket. A DynamoDB
+/// item has at most 400 KB, of which some are needed for other attributes.
 const IN_ITEM: usize = 350_000;
-/// Maximum number of bytes of a body: more than any response that a function can send. A stored
-/// body that inflates to more was altered.
+/// Maximum length in bytes of an uncompressed body, above what any function can send. A stored body
+/// that inflates to more must have been altered.
 const MAX_BODY: u64 = 8 * 1024 * 1024;
 
 /// Media type of all attachments.
 const BYTES: &str = "application/octet-stream";
-/// Header that the SDK adds to every request that a function makes. It is removed from a signed
-/// request, which is the client's.
+/// Header that the SDK adds to the requests of a function. It is removed before signing, because
+/// the client that sends the signed request does not add it.
 const TRACE: &str = "x-amzn-trace-id";
 
 const DAY: Duration = Duration::from_secs(86_400);
-/// Lives for which the bucket has a rule, in days: objects under `results/<days>d/` are deleted
-/// after them.
+/// Retention classes in days: the bucket's lifecycle rules delete objects under `results/<days>d/`
+/// after so many days.
 const LIVES: [u64; 4] = [1, 2, 8, 32];
 
-/// Bucket for bodies that are too large for a record.
+/// S3 bucket for response bodies that are too large for a record, and for attachments.
 #[derive(Clone, Debug)]
 pub(crate) struct Bucket {
     s3: Client,
@@ -57,7 +57,7 @@ impl Bucket {
         Self { s3, name }
     }
 
-    /// Writes a body under a name that no other execution writes to.
+    /// Writes a compressed body to an S3 object of the execution, and returns its key.
     async fn put(&self, execution: &Execution, gzip: Vec<u8>) -> Result<String, StoreError> {
         let key = object_key(execution);
         let put = self.s3.put_object().bucket(&self.name).key(&key).content_type("application/gzip");
@@ -65,8 +65,7 @@ impl Bucket {
         Ok(key)
     }
 
-    /// Stores bytes of any length, unchanged, within `time`. S3 refuses bytes that do not match the
-    /// digest.
+    /// Writes an attachment to S3 within `time`. S3 refuses bytes whose SHA-256 is not `sha256`.
     pub(crate) async fn put_attachment(
         &self,
         key: &str,
@@ -82,7 +81,8 @@ impl Bucket {
         put.send().await.map(drop).map_err(StoreError::unavailable)
     }
 
-    /// Signs the reading of an attachment for a limited time; `None` if there is no such object.
+    /// Returns a signed URL for reading an attachment, valid for `valid`; `None` if the object does
+    /// not exist.
     pub(crate) async fn sign_attachment(
         &self,
         key: &str,
@@ -117,7 +117,7 @@ impl Bucket {
     }
 }
 
-/// Stores a response's body in the record or in the bucket.
+/// Stores a response's body: large bodies in the bucket, others in the returned [`StoredResponse`].
 pub(crate) async fn store(
     bucket: Option<&Bucket>,
     execution: &Execution,
@@ -149,7 +149,7 @@ pub(crate) async fn store(
     }
 }
 
-/// Reads a stored response, and checks that it is the one that was stored.
+/// Reads a stored response, and checks its body against the digest.
 pub(crate) async fn load(bucket: Option<&Bucket>, stored: &StoredResponse) -> Result<Reply, StoreError> {
     let body = match &stored.body {
         Body::Text(text) => text.clone().into_bytes(),
@@ -188,16 +188,16 @@ fn inflate(gzip: &[u8]) -> Result<Vec<u8>, StoreError> {
     }
 }
 
-/// Returns the key of a body's object: the class of its life, then the parts that a person would
-/// search for, then the execution.
+/// Returns the S3 key of a response body: retention class, operation, tenant, idempotency key and
+/// execution.
 fn object_key(execution: &Execution) -> String {
     let Execution { operation, tenant, idempotency_key, owner, .. } = execution;
     let days = life(execution.retention());
     format!("results/{days}d/{operation}/{tenant}/{idempotency_key}/{owner}.gz")
 }
 
-/// Returns the shortest life in days that covers the retention, which counts from the end of an
-/// execution that the object precedes.
+/// Returns the shortest retention class, in days, that covers `retention` and the lease. The object
+/// is stored before the execution ends, when the retention starts.
 pub(crate) fn life(retention: Duration) -> u64 {
     let needed = (retention + Execution::lease()).as_secs().div_ceil(DAY.as_secs());
     LIVES.into_iter().find(|days| *days >= needed).unwrap_or(needed)

@@ -12,14 +12,15 @@ use crate::claim::ClaimRequest;
 use crate::dynamodb::{number, text, ttl};
 use crate::error::StoreError;
 
-/// Limits to the key conflicts in a window of time.
+/// Limits to the number of key conflicts (requests that reuse an idempotency key with another body
+/// or other rights) in a time window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReuseLimits {
-    /// Maximum number of conflicts of one tenant under one key in a window.
+    /// Maximum number of conflicts in a window that a tenant may cause under one key.
     pub per_key: u64,
-    /// Maximum number of conflicts of one tenant under all of its keys in a window.
+    /// Maximum number of conflicts in a window that a tenant may cause under all of its keys.
     pub per_tenant: u64,
-    /// Length of a window in whole seconds; windows begin at multiples of it.
+    /// Length of a window in whole seconds. Windows begin at multiples of it since the epoch.
     pub window: Duration,
 }
 
@@ -29,12 +30,13 @@ impl Default for ReuseLimits {
     }
 }
 
-/// Counts conflicts in items of the same table, of which DynamoDB's TTL removes the old ones.
+/// Counter of key conflicts. The counts are items of the idempotency table, which DynamoDB's TTL
+/// deletes after their window.
 #[derive(Debug)]
 pub(crate) struct ReuseCounter {
     limits: ReuseLimits,
-    /// Tenants that are over their limit, and the end of that window in epoch seconds: they cost no
-    /// more writes.
+    /// Tenants that exceeded their limit, with the end of the window in epoch seconds. Further
+    /// conflicts of these are refused without a write.
     over: Mutex<HashMap<String, i64>>,
 }
 
@@ -43,7 +45,8 @@ impl ReuseCounter {
         Self { limits, over: Mutex::default() }
     }
 
-    /// Counts a conflict. Returns the time for which to refuse if there were too many.
+    /// Counts a conflict of a request. Returns the time until the window ends if a limit is
+    /// exceeded.
     pub(crate) async fn count(
         &self,
         dynamodb: &Client,
@@ -76,7 +79,7 @@ impl ReuseCounter {
     }
 }
 
-/// Increments an item's count, and returns the new count.
+/// Increments the conflict count of an item, and returns the new count.
 async fn increment(dynamodb: &Client, table: &str, pk: &str, end: i64) -> Result<u64, StoreError> {
     let update = dynamodb
         .update_item()
@@ -96,7 +99,7 @@ async fn increment(dynamodb: &Client, table: &str, pk: &str, end: i64) -> Result
         .ok_or_else(|| StoreError::unreadable("a counter has no count"))
 }
 
-/// Returns the end of the present window in epoch seconds.
+/// Returns the end of the window that contains `now`, in epoch seconds.
 fn window_end(now: Timestamp, window: Duration) -> i64 {
     let window = i64::try_from(window.as_secs()).unwrap_or(i64::MAX).max(1);
     now.as_second().div_euclid(window).saturating_add(1).saturating_mul(window)

@@ -8,8 +8,8 @@ use runtime::{Environment, Sdk};
 
 use crate::audit_trail::AuditTrail;
 
-/// Reads the limits to the reuse of keys: `KEY_REUSE_LIMIT` and `KEY_REUSE_LIMIT_PER_TENANT`,
-/// conflicts a minute.
+/// Reads the limits to key conflicts for each minute: `KEY_REUSE_LIMIT` and
+/// `KEY_REUSE_LIMIT_PER_TENANT`.
 pub fn reuse_limits<F: Fn(&str) -> Option<String>>(environment: &mut Environment<F>) -> ReuseLimits {
     let defaults = ReuseLimits::default();
     ReuseLimits {
@@ -19,8 +19,9 @@ pub fn reuse_limits<F: Fn(&str) -> Option<String>>(environment: &mut Environment
     }
 }
 
-/// Reads the times for which records are kept: `IDEMPOTENCY_EXPIRY_DEFAULT_SECONDS` and `…_MAX_…`.
-/// Times that contradict each other are refused with all other faults of the environment.
+/// Reads the default and the maximum retention of records: `IDEMPOTENCY_EXPIRY_DEFAULT_SECONDS` and
+/// `IDEMPOTENCY_EXPIRY_MAX_SECONDS`. A default that is too short, or above the maximum, is added to
+/// the faults of the environment.
 pub fn expiry_bounds<F: Fn(&str) -> Option<String>>(environment: &mut Environment<F>) -> ExpiryBounds {
     let mut seconds = |name| Duration::from_secs(environment.required(name));
     let bounds = ExpiryBounds {
@@ -37,8 +38,8 @@ pub fn expiry_bounds<F: Fn(&str) -> Option<String>>(environment: &mut Environmen
     bounds
 }
 
-/// Builds the store of a function's records; without a bucket, results are only as large as a
-/// record.
+/// Builds the store of a function's idempotency records. With an empty `results_bucket`, responses
+/// must fit into a record.
 #[must_use]
 pub fn records(
     sdk: &Sdk,

@@ -11,8 +11,8 @@ use crate::dynamodb::text;
 use crate::error::StoreError;
 use crate::protocol::{AbandonedProgress, Status};
 
-/// Attributes that are read. The response's body and headers, the fingerprints and the owner's
-/// token are not among them.
+/// Attributes of a record that a timeline reads. The response, the fingerprints and the owner token
+/// are left out.
 const ATTRIBUTES: [&str; 22] = [
     "operationType",
     "status",
@@ -38,85 +38,87 @@ const ATTRIBUTES: [&str; 22] = [
     "bytes",
 ];
 
-/// Number from which a count stands for "any number": more than any work does, and more than a
-/// number of JSON holds exactly.
+/// Number from which a count means "any number": 2^53, above which JSON numbers are not exact. No
+/// work has so many units.
 const ANY: u64 = 1 << 53;
 
-/// History of one request, from its record.
+/// History of one request, read from its idempotency record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Timeline {
-    /// Name of the operation type that claimed the key.
+    /// Name of the operation type of the request.
     #[serde(skip)]
     pub operation: String,
-    /// Status of the last attempt.
+    /// Status of the record.
     pub status: Status,
-    /// Queue of the work, as `<queueManager>:<queue>`; `None` if there is none.
+    /// Queue of the work, as `<queueManager>:<queue>`; `None` if the work has none.
     pub target: Option<String>,
-    /// Name of the API key that sent the request first. `None` in a record of an earlier version.
+    /// Name of the API key or token of the first request. `None` in a record of an earlier version.
     pub key_name: Option<String>,
-    /// Number of attempts that were begun.
+    /// Number of attempts at the request.
     pub attempts: u32,
-    /// Trace ids of the first and of the last attempt, or one if they are the same.
+    /// Trace ids of the first and the last attempt; only one if they are equal.
     pub trace_ids: Vec<String>,
     /// Time of the first claim of the key.
     pub claimed_at: Timestamp,
-    /// Time of the last write: an attempt's begin, a checkpoint, or the end.
+    /// Time of the last write: the start of an attempt, a checkpoint, or the end of an attempt.
     pub updated_at: Timestamp,
-    /// Time at which the last attempt ended; `None` while it may be under way.
+    /// Time at which the last attempt ended; `None` if it has not ended.
     pub ended_at: Option<Timestamp>,
-    /// Time until which the last attempt keeps others out; `None` once it ended.
+    /// End of the last attempt's lease, during which no other attempt can start; `None` if the
+    /// attempt has ended.
     pub lease_ends_at: Option<Timestamp>,
     /// Time at which it was recorded that the effect of a prepared response is in doubt.
     pub doubt_noted_at: Option<Timestamp>,
-    /// Time from which the key may be used again.
+    /// Time from which the idempotency key may be used again.
     pub expires_at: Timestamp,
     /// Duration of the last attempt that ended.
     pub duration_ms: Option<u64>,
-    /// Status of the stored response, if there is one.
+    /// HTTP status of the stored response, if there is one.
     pub http_status: Option<u16>,
-    /// Reason of the last failure, as in its response.
+    /// Reason of the last failure, such as `QUEUE_NOT_FOUND`, as in the response to the client.
     pub reason: Option<String>,
     /// Error text of the last failure.
     pub detail: Option<String>,
-    /// Units of work that were done so far.
+    /// Units of work that all attempts have done until now.
     pub progress: Units,
-    /// Messages that were put, taken or moved.
+    /// Number of messages that were put, got or moved.
     pub messages: u64,
     /// Bytes of the messages that were put, taken or moved.
     pub bytes: u64,
 }
 
-/// Units of resumable work, such as messages. `None` stands for any number.
+/// Units of resumable work, such as messages: done, in doubt, repeated, and left at other places.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Units {
-    /// Units that are known to be done. Once the work is completed, they are those of its messages
-    /// that are not left behind, of which a checkpoint may know only a part, or none.
+    /// Number of units that are known to be done at `place`. In a completed record, checkpoints may
+    /// be missing, so the number is at least that of the messages without those left behind.
     pub done: u64,
-    /// Maximum number of further units that may have been done.
+    /// Maximum number of further units that may have been done; `None` for any number.
     pub in_doubt: Option<u64>,
-    /// Maximum number of units that may have been done twice.
+    /// Maximum number of units that may have been done twice; `None` for any number.
     pub possible_duplicates: Option<u64>,
-    /// Name of the place where the units were done, if it was recorded.
+    /// Display name of the place where the units were done; `None` if it was not recorded.
     pub place: Option<String>,
     /// Units that earlier attempts left at other places.
     pub left_behind: Vec<LeftBehind>,
 }
 
-/// Units that an earlier attempt left at another place.
+/// Units of work that an earlier attempt left at another place than the last one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LeftBehind {
-    /// Name of the place; `None` if it was not recorded, or for several places.
+    /// Display name of the place; `None` if it was not recorded, or if the entry sums up several
+    /// places.
     pub place: Option<String>,
-    /// Number of units that are known to be done there.
+    /// Number of units that are known to be done at the place.
     pub done: u64,
-    /// Maximum number of further units that may have been done there. `None` stands for any number.
+    /// Maximum number of further units that may have been done at the place; `None` for any number.
     pub in_doubt: Option<u64>,
 }
 
-/// Attributes of a record in the table.
+/// Attributes of the idempotency record, as they are in the table.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Stored {
@@ -151,7 +153,8 @@ struct Stored {
 }
 
 impl Timeline {
-    /// True if a new claim may replace the record: both its retention and its lease have passed.
+    /// True if a new claim may replace the record, because both its retention and its lease have
+    /// ended.
     pub(crate) fn has_expired(&self, now: Timestamp) -> bool {
         self.expires_at <= now && self.lease_ends_at.is_none_or(|end| end <= now)
     }
@@ -209,7 +212,7 @@ impl From<Stored> for Timeline {
     }
 }
 
-/// Reads the record of a key as the last write left it; `None` if there is none.
+/// Reads a record with strong consistency; `None` if it does not exist.
 pub(crate) async fn read(dynamodb: &Client, table: &str, pk: &str) -> Result<Option<Timeline>, StoreError> {
     let marked = ATTRIBUTES.map(|name| format!("#{name}"));
     let mut get = dynamodb
@@ -230,8 +233,8 @@ fn timeline(item: HashMap<String, AttributeValue>) -> Result<Timeline, StoreErro
     Ok(stored.into())
 }
 
-/// Splits the text of a failure into its reason and the rest: an execution of the API fails with
-/// `QUEUE_NOT_FOUND: the queue does not exist`.
+/// Splits an error text such as `QUEUE_NOT_FOUND: the queue does not exist` into its reason, if it
+/// begins with one, and its detail.
 fn failed_for(text: String) -> (Option<String>, Option<String>) {
     let is_reason =
         |name: &str| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_');
@@ -241,7 +244,7 @@ fn failed_for(text: String) -> (Option<String>, Option<String>) {
     }
 }
 
-/// Returns a count; `None` if it stands for any number.
+/// Returns `units`, or `None` if the number means "any number".
 fn counted(units: u64) -> Option<u64> {
     (units < ANY).then_some(units)
 }

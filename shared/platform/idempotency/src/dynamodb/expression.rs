@@ -12,7 +12,7 @@ use crate::protocol::{
     AbandonedProgress, Body, LocationHistory, Progress, Status, StoredResponse, Token, Transition,
 };
 
-/// Update of a record in DynamoDB's language, with the condition under which it is made.
+/// DynamoDB update of an idempotency record, with its condition.
 #[derive(Debug)]
 pub(super) struct Expression {
     /// Assignments of the SET clause, separated by commas.
@@ -41,7 +41,7 @@ impl Expression {
         self.values.insert([":", name].concat(), value);
     }
 
-    /// Sets an attribute if it does not exist yet.
+    /// Adds an attribute to the SET clause that is set only if the record lacks it.
     fn set_first(&mut self, name: &'static str, value: AttributeValue) {
         let mark = self.mark(name);
         self.assign(&[mark, name, " = if_not_exists(", mark, name, ", :", name, ")"]);
@@ -54,8 +54,9 @@ impl Expression {
         self.set.extend(parts.iter().copied());
     }
 
-    /// Returns the mark before an attribute's name. A name of one word may be one of DynamoDB's
-    /// reserved words, so it is a placeholder; no name of several words is reserved.
+    /// Returns the prefix of an attribute's name in expressions: `#`, or nothing for a name in
+    /// camel case. A name of one lower-case word may be a reserved word of DynamoDB, so a
+    /// placeholder stands for it.
     fn mark(&mut self, name: &'static str) -> &'static str {
         if name.bytes().any(|byte| byte.is_ascii_uppercase()) {
             return "";
@@ -68,7 +69,7 @@ impl Expression {
         self.remove.push(name);
     }
 
-    /// Adds a condition on the attribute values.
+    /// Sets the condition of the update, and the values that it compares.
     fn on(
         &mut self,
         condition: &'static str,
@@ -98,13 +99,14 @@ const OWN_FURTHER: &str = "#owner = :mine AND #attempt = :myAttempt AND #status 
                            (attribute_not_exists(checkpoint) OR checkpoint < :checkpoint OR \
                             possibleDuplicates < :possibleDuplicates OR \
                             attribute_not_exists(placeId) OR placeId <> :placeId OR placeName <> :placeName)";
-/// Condition of a write for work that has no place.
+/// Condition of a checkpoint of work that has no place: the record is in progress under the
+/// writer's token, and has less progress or names a place.
 const OWN_FURTHER_OR_PLACED: &str = "#owner = :mine AND #attempt = :myAttempt AND #status = :inProgress AND \
                                      (attribute_not_exists(checkpoint) OR checkpoint < :checkpoint OR \
                                       possibleDuplicates < :possibleDuplicates OR \
                                       attribute_exists(placeId))";
-/// Condition that the record is still as it was seen. Records of earlier versions lack attributes
-/// whose value was 0.
+/// Condition of a takeover: the record's owner, attempt, status and progress are still those that
+/// were read. Records of earlier versions lack progress attributes whose value was 0.
 const AS_SEEN: &str = "#owner = :oldOwner AND #attempt = :oldAttempt AND #status = :oldStatus AND \
                        (attribute_not_exists(checkpoint) OR checkpoint = :checkpoint) AND \
                        (attribute_not_exists(possibleDuplicates) OR possibleDuplicates = :possibleDuplicates)";
@@ -195,7 +197,7 @@ pub(super) fn expression(transition: &Transition, detail: Detail<'_>) -> Express
     to
 }
 
-/// Builds the update that notes, beside a prepared record, that its effect is in doubt.
+/// Builds the update that sets `doubtNotedAt`: the effect of a prepared response is in doubt.
 pub(super) fn doubt_noted(token: &Token, now: Timestamp) -> Expression {
     let mut to = Expression::new();
     to.set("doubtNotedAt", iso(now));
@@ -221,7 +223,8 @@ fn set_progress(to: &mut Expression, progress: Progress) {
     to.set("possibleDuplicates", number(progress.repeated));
 }
 
-/// Sets the volume of the work. A volume that is not known stays as an earlier attempt left it.
+/// Sets the number and bytes of the messages that the work handled. `None` keeps those that an
+/// earlier attempt stored.
 fn set_volume(to: &mut Expression, volume: Option<Volume>) {
     if let Some(Volume { messages, bytes }) = volume {
         to.set("messages", number(messages));

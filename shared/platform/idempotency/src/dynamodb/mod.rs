@@ -25,10 +25,10 @@ use expression::{Expression, doubt_noted, expression};
 
 type Item = HashMap<String, AttributeValue>;
 
-/// Number of attributes for which a map has room at once: more than a claim or an end writes.
+/// Initial capacity of a map of attribute values: more than any write of a record needs.
 const MOST_ATTRIBUTES: usize = 28;
 
-/// Attributes of a record that the protocol does not use.
+/// Attributes that a write stores in addition to those of the protocol.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Detail<'a> {
     Request(&'a ClaimRequest<'a>),
@@ -37,7 +37,8 @@ pub(crate) enum Detail<'a> {
     None,
 }
 
-/// Sends a transition. If its condition fails, the record that prevented it comes back.
+/// Makes a conditional write. Returns the existing record as an inner error if it fails the write's
+/// condition.
 pub(crate) async fn write(
     dynamodb: &Client,
     table: &str,
@@ -54,7 +55,8 @@ pub(crate) async fn write(
     }
 }
 
-/// Sends an update. If its condition fails, the item that prevented it comes back.
+/// Makes a conditional update. Returns the existing item, if any, as an inner error if the
+/// condition fails.
 async fn update(
     dynamodb: &Client,
     table: &str,
@@ -89,8 +91,9 @@ pub(crate) async fn read(dynamodb: &Client, table: &str, pk: &str) -> Result<Opt
     item.map(record).transpose()
 }
 
-/// Records beside a prepared record that its effect is in doubt. The protocol ignores this. Returns
-/// true if the token still owned the record.
+/// Sets `doubtNotedAt` on a prepared record: its effect is in doubt. The protocol ignores this
+/// attribute. Returns false if the execution with this token does not own the prepared record any
+/// more.
 pub(crate) async fn note_doubt(
     dynamodb: &Client,
     table: &str,
@@ -174,12 +177,13 @@ pub(crate) fn number(value: impl Display) -> AttributeValue {
     AttributeValue::N(value.to_string())
 }
 
-/// Writes a time in ISO 8601 with milliseconds always, so that times compare as text.
+/// Formats a time as ISO 8601, always with milliseconds, so that times are ordered like their
+/// texts.
 fn iso(time: Timestamp) -> AttributeValue {
     AttributeValue::S(format!("{time:.3}"))
 }
 
-/// Returns the value for DynamoDB's TTL, in whole seconds, never before the expiry.
+/// Returns an expiry time for DynamoDB's TTL: whole seconds, always after the exact time.
 pub(crate) fn ttl(expires_at: Timestamp) -> AttributeValue {
     number(expires_at.as_second() + 1)
 }

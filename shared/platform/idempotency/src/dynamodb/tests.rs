@@ -43,7 +43,7 @@ fn progress() -> impl Strategy<Value = Progress> {
     })
 }
 
-/// Generates the progress that a takeover saw, whether the record has it or not.
+/// Generates the progress that a takeover expects, which may differ from the record's.
 fn progress_seen() -> impl Strategy<Value = Progress> {
     (0..3u64, prop_oneof![0..5u64, Just(u64::MAX)], 0..2u64).prop_map(|(done, in_doubt, repeated)| Progress {
         done,
@@ -52,7 +52,8 @@ fn progress_seen() -> impl Strategy<Value = Progress> {
     })
 }
 
-/// Generates the progress of a failed attempt, some of it with nothing at its place.
+/// Generates the progress of a failed attempt, in a quarter of the cases without any unit done or
+/// in doubt.
 fn failed_with() -> impl Strategy<Value = Progress> {
     let nothing = (0..5u64).prop_map(|repeated| Progress { done: 0, in_doubt: 0, repeated });
     prop_oneof![3 => progress(), 1 => nothing]
@@ -138,8 +139,8 @@ async fn table() -> (Client, String) {
     (dynamodb, name)
 }
 
-/// Writes one after the other; after each, the table's record is the protocol's, and a refused
-/// write was refused by both.
+/// Applies each transition to the table and to the protocol, and asserts that both accept or refuse
+/// it and hold the same record afterwards.
 async fn compare(dynamodb: &Client, table: &str, transitions: Vec<Transition>) -> Result<(), TestCaseError> {
     let pk = uuid::Uuid::new_v4().to_string();
     let mut expected: Option<Record> = None;

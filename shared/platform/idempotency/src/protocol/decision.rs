@@ -7,25 +7,25 @@ use jiff::Timestamp;
 use super::record::{Record, Status};
 use super::transition::Transition;
 
-/// Result of a claim that found a record.
+/// Decision about a claim that found an existing record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// The record is the claim's own: its write was done, and the response to it was lost.
+    /// The claim itself wrote the record; only the answer to that write was lost.
     Own,
-    /// The key was used with another request body.
+    /// The key was used with another request body before.
     Conflict,
-    /// The work was done; the caller gets the record's response.
+    /// The record is completed. The caller gets the stored response.
     Replay,
-    /// The request is being executed, or its execution died within the lease.
+    /// An attempt holds the lease: it is executing the request, or has crashed.
     #[expect(missing_docs, reason = "what is left of the lease")]
     InProgress { retry_after: Duration },
-    /// The record's execution ended without a result: this write takes it over.
+    /// The last attempt failed or outlived its lease. This write takes the record over.
     TakeOver(Transition),
 }
 
-/// Decides for a claim by `owner` of a request with the fingerprint `request_hash` that met
-/// `record`, at `now` by the claim's clock. Another body is a conflict whatever the state; it
-/// outranks every other result.
+/// Decides about a claim that found `record`, at `now` by the claim's clock. `request_hash` is the
+/// fingerprint of the claim's request, and `owner` its token. A different fingerprint is a
+/// conflict, whatever the status of the record.
 #[must_use]
 pub fn decide(
     record: &Record,
@@ -110,7 +110,7 @@ mod tests {
         }
     }
 
-    /// Finished work is not done again, even if its response cannot be read.
+    /// A retry must not repeat completed work, even if the stored response cannot be read.
     #[test]
     fn what_was_done_is_replayed_whatever_the_lease_says() {
         for lease in [0, i64::MAX] {

@@ -4,65 +4,67 @@ use serde::{Deserialize, Serialize};
 
 use super::progress::Progress;
 
-/// Maximum number of earlier places that are distinguished; the units left at further places are
-/// added up.
+/// Maximum number of [`AbandonedProgress`] entries. The last entry sums up the units of all further
+/// places.
 const MAX_LEFT: usize = 8;
 
-/// Place where units of work are done: an attempt continues after an earlier one only at the same
-/// place.
+/// Place where units of work are done, such as a queue of a queue manager. An attempt resumes the
+/// progress of an earlier one only at the same place.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Place {
-    /// Id of the place, the same for the same place and for no other.
+    /// Id of the place, equal only for the same place.
     pub id: String,
-    /// Name of the place for people; two places may share a name.
+    /// Display name of the place. Two places may have the same name.
     pub name: String,
 }
 
-/// Units that an attempt left at a place that is not the present one.
+/// Units of work that earlier attempts did at another place than the present one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AbandonedProgress {
-    /// Name of the place; `None` if it was not recorded, or for several places.
+    /// Display name of the place; `None` if it was not recorded, or if the entry sums up several
+    /// places.
     pub name: Option<String>,
-    /// Number of units done at the place.
+    /// Number of units that are known to be done at the place.
     pub done: u64,
     /// Maximum number of further units that may have been done at the place.
     pub in_doubt: u64,
 }
 
-/// Place of a record's progress, with the units that lie at other places.
+/// Present place of a record's progress, and the units that earlier attempts left at other places.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LocationHistory {
-    /// Place of the units that the progress counts as done or in doubt; `None` until an attempt
-    /// recorded it.
+    /// Place of the units that the record's progress counts as done or in doubt. `None` until an
+    /// attempt records its place.
     pub place: Option<Place>,
-    /// Units left at other places, the oldest first, one entry for each name.
+    /// Units left at other places, oldest first, with one entry for each place name.
     pub left_behind: Vec<AbandonedProgress>,
 }
 
-/// Progress and places with which an attempt begins.
+/// Progress and places with which an attempt begins at its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// Progress with which the attempt begins: an earlier attempt's, if it continues at the same
-    /// place.
+    /// Progress of the earlier attempt if it worked at the same place. Otherwise no unit is done,
+    /// and the units of the earlier attempt count as possibly repeated.
     pub progress: Progress,
-    /// Places that the record names from then on.
+    /// Present place and earlier places, to be stored in the record.
     pub whereabouts: LocationHistory,
-    /// True if the attempt begins again at another place. The record must have it before any unit
-    /// is done there, or a crash would make the next attempt believe the old place.
+    /// True if the earlier attempt worked at another place. The record must then be updated before
+    /// any unit is done here; otherwise, after a crash, the next attempt would take the units to be
+    /// at the old place.
     pub has_moved: bool,
 }
 
 impl LocationHistory {
-    /// Decides where an attempt begins. It continues where the last one was, with the progress that
-    /// was made there. At any other place it begins again: units that were done or in doubt
-    /// elsewhere are left behind there, and counted as units that may be done twice.
+    /// Decides with which progress an attempt begins at `place`. If the last attempt worked here,
+    /// its progress is resumed. If it worked elsewhere, all units are done again here, and those
+    /// that were done or in doubt elsewhere count as possibly repeated.
     ///
-    /// Without a place that was noted, nothing can be continued. If no unit is known to be done
-    /// either, the attempt begins with the first unit anyway. Units in doubt may then lie anywhere,
-    /// so they are counted as repeated and not as in doubt at the place of this attempt.
+    /// If the last attempt recorded no place, its progress cannot be resumed either. If it has no
+    /// unit done, its units in doubt may be at any place. They count as possibly repeated, and not
+    /// as in doubt at this place.
     #[must_use]
     pub fn arrive(&self, progress: Progress, place: Place) -> Arrival {
         let is_here = self.place.as_ref().is_some_and(|known| known.id == place.id);
@@ -79,9 +81,9 @@ impl LocationHistory {
         }
     }
 
-    /// Returns the places to record after an attempt that ended with `progress`. A place where no
-    /// unit is done or in doubt is not noted: the next attempt may begin anywhere, and if it ends
-    /// without a report, its doubt must not be reported of this place.
+    /// Returns the places to record after an attempt that failed with `progress`. The present place
+    /// is dropped if no unit is done or in doubt there. The next attempt may work at any place, and
+    /// its units in doubt must not be attributed to this one.
     #[must_use]
     pub fn after(&self, progress: Progress) -> Self {
         let Progress { done, in_doubt, .. } = progress;
@@ -89,8 +91,8 @@ impl LocationHistory {
         Self { place, left_behind: self.left_behind.clone() }
     }
 
-    /// Returns all units that attempts did until now, with `progress` at the last place: the view
-    /// of an attempt that is at none of these places, or has not arrived at any.
+    /// Returns the units of all attempts until now, where `progress` is that of the last place, as
+    /// units left behind: an attempt that reaches no known place reports these.
     #[must_use]
     pub fn left_by(&self, progress: Progress) -> Vec<AbandonedProgress> {
         let mut left_behind = self.left_behind.clone();
@@ -175,8 +177,8 @@ mod tests {
         assert_eq!((again.progress, again.whereabouts, again.has_moved), (begun, at("a"), false));
     }
 
-    /// Returns the units that a later attempt reports which reaches no place, after one that failed
-    /// with this progress.
+    /// Returns the units that an attempt reports which crashes before it reaches a place, after an
+    /// attempt that failed with `progress`.
     fn told_after(failed: &Arrival, progress: Progress) -> Vec<AbandonedProgress> {
         let noted = failed.whereabouts.after(progress);
         noted.left_by(Progress { in_doubt: u64::MAX, ..progress })

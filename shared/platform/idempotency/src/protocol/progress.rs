@@ -2,33 +2,33 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Counts of units of work in order, such as the messages of a batch.
+/// Progress of ordered units of work, such as the messages of a batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Progress {
-    /// Number of units, from the first, that are known to be done.
+    /// Number of units, counted from the first, that are known to be done.
     pub done: u64,
-    /// Maximum number of units after the done ones that may have been done as well.
+    /// Maximum number of units after the first `done` that may have been done.
     pub in_doubt: u64,
-    /// Maximum number of the done units that may have been done more than once.
+    /// Maximum number of units that may have been done more than once.
     pub repeated: u64,
 }
 
-/// A count of units, and whether there may be others that were not counted.
+/// Number of units that were counted, and whether there may be uncounted ones, as after a crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tally {
-    /// Number of units whose outcome was counted.
+    /// Number of units that were counted.
     pub counted: u64,
-    /// True if all units were counted.
+    /// False if there may be further units that no attempt counted.
     pub is_whole: bool,
 }
 
 impl Tally {
-    /// Number that stands for units that were not counted. Counted units beside them are added to
-    /// it; an attempt that ends without a report has `u64::MAX` in doubt.
+    /// Offset of a number that also stands for an unknown number of uncounted units. The counted
+    /// units are added to it. An attempt that ends without a report has `u64::MAX` units in doubt.
     const UNCOUNTED: u64 = u64::MAX / 2;
 
-    /// Reads a number of a [`Progress`].
+    /// Decodes the `in_doubt` or `repeated` number of a [`Progress`].
     #[must_use]
     pub fn of(number: u64) -> Self {
         let on_top = number.checked_sub(Self::UNCOUNTED);
@@ -49,15 +49,15 @@ impl Tally {
 }
 
 impl Progress {
-    /// Returns the units that are in doubt, or may have been done more than once.
+    /// Returns the number of units that are in doubt or possibly repeated.
     #[must_use]
     pub fn in_doubt_or_repeated(self) -> Tally {
         Tally::of(self.in_doubt).and(self.repeated)
     }
 
-    /// Returns the progress of an attempt that began here once the first `done` units are done and
-    /// `in_doubt` of the others may be. Units that were in doubt before and are done now may have
-    /// been done twice.
+    /// Returns the progress after the first `done` units were done, while `in_doubt` of the units
+    /// after them may be. Units that were in doubt before and are done now count as possibly
+    /// repeated.
     #[must_use]
     pub fn advanced(self, done: u64, in_doubt: u64) -> Self {
         let newly_done = done.saturating_sub(self.done);
@@ -68,8 +68,8 @@ impl Progress {
         }
     }
 
-    /// Returns the progress with which an attempt begins if the first `done` of `count` units
-    /// turned out to be done, each of them once.
+    /// Returns the progress of an attempt that found the first `done` of `count` units done, each
+    /// exactly once.
     #[must_use]
     pub fn found(self, done: u64, count: u64) -> Self {
         let done = done.max(self.done);
@@ -80,15 +80,14 @@ impl Progress {
         }
     }
 
-    /// Returns this progress, where `count` more of the units that are done may be done twice by
-    /// then.
+    /// Returns the progress with `count` more possibly repeated units.
     #[must_use]
     pub const fn repeating(self, count: u64) -> Self {
         Self { repeated: self.repeated.saturating_add(count), ..self }
     }
 
-    /// Returns the progress with which an attempt does all units once more: all that were done or
-    /// in doubt may be done twice by then.
+    /// Returns the progress of an attempt that does all units again: those that were done or in
+    /// doubt count as possibly repeated.
     #[must_use]
     pub(crate) fn begun_again(self) -> Self {
         Self { done: 0, in_doubt: 0, repeated: self.in_doubt_or_repeated().and(self.done).number() }

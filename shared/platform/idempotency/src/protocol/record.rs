@@ -8,26 +8,28 @@ use serde::{Deserialize, Serialize};
 use super::place::LocationHistory;
 use super::progress::Progress;
 
-/// Status of an execution. Expired is computed, not stored.
+/// Status of an idempotency record. There is no status for an expired record:
+/// [`Record::has_expired`] computes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum Status {
-    /// An execution holds the lease, or held it when it crashed.
+    /// An attempt is executing the request, or crashed while doing so.
     InProgress,
-    /// The response is stored and the side effect is about to be made final; from here on a retry
-    /// gets the stored response.
+    /// The response is stored, and the effect is about to be made final. A retry gets this
+    /// response, and the work is not repeated.
     Prepared,
-    /// The response is final, and is replayed.
+    /// The stored response is final. A retry gets it.
     Completed,
-    /// The work was not done, or only up to the checkpoint; a retry runs again.
+    /// The work failed, or was done only up to the checkpoint. A retry executes it again from
+    /// there.
     Failed,
 }
 
 impl Status {
-    /// All states of an execution, each once.
+    /// All statuses of a record.
     pub const ALL: [Self; 4] = [Self::InProgress, Self::Prepared, Self::Completed, Self::Failed];
 
-    /// Returns the state's name in the table.
+    /// Returns the name of the status in the table.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -38,86 +40,90 @@ impl Status {
         }
     }
 
-    /// True if an execution may still write.
+    /// True if the record's attempt has not ended, so that it may still write the record.
     #[must_use]
     pub const fn is_open(self) -> bool {
         matches!(self, Self::InProgress | Self::Prepared)
     }
 }
 
-/// Response as a record stores it.
+/// Response in the form in which an idempotency record stores it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct StoredResponse {
-    /// HTTP status, or any number that distinguishes outcomes.
+    /// HTTP status of the response, or a number by which work without HTTP distinguishes its
+    /// outcomes.
     pub status: u16,
-    /// Headers by lower-case name, without those of each request, such as a trace id.
+    /// Headers by lower-case name, without headers that differ in each response, such as the trace
+    /// id.
     pub headers: BTreeMap<String, String>,
-    /// Digest of the body as it is sent, in the form of `Content-Digest` (RFC 9530); the body is
-    /// checked against it after a read.
+    /// Digest of the uncompressed body in the format of `Content-Digest` (RFC 9530). The body is
+    /// checked against it when it is read.
     pub digest: String,
-    /// Body of the response, checked against `digest` when it is read.
+    /// Body of the response, in the record or in S3.
     pub body: Body,
 }
 
-/// Body of a stored response, in the record or in an object of its own.
+/// Body of a stored response, by the way in which it is stored.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Body {
     /// Plain text in the record.
     Text(String),
-    /// The body is in the record, compressed.
+    /// Gzip-compressed text in the record.
     Gzip(Vec<u8>),
-    /// The body is in the S3 object of that key, compressed.
+    /// Key of an S3 object that holds the gzip-compressed text.
     Object(String),
 }
 
-/// Record of one operation, tenant and key.
+/// Idempotency record of one key of a tenant for an operation.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Record {
-    /// Fingerprint of the request that made the record.
+    /// Fingerprint of the request's body.
     pub request_hash: String,
-    /// Fingerprint of the rights of the caller that made the record. `None` if the work does not
-    /// depend on them, or if the record was made before records had them.
+    /// Fingerprint of the caller's rights at the first claim. `None` if the response does not
+    /// depend on rights, or in a record of an earlier version.
     pub rights: Option<String>,
-    /// Status of the execution.
+    /// Status of the record.
     pub status: Status,
-    /// Owner: the id of the execution that wrote last, fresh for each.
+    /// Owner token: the id of the execution that claimed or took over the record last.
     pub owner: String,
-    /// Number of the attempt: 1 for the claim, and one more with each takeover.
+    /// Number of the present attempt: 1 at the first claim, and one more with each takeover.
     pub attempt: u32,
-    /// End of the lease in epoch milliseconds; 0 once the execution ended.
+    /// End of the lease in epoch milliseconds; 0 after the attempt has ended.
     pub lease_expires_at: i64,
-    /// Time at which the key was first claimed. A takeover keeps it.
+    /// Time of the first claim.
     pub created_at: Timestamp,
-    /// Trace id of the first request that executed, if the record has one. A takeover keeps it.
+    /// Trace id of the first claim's request, if it was stored.
     pub trace_id: Option<String>,
     /// Time at which the record was last written.
     pub updated_at: Timestamp,
-    /// Time at which the retention ends. DynamoDB deletes the item some time after.
+    /// End of the retention. DynamoDB deletes the item some time later.
     pub expires_at: Timestamp,
-    /// Units of the work that are known to be done, and those that may be.
+    /// Units of work that are known to be done, in doubt, or possibly repeated.
     pub progress: Progress,
-    /// Place of the progress, and the places where earlier attempts left units.
+    /// Place of the units that `progress` counts, and the units that earlier attempts left at other
+    /// places.
     pub whereabouts: LocationHistory,
-    /// Stored response, present while the record is prepared or completed.
+    /// Stored response of a prepared or completed record.
     pub response: Option<StoredResponse>,
 }
 
 impl Record {
-    /// True if a new claim may replace the record: both its retention and its lease have passed.
+    /// True if a new claim may replace the record, because both its retention and its lease have
+    /// ended.
     #[must_use]
     pub fn has_expired(&self, now: Timestamp) -> bool {
         self.expires_at <= now && self.lease_expires_at <= now.as_millisecond()
     }
 
-    /// True if a caller with these rights gets the record's response. A record without rights is
-    /// for every caller, so that no retry of an earlier version's request is refused.
+    /// True if a caller with these rights may get the stored response. A record without rights is
+    /// for every caller of the tenant, so retries of requests to an earlier version still succeed.
     #[must_use]
     pub fn answers(&self, rights: Option<&str>) -> bool {
         self.rights.is_none() || self.rights.as_deref() == rights
     }
 
-    /// Returns the progress with which the next attempt begins. If the last one ended without a
-    /// report, it may have done any units beyond its checkpoint.
+    /// Returns the progress with which the next attempt begins. If the last attempt ended without a
+    /// report, any number of units beyond its checkpoint is in doubt.
     #[must_use]
     pub fn left_behind(&self) -> Progress {
         match self.status {

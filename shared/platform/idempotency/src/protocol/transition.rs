@@ -9,27 +9,26 @@ use super::progress::Progress;
 use super::record::{Record, Status, StoredResponse};
 use crate::execution::Execution;
 
-/// Token that distinguishes one execution from every other: later writes are made under it, and on
-/// no other's record.
+/// Token of an execution. The execution's writes succeed only while the record has this token.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Token {
-    /// Owner: a fresh id for each execution.
+    /// Owner: a new unique id for each execution.
     pub owner: String,
     /// Number of the attempt, from 1.
     pub attempt: u32,
 }
 
-/// Conditional write that changes an idempotency record.
+/// Conditional write of an idempotency record.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "the fields are what the write sets, or expects to find")]
 pub enum Transition {
-    /// Creates a record if there is none, or if both the retention and the lease of the existing
-    /// one have passed.
+    /// Creates a record if there is none, or if the retention and the lease of the existing record
+    /// have ended.
     Claim { request_hash: String, owner: String, now: Timestamp, retention: Duration },
-    /// Takes over the record whose token, status and progress are still those that were seen: a
-    /// note that came in between may count units that could be there twice. Keeps the creation
-    /// time, and a prepared record's status and response. Writes progress and place together as
-    /// they were seen, so that the progress of one place is never under the name of another.
+    /// Takes a record over for a new attempt, if its token, status and progress have not changed
+    /// since it was read: a checkpoint written since then may count further duplicates. Keeps the
+    /// creation time, and the status and response of a prepared record. Writes progress and place
+    /// together as they were read, so that both belong to the same place.
     TakeOver {
         seen: Token,
         seen_status: Status,
@@ -40,16 +39,17 @@ pub enum Transition {
         whereabouts: LocationHistory,
         first_trace_id: Option<String>,
     },
-    /// Records progress, while in progress; never backwards, except at another place than the
-    /// record's.
+    /// Records the progress of a record in progress. The condition fails if the record has at least
+    /// this progress at the same place.
     Checkpoint { token: Token, progress: Progress, whereabouts: LocationHistory, now: Timestamp },
-    /// Stores the response before the side effect is made final, while in progress.
+    /// Stores the response of a record in progress, before the effect is made final.
     Prepare { token: Token, response: StoredResponse, now: Timestamp },
-    /// Ends the execution with a response; without one, that of a prepared record stays. The
-    /// retention counts from then on.
+    /// Ends the execution with `response`, or with the prepared response if it is `None`. The
+    /// retention starts again at `now`.
     Complete { token: Token, response: Option<StoredResponse>, now: Timestamp, retention: Duration },
-    /// Ends the execution so that a retry runs again; a response that was prepared is dropped.
-    /// Notes the place only if units are done or in doubt there: see [`LocationHistory::after`].
+    /// Ends the execution as failed, and drops a prepared response, so that a retry executes the
+    /// request again. The place is recorded only if units are done or in doubt there: see
+    /// [`LocationHistory::after`].
     Fail {
         token: Token,
         progress: Progress,
@@ -60,7 +60,7 @@ pub enum Transition {
 }
 
 impl Transition {
-    /// Builds the takeover that follows from a record.
+    /// Builds the takeover of `record` by the execution `owner`.
     #[must_use]
     pub fn take_over(record: &Record, owner: &str, now: Timestamp, retention: Duration) -> Self {
         Self::TakeOver {
@@ -75,7 +75,7 @@ impl Transition {
         }
     }
 
-    /// True if the transition's condition holds for the current record.
+    /// True if the condition of the write holds for the current record.
     #[must_use]
     pub fn permits(&self, current: Option<&Record>) -> bool {
         let Some(record) = current else { return matches!(self, Self::Claim { .. }) };
@@ -101,7 +101,7 @@ impl Transition {
         }
     }
 
-    /// Returns the record after the write; `None` if the condition fails.
+    /// Returns the record after the write; `None` if the write's condition fails.
     #[must_use]
     pub fn apply(&self, current: Option<&Record>) -> Option<Record> {
         self.permits(current).then_some(())?;
@@ -153,7 +153,7 @@ impl Transition {
         record.expires_at = expires_at.unwrap_or(record.expires_at);
     }
 
-    /// Returns the time at which the record is written, and its new expiry if the write changes it.
+    /// Returns the time of the write, and the record's new expiry if the write changes it.
     pub(crate) fn times(&self) -> (Timestamp, Option<Timestamp>) {
         match self {
             Self::Claim { now, retention, .. } | Self::TakeOver { now, retention, .. } => {
@@ -166,8 +166,8 @@ impl Transition {
         }
     }
 
-    /// True if a record that refuses this write shows that it was done before: then only the
-    /// response to it was lost.
+    /// True if `found`, which fails the condition of this write, shows that the write was made
+    /// before and only its answer was lost.
     #[must_use]
     pub fn is_done_in(&self, found: &Record) -> bool {
         let is_of = |token: &Token| found.owner == token.owner && found.attempt == token.attempt;
@@ -210,12 +210,13 @@ fn claimed(request_hash: &str, owner: &str, now: Timestamp, retention: Duration)
     }
 }
 
-/// Returns the end of a lease in epoch milliseconds.
+/// Returns the end of the lease of a claim made at `now`, in epoch milliseconds.
 pub(crate) fn lease_end(now: Timestamp) -> i64 {
     (now + Execution::lease()).as_millisecond()
 }
 
-/// Returns the expiry of a record that an execution holds: never before its lease ends.
+/// Returns the expiry of a record that is claimed at `now`: the end of its retention, or that of
+/// its lease if it is later.
 fn kept_until(now: Timestamp, retention: Duration) -> Timestamp {
     now + retention.max(Execution::lease())
 }

@@ -12,13 +12,14 @@ use crate::protocol::Record;
 use crate::results;
 
 impl Store {
-    /// Stores a part of the execution's response that no function can send, within `time`. It is
-    /// available once the response that names it is stored, and as long as that is replayed. An
-    /// execution has one. If it ends in another way, the object is deleted with those of its age.
+    /// Stores an attachment: bytes of the execution's response that are too many for a function to
+    /// send. It can be read once a response that contains its id is stored, and as long as that
+    /// response is replayed. An execution has at most one attachment. If the execution stores no
+    /// such response, the bucket's lifecycle deletes the attachment.
     ///
     /// # Errors
-    /// If the bucket cannot be reached, or there is none. The side effect must not be made final
-    /// then.
+    /// If the bucket does not accept the object within `time`, or if the store has no bucket. The
+    /// effect of the execution must not be made final then.
     pub async fn attach(
         &self,
         execution: &Execution,
@@ -33,12 +34,12 @@ impl Store {
         Ok(id)
     }
 
-    /// Returns a URL at which the attachment `id` can be read for the time of `valid`; `None` if
-    /// `tenant` has no such attachment, or not any more.
+    /// Returns a signed URL for the attachment `id`, valid for `valid`. Returns `None` if `tenant`
+    /// has no such attachment, or if it has expired.
     ///
     /// # Errors
     /// If the store cannot be reached, and [`StoreError::Unreadable`] if the record's response
-    /// names an object that is missing.
+    /// names the attachment but the object is missing.
     pub async fn attachment_url(
         &self,
         operation: OperationType,
@@ -56,8 +57,8 @@ impl Store {
         Ok(signed)
     }
 
-    /// True if the response of a record names an attachment, at the end of a path. An id that was
-    /// altered can have the key of a record and still belong to no attachment.
+    /// True if the response of a record contains a path that ends with the id of an attachment. A
+    /// forged id can have the key of an existing record without being in its response.
     async fn names(&self, record: &Record, id: &AttachmentId) -> Result<bool, StoreError> {
         let Some(stored) = &record.response else { return Ok(false) };
         let response = results::load(self.bucket.as_ref(), stored).await?;

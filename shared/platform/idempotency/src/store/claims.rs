@@ -16,19 +16,21 @@ use crate::prepared::Prepared;
 use crate::protocol::{Decision, Record, Status, Transition, decide};
 use crate::results;
 
-/// Number of times that a claim reads again after a lost race before its result is "in progress".
+/// Number of times that a claim decides about an existing record. If so many takeovers in a row
+/// lose a race, the claim returns "in progress".
 const RACES: usize = 3;
 
 impl Store {
-    /// Claims the right to execute, by `<operation>#<tenant>#<key>` (for an event, with its handler
-    /// behind): one put that reads nothing. If its condition fails, the record that comes back
-    /// decides; a takeover is a second write, on the condition that the record is still the one
-    /// that was seen.
+    /// Claims the right to execute a request, by the key `<operation>#<tenant>#<key>` (followed by
+    /// `#<target>` for operations with keys per target). A new request costs one conditional put.
+    /// If a record exists already, the put returns it, and [`decide`] selects the result. A
+    /// takeover is a second write, which fails if the record has changed since.
     ///
     /// # Errors
-    /// [`StoreError::Unavailable`] if the store cannot be reached; nothing may be executed then.
-    /// [`StoreError::Unreadable`] if it was executed before and its response cannot be read, and
-    /// [`StoreError::Unlabelled`] if that response is in doubt and has no place for the label.
+    /// - [`StoreError::Unavailable`] if the store cannot be reached; nothing may be executed then.
+    /// - [`StoreError::Unreadable`] if the request was executed before and its response cannot be
+    /// read.
+    /// - [`StoreError::Unlabelled`] if that response is in doubt and cannot be labelled so.
     pub async fn claim(&self, request: &ClaimRequest<'_>) -> Result<Claimed, StoreError> {
         let owner = Uuid::now_v7().to_string();
         let claim = Transition::Claim {
@@ -65,8 +67,9 @@ impl Store {
         Ok(self.in_progress(request, Duration::from_secs(1)))
     }
 
-    /// Reads what a claim of this request would find, for a request that may not execute now: one
-    /// read, and no write. A conflict is not counted. `None` if a claim would lead to an execution.
+    /// Returns the result that a claim of this request would have, with one read and no write, for
+    /// a request that may not be executed now. Returns `None` if a claim would grant the execution.
+    /// A conflict is not counted.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`] if the store cannot be reached, and [`StoreError::Unreadable`]
@@ -105,7 +108,7 @@ impl Store {
         written
     }
 
-    /// Returns the result of a claim whose request has the record by now.
+    /// Returns the result of a claim or takeover that has written `record`.
     async fn granted(&self, request: &ClaimRequest<'_>, record: &Record) -> Result<Claimed, StoreError> {
         let execution = Execution::granted(request, record);
         let event = match (record.status, record.attempt) {
@@ -128,7 +131,7 @@ impl Store {
         Ok(Claimed::Replay { response, completed_at: record.updated_at })
     }
 
-    /// Reads the response that a prepared or completed record must have.
+    /// Reads the stored response of a prepared or completed record.
     async fn load(&self, request: &ClaimRequest<'_>, record: &Record) -> Result<Reply, StoreError> {
         let loaded = match &record.response {
             Some(stored) => results::load(self.bucket.as_ref(), stored).await,
@@ -144,7 +147,8 @@ impl Store {
         self.audit.note(&AuditEntry::of_request(AuditEvent::Unreadable, request));
     }
 
-    /// Counts a conflict. The result is a conflict even if it cannot be counted.
+    /// Counts a conflict, and returns `conflict`, or `ReusedTooOften` if a limit is exceeded. If it
+    /// cannot be counted, the result is `conflict`.
     async fn conflict(&self, request: &ClaimRequest<'_>, conflict: Claimed) -> Claimed {
         // Boxed, as other calls that few requests make: each request's future would have room for
         // it.

@@ -21,16 +21,16 @@ use crate::results::{self, Bucket};
 use crate::reuse::{ReuseCounter, ReuseLimits};
 use crate::timeline::{self, Timeline};
 
-/// Result of a write with an execution's token.
+/// Result of a conditional write by an execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteOutcome {
-    /// The conditional write took effect.
+    /// The write was made.
     Applied,
-    /// Another execution owns the record by now; nothing was written.
+    /// Nothing was written, because another execution owns the record now.
     Fenced,
 }
 
-/// Records in DynamoDB, and large responses in S3.
+/// Store of idempotency records in DynamoDB, and of large responses in S3.
 #[derive(Clone, Debug)]
 pub struct Store {
     dynamodb: Client,
@@ -41,42 +41,42 @@ pub struct Store {
 }
 
 impl Store {
-    /// Creates a store that keeps records in `table`, and responses only as far as a record can
-    /// hold them.
+    /// Creates a store that keeps records in `table`. Without a bucket, responses must fit into a
+    /// record.
     #[must_use]
     pub fn new(dynamodb: Client, table: String) -> Self {
         let reuse = Arc::new(ReuseCounter::new(ReuseLimits::default()));
         Self { dynamodb, table, bucket: None, reuse, audit: Arc::new(Log) }
     }
 
-    /// Sets the bucket for bodies that are too large for a record. They are under `results/` of
-    /// `bucket`, in the classes of life that its rules must have: `results/1d/`, `2d`, `8d` and
-    /// `32d`.
+    /// Sets the bucket for response bodies that are too large for a record. They are stored under
+    /// `results/1d/`, `2d/`, `8d/` and `32d/`; the bucket needs a lifecycle rule for each, which
+    /// deletes objects after so many days.
     #[must_use]
     pub fn with_bucket(self, s3: aws_sdk_s3::Client, bucket: String) -> Self {
         Self { bucket: Some(Bucket::new(s3, bucket)), ..self }
     }
 
-    /// Sets the limits by which keys that are used with other bodies are refused, instead of the
-    /// default ones.
+    /// Replaces the default limits to key conflicts, above which a tenant's conflicting requests
+    /// are refused.
     #[must_use]
     pub fn with_reuse_limits(self, limits: ReuseLimits) -> Self {
         Self { reuse: Arc::new(ReuseCounter::new(limits)), ..self }
     }
 
-    /// Sets the receiver of all events, instead of the log.
+    /// Replaces the receiver of audit events, which is the log by default.
     #[must_use]
     pub fn with_audit(self, audit: Arc<dyn Audit>) -> Self {
         Self { audit, ..self }
     }
 
-    /// Takes an execution to the place where it will work, before it does any unit there. If
-    /// earlier attempts did units at another place, it begins again at this one, and the record has
-    /// that when this returns; only that case takes a write. `None` if another execution owns the
-    /// record by now.
+    /// Notes the place where an execution will work, before it does any unit there. If earlier
+    /// attempts worked at another place, the execution begins again at this place, and the record
+    /// is updated with that; otherwise nothing is written. Returns `None` if another execution owns
+    /// the record now.
     ///
     /// # Errors
-    /// If the store cannot be reached; nothing may be done at the place then.
+    /// If the store cannot be reached. No unit may then be done at the place.
     pub async fn arrive(&self, execution: &Execution, place: Place) -> Result<Option<Execution>, StoreError> {
         let (arrived, has_moved) = execution.at(place);
         if !has_moved {
@@ -90,12 +90,12 @@ impl Store {
         })
     }
 
-    /// Records the progress of the work, on the condition that the record is in progress under the
-    /// execution's owner and attempt, and has no further progress already.
+    /// Records the progress of an execution, if the execution still owns the record and the record
+    /// has less progress.
     ///
     /// # Errors
-    /// If the store cannot be reached. The work may go on: units that are not noted are in doubt
-    /// after a crash.
+    /// If the store cannot be reached. The work may go on; after a crash, units beyond the last
+    /// recorded checkpoint are in doubt.
     pub async fn checkpoint(
         &self,
         execution: &Execution,
@@ -111,13 +111,12 @@ impl Store {
         self.settle(execution, &checkpoint, Detail::None).await
     }
 
-    /// Stores the response before the side effect is made final, on the condition that the record
-    /// is still in progress under the execution's owner and attempt. A body that is too large for a
-    /// record is in the bucket before.
+    /// Stores the response of an execution that still owns its record, before the effect is made
+    /// final. A body that is too large for a record is written to the bucket first.
     ///
     /// # Errors
-    /// If the store cannot be reached; it is then unknown whether the response was stored, and the
-    /// side effect must not be made final.
+    /// If the store cannot be reached. It is then unknown whether the response was stored, so the
+    /// effect must not be made final.
     pub async fn prepare(
         &self,
         execution: &Execution,
@@ -128,21 +127,21 @@ impl Store {
         self.settle(execution, &prepare, Detail::None).await
     }
 
-    /// Ends the execution, on the condition that the record is in progress or prepared under its
-    /// owner and attempt. The retention counts from then on.
+    /// Ends an execution that still owns its record, which must be in progress or prepared. The
+    /// retention starts again now.
     ///
     /// # Errors
-    /// If the record could not be written, which the log says: its lease will expire, and the work
-    /// stays done.
+    /// If the record could not be written, which is also logged. The work stays done, and the lease
+    /// of the record will expire.
     pub async fn end(&self, execution: &Execution, outcome: &Outcome) -> Result<WriteOutcome, StoreError> {
         self.end_measured(execution, outcome, None).await
     }
 
-    /// Ends the execution as [`Self::end`] does, and notes the volume of the request's work. `None`
-    /// leaves the volume that an earlier attempt noted.
+    /// Ends the execution as [`Self::end`] does, and stores the volume of the request's work for
+    /// the usage statistics. `None` keeps the volume that an earlier attempt stored.
     ///
     /// # Errors
-    /// As those of [`Self::end`].
+    /// If the record could not be written, as in [`Self::end`].
     pub async fn end_measured(
         &self,
         execution: &Execution,
@@ -189,21 +188,21 @@ impl Store {
         self.settle(execution, &transition, detail).await
     }
 
-    /// Records that the effect of a prepared response may have become final, or not. Other readers
-    /// see the record unchanged; readers of the table's stream learn of the doubt at once
+    /// Records that the effect of a prepared response is in doubt: it may be final or not. The
+    /// status of the record does not change. Readers of the table's stream see the doubt at once
     /// ([`Doubtful`](crate::Doubtful)).
     ///
     /// # Errors
-    /// If the store cannot be reached. The stream then shows the doubt once the record is taken
-    /// over.
+    /// If the store cannot be reached. Readers of the stream then see the doubt when the record is
+    /// taken over or expires.
     pub async fn note_doubt(&self, execution: &Execution) -> Result<WriteOutcome, StoreError> {
         let token = execution.token();
         let noted = dynamodb::note_doubt(&self.dynamodb, &self.table, &execution.pk, &token, now());
         Ok(if noted.await? { WriteOutcome::Applied } else { WriteOutcome::Fenced })
     }
 
-    /// Sends a write of the execution's own. A write that is found to be done already lost only its
-    /// response.
+    /// Makes a write of an execution. If the condition fails because the same write was made
+    /// before, the result is `Applied`: only its answer was lost.
     async fn settle(
         &self,
         execution: &Execution,
@@ -220,11 +219,11 @@ impl Store {
         }
     }
 
-    /// Reads what happened to the request of `tenant` under `key`; `None` if there was none, or if
-    /// a claim may use the key anew. The operation must not have keys per target.
+    /// Reads the history of the request of `tenant` under `key`. Returns `None` if there is none,
+    /// or if the record has expired. The operation must not have keys per target.
     ///
     /// # Errors
-    /// If the store cannot be reached, or the record cannot be read.
+    /// If the store cannot be reached, or the record cannot be parsed.
     pub async fn timeline(
         &self,
         operation: OperationType,
@@ -237,18 +236,18 @@ impl Store {
         Ok(found.filter(|timeline| !timeline.has_expired(now)))
     }
 
-    /// Checks the store by reading a record that need not exist.
+    /// Checks that the table responds, by reading a key that need not exist.
     ///
     /// # Errors
-    /// If the store cannot be reached.
+    /// If the table cannot be reached.
     pub async fn probe(&self) -> Result<(), StoreError> {
         let probe = self.dynamodb.get_item().table_name(&self.table).key("pk", text("PROBE#"));
         probe.send().await.map(|_| ()).map_err(StoreError::unavailable)
     }
 }
 
-/// Returns the present time in whole milliseconds, as records store it: a value that is derived
-/// from a time must be the same when it is derived again.
+/// Returns the present time in whole milliseconds, the precision of stored times. So a time that is
+/// stored and read back equals the original.
 fn now() -> Timestamp {
     let now = Timestamp::now();
     Timestamp::from_millisecond(now.as_millisecond()).unwrap_or(now)
