@@ -79,8 +79,8 @@ pub(crate) async fn of_both_sides(broker: Arc<Mutex<Broker>>) {
     observer.delete(&queue).await;
 }
 
-/// Returns the error of an operation that the broker or the client refuses, and checks that no
-/// connection of it stays in the pool.
+/// Returns the error of an operation that the broker or the client refuses, and adds a row to the
+/// report.
 async fn refused(rabbit: &RabbitMq, access: &Access, queue: &QueueName, fault: &str) -> BrokerError {
     let deadline = after(5_000);
     let (result, took) = timed(deadline, rabbit.depth(access, queue, deadline)).await;
