@@ -166,8 +166,10 @@ impl Unit {
     }
 }
 
-/// Commits the unit of work; if the answer does not arrive, searches the queue to resolve the
-/// doubt. `unneeded` is dropped on the connection's thread, which allocated it, because freeing is
+/// Commits the unit of work. If the answer does not arrive, searches the queue for the messages, to
+/// find out whether the commit took place.
+///
+/// `unneeded` is dropped on the connection's thread, which allocated it, because freeing is
 /// cheapest there.
 async fn commit(
     session: Session,
