@@ -64,7 +64,7 @@ struct Puts {
 pub(crate) struct Decision(Arc<AtomicBool>);
 
 impl Decision {
-    /// Returns `true` for the first caller, which thereby makes the decision.
+    /// Makes the decision, unless it is made already. Returns true if this call made it.
     fn is_ours(&self) -> bool {
         !self.0.swap(true, Ordering::SeqCst)
     }
@@ -91,9 +91,10 @@ impl Putting {
         move |connection, told| work(connection, &queue, &preparer, told)
     }
 
-    /// Puts messages into the unit of work until `until`; possibly only the first ones. With
-    /// `commit`, they are the last of their unit of work, which is committed once all are put. If
-    /// the answer does not arrive before `deadline`, a commit that has not begun will not begin.
+    /// Puts messages into the unit of work, and stops at `until` even if some are left.
+    ///
+    /// With `commit`, they are the last of their unit of work, which is committed once all are put.
+    /// If the answer does not arrive before `deadline`, a commit that has not begun will not begin.
     pub(crate) async fn put(
         &self,
         messages: Range<u64>,

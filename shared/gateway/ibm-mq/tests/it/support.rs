@@ -264,7 +264,7 @@ impl Drop for Frozen {
     }
 }
 
-/// Returns settings with these time limits of connections.
+/// Returns default settings, except for these settings of connections.
 pub(crate) fn limits(connections: ConnectionSettings) -> Settings {
     Settings { connections, ..Settings::default() }
 }
