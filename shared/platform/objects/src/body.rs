@@ -3,11 +3,12 @@ use bytes::Bytes;
 
 use crate::{Head, ObjectError, Objects};
 
-/// Number of times that a body that breaks off is resumed without a byte having come in between.
+/// Number of consecutive resumptions of a broken response, without any byte received, after which
+/// reading fails.
 const MAX_RESUMES: u32 = 4;
 
-/// Bytes of one object. If the response breaks off, the rest is requested, on the condition that
-/// the object is still the same.
+/// Body of an S3 object as a stream. If the response breaks off, the missing bytes are requested,
+/// with the condition that the object's ETag is the same.
 #[derive(Debug)]
 pub struct ObjectBody {
     objects: Objects,
@@ -25,10 +26,10 @@ impl ObjectBody {
         Self { objects, key: key.to_owned(), etag, length, read: 0, stream: None, resumes: 0 }
     }
 
-    /// Returns the next bytes; `None` after the last.
+    /// Returns the next bytes of the object; `None` at its end.
     ///
     /// # Errors
-    /// If the object was replaced, is gone, or its body breaks off too often.
+    /// If the object was replaced or deleted, or if the response breaks off too often.
     pub async fn next(&mut self) -> Result<Option<Bytes>, ObjectError> {
         while self.read < self.length {
             let mut stream = match self.stream.take() {

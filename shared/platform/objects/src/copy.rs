@@ -8,42 +8,42 @@ use jiff::Timestamp;
 use crate::list::timestamp;
 use crate::{ObjectError, Objects};
 
-/// Version of an object that other programs may replace at any time.
+/// Version of an object in a bucket to which other programs write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Version {
-    /// Version id of the object, if the bucket keeps versions.
+    /// S3 version id; `None` if versioning is off in the bucket, or was off when the object was
+    /// put.
     pub id: Option<String>,
-    /// ETag, which distinguishes the versions of the object.
+    /// ETag of the object, which changes with its content.
     pub etag: String,
-    /// Length of the object as it is stored, in bytes.
+    /// Length of the object in bytes, as it is stored.
     pub length: u64,
     /// Time at which the object was put, in whole seconds.
     pub modified_at: Timestamp,
 }
 
-/// Properties of a copied object, besides its bytes. The copy has no tags.
+/// Properties of a copy, except its bytes. The copy has no tags.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CopyOf<'a> {
-    /// Bucket of the object that is copied.
+    /// Bucket of the source object.
     pub bucket: &'a str,
-    /// Key of the object that is copied, percent-encoded.
+    /// Key of the source object, percent-encoded.
     pub encoded_key: &'a str,
-    /// Version of the object that is copied; no other version is.
+    /// Version of the source object. If the object has another ETag now, the copy fails.
     pub version: &'a Version,
-    /// Key of the copy in the destination bucket.
+    /// Key of the copy.
     pub key: &'a str,
-    /// Media type of the content.
+    /// Media type of the copy.
     pub content_type: &'a str,
-    /// Metadata by names without the prefix `x-amz-meta-`.
+    /// User metadata of the copy, by name without the prefix `x-amz-meta-`.
     pub metadata: BTreeMap<String, String>,
 }
 
 impl Objects {
-    /// Reads the properties of an object: of the newest version, or of the version `id` of a bucket
-    /// that keeps versions.
+    /// Reads the properties of an object's latest version, or of its version `id`.
     ///
     /// # Errors
-    /// If it does not exist, or S3 does not respond.
+    /// If the object or the version does not exist, or if S3 does not respond.
     pub async fn version(&self, key: &str, id: Option<&str>) -> Result<Version, ObjectError> {
         let request = self.client.head_object().bucket(&self.bucket).key(key);
         let request = request.set_version_id(id.map(str::to_owned));
@@ -58,8 +58,8 @@ impl Objects {
         })
     }
 
-    /// Returns the ETag of the existing object, for [`put_over`](Self::put_over); `None` if there
-    /// is none.
+    /// Returns the ETag of an object, which [`put_over`](Self::put_over) expects; `None` if the
+    /// object does not exist.
     ///
     /// # Errors
     /// If S3 does not respond.
@@ -71,12 +71,11 @@ impl Objects {
         }
     }
 
-    /// Copies an object into this bucket, without downloading it. A repeated call creates the same
-    /// object.
+    /// Copies an object into this bucket inside S3. A repeated call creates the same copy.
     ///
     /// # Errors
-    /// [`ObjectError::Replaced`] if the object has another version by now, and otherwise if it is
-    /// gone, larger than 5 GB, or S3 does not respond in time; then it may have been copied.
+    /// [`ObjectError::Replaced`] if the source object has another ETag now. Other errors if it was
+    /// deleted or has more than 5 GB, or if S3 does not respond in time; the copy may then exist.
     pub async fn copy(&self, copy: CopyOf<'_>) -> Result<(), ObjectError> {
         let CopyOf { bucket, encoded_key, version, key, content_type, metadata } = copy;
         let of_version = version.id.as_ref().map(|id| format!("?versionId={id}")).unwrap_or_default();

@@ -14,39 +14,40 @@ use jiff::Timestamp;
 
 use crate::{ObjectError, Objects};
 
-/// Header that the SDK adds to every request that a function makes. It is removed from a signed
-/// request, which is the client's.
+/// Header that the SDK adds to the requests of a function. It is removed before signing, because
+/// the client that sends the signed request does not add it.
 const TRACE: &str = "x-amzn-trace-id";
 
-/// Properties of an object to create, besides its bytes.
+/// Properties of a new object, except its bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewObject {
     /// Key of the object in the bucket.
     pub key: String,
     /// Media type of the content.
     pub content_type: &'static str,
-    /// Content encoding of the bytes: `gzip`, if they are compressed.
+    /// Content encoding of the object, such as `gzip`; `None` if it is not compressed.
     pub content_encoding: Option<&'static str>,
-    /// Metadata by names without the prefix `x-amz-meta-`.
+    /// User metadata of the object, by name without the prefix `x-amz-meta-`.
     pub metadata: BTreeMap<String, String>,
-    /// SHA-256 of the bytes as they are put.
+    /// SHA-256 of the object's bytes as they are stored.
     pub sha256: [u8; 32],
 }
 
 /// Signed request with which a client uploads an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SignedPut {
-    /// Signed URL of the `PUT`.
+    /// Signed URL to which the client sends the object by `PUT`.
     pub url: String,
-    /// Headers to send; all of them are signed, so that no other object can be put.
+    /// Headers that the client must send. They are signed, so the URL accepts only the object with
+    /// this digest.
     pub headers: BTreeMap<String, String>,
 }
 
 impl Objects {
-    /// Creates an object. If one is there already under its key, that one stays.
+    /// Creates an object. An existing object with this key stays unchanged, and the call succeeds.
     ///
     /// # Errors
-    /// If S3 rejects it or does not respond; then it may have been created.
+    /// If S3 refuses the object or does not respond; the object may then exist.
     pub async fn create(&self, object: &NewObject, bytes: Vec<u8>) -> Result<(), ObjectError> {
         let put = self.put_new(object).body(ByteStream::from(bytes));
         match put.send().await.map_err(|error| ObjectError::of(&object.key, error)) {
@@ -56,11 +57,11 @@ impl Objects {
         }
     }
 
-    /// Writes an object in place of the one with that ETag, or as a new one if there is none yet.
+    /// Replaces the object that has this ETag, or creates a new object if `etag` is `None`.
     ///
     /// # Errors
-    /// [`ObjectError::Replaced`] if there is another one by now, and otherwise if S3 does not take
-    /// it.
+    /// [`ObjectError::Replaced`] if the object has another ETag, or exists although `etag` is
+    /// `None`. Other errors if S3 does not accept the object.
     pub async fn put_over(
         &self,
         key: &str,
@@ -74,10 +75,11 @@ impl Objects {
         put.send().await.map(drop).map_err(|error| ObjectError::of(key, error))
     }
 
-    /// Signs the creation of an object of `length` bytes, from `now` (in whole seconds) on.
+    /// Signs a `PUT` request that creates an object of `length` bytes. It is valid from `now` (in
+    /// whole seconds) for `expires_in`, and fails if the object exists.
     ///
     /// # Errors
-    /// If `expires_in` is more than S3 allows (a week), or there are no credentials.
+    /// If `expires_in` is above the limit of S3 (7 days), or if there are no credentials.
     pub async fn sign_create(
         &self,
         object: &NewObject,
@@ -89,11 +91,12 @@ impl Objects {
         sign(put, &object.key, now, expires_in).await
     }
 
-    /// Signs the writing of an object that may be there already: it is written again, and its life
-    /// begins anew. Its key has to follow from its bytes.
+    /// Signs a `PUT` request like [`sign_create`](Self::sign_create), which also replaces an
+    /// existing object: its age for the bucket's lifecycle rules then starts again. The key must be
+    /// derived from the bytes, so that the content cannot change.
     ///
     /// # Errors
-    /// As for [`sign_create`](Self::sign_create).
+    /// If `expires_in` is above the limit of S3 (7 days), or if there are no credentials.
     pub async fn sign_rewrite(
         &self,
         object: &NewObject,
@@ -121,7 +124,7 @@ impl Objects {
     }
 }
 
-/// Removes the SDK's header for the function from a request that a client makes.
+/// Removes the header [`TRACE`] from a request before it is signed for a client.
 pub(crate) fn without_trace(request: &mut HttpRequest) {
     drop(request.headers_mut().remove(TRACE));
 }

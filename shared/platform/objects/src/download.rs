@@ -8,12 +8,12 @@ use crate::create::without_trace;
 use crate::{ObjectError, Objects};
 
 impl Objects {
-    /// Signs the reading of an object for a limited time, as a download under this name; `None` if
-    /// it is not there.
+    /// Signs a `GET` request for an object, valid for `valid`. Browsers save the object as `name`.
+    /// Returns `None` if the object does not exist.
     ///
     /// # Errors
-    /// If S3 does not respond, there are no credentials, or `valid` is more than S3 allows (a
-    /// week).
+    /// If S3 does not respond, if there are no credentials, or if `valid` is above the limit of S3
+    /// (7 days).
     pub async fn sign_get(
         &self,
         key: &str,

@@ -10,15 +10,15 @@ use aws_sdk_s3::error::SdkError;
 pub enum ObjectError {
     #[error("object `{key}` does not exist")]
     Missing { key: String },
-    /// Access is denied, or the object does not exist: S3 reports a missing object only to callers
-    /// that may list the bucket.
+    /// Access is denied, or the object does not exist: S3 answers 404 only to callers that may list
+    /// the bucket.
     #[error("access to object `{key}` is denied")]
     Denied {
         key: String,
         #[source]
         source: Box<dyn Error + Send + Sync>,
     },
-    /// The existing object is not the one whose beginning was read.
+    /// The object has another ETag than the request expects, because it was replaced meanwhile.
     #[error("object `{key}` was replaced while it was being read")]
     Replaced { key: String },
     #[error("object `{key}` is larger than {limit} bytes")]

@@ -39,11 +39,11 @@ pub struct Objects {
 /// Metadata of an S3 object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {
-    /// Metadata by names without the prefix `x-amz-meta-`.
+    /// User metadata of the object, by name without the prefix `x-amz-meta-`.
     pub metadata: BTreeMap<String, String>,
-    /// ETag, which distinguishes the versions of the object.
+    /// ETag of the object, which changes with its content.
     pub etag: String,
-    /// Length of the object as it is stored, in bytes.
+    /// Length of the object in bytes, as it is stored.
     pub length: u64,
 }
 
@@ -54,7 +54,7 @@ impl Objects {
         Self { client, bucket }
     }
 
-    /// Returns the client of another bucket, through the same SDK client.
+    /// Returns a client of another bucket, with the same SDK client.
     #[must_use]
     pub fn in_bucket(&self, bucket: &str) -> Self {
         Self { client: self.client.clone(), bucket: bucket.to_owned() }
@@ -72,24 +72,24 @@ impl Objects {
         uri_of(&self.bucket, key)
     }
 
-    /// Returns the key in a URI; `None` if it is of another bucket.
+    /// Returns the key in an `s3://bucket/key` URI; `None` if the URI names another bucket.
     #[must_use]
     pub fn key<'a>(&self, uri: &'a str) -> Option<&'a str> {
         uri::key_in(&self.bucket, uri)
     }
 
-    /// Returns the key in a URI of this bucket.
+    /// Returns the key in an `s3://bucket/key` URI.
     ///
     /// # Errors
-    /// [`ObjectError::Elsewhere`] if it is of another bucket.
+    /// [`ObjectError::Elsewhere`] if the URI names another bucket.
     pub fn key_of<'a>(&self, uri: &'a str) -> Result<&'a str, ObjectError> {
         self.key(uri).ok_or_else(|| ObjectError::Elsewhere { uri: uri.to_owned() })
     }
 
-    /// Checks that the bucket exists.
+    /// Checks that the bucket exists and responds.
     ///
     /// # Errors
-    /// If it does not, or S3 does not respond.
+    /// If the bucket does not exist, or if S3 does not respond.
     pub async fn probe(&self) -> Result<(), ObjectError> {
         let answer = self.client.head_bucket().bucket(&self.bucket).send().await;
         answer.map(drop).map_err(|error| ObjectError::of("", error))
@@ -98,7 +98,7 @@ impl Objects {
     /// Reads the metadata of an S3 object.
     ///
     /// # Errors
-    /// If it does not exist, or S3 does not respond.
+    /// If the object does not exist, or if S3 does not respond.
     pub async fn head(&self, key: &str) -> Result<Head, ObjectError> {
         let request = self.client.head_object().bucket(&self.bucket).key(key);
         let head = request.send().await.map_err(|error| ObjectError::of(key, error))?;
@@ -109,7 +109,7 @@ impl Objects {
         })
     }
 
-    /// Returns the keys of the objects that exist.
+    /// Returns those of `keys` for which an object exists.
     ///
     /// # Errors
     /// If S3 does not respond.
@@ -137,16 +137,16 @@ impl Objects {
     /// Reads a whole object of at most `limit` bytes.
     ///
     /// # Errors
-    /// If it does not exist, is larger, or its body breaks off.
+    /// If the object does not exist or is larger, or if the response breaks off.
     pub async fn get(&self, key: &str, limit: usize) -> Result<Vec<u8>, ObjectError> {
         self.get_to_replace(key, limit).await.map(|(bytes, _)| bytes)
     }
 
-    /// Reads an object with its ETag, so that [`put_over`](Self::put_over) replaces only the object
-    /// that was read.
+    /// Reads a whole object of at most `limit` bytes, and its ETag. With the ETag,
+    /// [`put_over`](Self::put_over) replaces the object only if it is unchanged.
     ///
     /// # Errors
-    /// As for [`get`](Self::get).
+    /// If the object does not exist or is larger, or if the response breaks off.
     pub async fn get_to_replace(&self, key: &str, limit: usize) -> Result<(Vec<u8>, String), ObjectError> {
         let request = self.client.get_object().bucket(&self.bucket).key(key);
         let mut object = request.send().await.map_err(|error| ObjectError::of(key, error))?;
@@ -154,11 +154,11 @@ impl Objects {
         Ok((bytes, object.e_tag.unwrap_or_default()))
     }
 
-    /// Reads a version of an object, or the latest one, with the name of the version: its id if the
-    /// bucket keeps versions, and else its ETag.
+    /// Reads a version of an object, or its latest version if `version` is `None`. Also returns the
+    /// version id, or the ETag if the object has no version id.
     ///
     /// # Errors
-    /// As for [`get`](Self::get).
+    /// If the version does not exist or has more than `limit` bytes, or if the response breaks off.
     pub async fn get_version(
         &self,
         key: &str,
@@ -174,20 +174,22 @@ impl Objects {
         Ok((bytes, version.or(object.e_tag).unwrap_or_default()))
     }
 
-    /// Writes an object of that media type. A repeated call with the same bytes changes nothing.
+    /// Writes an object of the media type `content_type`. A repeated call with the same bytes has
+    /// no further effect.
     ///
     /// # Errors
-    /// If S3 does not take it.
+    /// If S3 does not accept the object.
     pub async fn put_as(&self, key: &str, content_type: &str, bytes: Vec<u8>) -> Result<(), ObjectError> {
         let body = ByteStream::from(bytes);
         let request = self.client.put_object().bucket(&self.bucket).key(key).content_type(content_type);
         request.body(body).send().await.map(drop).map_err(|error| ObjectError::of(key, error))
     }
 
-    /// Writes an object. A repeated call with the same bytes changes nothing.
+    /// Writes an object without a media type. A repeated call with the same bytes has no further
+    /// effect.
     ///
     /// # Errors
-    /// If S3 does not take it.
+    /// If S3 does not accept the object.
     pub async fn put(&self, key: &str, bytes: Vec<u8>) -> Result<(), ObjectError> {
         let body = ByteStream::from(bytes);
         let request = self.client.put_object().bucket(&self.bucket).key(key).body(body);
@@ -195,7 +197,10 @@ impl Objects {
     }
 }
 
-/// Reads the body of an object, of at most `limit` bytes.
+/// Reads the body of a response to `GetObject`.
+///
+/// # Errors
+/// If the body has more than `limit` bytes, or if the response breaks off.
 async fn whole(object: &mut GetObjectOutput, key: &str, limit: usize) -> Result<Vec<u8>, ObjectError> {
     let too_large = || ObjectError::TooLarge { key: key.to_owned(), limit };
     let length = object.content_length.and_then(|length| usize::try_from(length).ok()).unwrap_or_default();

@@ -12,11 +12,11 @@ use crate::{ObjectError, Objects};
 pub struct Listed {
     /// Key of the object in the bucket.
     pub key: String,
-    /// Time at which the object was put.
+    /// Time at which the object was written last.
     pub modified_at: Timestamp,
-    /// ETag, which distinguishes the versions of the object.
+    /// ETag of the object, which changes with its content.
     pub etag: String,
-    /// Length of the object as it is stored, in bytes.
+    /// Length of the object in bytes, as it is stored.
     pub length: u64,
 }
 
@@ -25,13 +25,13 @@ pub struct Listed {
 pub struct Page {
     /// Objects of the page, ordered by key.
     pub objects: Vec<Listed>,
-    /// Continuation token of the next page, if there is one.
+    /// Continuation token for the next page; `None` on the last page.
     pub next: Option<String>,
 }
 
 impl Objects {
-    /// Lists up to 1000 objects whose keys begin with `prefix`, from the continuation token of the
-    /// page before.
+    /// Lists up to 1000 objects whose keys begin with `prefix`: the first page, or the page of the
+    /// continuation token `from`.
     ///
     /// # Errors
     /// If S3 does not respond.
@@ -39,8 +39,8 @@ impl Objects {
         self.list_after(prefix, None, from).await
     }
 
-    /// Lists objects from the first key after `after` on, which need not exist. On further pages
-    /// the continuation token counts.
+    /// Lists up to 1000 objects whose keys begin with `prefix` and are greater than `after`. If
+    /// `from`, the continuation token of a page, is given, `after` is ignored.
     ///
     /// # Errors
     /// If S3 does not respond.
@@ -63,7 +63,8 @@ impl Objects {
     }
 }
 
-/// Reads an object of a listing. S3 leaves neither key nor time out.
+/// Converts an entry of a listing. Returns `None` if it has no key or no time, which does not
+/// happen in S3.
 fn listed(object: Object, is_encoded: bool) -> Option<Listed> {
     let key = object.key?;
     Some(Listed {
@@ -74,7 +75,7 @@ fn listed(object: Object, is_encoded: bool) -> Option<Listed> {
     })
 }
 
-/// Decodes a key of a listing, where a plus sign is a space.
+/// Decodes a URL-encoded key of a listing, in which a plus sign is a space.
 fn decoded(key: &str) -> Option<String> {
     let key = key.replace('+', " ");
     percent_decode_str(&key).decode_utf8().ok().map(Cow::into_owned)

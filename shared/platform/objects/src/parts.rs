@@ -5,13 +5,13 @@ use aws_sdk_s3::types::{ChecksumAlgorithm, CompletedMultipartUpload, CompletedPa
 
 use crate::{ObjectError, Objects};
 
-/// Fewest bytes of a part that is not the last one: 5 MiB (Amazon S3 User Guide, "Amazon S3
-/// multipart upload limits").
+/// Minimum length of each part but the last: 5 MiB (Amazon S3 User Guide, "Amazon S3 multipart
+/// upload limits").
 pub const PART: usize = 5 * 1024 * 1024;
 
-/// An object that is being written. It exists once it is [finished](Self::finish), and then as a
-/// whole: a writer that dies before leaves the earlier object unchanged. The bucket's lifecycle
-/// removes the parts that it left.
+/// Object that is written by a multipart upload. [`finish`](Self::finish) creates it, or replaces
+/// an existing object, atomically. If the writer dies before, the existing object stays unchanged,
+/// and the bucket's lifecycle removes the parts.
 #[derive(Debug)]
 pub struct ObjectInParts {
     objects: Objects,
@@ -21,7 +21,7 @@ pub struct ObjectInParts {
     upload: Option<Upload>,
 }
 
-/// Multipart upload with the parts that S3 has so far.
+/// Multipart upload that was begun, with the parts that S3 has accepted.
 #[derive(Debug)]
 struct Upload {
     id: String,
@@ -29,8 +29,7 @@ struct Upload {
 }
 
 impl Objects {
-    /// Begins an object that is written part by part, in place of one that may be there. No request
-    /// is made before its first part.
+    /// Creates a writer of an object in parts. No request is made before the first part is added.
     #[must_use]
     pub fn in_parts(
         &self,
@@ -43,10 +42,10 @@ impl Objects {
 }
 
 impl ObjectInParts {
-    /// Uploads a part of at least [`PART`] bytes, after the earlier parts.
+    /// Uploads the next part, of at least [`PART`] bytes.
     ///
     /// # Errors
-    /// If S3 does not take it.
+    /// If S3 does not accept the part.
     pub async fn add(&mut self, part: Vec<u8>) -> Result<(), ObjectError> {
         let mut upload = match self.upload.take() {
             Some(upload) => upload,
@@ -65,11 +64,11 @@ impl ObjectInParts {
         sent.map_err(|error| ObjectError::of(&self.key, error))
     }
 
-    /// Writes the last part, of any size, and with it the object. Another writer with the same
-    /// parts makes the same object.
+    /// Uploads the last part, of any length, and creates the object or replaces the existing one.
+    /// Concurrent writers of the same bytes create the same object.
     ///
     /// # Errors
-    /// If S3 does not take it; then it may have been written.
+    /// If S3 does not accept the part or the object; the object may then exist.
     pub async fn finish(mut self, last: Vec<u8>) -> Result<(), ObjectError> {
         if self.upload.is_none() {
             let Objects { client, bucket } = &self.objects;
@@ -87,10 +86,10 @@ impl ObjectInParts {
         completed.map(drop).map_err(|error| ObjectError::of(&self.key, error))
     }
 
-    /// Abandons the upload, and removes its parts.
+    /// Aborts the multipart upload, which removes its parts.
     ///
     /// # Errors
-    /// If S3 does not respond. Then the bucket's lifecycle removes the parts.
+    /// If S3 does not respond. The bucket's lifecycle then removes the parts.
     pub async fn abandon(self) -> Result<(), ObjectError> {
         let Some(Upload { id, .. }) = self.upload else { return Ok(()) };
         let Objects { client, bucket } = &self.objects;

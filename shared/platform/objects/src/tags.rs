@@ -10,29 +10,33 @@ use crate::each::each;
 use crate::{ObjectError, Objects};
 
 impl Objects {
-    /// Tags objects so that they expire. Idempotent; an object that does not exist needs no tag.
+    /// Tags objects with `state=final`, so that the bucket's lifecycle expires them. Objects that
+    /// do not exist are skipped; a repeated call has no further effect.
     ///
     /// # Errors
-    /// The first one, after all were tried: an object without the tag is only kept longer.
+    /// If an object could not be tagged: the first error, after all objects were tried. An object
+    /// without the tag is only kept longer.
     pub async fn tag_final(&self, uris: Vec<String>) -> Result<(), ObjectError> {
         let tagged = uris.into_iter().map(|uri| async move { self.tag(&uri).await }.boxed());
         each(tagged).await.into_iter().collect()
     }
 
-    /// Removes the tag again, so that the objects do not expire. Idempotent; an object that is gone
-    /// stays gone.
+    /// Removes the tag `state=final`, so that the bucket's lifecycle does not expire the objects.
+    /// Objects that do not exist are skipped; a repeated call has no further effect.
     ///
     /// # Errors
-    /// The first one, after all were tried: then it is unknown which objects expire.
+    /// If the tag of an object could not be removed: the first error, after all objects were tried.
+    /// It is then unknown which objects will expire.
     pub async fn untag_final(&self, uris: Vec<String>) -> Result<(), ObjectError> {
         let untagged = uris.into_iter().map(|uri| async move { self.untag(&uri).await }.boxed());
         each(untagged).await.into_iter().collect()
     }
 
-    /// Sets the tags of one version of an object, in place of all others. Idempotent.
+    /// Replaces all tags of a version of an object, or of its latest version if `version_id` is
+    /// `None`.
     ///
     /// # Errors
-    /// If it is gone, or S3 does not respond.
+    /// If the object or the version does not exist, or if S3 does not respond.
     pub async fn tag_as(
         &self,
         key: &str,
@@ -48,10 +52,10 @@ impl Objects {
         tagged.map(drop).map_err(|error| ObjectError::of(key, error))
     }
 
-    /// Returns the tags of an S3 object.
+    /// Returns the tags of an S3 object's latest version.
     ///
     /// # Errors
-    /// If it is gone, or S3 does not respond.
+    /// If the object does not exist, or if S3 does not respond.
     pub async fn tags(&self, key: &str) -> Result<BTreeMap<String, String>, ObjectError> {
         let request = self.client.get_object_tagging().bucket(&self.bucket).key(key);
         let found = request.send().await.map_err(|error| ObjectError::of(key, error))?;

@@ -4,7 +4,7 @@ pub fn uri_of(bucket: &str, key: &str) -> String {
     format!("s3://{bucket}/{key}")
 }
 
-/// Returns the key in a URI of that bucket; `None` for another one.
+/// Returns the key in an `s3://bucket/key` URI; `None` if the URI names another bucket.
 pub(crate) fn key_in<'a>(bucket: &str, uri: &'a str) -> Option<&'a str> {
     let (found, key) = uri.strip_prefix("s3://")?.split_once('/')?;
     (found == bucket && !key.is_empty()).then_some(key)

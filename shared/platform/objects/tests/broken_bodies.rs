@@ -17,21 +17,22 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 const CONTENT: &[u8] = b"0123456789abcdefghijklmnopqrstuvwxyz";
 
-/// Behaviour of the server at one request.
+/// Answer of the fake S3 server to one request.
 #[derive(Clone, Copy)]
 enum Answer {
-    /// Sends so many bytes of what was asked for, promises all of it, and hangs up.
+    /// Announces the whole requested range, sends this many bytes of it, and closes the connection.
     BreakOff(usize),
     Whole,
-    /// Answers with all of it, and with the checksum of something else.
+    /// Sends the whole requested range, with a wrong checksum.
     Altered,
-    /// The object is another one by now.
+    /// Refuses with 412, as if the object had been replaced.
     Replaced,
-    /// The caller may not read it.
+    /// Refuses with 403.
     Denied,
 }
 
-/// A server with one object. It gives the requests' heads when it has given its answers.
+/// Starts a fake S3 server with one object, which ends after these answers and returns the heads of
+/// the requests.
 async fn server(answers: &'static [Answer]) -> (Objects, tokio::task::JoinHandle<Vec<String>>) {
     let (listener, port) = ports::listen().await;
     let endpoint = format!("http://127.0.0.1:{port}");

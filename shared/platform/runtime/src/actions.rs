@@ -29,11 +29,12 @@ use serde_json::Value;
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 
-/// Largest answer, in bytes. AWS sends less than a megabyte, but for lists that it does not page.
+/// Maximum length of an AWS response in bytes. Responses have less than 1 MB, except lists without
+/// pages.
 const LARGEST: usize = 16 * 1024 * 1024;
-/// Time before their expiry at which credentials are renewed.
+/// Time before the expiry of credentials at which new ones are fetched.
 const MARGIN: Duration = Duration::from_secs(60);
-/// Longest code, and longest text of an answer that has no message.
+/// Maximum number of characters of an error code, and of an error response without a message.
 const SHOWN: usize = 200;
 
 const FORM: &str = "application/x-www-form-urlencoded; charset=utf-8";
@@ -41,35 +42,38 @@ const JSON: &str = "application/x-amz-json-1.1";
 
 type Cause = Box<dyn std::error::Error + Send + Sync>;
 
-/// Reason why the call of an AWS action failed.
+/// Reason why a call of an AWS action failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ActionError {
     /// Credentials are missing, or cannot be fetched.
     #[error("there are no credentials")]
     Credentials(#[from] CredentialsError),
-    /// The request has a part that cannot be written or signed.
+    /// The request cannot be serialized or signed.
     #[error("the request cannot be made")]
     Request(#[source] Cause),
-    /// The connection failed or broke off, or the answer is too large. The service may have acted.
+    /// The connection failed or broke off, or the response is too large. The service may have
+    /// executed the action.
     #[error("the service did not answer")]
     Unanswered(#[source] Cause),
-    /// The time of the attempt or of the call is over. The service may have acted.
+    /// The time limit of the attempt or of the call has passed. The service may have executed the
+    /// action.
     #[error("the service did not answer in time")]
     TimedOut,
-    /// The service responded that the action failed.
+    /// The AWS service responded with an error.
     #[error("the service refused: {code}")]
     Refused {
         /// HTTP status of the AWS service's response.
         status: u16,
-        /// Code of the error, such as `AccessDeniedException`, or the status in words.
+        /// Error code such as `AccessDeniedException`, or `status` with the HTTP status if the
+        /// response has no code.
         code: String,
-        /// Message of the error, which may quote the request.
+        /// Error message, which may quote the request.
         message: SecretString,
     },
 }
 
-/// Client of every service, with the region, the credentials, the endpoint, the time limits and the
-/// retries of a configuration.
+/// Client of any AWS service, for actions that need no SDK crate. Region, credentials, endpoint,
+/// timeouts and retries are those of an SDK configuration.
 #[derive(Debug)]
 pub struct Actions {
     http: Connector,
@@ -78,13 +82,13 @@ pub struct Actions {
 }
 
 impl Actions {
-    /// Creates a client. As for an SDK's client, missing configuration fails the calls.
+    /// Creates a client. If a setting such as the region is missing, the calls fail.
     #[must_use]
     pub fn new(config: &SdkConfig) -> Self {
         Self::through(config, ProxyConfig::disabled())
     }
 
-    /// Creates a client whose connections go through a proxy.
+    /// Creates a client that connects through a proxy.
     #[must_use]
     pub fn through(config: &SdkConfig, proxy: ProxyConfig) -> Self {
         let mut settings = HttpConnectorSettings::builder();
@@ -97,20 +101,20 @@ impl Actions {
         Self { http, config: config.clone(), credentials: Mutex::default() }
     }
 
-    /// Calls an action by the Query protocol: `form` names it and its version. `service` is the
-    /// first part of the service's host name, such as `monitoring`.
+    /// Calls an action in the AWS Query protocol. The URL-encoded `form` contains the action and
+    /// its version. `service` is the first label of the host name, such as `monitoring`.
     ///
     /// # Errors
-    /// If the service did not answer, or says that the action failed.
+    /// If the service does not respond, or responds with an error.
     pub async fn query(&self, service: &str, form: String) -> Result<Bytes, ActionError> {
         self.call(service, &[("content-type", FORM)], form.into()).await
     }
 
-    /// Calls an action by the protocol JSON 1.1. `target` is its full name, such as
-    /// `Logs_20140328.PutLogEvents`.
+    /// Calls an action in the AWS JSON 1.1 protocol. `target` is the value of `X-Amz-Target`, such
+    /// as `Logs_20140328.PutLogEvents`.
     ///
     /// # Errors
-    /// If the service did not answer, or says that the action failed.
+    /// If the service does not respond, or responds with an error.
     pub async fn json(
         &self,
         service: &str,
@@ -121,7 +125,8 @@ impl Actions {
         self.call(service, &[("content-type", JSON), ("x-amz-target", target)], body.into()).await
     }
 
-    /// Calls until there is an answer, or a failure that does not pass by itself.
+    /// Makes a call with retries, until it succeeds or fails with an error that a retry cannot
+    /// help.
     async fn call(&self, service: &str, headers: &[(&str, &str)], body: Bytes) -> Result<Bytes, ActionError> {
         let limits = self.config.timeout_config();
         let for_attempt = limits.and_then(TimeoutConfig::operation_attempt_timeout).unwrap_or(Duration::MAX);
@@ -189,7 +194,7 @@ impl Actions {
         Ok(HttpRequest::try_from(request.body(SdkBody::from(body))?)?)
     }
 
-    /// Returns credentials, which are fetched once and again shortly before they expire.
+    /// Returns the cached credentials, or fetches new ones if they are missing or expire soon.
     async fn credentials(&self) -> Result<Credentials, CredentialsError> {
         let mut known = self.credentials.lock().await;
         let until = SystemTime::now() + MARGIN;
@@ -204,8 +209,8 @@ impl Actions {
     }
 }
 
-/// Returns the address of a service without an endpoint of its own. China and the European
-/// Sovereign Cloud have domains of their own.
+/// Returns the default endpoint of a service. China and the European Sovereign Cloud have their own
+/// domains.
 fn address(service: &str, region: &str) -> String {
     let suffix = match region.split('-').next() {
         Some("cn") => "amazonaws.com.cn",
@@ -216,7 +221,7 @@ fn address(service: &str, region: &str) -> String {
 }
 
 impl ActionError {
-    /// Returns whether an immediate retry may help.
+    /// True if an immediate retry may succeed.
     #[must_use]
     pub fn may_pass(&self) -> bool {
         match self {
@@ -231,7 +236,7 @@ impl ActionError {
         }
     }
 
-    /// Reads the answer of a service that failed: JSON or XML.
+    /// Parses an error response in JSON or XML.
     fn refused(status: u16, body: &[u8]) -> Self {
         let text = String::from_utf8_lossy(body);
         let (code, message) = from_json(body)
@@ -251,7 +256,7 @@ fn from_json(body: &[u8]) -> Option<(String, String)> {
     Some((code.to_owned(), message.to_owned()))
 }
 
-/// Reads the elements `<Code>` and `<Message>` of an XML error, at any depth.
+/// Parses an AWS error in XML from its elements `<Code>` and `<Message>`, at any depth.
 fn from_xml(text: &str) -> Option<(String, String)> {
     let element = |name: &str| {
         let (_, rest) = text.split_once(format!("<{name}>").as_str())?;
@@ -276,7 +281,7 @@ mod tests {
 
     type Seen = Arc<Lock<Vec<Request<Bytes>>>>;
 
-    /// Starts a server with these answers, and a client of it.
+    /// Starts a server that gives these answers, and a client that calls it.
     async fn client(answers: Vec<(u16, String)>) -> (Actions, Seen, Server) {
         let seen = Seen::default();
         let (requests, answers) = (Arc::clone(&seen), Arc::new(Lock::new(answers)));

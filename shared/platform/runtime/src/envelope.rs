@@ -23,17 +23,18 @@ use tracing_subscriber::registry::{LookupSpan, SpanRef};
 
 use crate::json_line;
 
-/// Fields whose values stand in the text of every line that has them, besides the trace id.
+/// Names of the log fields whose values are appended to the message of a line, unless it contains
+/// them. The trace id is appended too.
 const IDS: [&str; 4] = ["tenant", "batch_id", "chunk_id", "idempotency_key"];
 
-/// A layer that writes the envelope to `make_writer`'s writers.
+/// Tracing layer that writes each event as one line of JSON to a writer that `make_writer` returns.
 #[derive(Clone, Copy)]
 pub struct Envelope<W> {
     make_writer: W,
 }
 
 impl Envelope<fn() -> std::io::Stdout> {
-    /// Writes to standard output, which Lambda collects.
+    /// Creates a layer that writes to standard output, which Lambda sends to CloudWatch Logs.
     #[must_use]
     pub fn stdout() -> Self {
         Self { make_writer: std::io::stdout }
@@ -41,7 +42,7 @@ impl Envelope<fn() -> std::io::Stdout> {
 }
 
 impl<W> Envelope<W> {
-    /// Creates a layer that writes to `make_writer`'s writers; it is called for every line.
+    /// Creates a layer that calls `make_writer` for each line, and writes the line to the result.
     pub fn to(make_writer: W) -> Self {
         Self { make_writer }
     }
@@ -53,7 +54,7 @@ impl<W> Debug for Envelope<W> {
     }
 }
 
-/// Fields of an event or of a span, each name once.
+/// Fields of a tracing event or span by name.
 #[derive(Default)]
 struct Fields(Vec<(&'static str, Value)>);
 
@@ -76,13 +77,12 @@ impl Fields {
     }
 }
 
-/// Fields of an event and of the spans around it, each name once. They stay where they are: a line
-/// copies none.
+/// References to the fields of an event and of its spans, by name. Writing a line copies no field.
 struct Visible<'a>(Vec<(&'static str, &'a Value)>);
 
 impl<'a> Visible<'a> {
-    /// Returns the fields of an event with those of the spans around it, from the innermost to the
-    /// outermost.
+    /// Collects the fields of an event and of its spans, from the innermost to the outermost. If a
+    /// name occurs twice, the first field is kept.
     fn of(event: &'a Fields, spans: impl Iterator<Item = &'a Fields>) -> Self {
         let mut visible = Self(event.0.iter().map(|(name, value)| (*name, value)).collect());
         for (name, value) in spans.flat_map(|span| &span.0) {
@@ -109,7 +109,7 @@ impl Serialize for Visible<'_> {
     }
 }
 
-/// Returns the name of a field, where Lambda's runtime has another spelling than the other fields.
+/// Returns the name of a field in snake case. Only Lambda's runtime names its fields in camel case.
 fn name_of(field: &Field) -> &'static str {
     match field.name() {
         "requestId" => "aws_request_id",
@@ -118,7 +118,7 @@ fn name_of(field: &Field) -> &'static str {
     }
 }
 
-/// Adds to a line's text the ids that it does not contain.
+/// Appends the ids of [`IDS`] and the trace id to a message that does not contain them.
 fn with_ids(message: Value, fields: &Visible<'_>, correlation_id: &Value) -> Value {
     let Value::String(mut text) = message else { return message };
     let of_work = IDS.into_iter().filter_map(|name| Some((name, fields.get(name)?.as_str()?)));
@@ -135,7 +135,7 @@ fn with_ids(message: Value, fields: &Visible<'_>, correlation_id: &Value) -> Val
     Value::String(text)
 }
 
-/// True if a text has an id as a whole: the id `7` is not in `chunk 17`.
+/// True if `text` contains `id` as a whole word: not for the id `7` in `chunk 17`.
 fn names(text: &str, id: &str) -> bool {
     let mut parts = text.split(id).peekable();
     while let (Some(before), Some(after)) = (parts.next(), parts.peek()) {
@@ -146,7 +146,7 @@ fn names(text: &str, id: &str) -> bool {
     false
 }
 
-/// A log line.
+/// Line of the log: the JSON envelope of an event.
 #[derive(Serialize)]
 struct Line<'a> {
     timestamp: String,
@@ -155,8 +155,8 @@ struct Line<'a> {
     message: Value,
     context: &'a Visible<'a>,
     correlation_id: &'a Value,
-    /// Trace and span of the client, where tracing tools look for them: parts of a correlation id
-    /// that is a trace context.
+    /// Trace id of the client, if the correlation id is a W3C trace context. Tracing tools look for
+    /// this field.
     #[serde(skip_serializing_if = "Option::is_none")]
     trace_id: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -212,8 +212,8 @@ where
     }
 }
 
-/// Joins the texts of an error and its causes. Some libraries repeat the cause in the error's own
-/// text; it appears once then.
+/// Joins the texts of an error and of its sources with colons. A source that the error's own text
+/// already ends with is skipped.
 fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     let mut chain = error.to_string();
     let mut source = error.source();

@@ -4,7 +4,7 @@
 use std::fmt::Display;
 use std::str::FromStr;
 
-/// Reader of environment variables that collects the faults.
+/// Reader of environment variables, which collects all faults before it reports them.
 ///
 /// ```
 /// let lookup = |name: &str| (name == "TABLE").then(|| "records".to_owned());
@@ -19,13 +19,13 @@ pub struct Environment<F> {
     wrong: Vec<String>,
 }
 
-/// Error of environment variables, with one sentence for each that is missing or malformed.
+/// Error with one sentence for each environment variable that is missing or malformed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the environment is not complete: {}", .0.join("; "))]
 pub struct EnvironmentError(Vec<String>);
 
 impl Environment<fn(&str) -> Option<String>> {
-    /// Reads the process's own environment.
+    /// Creates a reader of the process's environment variables.
     #[must_use]
     pub fn of_process() -> Self {
         Self::of(|name| std::env::var(name).ok())
@@ -33,13 +33,13 @@ impl Environment<fn(&str) -> Option<String>> {
 }
 
 impl<F: Fn(&str) -> Option<String>> Environment<F> {
-    /// Reads variables that `lookup` finds by name, so that tests need no process of their own.
+    /// Creates a reader of variables that `lookup` returns by name, such as those of a test.
     pub fn of(lookup: F) -> Self {
         Self { lookup, wrong: Vec::new() }
     }
 
-    /// Reads a variable that must be there; its type's default stands in until
-    /// [`check`](Self::check) refuses it.
+    /// Reads a mandatory variable. If it is missing or malformed, the type's default value is
+    /// returned, and [`check`](Self::check) will fail.
     pub fn required<T: FromStr<Err: Display> + Default>(&mut self, name: &str) -> T {
         let faults = self.wrong.len();
         let value = self.given(name);
@@ -49,26 +49,27 @@ impl<F: Fn(&str) -> Option<String>> Environment<F> {
         value.unwrap_or_default()
     }
 
-    /// Reads a variable that may be absent or empty; then `default` counts.
+    /// Reads an optional variable; returns `default` if it is missing or empty.
     pub fn optional<T: FromStr<Err: Display>>(&mut self, name: &str, default: T) -> T {
         self.given(name).unwrap_or(default)
     }
 
-    /// Reads a variable that may be absent or empty.
+    /// Reads an optional variable; returns `None` if it is missing or empty.
     pub fn given<T: FromStr<Err: Display>>(&mut self, name: &str) -> Option<T> {
         let value = (self.lookup)(name).filter(|value| !value.is_empty())?;
         value.parse().map_err(|error| self.wrong.push(format!("{name}: {error}"))).ok()
     }
 
-    /// Adds a fault of variables that were read one by one.
+    /// Adds a fault that concerns several variables, or a value that was parsed without error.
     pub fn refuse(&mut self, fault: impl Into<String>) {
         self.wrong.push(fault.into());
     }
 
-    /// Ends the reading, and reports every variable that is missing or malformed.
+    /// Ends the reading.
     ///
     /// # Errors
-    /// If any variable is missing or wrong; the error names all of them.
+    /// If any variable is missing or malformed, or if a fault was added: the error names all of
+    /// them.
     pub fn check(self) -> Result<(), EnvironmentError> {
         if self.wrong.is_empty() { Ok(()) } else { Err(EnvironmentError(self.wrong)) }
     }

@@ -17,8 +17,9 @@ use serde_json::Value;
 /// Maximum number of characters of a panic's message that are logged.
 const LONGEST_PANIC: usize = 300;
 
-/// Runs a function: `serve` reads the settings, builds the clients and handles invocations until
-/// the process ends. Initializes the log before, by `LOG_LEVEL`.
+/// Runs the function `name`: initializes the log by `LOG_LEVEL`, and then runs `serve`, which reads
+/// the settings and handles invocations until the process ends. If `serve` fails, the error is
+/// logged and the exit code is a failure.
 pub async fn run<E>(name: &str, serve: impl Future<Output = Result<(), E>>) -> ExitCode
 where
     E: Into<Box<dyn Error + Send + Sync>>,
@@ -51,10 +52,11 @@ fn log_panic(panic: &PanicHookInfo<'_>) {
     tracing::error!(event_type = "function.panicked", place, panic = message, "the function panicked");
 }
 
-/// Handles each invocation by `handle`, which gets its event and the time at which it is cut off.
+/// Handles all invocations of a Lambda function by `handle`, whose arguments are the event and the
+/// time at which Lambda ends the invocation.
 ///
 /// # Errors
-/// If the runtime fails.
+/// If Lambda's runtime client fails.
 pub async fn serve<T: Serialize, E: Error + 'static>(
     handle: impl AsyncFn(Value, SystemTime) -> Result<T, E>,
 ) -> Result<(), lambda_runtime::Error> {
@@ -67,11 +69,12 @@ pub async fn serve<T: Serialize, E: Error + 'static>(
     .await
 }
 
-/// Logs an invocation that failed as a whole, with the causes. Its caller gets the error's type,
-/// the failure and its cause; deeper causes are left out, since a database's contain values.
+/// Logs the error of a failed invocation with all of its sources. The invoker receives the error's
+/// type, its text and that of its first source only: the sources of a database error contain
+/// values.
 ///
 /// # Errors
-/// Returns the invocation's error as a diagnostic.
+/// If the invocation failed: its error as a diagnostic for Lambda.
 pub fn answered<T, E: Error + 'static>(answer: Result<T, E>) -> Result<T, Diagnostic> {
     answer.map_err(|error| {
         let cause: &dyn Error = &error;
@@ -86,7 +89,7 @@ pub fn answered<T, E: Error + 'static>(answer: Result<T, E>) -> Result<T, Diagno
     })
 }
 
-/// Returns the name of a type, without its path and parameters.
+/// Returns the last segment of a type's path, without generic parameters.
 fn short_name(name: &'static str) -> &'static str {
     let name = name.split('<').next().unwrap_or(name);
     name.rsplit("::").next().unwrap_or(name)

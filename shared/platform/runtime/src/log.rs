@@ -7,13 +7,13 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-/// Log levels of libraries whose own events repeat ours, unless something is wrong. `lapin` is
-/// silent: it logs returned messages with their bodies.
+/// Log levels of libraries whose events would repeat ours.
 ///
-/// `aws_` are all crates of the SDK. `lambda_runtime::layers::panic` logs the debug form of an
-/// invocation's error; `runtime::answered` logs it with its causes. `lambda_runtime::layers::trace`
-/// has no events, but the span with the ids of AWS and X-Ray, which every line needs at every
-/// level.
+/// `aws_` stands for all crates of the SDK. `lapin` is off, because it logs returned messages with
+/// their bodies. `lambda_runtime::layers::panic` is off, because it logs the debug form of an
+/// invocation's error, which [`answered`](crate::answered) logs with its sources.
+/// `lambda_runtime::layers::trace` has no events, but the span with the request id and the X-Ray
+/// trace id, which every line needs.
 const QUIET: [(&str, LevelFilter); 10] = [
     ("aws_", LevelFilter::WARN),
     ("hyper", LevelFilter::WARN),
@@ -27,11 +27,11 @@ const QUIET: [(&str, LevelFilter); 10] = [
     ("h2", LevelFilter::WARN),
 ];
 
-/// Target of events that no level leaves out.
+/// Target of audit events, which are logged at each `LOG_LEVEL`.
 pub const AUDIT: &str = "audit_event";
 
-/// Sends every event to standard output, one JSON object a line. `level` is the value of
-/// `LOG_LEVEL`; an unknown level is `info`.
+/// Initializes the log: each event is a line of JSON on standard output. `level` is the value of
+/// `LOG_LEVEL`; an unknown level counts as `info`.
 pub fn init(level: &str) {
     let level: tracing::Level = level.parse().unwrap_or(tracing::Level::INFO);
     let filter = filter(level);
@@ -39,8 +39,8 @@ pub fn init(level: &str) {
     let _ = Registry::default().with(filter).with(Envelope::stdout()).try_init();
 }
 
-/// Builds the filter of all events and spans. It knows them by target and level alone, so that it
-/// decides once for each place in the code, and has nothing to do when a span is entered.
+/// Builds the filter of events and spans. It decides by target and level alone, so the decision is
+/// cached for each place in the code.
 fn filter(level: tracing::Level) -> Targets {
     Targets::new().with_default(level).with_target(AUDIT, LevelFilter::INFO).with_targets(QUIET)
 }
@@ -51,7 +51,7 @@ mod tests {
 
     use super::*;
 
-    /// Emits events at a level.
+    /// Returns the log of the events that `emit` emits, filtered for this level.
     fn logged(level: tracing::Level, emit: impl FnOnce()) -> Sink {
         let sink = Sink::default();
         let writer = sink.clone();

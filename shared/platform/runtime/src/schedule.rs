@@ -2,17 +2,17 @@
 
 use serde_json::Value;
 
-/// Error for an event that is neither the schedule's nor empty. The function takes no parameters,
-/// so its sender would wrongly expect some to have an effect.
+/// Error for an event that is neither a scheduled event nor empty. Scheduled functions take no
+/// parameters, so an event that contains some is refused.
 #[derive(Debug, thiserror::Error)]
 #[error("the event is neither the schedule's nor empty")]
 pub struct UnknownEvent;
 
-/// Accepts EventBridge's scheduled event, and the empty event of a manual run. There are no
-/// parameters: the deployment's settings decide about the run.
+/// Accepts a scheduled event of EventBridge, and the empty event of a manual invocation. All
+/// parameters of the run are settings of the deployment.
 ///
 /// # Errors
-/// If the event is any other.
+/// If the event is neither a scheduled event nor empty.
 pub fn check(event: &Value) -> Result<(), UnknownEvent> {
     let is_empty = event.is_null() || event.as_object().is_some_and(serde_json::Map::is_empty);
     let member = |name| event.get(name).and_then(Value::as_str);

@@ -19,26 +19,26 @@ use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
 use aws_smithy_types::retry::RetryConfig;
 use aws_smithy_types::timeout::TimeoutConfig;
 
-/// Time-outs of a store's operation. A store that does not respond is reported within three seconds
-/// (an operation's limit), after up to three attempts.
+/// Timeouts of a call to DynamoDB or another store: for connecting, for each attempt, and for the
+/// call with all attempts. A store that does not respond is reported in less than 3 s.
 const CONNECT: Duration = Duration::from_millis(700);
 const ATTEMPT: Duration = Duration::from_millis(900);
 const OPERATION: Duration = Duration::from_millis(2_600);
 
-/// Shared configuration for every SDK client of a process.
+/// AWS SDK configuration that all clients of a process share.
 #[derive(Clone, Debug)]
 pub struct Sdk {
     standard: SdkConfig,
 }
 
 impl Sdk {
-    /// Reads region, credentials and `AWS_ENDPOINT_URL` from the environment.
+    /// Loads the region, the credentials and `AWS_ENDPOINT_URL` from the environment.
     pub async fn from_environment() -> Self {
         Self::load(aws_config::defaults(BehaviorVersion::latest())).await
     }
 
-    /// Creates the configuration for a stack that the caller runs itself: nothing is read from the
-    /// environment.
+    /// Creates the configuration for a local stack, with an explicit endpoint, region and
+    /// credentials.
     pub async fn at(endpoint: &str, region: &str, access_key_id: &str, secret_access_key: &str) -> Self {
         let credentials = Credentials::new(access_key_id, secret_access_key, None, None, "given");
         let loader = aws_config::defaults(BehaviorVersion::latest())
@@ -70,15 +70,16 @@ impl Sdk {
         Self { standard }
     }
 
-    /// Returns the configuration for stores: three short attempts.
+    /// Returns the configuration for DynamoDB and other stores with small responses: up to three
+    /// short attempts.
     #[must_use]
     pub fn standard(&self) -> &SdkConfig {
         &self.standard
     }
 
-    /// Returns the configuration for objects of some megabytes: the same total time as a store's
-    /// operation, but an attempt may take all of it. The time-outs end with the headers of a
-    /// response; its body is monitored for a stall.
+    /// Returns the configuration for S3 objects of some megabytes. An attempt may take the whole
+    /// time of a call. The timeout ends when the headers of the response arrive; the body must then
+    /// not stall.
     #[must_use]
     pub fn objects(&self) -> SdkConfig {
         let timeouts = TimeoutConfig::builder().connect_timeout(CONNECT).operation_timeout(OPERATION).build();
@@ -86,8 +87,8 @@ impl Sdk {
         self.standard.to_builder().timeout_config(timeouts).stalled_stream_protection(watched).build()
     }
 
-    /// Returns the configuration for calls that must not be made twice, such as Lambda's Invoke:
-    /// one attempt, given up after `timeout`.
+    /// Returns the configuration for calls that must not be repeated, such as Lambda's `Invoke`:
+    /// one attempt, which fails after `timeout`.
     #[must_use]
     pub fn single_attempt(&self, timeout: Duration) -> SdkConfig {
         let timeouts = TimeoutConfig::builder().connect_timeout(CONNECT).operation_timeout(timeout).build();

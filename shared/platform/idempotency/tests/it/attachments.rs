@@ -47,7 +47,8 @@ async fn it_can_be_had_from_the_stored_response_on_and_by_its_tenant_alone() {
     test.remove().await;
 }
 
-/// The first attempt stored something and ended; the second one answered.
+/// The first attempt attached an object and failed; the second attempt attached another one and
+/// completed.
 #[tokio::test]
 async fn attempts_do_not_replace_what_others_stored() {
     let test = TestStore::make().await;
@@ -62,8 +63,8 @@ async fn attempts_do_not_replace_what_others_stored() {
     test.remove().await;
 }
 
-/// Makes ids of the same record that were never issued: one of another execution, claimed at the
-/// same time, and one of another life.
+/// Builds forged ids with the key of a record: one of another execution claimed at the same time,
+/// and one of another retention class.
 fn altered(id: &AttachmentId) -> [AttachmentId; 2] {
     let text = id.to_string();
     let [key, owner, days] = text.split('.').collect::<Vec<_>>()[..] else { panic!("{text}") };

@@ -164,7 +164,7 @@ async fn an_execution_that_was_taken_over_writes_nothing_more() {
     test.remove().await;
 }
 
-/// A move counts what a queue refused before it has moved anything.
+/// An attempt to move messages records the messages that a queue refused before it has moved any.
 #[tokio::test]
 async fn a_checkpoint_that_counts_more_is_noted_though_nothing_more_is_done() {
     let test = TestStore::make().await;
@@ -244,8 +244,8 @@ async fn a_prepared_response_is_answered_after_its_lease_and_not_executed() {
     test.remove().await;
 }
 
-/// A record as an alteration by hand would leave it: the answer could be given only without its
-/// label.
+/// The record is altered by hand: its prepared response has no member `deliveryInDoubt`, so it
+/// cannot be labelled as in doubt.
 #[tokio::test]
 async fn a_prepared_response_without_a_label_is_an_error_and_stays_as_it_is() {
     let test = TestStore::make().await;

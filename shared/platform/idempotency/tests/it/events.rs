@@ -47,7 +47,8 @@ async fn a_second_delivery_waits_for_the_first() {
     test.remove().await;
 }
 
-/// Or the second would acknowledge what only the first has done.
+/// Each handler has its own keys; with shared keys, the second handler would acknowledge work that
+/// only the first has done.
 #[tokio::test]
 async fn each_handler_of_an_event_does_its_own_work_once() {
     let test = TestStore::make().await;

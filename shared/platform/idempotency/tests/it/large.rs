@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::support::{Asked, TestStore, prepared, response};
 
-/// Text that does not compress to less than half.
+/// Generates text that gzip cannot compress to less than half of its length.
 fn noise(bytes: usize) -> String {
     let mut text = String::with_capacity(bytes + 32);
     let mut seed = 7_u64;
@@ -93,8 +93,8 @@ async fn without_a_bucket_what_no_record_can_hold_is_refused_before_anything_is_
     test.remove().await;
 }
 
-/// However well it compresses: what inflates to more is taken for altered when it is read, so
-/// storing it would lose it.
+/// Even if a body compresses well, its uncompressed length is limited: a longer body would be
+/// refused as altered when it is read, and so be lost.
 #[tokio::test]
 async fn a_response_that_could_not_be_read_again_is_not_stored() {
     let test = TestStore::make().await;

@@ -13,7 +13,7 @@ use idempotency::{
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-/// Remembers what happened.
+/// Audit receiver that keeps all events.
 #[derive(Debug, Default)]
 pub(crate) struct Heard(Mutex<Vec<AuditEvent>>);
 
@@ -23,7 +23,7 @@ impl Audit for Heard {
     }
 }
 
-/// A table and a bucket, and the store on them.
+/// Test table and bucket, with a store that uses them.
 pub(crate) struct TestStore {
     pub(crate) dynamodb: aws_sdk_dynamodb::Client,
     pub s3: aws_sdk_s3::Client,
@@ -32,7 +32,7 @@ pub(crate) struct TestStore {
     heard: Arc<Heard>,
 }
 
-/// A client's request.
+/// Client request with its idempotency key.
 #[derive(Clone)]
 pub(crate) struct Asked {
     pub(crate) key: IdempotencyKey,
@@ -87,7 +87,7 @@ impl TestStore {
         Self { dynamodb, s3, name, store, heard }
     }
 
-    /// Returns the events since the last call.
+    /// Returns the audit events since the last call.
     pub(crate) fn heard(&self) -> Vec<AuditEvent> {
         std::mem::take(&mut *self.heard.0.lock().unwrap())
     }
@@ -110,18 +110,18 @@ impl TestStore {
         AttributeValue::S(format!("CONSUME#tenant#{}", asked.key))
     }
 
-    /// An attribute of a request's record.
+    /// Reads an attribute of a request's idempotency record.
     pub(crate) async fn attribute(&self, asked: &Asked, name: &str) -> Option<AttributeValue> {
         let get = self.dynamodb.get_item().table_name(&self.name).key("pk", Self::pk(asked)).send().await;
         get.unwrap().item.and_then(|mut item| item.remove(name))
     }
 
-    /// Lets the lease of a request's record be over.
+    /// Sets the lease of a request's record to a time in the past.
     pub(crate) async fn end_lease(&self, asked: &Asked) {
         self.set(asked, "leaseExpiresAt", AttributeValue::N("1".to_owned())).await;
     }
 
-    /// Changes an attribute of a request's record.
+    /// Sets an attribute of a request's idempotency record.
     pub(crate) async fn set(&self, asked: &Asked, name: &str, value: AttributeValue) {
         let update = self.dynamodb.update_item().table_name(&self.name).key("pk", Self::pk(asked));
         let update = update.update_expression("SET #name = :value").expression_attribute_names("#name", name);

@@ -6,7 +6,7 @@
 
 use super::metric::{EmfUnit, Metric, counter, gauge, histogram};
 
-/// Functions that respond to requests by `endpoint::serve`.
+/// Functions that serve HTTP requests by `endpoint::serve`, as values of the dimension `service`.
 const HTTP: &[&str] = &[
     "batches",
     "connection-test",
@@ -17,7 +17,7 @@ const HTTP: &[&str] = &[
     "produce",
     "product-ingest",
 ];
-/// Functions that have a store of idempotency records.
+/// Functions that have an idempotency store, as values of the dimension `service`.
 const RECORDS: &[&str] = &[
     "batches",
     "consume",
@@ -36,7 +36,7 @@ const METERING: &[&str] = &["metering"];
 const RECONCILE: &[&str] = &["reconcile"];
 const UPSERT: &[&str] = &["upsert"];
 
-/// Declares the constants of all metrics, and the list of them.
+/// Defines a constant for each metric of the catalogue, and the list of all metrics.
 macro_rules! catalogue {
     ($($name:ident: $metric:expr, $help:literal;)+) => {
         $(
@@ -47,7 +47,7 @@ macro_rules! catalogue {
         /// All metrics, in the order of `GET /metrics`.
         pub const ALL: &[Metric] = &[$($name),+];
 
-        /// Names of the constants, in the same order.
+        /// Names of the constants in [`ALL`], in the same order.
         #[cfg(test)]
         const CONSTANTS: &[&str] = &[$(stringify!($name)),+];
     };
@@ -262,7 +262,7 @@ mod tests {
 
     const FILE: &str = include_str!("../../../../../deploy/metrics.json");
 
-    /// The catalogue as the file has it.
+    /// Builds the expected content of `deploy/metrics.json` from the catalogue.
     fn document() -> Value {
         let entry = |(metric, constant): (&Metric, &&str)| {
             let emf = metric

@@ -1,9 +1,9 @@
 //! Description of a metric.
 
-/// Metric of the catalogue.
+/// Metric of the catalogue, with its names in Prometheus and CloudWatch.
 ///
-/// Its name follows the conventions of Prometheus: base units, `_total` for counters. CloudWatch
-/// knows it by another name and in another unit, which alarms have used from the start.
+/// `name` follows the conventions of Prometheus: base units, and `_total` for counters. The name
+/// and unit in CloudWatch are different, because alarms already use them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Metric {
     /// Name of the metric, unique in the catalogue.
@@ -14,24 +14,24 @@ pub struct Metric {
     pub help: &'static str,
     /// True if `GET /metrics` returns the metric.
     pub is_scraped: bool,
-    /// Labels in `GET /metrics`, in the order of their names.
+    /// Names of the metric's labels in `GET /metrics`.
     pub labels: &'static [&'static str],
-    /// Metric in CloudWatch; `None` if no log line has it.
+    /// Name and unit of the metric in CloudWatch; `None` if no log line contains it.
     pub emf: Option<Emf>,
 }
 
 /// Kind of a metric: counter, gauge or histogram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Number that only grows. CloudWatch gets each addition.
+    /// Number that only grows. CloudWatch receives each increment.
     Counter,
-    /// Value at the present time, such as a depth.
+    /// Present value, such as the depth of a queue.
     Gauge,
-    /// Distribution of values. CloudWatch gets each value.
+    /// Distribution of values. CloudWatch receives each single value.
     Histogram,
 }
 
-/// Metric in CloudWatch, with the dimensions `stack` and `service`.
+/// Properties of a metric in CloudWatch, where it has the dimensions `stack` and `service`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Emf {
     /// Name of the metric in CloudWatch.
@@ -42,7 +42,8 @@ pub struct Emf {
     pub services: &'static [&'static str],
 }
 
-/// Unit in CloudWatch, which has no minutes: those count as a number, and the name says so.
+/// Unit of a metric in CloudWatch. There is no unit for minutes: such metrics are counts whose name
+/// contains the unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EmfUnit {
     /// The metric is a count, without a unit.
@@ -84,7 +85,7 @@ impl Metric {
         Self { help, ..self }
     }
 
-    /// Publishes the metric in log lines of these functions.
+    /// Adds the properties with which these functions emit the metric to CloudWatch in log lines.
     pub(super) const fn emitted(
         self,
         name: &'static str,
@@ -94,12 +95,12 @@ impl Metric {
         Self { emf: Some(Emf { name, unit, services }), ..self }
     }
 
-    /// Publishes the metric in `GET /metrics`.
+    /// Adds the metric to `GET /metrics`, with these labels.
     pub(super) const fn scraped(self, labels: &'static [&'static str]) -> Self {
         Self { is_scraped: true, labels, ..self }
     }
 
-    /// Returns the unit at the end of the metric's name: `seconds` or `bytes`, or else `1`.
+    /// Returns the unit that the metric's name contains: `seconds` or `bytes`, and otherwise `1`.
     #[must_use]
     pub fn unit(&self) -> &'static str {
         let name = self.name.strip_suffix("_total").unwrap_or(self.name);

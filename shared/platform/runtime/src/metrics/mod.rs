@@ -24,30 +24,31 @@ use serde_json::{Map, Value};
 use crate::json_line;
 
 const NAMESPACE: &str = "IntegraHub";
-/// Name of the deployment's stack.
+/// Name of the CloudFormation stack, for the dimension `stack`: `STACK_NAME`, or `local`.
 static STACK: LazyLock<String> =
     LazyLock::new(|| std::env::var("STACK_NAME").unwrap_or_else(|_| "local".to_owned()));
 
-/// Returns a duration as the value of a metric in milliseconds.
+/// Converts a duration to whole milliseconds, as the value of a metric.
 #[must_use]
 pub fn milliseconds(duration: std::time::Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Writes values of metrics as a log line, with the fields `properties`. A metric that is not for
-/// CloudWatch is left out.
+/// Writes values of metrics, and the fields `properties`, as a log line in CloudWatch's embedded
+/// metric format. Metrics without CloudWatch properties are skipped.
 pub fn measure(service: &str, measures: &[(Metric, u64)], properties: Map<String, Value>) {
     let line = Line { stack: &STACK, service, measures, properties, now: Timestamp::now() };
     json_line::write(&line, std::io::stdout());
 }
 
-/// Counts one occurrence of each of `metrics`, with the fields `properties`.
+/// Writes the value 1 for each of `metrics`, and the fields `properties`, as a log line in
+/// CloudWatch's embedded metric format.
 pub fn count(service: &str, metrics: &[Metric], properties: Map<String, Value>) {
     let counts: Vec<_> = metrics.iter().map(|metric| (*metric, 1)).collect();
     measure(service, &counts, properties);
 }
 
-/// A line of measures.
+/// Log line with values of metrics, in the embedded metric format.
 struct Line<'a> {
     stack: &'a str,
     service: &'a str,
@@ -57,13 +58,14 @@ struct Line<'a> {
 }
 
 impl Line<'_> {
-    /// Returns the metrics that CloudWatch gets, with their values.
+    /// Returns the metrics of the line that have CloudWatch properties, with their values.
     fn emitted(&self) -> impl Iterator<Item = (Emf, u64)> {
         self.measures.iter().filter_map(|(metric, value)| Some((metric.emf?, *value)))
     }
 }
 
-/// Declaration of a log line's metrics, in the embedded metric format.
+/// Declaration of the metrics in a log line: an element of `_aws.CloudWatchMetrics` in the embedded
+/// metric format.
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct Directive {

@@ -15,19 +15,20 @@ use super::metric::{Kind, Metric};
 /// Media type of the Prometheus text format.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Samples of metrics of the catalogue.
+/// Samples for a response of `GET /metrics`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Scrape {
     samples: Vec<Sample>,
 }
 
-/// Sample of one series in a scrape.
+/// Value of one time series in a response of `GET /metrics`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Sample {
     /// Name of the metric.
     metric: Cow<'static, str>,
-    /// Suffix of the series' name, after the metric's name.
+    /// Suffix that follows the metric's name: `_bucket`, `_sum` or `_count` of a histogram, and
+    /// otherwise empty.
     #[serde(default, skip_serializing_if = "str::is_empty")]
     suffix: Cow<'static, str>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -36,7 +37,8 @@ struct Sample {
 }
 
 impl Scrape {
-    /// Adds a value of a counter or a gauge, with the values of the metric's labels in their order.
+    /// Adds a value of a counter or a gauge. `labels` are the values of the metric's labels, in
+    /// order.
     pub fn put(&mut self, metric: Metric, labels: &[&str], value: impl Display) {
         debug_assert_eq!(metric.labels.len(), labels.len(), "{}", metric.name);
         let named = metric.labels.iter().zip(labels);
@@ -44,8 +46,8 @@ impl Scrape {
         self.push(metric, "", labels, &value);
     }
 
-    /// Adds a histogram without labels. `counts` has the number of values up to each of `bounds`
-    /// and above the bound before, and at its end the number of those above all of them.
+    /// Adds a histogram without labels. `counts[i]` is the number of values above `bounds[i - 1]`
+    /// and up to `bounds[i]`; the last count is that of the values above all bounds.
     pub fn put_histogram(&mut self, metric: Metric, bounds: &[f64], counts: &[u64], sum: f64) {
         debug_assert_eq!(bounds.len() + 1, counts.len(), "{}", metric.name);
         let names = bounds.iter().map(f64::to_string).chain(["+Inf".to_owned()]);
@@ -69,13 +71,13 @@ impl Scrape {
         self.samples.push(Sample { metric, suffix, labels, value: value.to_string() });
     }
 
-    /// Adds the samples of another scrape.
+    /// Adds the samples of another collection.
     pub fn extend(&mut self, other: Self) {
         self.samples.extend(other.samples);
     }
 
-    /// Returns the text. Metrics are in the order of the catalogue, and the series of each in that
-    /// in which they were added.
+    /// Formats the samples as Prometheus text: metrics in the order of the catalogue, and the
+    /// series of a metric in the order in which they were added.
     #[must_use]
     pub fn text(&self) -> String {
         let mut text = String::new();
@@ -108,7 +110,7 @@ impl Sample {
     }
 }
 
-/// True if a metric of this kind has series with this suffix.
+/// True if a time series of a metric of this kind may have this suffix.
 fn is_of(kind: Kind, suffix: &str) -> bool {
     match kind {
         Kind::Histogram => ["_bucket", "_sum", "_count"].contains(&suffix),
@@ -116,7 +118,8 @@ fn is_of(kind: Kind, suffix: &str) -> bool {
     }
 }
 
-/// Escapes a text as the format asks for: quotes in values of labels only.
+/// Escapes backslashes and line breaks for the Prometheus text format, and also quotes if the text
+/// is the value of a label (`is_quoted`).
 fn escaped(text: &str, is_quoted: bool) -> String {
     let text = text.replace('\\', "\\\\").replace('\n', "\\n");
     if is_quoted { text.replace('"', "\\\"") } else { text }
