@@ -8,28 +8,28 @@ use crate::contribution::{Item, contribution, created_at};
 use crate::counts::{COUNTERS, Counts};
 use crate::key::Key;
 
-/// Maximum number of items of a DynamoDB transaction. One of them is the mark.
+/// Maximum number of items in a DynamoDB transaction. One of them is the stream shard's mark.
 const MOST_ITEMS: usize = 100;
-/// Maximum number of targets with totals of their own, for each deployment.
+/// Maximum number of targets (such as queues) with their own totals in a deployment.
 const MOST_TARGETS: usize = 500;
-/// Target of the totals of all further targets.
+/// Target under which the totals of all targets beyond [`MOST_TARGETS`] are counted.
 const OTHER: &str = "other";
 
-/// Change of an item of the idempotency table, as a record of its stream has it.
+/// Change of an item of the idempotency table, as its DynamoDB stream reports it.
 #[derive(Clone, Debug)]
 pub struct Change {
-    /// Sequence number of the change in its stream shard.
+    /// Sequence number of the change in its shard of the stream.
     pub sequence: String,
     /// Time at which the change was made, to the second.
     pub at: Timestamp,
-    /// Item before the change; `None` if there was none.
+    /// Item before the change; `None` if the change created it.
     pub old: Option<Item>,
-    /// Item after the change; `None` if it was deleted.
+    /// Item after the change; `None` if the change deleted it.
     pub new: Option<Item>,
 }
 
-/// Numbers that are added to counters; a day's and an hour's may decrease, as when a request that
-/// failed is completed.
+/// Differences to add to the counters of a usage line. A difference may be negative, such as that
+/// of failed requests when a retry completes one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Delta([i64; COUNTERS]);
 
@@ -43,7 +43,7 @@ impl Delta {
         delta
     }
 
-    /// Creates the delta that adds these counters.
+    /// Creates the differences that add `counts`.
     pub(crate) fn adding(counts: &Counts) -> Self {
         Self::between(&Counts::default(), counts)
     }
@@ -54,7 +54,7 @@ impl Delta {
         }
     }
 
-    /// Returns the delta without the parts that would decrease a counter.
+    /// Returns the differences with each negative one replaced by 0.
     fn upwards(self) -> Self {
         Self(self.0.map(|number| number.max(0)))
     }
@@ -63,7 +63,7 @@ impl Delta {
         self == Self::default()
     }
 
-    /// Returns the numbers that are not 0, with the names of their counters.
+    /// Returns the differences that are not 0, each with the name of its counter.
     pub(crate) fn named(self) -> impl Iterator<Item = (&'static str, i64)> {
         Counts::NAMES.into_iter().zip(self.0).filter(|(_, number)| *number != 0)
     }
@@ -73,8 +73,8 @@ fn whole(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// Targets with totals of their own, each with its operation. Their number is limited, so that
-/// queue names in requests do not fill the table and the response of `GET /metrics`.
+/// Operations and targets that have their own totals. Their number is limited, so that arbitrary
+/// queue names in requests cannot fill the table and the response of `GET /metrics`.
 #[derive(Clone, Debug, Default)]
 pub struct Targets(BTreeSet<(String, String)>);
 
@@ -83,7 +83,8 @@ impl Targets {
         Self(known.into_iter().collect())
     }
 
-    /// Returns the key of the totals of an operation on a target.
+    /// Returns the table key of the totals of an operation on a target, and remembers a new target.
+    /// Beyond [`MOST_TARGETS`] it is the key of the target [`OTHER`].
     fn key(&mut self, operation: &str, target: &str) -> Key {
         let pair = (operation.to_owned(), target.to_owned());
         if target.is_empty() || self.0.contains(&pair) {
@@ -97,18 +98,18 @@ impl Targets {
     }
 }
 
-/// Changes that are counted in one transaction.
+/// Changes of a stream shard that are counted in one transaction.
 #[derive(Debug)]
 pub(crate) struct Chunk {
     pub(crate) counters: BTreeMap<Key, Delta>,
-    /// Sequence number and time of the last counted change.
+    /// Sequence number of the last change that is counted.
     pub(crate) sequence: String,
     pub(crate) at: Timestamp,
 }
 
 impl Chunk {
-    /// Takes changes from the beginning, as many as one transaction can count; `None` if there are
-    /// none. Also returns the rest.
+    /// Takes as many changes from the beginning of `changes` as one transaction can count, and
+    /// returns them with the remaining ones. Returns `None` if `changes` is empty.
     pub(crate) fn take<'a>(changes: &'a [Change], targets: &mut Targets) -> Option<(Self, &'a [Change])> {
         let (first, mut rest) = changes.split_first()?;
         let counters = additions(first, targets);
@@ -131,8 +132,8 @@ impl Chunk {
     }
 }
 
-/// Returns the counts that a change adds. An item that was deleted stays counted, and so does a
-/// record that a request of another time replaced.
+/// Returns the differences that a change of an idempotency record adds to each counter. If a record
+/// is deleted, or replaced by that of a later request, its usage stays counted.
 fn additions(change: &Change, targets: &mut Targets) -> BTreeMap<Key, Delta> {
     let mut additions: BTreeMap<Key, Delta> = BTreeMap::new();
     let Some(new) = change.new.as_ref().and_then(contribution) else { return additions };
@@ -171,7 +172,7 @@ mod tests {
         Change { sequence: "7".to_owned(), at: LATER.parse().unwrap(), old, new }
     }
 
-    /// Counts changes, in chunks as they come, and returns the counters that are not 0.
+    /// Counts changes chunk by chunk, and returns the counters that are not 0.
     fn counted(changes: &[Change]) -> BTreeMap<String, Vec<(&'static str, i64)>> {
         let (mut targets, mut rest) = (Targets::default(), changes);
         let mut sums: BTreeMap<Key, Delta> = BTreeMap::new();
@@ -204,7 +205,7 @@ mod tests {
     const DAY: (&str, &str) = ("DAY#2026-11-27", "HOUR#2026-11-27T02");
     const DONE: [(&str, i64); 3] = [("requests", 1), ("messages", 3), ("bytes", 40)];
 
-    /// Changes of one request from its claim to its expiry, with a first attempt that fails.
+    /// Changes of one record from the claim to its expiry. The first attempt fails.
     fn life() -> Vec<Change> {
         let begun = image("IN_PROGRESS", CREATED, &[]);
         let failed = image("FAILED", CREATED, &[("messages", 1), ("bytes", 10), ("durationMs", 5)]);
@@ -254,7 +255,7 @@ mod tests {
         }
     }
 
-    /// A request replaces the expired record of another one.
+    /// The expired record of a request is replaced by that of another request with the same key.
     #[test]
     fn a_record_that_is_replaced_stays_counted() {
         let (old, new) = (image("COMPLETED", CREATED, VOLUME), image("IN_PROGRESS", LATER, &[]));

@@ -15,8 +15,8 @@ use crate::hour::Hour;
 /// Attributes of a DynamoDB item, by name.
 pub type Item = HashMap<String, AttributeValue>;
 
-/// Attributes of a record that this crate reads, for a projection. Some are reserved words of
-/// DynamoDB, so the projection needs placeholders.
+/// Attributes of an idempotency record that this crate reads, for a DynamoDB projection. Some names
+/// are reserved words, so the projection needs placeholders.
 pub const ATTRIBUTES: [&str; 10] = [
     "operationType",
     "tenantId",
@@ -30,35 +30,35 @@ pub const ATTRIBUTES: [&str; 10] = [
     "durationMs",
 ];
 
-/// Usage line that a record contributes to.
+/// Identity of the usage line to which a record contributes: tenant, hour, operation and API key.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Window {
     /// Id of the tenant that sent the request.
     pub tenant: String,
-    /// Hour in which the record was created.
+    /// Hour of the request's first claim.
     pub hour: Hour,
-    /// Name of the operation, as `produce`.
+    /// Name of the operation in lower case, such as `produce`.
     pub operation: String,
-    /// Name of the API key or of the token that made the request; empty if the record has none.
+    /// Name of the API key or token of the request; empty if the record has none.
     pub key_name: String,
 }
 
-/// Usage that one idempotency record contributes to the counters.
+/// Contribution of one idempotency record to the usage counters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Contribution {
-    /// Usage line that the counts are added to.
+    /// Identity of the usage line to which the record contributes.
     pub window: Window,
-    /// Target of the work, `<queueManager>:<queue>`, or empty.
+    /// Target of the work: a queue as `<queueManager>:<queue>`, or empty.
     pub target: String,
-    /// Usage counts of the record.
+    /// Values that the record adds to the counters.
     pub counts: Counts,
 }
 
-/// Returns the usage that a record contributes; `None` if the item is not a record of a request.
-/// The table has items of other kinds too.
+/// Returns the contribution of an item of the idempotency table to the usage counters; `None` if
+/// the item is not a record.
 ///
-/// A request counts once one of its attempts has ended. It goes on to count if a retry takes over
-/// the record of a failed attempt.
+/// A record counts as one request once an attempt has ended. It still counts as one while a retry
+/// executes the request again.
 #[must_use]
 pub fn contribution(image: &Item) -> Option<Contribution> {
     let status = text(image, "status")?;
@@ -79,8 +79,8 @@ pub fn contribution(image: &Item) -> Option<Contribution> {
     Some(Contribution { window, target: text(image, "target").unwrap_or_default().to_owned(), counts })
 }
 
-/// Returns the time at which a record was created, which distinguishes one request under a key from
-/// the next.
+/// Returns the time of the first claim of a record. It differs between consecutive requests with
+/// the same key.
 pub(crate) fn created_at(image: &Item) -> Option<Timestamp> {
     time(image, "createdAt")
 }
@@ -98,7 +98,7 @@ fn time(image: &Item, name: &str) -> Option<Timestamp> {
     text(image, name)?.parse().ok()
 }
 
-/// Reads a number; 0 if there is none, as in records of earlier versions.
+/// Reads a numeric attribute; 0 if it is missing, as in records of earlier versions.
 fn number(image: &Item, name: &str) -> u64 {
     image.get(name).and_then(|value| value.as_n().ok()).and_then(|n| n.parse().ok()).unwrap_or_default()
 }
@@ -107,7 +107,7 @@ fn number(image: &Item, name: &str) -> u64 {
 pub(crate) mod tests {
     use super::*;
 
-    /// Builds the image of a record of `POST /v1/messages`.
+    /// Builds the record of a request to `POST /v1/messages`.
     pub(crate) fn image(status: &str, created_at: &str, numbers: &[(&str, u64)]) -> Item {
         let texts = [
             ("pk", "PRODUCE#acme#key"),

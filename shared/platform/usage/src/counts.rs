@@ -3,21 +3,21 @@
 use jiff::civil::Date;
 use serde::{Deserialize, Serialize};
 
-/// Usage counts of one line.
+/// Counters of a usage line, which counts the requests of a tenant's API key for an operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Counts {
-    /// Number of requests of which an attempt ended.
+    /// Number of requests of which at least one attempt has ended.
     pub requests: u64,
-    /// Number of requests whose last attempt failed.
+    /// Number of requests whose latest attempt failed.
     pub failed: u64,
-    /// Messages that were put, got or moved.
+    /// Number of messages that were put, got or moved.
     pub messages: u64,
     /// Bytes of the messages that were put, got or moved.
     pub bytes: u64,
-    /// Requests that were answered with a stored response; approximate.
+    /// Approximate number of requests that were answered with a stored response.
     pub replays: u64,
-    /// Number of requests that were refused; approximate.
+    /// Approximate number of requests that were refused.
     pub refused: u64,
     /// Number of load tests that ended, by their final state.
     #[serde(skip)]
@@ -31,7 +31,7 @@ pub struct EndedTests {
     pub completed: u64,
     /// Number of load tests that were stopped.
     pub stopped: u64,
-    /// Number of load tests that could not go on.
+    /// Number of load tests that ended because of an error.
     pub failed: u64,
 }
 
@@ -39,7 +39,7 @@ pub struct EndedTests {
 pub(crate) const COUNTERS: usize = 9;
 
 impl Counts {
-    /// Names of the counters in the table.
+    /// Names of the counters as attributes of a usage item.
     pub(crate) const NAMES: [&str; COUNTERS] = [
         "requests",
         "failed",
@@ -52,14 +52,14 @@ impl Counts {
         "testsFailed",
     ];
 
-    /// Returns the counters, in the order of their names.
+    /// Returns the values of the counters, in the order of [`Self::NAMES`].
     pub(crate) const fn values(&self) -> [u64; COUNTERS] {
         let Self { requests, failed, messages, bytes, replays, refused, tests } = *self;
         let EndedTests { completed, stopped, failed: broken } = tests;
         [requests, failed, messages, bytes, replays, refused, completed, stopped, broken]
     }
 
-    /// Creates counters from values in the order of their names.
+    /// Creates counters from values in the order of [`Self::NAMES`].
     pub(crate) const fn of(values: [u64; COUNTERS]) -> Self {
         let [requests, failed, messages, bytes, replays, refused, completed, stopped, broken] = values;
         let tests = EndedTests { completed, stopped, failed: broken };
@@ -77,7 +77,7 @@ impl Counts {
         *self = self.merge(other, u64::saturating_add);
     }
 
-    /// Returns by how much these counters exceed others, each for itself.
+    /// Returns for each counter by how much it exceeds that of `other`, or 0.
     #[must_use]
     pub fn beyond(&self, other: &Self) -> Self {
         self.merge(other, u64::saturating_sub)
@@ -92,27 +92,27 @@ impl Counts {
     }
 }
 
-/// Counters of one key of a tenant for one operation, in a day or an hour of it.
+/// Usage line: the counters of a tenant's API key for one operation, for a day or an hour.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
     /// Tenant whose requests are counted.
     pub tenant: String,
-    /// Day in UTC, or that of the hour.
+    /// Day in UTC for which the line counts, or in which its hour is.
     pub day: Date,
-    /// Name of the operation, as `produce`.
+    /// Name of the operation in lower case, such as `produce`.
     pub operation: String,
-    /// Name of the API key or of the token; empty if the record has none.
+    /// Name of the API key or token; empty for requests without one.
     pub key_name: String,
     /// Usage counts of the line.
     pub counts: Counts,
 }
 
-/// Counters of one operation on one target since the installation. They never decrease.
+/// Totals: the counters of one operation on one target since the installation. They never decrease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Total {
-    /// Name of the operation, as `produce`.
+    /// Name of the operation in lower case, such as `produce`.
     pub operation: String,
-    /// Queue, as `<queueManager>:<queue>`; empty if the operation has none, and `other` for the
+    /// Queue as `<queueManager>:<queue>`; empty if the operation has none, and `other` for all
     /// targets beyond the first 500.
     pub target: String,
     /// Usage counts of the operation on the target.

@@ -2,14 +2,14 @@
 
 use std::error::Error;
 
-/// Cause of a usage error, for the log.
+/// Source of a usage error, for the log.
 type Cause = Box<dyn Error + Send + Sync>;
 
-/// Errors of [`UsageTable`](crate::UsageTable).
+/// Error of the [`UsageTable`](crate::UsageTable).
 #[derive(Debug, thiserror::Error)]
 pub enum UsageError {
-    /// The table did not respond; it is unknown whether a write was done. A write that is tried
-    /// again counts nothing twice, but for [approximate](crate::UsageTable::add_approximate)
+    /// DynamoDB did not respond or refused the call. A write may have been made or not. A repeated
+    /// write counts nothing twice, except for [approximate](crate::UsageTable::add_approximate)
     /// counters.
     #[error("the usage table is unavailable")]
     Unavailable(#[source] Cause),
@@ -21,7 +21,7 @@ pub enum UsageError {
         /// Sort key of the item.
         sk: String,
     },
-    /// The answer would have more lines than one call may return.
+    /// The result would have more lines than one call may return.
     #[error("the answer has more than {most} lines")]
     TooMany {
         /// Maximum number of lines that one call returns.

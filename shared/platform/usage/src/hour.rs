@@ -14,13 +14,13 @@ const SECONDS: i64 = 3_600;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Hour(i64);
 
-/// Error for a text that is not an hour.
+/// Error for a text that is not an hour such as `2026-11-27T02`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("an hour is written as 2026-11-27T02")]
 pub struct MalformedHour;
 
 impl Hour {
-    /// Returns the hour in which a time is.
+    /// Returns the hour that contains a time.
     #[must_use]
     pub fn of(time: Timestamp) -> Self {
         Self(time.as_second().div_euclid(SECONDS))
@@ -38,7 +38,7 @@ impl Hour {
         self.next().start()
     }
 
-    /// Returns the day that the hour is in.
+    /// Returns the day of the hour.
     #[must_use]
     pub fn day(self) -> Date {
         self.start().to_zoned(TimeZone::UTC).date()

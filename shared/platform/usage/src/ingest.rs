@@ -8,63 +8,65 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// Path for the usage that the database counts. No route of the API leads there.
+/// Path of an internal request for the usage of the ingest, which its database counts. No route of
+/// the API leads to this path.
 pub const USAGE: &str = "/usage";
 
-/// Usage of the ingest, by tenant and day.
+/// Usage of the ingest: one entry for each tenant and day.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct IngestUsage {
-    /// Days of tenants, by tenant and day.
+    /// Entries by tenant and day.
     pub days: Vec<IngestDay>,
-    /// False if there are more days of tenants than an answer has.
+    /// False if the response leaves out further entries because of its maximum length.
     pub is_whole: bool,
 }
 
-/// Usage of the ingest by a tenant on a day.
+/// Usage of the ingest by one tenant on one day.
 #[derive(Clone, Debug, Deserialize)]
 pub struct IngestDay {
     /// Id of the tenant.
     pub tenant: String,
     /// Day (UTC) on which the batches were received.
     pub day: Date,
-    /// Usage counts of the day.
+    /// Usage of the tenant on this day.
     #[serde(flatten)]
     pub counts: IngestCounts,
 }
 
-/// Numbers of batches, of bytes of their payloads, and of their items.
+/// Number of ingested batches, bytes and items.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct IngestCounts {
-    /// Number of batches that are final.
+    /// Number of batches whose processing has ended.
     pub batches: u64,
-    /// Bytes of the final batches' decoded payloads.
+    /// Bytes of the decoded payloads of those batches.
     pub bytes: u64,
-    /// Counts of the items in the final batches.
+    /// Number of items in those batches, by outcome.
     pub items: ItemCounts,
-    /// Bytes of the decoded payloads that were stored at the end of a day, whenever they came, or
-    /// the sum over several days. 0 from a function of an earlier version.
+    /// Bytes of all decoded payloads that were stored at the end of the day, whenever they were
+    /// received; over several days, the sum in byte-days. 0 in the response of a function of an
+    /// earlier version.
     #[serde(default, alias = "storedBytes")]
     pub stored_byte_days: u64,
 }
 
-/// Numbers of items by outcome.
+/// Numbers of ingested items by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ItemCounts {
-    /// Number of items that inserted a new row.
+    /// Number of items that inserted a row.
     pub inserted: u64,
-    /// Number of items that updated a row.
+    /// Number of items that updated an existing row.
     pub updated: u64,
     /// Number of items whose row already had the same content.
     pub unchanged: u64,
-    /// Number of items whose row already had a later version.
+    /// Number of items that are older than the existing row, and did not change it.
     pub stale: u64,
     /// Number of items that were not written.
     pub failed: u64,
 }
 
-/// Response of an HTTP function to API Gateway.
+/// HTTP response that a Lambda function returns.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Answer {
@@ -73,7 +75,7 @@ struct Answer {
 }
 
 impl IngestCounts {
-    /// Adds the counts of another day to these.
+    /// Adds the counts of `other` to these.
     pub fn add(&mut self, other: &Self) {
         let sum = u64::saturating_add;
         let (own, added) = (self.items, other.items);
@@ -93,7 +95,7 @@ impl IngestCounts {
 }
 
 impl ItemCounts {
-    /// Returns the number of items of every outcome.
+    /// Returns the total number of items.
     #[must_use]
     pub fn all(&self) -> u64 {
         let Self { inserted, updated, unchanged, stale, failed } = *self;
@@ -101,10 +103,10 @@ impl ItemCounts {
     }
 }
 
-/// Parses the body of a successful response.
+/// Parses the body of a successful HTTP response that a Lambda function returned.
 ///
 /// # Errors
-/// If the function responded with another status than 200, or its answer cannot be read.
+/// If the status is not 200, or if the response or its body is malformed.
 pub fn content<T: DeserializeOwned>(answer: &[u8]) -> Result<T, Box<dyn Error + Send + Sync>> {
     let Answer { status_code, body } = attempt::malformed::from_slice(answer)?;
     if status_code != 200 {
@@ -113,8 +115,8 @@ pub fn content<T: DeserializeOwned>(answer: &[u8]) -> Result<T, Box<dyn Error + 
     Ok(attempt::malformed::from_slice(body.as_bytes())?)
 }
 
-/// Builds a request as API Gateway hands it over, in payload format 2.0, but of no API: by that the
-/// function knows that it does not come from a client.
+/// Builds an event like that of an HTTP request by API Gateway in payload format 2.0, with an empty
+/// API id. By the latter the invoked function sees that the request is internal.
 #[must_use]
 pub fn request(path: &str, query: &str) -> Value {
     json!({

@@ -15,17 +15,19 @@ pub(crate) const GAP: &str = "GAP";
 pub(crate) const ENDED: &str = "ended";
 
 const SECONDS_OF_DAY: i64 = 86_400;
-/// Days for which the counters of a day, and of an hour, are kept.
+/// Number of days for which the counters of a day are kept. Those of an hour are kept for
+/// [`DAYS_OF_HOUR`].
 const DAYS_OF_DAY: i64 = 400;
 const DAYS_OF_HOUR: i64 = 4;
 
-/// True if the counters of the day that began at `start` may be deleted at `now`.
+/// True if the counters of the day that begins at `start` may be deleted at `now`.
 pub(crate) fn is_forgotten(start: Timestamp, now: Timestamp) -> bool {
     let kept_until = start.as_second().saturating_add(DAYS_OF_DAY.saturating_mul(SECONDS_OF_DAY));
     kept_until <= now.as_second()
 }
 
-/// Key of a counter's item, and the second after which the item may be deleted.
+/// Primary key of an item with counters, and its TTL (the epoch second after which DynamoDB deletes
+/// the item).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Key {
     pub(crate) pk: String,
@@ -50,7 +52,7 @@ impl Key {
         Self { pk: hour_pk(*hour), sk: line(tenant, operation, key_name), ttl: Some(ttl) }
     }
 
-    /// Builds the key of totals, which never expire.
+    /// Builds the key of the totals of an operation on a target, which have no TTL.
     pub(crate) fn total(operation: &str, target: &str) -> Self {
         Self { pk: TOTAL.to_owned(), sk: format!("{operation}#{target}"), ttl: None }
     }
@@ -64,23 +66,23 @@ pub(crate) fn hour_pk(hour: Hour) -> String {
     format!("HOUR#{hour}")
 }
 
-/// Returns the second after which a gap need not be known: the counters of its days are deleted.
+/// Returns the TTL of a gap that ends at `until`: it is kept as long as the counters of its days.
 pub(crate) fn ttl_of_gap(until: Timestamp) -> i64 {
     until.as_second().saturating_add(DAYS_OF_DAY.saturating_mul(SECONDS_OF_DAY))
 }
 
-/// Returns the partition key of the note that a load test is counted.
+/// Returns the partition key of the item which notes that a load test is counted.
 pub(crate) fn test_pk(id: &str) -> String {
     format!("TEST#{id}")
 }
 
-/// Returns the second after which the mark of a shard need not be known: the stream forgets a shard
-/// a day after its last record.
+/// Returns the TTL of a stream shard's mark: 7 days. The stream itself keeps a shard for a day
+/// after its last record.
 pub(crate) fn ttl_of_mark(at: Timestamp) -> i64 {
     at.as_second().saturating_add(SECONDS_OF_DAY.saturating_mul(7))
 }
 
-/// Returns the prefix of the sort keys of a tenant's lines.
+/// Returns the prefix of the sort keys of a tenant's usage lines.
 pub(crate) fn tenant_prefix(tenant: &str) -> String {
     format!("{}#", escaped(tenant))
 }
@@ -89,14 +91,15 @@ fn line(tenant: &str, operation: &str, key_name: &str) -> String {
     format!("{}{}#{}", tenant_prefix(tenant), escaped(operation), escaped(key_name))
 }
 
-/// Reads a line's sort key; `None` if it has another form.
+/// Parses the sort key of a usage line, whose counters are left at 0. Returns `None` if it is
+/// malformed.
 pub(crate) fn read_line(sk: &str, day: Date) -> Option<Line> {
     let mut parts = sk.splitn(3, '#').map(unescaped);
     let (tenant, operation, key_name) = (parts.next()?, parts.next()?, parts.next()?);
     Some(Line { tenant, day, operation, key_name, counts: crate::counts::Counts::default() })
 }
 
-/// Writes a text so that it holds no `#`, which separates the parts of a key.
+/// Percent-encodes `#`, which separates the parts of a sort key, and `%`.
 fn escaped(text: &str) -> String {
     text.replace('%', "%25").replace('#', "%23")
 }

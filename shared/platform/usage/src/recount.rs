@@ -8,7 +8,7 @@ use crate::contribution::{Contribution, Item, Window, contribution, updated_at};
 use crate::counts::{Counts, Line};
 use crate::hour::Hour;
 
-/// Counters of some hours, from a scan of the records.
+/// Recount: usage counters of some hours, computed by a scan of the idempotency table.
 #[derive(Debug)]
 pub struct Recount {
     from: Hour,
@@ -19,15 +19,15 @@ pub struct Recount {
 }
 
 impl Recount {
-    /// Begins to count the records that were created in the hours from `from` up to `end`. Changes
-    /// that were written at `settled_before` or later may not be counted in the table yet, so the
-    /// hour of a record that was is left out.
+    /// Starts a recount of the records that were created in the hours from `from` until before
+    /// `end`. A record written at `settled_before` or later may not be counted in the usage table
+    /// yet; the hour of such a record is excluded.
     #[must_use]
     pub fn new(from: Hour, end: Hour, settled_before: Timestamp) -> Self {
         Self { from, end, settled_before, counted: BTreeMap::new(), unsettled: BTreeSet::new() }
     }
 
-    /// Counts an item of the table of records.
+    /// Counts an item of the idempotency table.
     pub fn add(&mut self, item: &Item) {
         let Some(Contribution { window, counts, .. }) = contribution(item) else { return };
         let hour = window.hour;
@@ -41,8 +41,8 @@ impl Recount {
         }
     }
 
-    /// Returns the lines of an hour; `None` if the hour is not one of those that are counted, or
-    /// had a record that was written too late.
+    /// Returns the usage lines of an hour. Returns `None` if the hour is not recounted, or is
+    /// excluded because of a record that was written too late.
     #[must_use]
     pub fn lines(&self, hour: Hour) -> Option<Vec<Line>> {
         if hour < self.from || self.end <= hour || self.unsettled.contains(&hour) {

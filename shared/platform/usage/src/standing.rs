@@ -8,34 +8,36 @@ use jiff::civil::Date;
 use crate::hour::{Hour, start_of};
 use crate::key;
 
-/// Time by which a gap is widened backwards: a request that was made within it before the gap may
-/// have ended in the gap. It is longer than the lease of an execution.
+/// Maximum duration of a request, by which a gap is extended to earlier times: a request that ended
+/// in the gap may have begun so much before. It exceeds the lease of an execution.
 const LONGEST_REQUEST: Duration = Duration::from_secs(60);
 
-/// Time in which changes of records were lost before they were counted.
+/// Gap: a period in which changes of idempotency records may have been lost before they were
+/// counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gap {
-    /// Time from which requests may be missing.
+    /// Beginning of the gap.
     pub from: Timestamp,
     /// First moment after the gap.
     pub until: Timestamp,
 }
 
 impl Gap {
-    /// Builds the gap of the stream records that were written after `last_read` and before `until`.
-    /// It begins a minute earlier, because the requests that ended then may have begun before.
+    /// Builds the gap of changes that the stream lost after `last_read` and before `until`. It
+    /// begins a minute before `last_read`, because requests that ended in the gap may have begun
+    /// then.
     #[must_use]
     pub fn of_stream(last_read: Timestamp, until: Timestamp) -> Self {
         Self { from: last_read.saturating_sub(LONGEST_REQUEST).unwrap_or(last_read), until }
     }
 
-    /// True if the gap has a part in the time from `from` up to `until`.
+    /// True if the gap overlaps the period from `from` until before `until`.
     #[must_use]
     pub fn is_in(&self, from: Timestamp, until: Timestamp) -> bool {
         self.from < until && from < self.until
     }
 
-    /// Returns the gaps that are left once the hours from `first` up to `end` are known.
+    /// Returns the parts of the gap outside the hours from `first` until before `end`.
     #[must_use]
     pub fn without(&self, first: Hour, end: Hour) -> Vec<Self> {
         let (first, end) = (first.start(), end.start());
@@ -47,33 +49,33 @@ impl Gap {
     }
 }
 
-/// State that the reader of the stream stores.
+/// Stored state of the function that counts the changes of the stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct State {
-    /// Time up to which every change is counted.
+    /// Time up to which all changes of the stream are counted.
     pub read_until: Option<Timestamp>,
-    /// Time of the reader's first run. Hours that began before are not complete.
+    /// Time at which counting began. The counters of earlier hours are incomplete.
     pub counted_from: Option<Timestamp>,
-    /// Last hour whose totals were published as an event.
+    /// Last hour whose counters were published as an event.
     pub published_hour: Option<Hour>,
-    /// Last day on which the records were counted again.
+    /// Last day on which the recount of the idempotency table ran.
     pub recounted_day: Option<Date>,
 }
 
-/// Times for which the usage counters are complete.
+/// Periods for which the usage counters are complete.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Standing {
-    /// Time at which counting began; `None` if it has not begun.
+    /// Time at which counting began; `None` before the first run.
     pub counted_from: Option<Timestamp>,
-    /// Time up to which every change is counted.
+    /// Time up to which all changes of the stream are counted; `None` before the first run.
     pub read_until: Option<Timestamp>,
-    /// Times whose changes were lost, and so not counted.
+    /// Gaps: periods of which changes may be missing in the counters.
     pub gaps: Vec<Gap>,
 }
 
 impl Standing {
-    /// True if the counters of the days from `from` to `to`, both included, hold every request of
-    /// the hours that have ended. Counters that were deleted for their age do not.
+    /// True if the counters of the days from `from` to `to`, both included, contain all requests of
+    /// the hours that have ended at `now`. False if counters of these days may have been deleted.
     #[must_use]
     pub fn is_complete(&self, from: Date, to: Date, now: Timestamp) -> bool {
         let end = to.tomorrow().map_or(now, start_of).min(Hour::of(now).start());

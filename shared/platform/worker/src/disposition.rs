@@ -2,25 +2,26 @@ use attempt::{Retry, Retryable};
 
 use crate::Record;
 
-/// Disposition of a message whose work failed. A record of Kafka is parked, unless it is
-/// acknowledged.
+/// Disposition of a message whose work failed. For a Kafka record only `Acknowledge` counts: with
+/// any other disposition the record is parked, i.e. moved to an SQS queue that retries it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Disposition {
-    /// The message is acknowledged: the job has moved it elsewhere.
+    /// Acknowledge the message, because the job has moved it to another queue or given it up.
     Acknowledge,
-    /// The message is delivered again after a pause that grows with each receive.
+    /// Deliver the message again after a pause that grows with each receive.
     RetryLater,
-    /// The message is delivered again after the longest pause: a person has to repair something
+    /// Deliver the message again after the longest pause, because a person must repair something
     /// first.
     RetryAfterRepair,
-    /// The message is delivered again soon, so that it is soon in the dead-letter queue.
+    /// Deliver the message again soon, so that its receives are used up and it reaches the
+    /// dead-letter queue. No retry can help.
     RetrySoon,
-    /// The message is delivered again when the queue's own visibility timeout has passed.
+    /// Deliver the message again after the queue's own visibility timeout.
     LeaveToQueue,
 }
 
 impl Disposition {
-    /// Returns the disposition of a record by the kind of retry that its failure needs.
+    /// Returns the disposition of a message whose failure needs this kind of retry.
     #[must_use]
     pub const fn of(retry: Retry) -> Self {
         match retry {
@@ -34,7 +35,7 @@ impl Disposition {
     }
 }
 
-/// Reason why a record's work was not done.
+/// Reason why the work of a message or Kafka record was not done.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum Failure<E> {
@@ -54,8 +55,8 @@ impl<E: Retryable + 'static> Retryable for Failure<E> {
 }
 
 impl<E: Retryable + 'static> Failure<E> {
-    /// Logs the failure of a record. A permanent failure is the same at each delivery, so only the
-    /// first one is logged as an error.
+    /// Logs the failure of a message. A permanent failure is logged as an error at the first
+    /// delivery only.
     pub(crate) fn log(&self, subject: &str, record: &Record) {
         let error: &dyn std::error::Error = self;
         let is_received_again = record.receipt.as_ref().is_some_and(|receipt| receipt.receives() > 1);

@@ -4,7 +4,7 @@ use attempt::Retryable;
 
 use crate::{Disposition, Failure, Record, Visibility};
 
-/// Reason why a record of Kafka was not parked.
+/// Reason why a Kafka record was not parked, i.e. not moved to an SQS queue that retries it.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum ParkError {
@@ -16,45 +16,52 @@ pub enum ParkError {
     OutOfTime,
 }
 
-/// Work that the records of a queue or of a Kafka topic ask for.
+/// Job of a worker function: the work that the messages of an SQS queue or the records of a Kafka
+/// topic ask for.
 pub trait Job {
-    /// Name of a unit of work in log messages, and the first word of their `event_type`.
+    /// Name of the work in log messages, such as `chunk`, with which their `event_type` begins.
     const SUBJECT: &'static str;
 
-    /// Part of an invocation's time that is kept free for visibility timeouts, for parking records
-    /// of Kafka and for the response.
+    /// Time at the end of an invocation that is kept free for visibility timeouts, for parking
+    /// Kafka records, and for the response.
     const RESERVE: Duration;
 
-    /// Unit of work that a record asks for.
+    /// Unit of work that a message asks for.
     type Work;
 
-    /// Reason why a record cannot be read or its work fails. The error decides whether a retry
-    /// helps.
+    /// Error of reading a message or doing its work, which determines whether and how to retry.
     type Error: Retryable + 'static;
 
-    /// Reads a record's units of work; none if the record asks for nothing.
+    /// Parses the units of work of a message, of which there may be none.
     ///
     /// # Errors
-    /// If the record cannot be understood.
+    /// If the message is malformed.
     fn read(&self, record: &Record) -> Result<Vec<Self::Work>, Self::Error>;
 
-    /// Does a unit of work. It may be cut off anywhere, and runs at least once, so it has to be
-    /// idempotent.
+    /// Does a unit of work. It must be idempotent, because it may be cancelled at any await, and
+    /// may run several times.
+    ///
+    /// # Errors
+    /// If the work fails.
     fn run(&self, work: Self::Work, record: &Record) -> impl Future<Output = Result<(), Self::Error>>;
 
-    /// Returns the queue in which a record's visibility timeout is changed.
+    /// Returns the queue of a message, whose visibility timeout is set after a failure; `None` if
+    /// the timeout is not changed.
     fn visibility(&self, record: &Record) -> Option<&Visibility>;
 
-    /// Logs a failure and decides about its record: by default as the error's
-    /// [`retry`](Retryable::retry) demands.
+    /// Logs a failure, and returns the disposition of its message: by default that of the error's
+    /// [`retry`](Retryable::retry).
     fn dispose(&self, failure: &Failure<Self::Error>, record: &Record) -> impl Future<Output = Disposition> {
         failure.log(Self::SUBJECT, record);
         std::future::ready(Disposition::of(failure.retry()))
     }
 
-    /// Moves a record of Kafka whose work failed to a queue, which counts attempts and lets other
-    /// records pass. Until the future is done, the record counts as neither done nor moved; it may
-    /// be moved twice. By default there is no such queue.
+    /// Parks a Kafka record whose work failed: moves it to an SQS queue, which counts its attempts
+    /// while the later records of the partition proceed. If the future is cancelled, the record may
+    /// be parked again later. By default there is no such queue, and parking fails.
+    ///
+    /// # Errors
+    /// If there is no such queue, or if the queue does not accept the record.
     fn park(
         &self,
         _failure: &Failure<Self::Error>,

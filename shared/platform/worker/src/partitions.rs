@@ -14,29 +14,30 @@ use tracing::Instrument as _;
 use crate::serve::work;
 use crate::{Disposition, Failure, Job, ParkError, Record, UnknownEvent};
 
-/// Part of the reserve that is kept for the response, also while the queue does not respond.
+/// Part of [`Job::RESERVE`] that is kept free for the response, even if the queue for parked
+/// records does not respond.
 const ANSWER: Duration = Duration::from_millis(300);
 
-/// Reason why an invocation failed as a whole.
+/// Reason why an invocation failed as a whole, after which Lambda delivers its batch again.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum ServeError {
     #[error(transparent)]
     Event(#[from] UnknownEvent),
-    /// A record was neither done nor parked. Lambda delivers the batch again. Records that are done
-    /// are not done twice: jobs are idempotent.
+    /// A Kafka record failed and could not be parked. When Lambda delivers the batch again, the
+    /// records that are done run again; their jobs are idempotent.
     #[error("{record} was neither done nor parked")]
     Unsettled { record: String, source: ParkError },
     #[error("the time ran out before {record} began")]
     OutOfTime { record: String },
 }
 
-/// Handles the records of each partition in order. If a record can be neither done nor parked, the
-/// later ones of its partition wait for the next delivery; other partitions continue.
+/// Handles the Kafka records of each partition in order. If a record fails and cannot be parked,
+/// the later records of its partition wait for the next delivery; other partitions proceed.
 ///
-/// Without time for another record the invocation fails, so that the next one continues where this
-/// one was done. But if this one parked a record, it parks the rest too: the next delivery begins
-/// with the same records, of which those that take all the time would do so each time.
+/// If the time runs out, the invocation fails, and the next delivery begins with the same records.
+/// But if a record was parked, all remaining records are parked too. Otherwise the parked record
+/// would use up the time of each delivery again.
 pub(crate) async fn serve<J: Job>(
     job: &J,
     partitions: Vec<Vec<Record>>,
@@ -65,7 +66,7 @@ pub(crate) async fn serve<J: Job>(
     unsettled.map_or(Ok(()), Err)
 }
 
-/// Outcome of one record of the event.
+/// Outcome of one Kafka record.
 enum Settled {
     Done,
     Parked,
@@ -102,7 +103,7 @@ async fn park<J: Job>(
     Ok(settled)
 }
 
-/// Formats the name of a record as `topic-partition@offset`.
+/// Formats the position of a Kafka record as `topic-partition@offset`.
 fn name(record: &Record) -> String {
     record.id.as_ref().map(ToString::to_string).unwrap_or_default()
 }

@@ -12,13 +12,12 @@ use serde_json::Value;
 
 use crate::Receipt;
 
-/// Name of the attribute of a message that names the parked record of Kafka, as
-/// `topic-partition@offset`.
+/// Attribute of an SQS message that stands for a parked Kafka record. Its value is the record's
+/// position as `topic-partition@offset`.
 pub const KAFKA_RECORD: &str = "kafka_record";
 
-/// An event of Kafka with only the members that are read. Other members may have any form, such as
-/// the headers that a foreign producer wrote: an event that cannot be read would block its
-/// partitions.
+/// Kafka event of Lambda, with only the members that this crate needs. Other members, such as
+/// foreign headers, are not parsed: an event that cannot be parsed would block its partitions.
 #[derive(Deserialize)]
 struct KafkaEvent {
     records: BTreeMap<String, Vec<KafkaRecord>>,
@@ -31,23 +30,25 @@ struct KafkaRecord {
     value: Value,
 }
 
-/// Record as the event source delivered it.
+/// Message or record that an event source delivered: an SQS message, a Kafka record, or the event
+/// of a direct invocation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Name of the record. `None` if the event is the record, because its sender invoked the
-    /// function itself.
+    /// Id of the message or record; `None` for a direct invocation.
     pub id: Option<RecordId>,
-    /// Body of the record. `None` if the record has no body, or one that cannot be decoded.
+    /// Content of the message or record; `None` if it has none, or if a Kafka record's value is not
+    /// valid Base64.
     pub body: Option<Vec<u8>>,
-    /// Receipt by which a message's visibility timeout is changed. Records of Kafka have none.
+    /// Receipt of an SQS message, by which its visibility timeout is changed; `None` for others.
     pub receipt: Option<Receipt>,
-    /// ARN of the queue that a message came from.
+    /// ARN of the SQS queue that delivered the message; `None` for others.
     pub source: Option<String>,
-    /// Parked Kafka record that this message stands for, as `topic-partition@offset`.
+    /// Position of the parked Kafka record for which this SQS message stands, as
+    /// `topic-partition@offset`; `None` for others.
     pub parked_from: Option<String>,
 }
 
-/// Identifier of a record within its event source.
+/// Id of a message or record within its event source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RecordId {
     /// Id of an SQS message.
@@ -66,7 +67,7 @@ impl fmt::Display for RecordId {
     }
 }
 
-/// An event that neither SQS nor Kafka sent.
+/// Error for an event that is not a valid event of SQS or Kafka.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum UnknownEvent {
@@ -79,8 +80,7 @@ pub enum UnknownEvent {
 }
 
 impl Record {
-    /// Builds the record of an event that is itself the record, because its sender invoked the
-    /// function.
+    /// Builds the record of a direct invocation, whose body is the event.
     #[must_use]
     pub fn of_invocation(event: &Value) -> Self {
         Self {
@@ -117,7 +117,7 @@ impl Record {
     }
 }
 
-/// True if an event comes from SQS or Kafka.
+/// True if the event is from SQS or Kafka.
 #[must_use]
 pub fn is_from_queue(event: &Value) -> bool {
     is_from_kafka(event) || is_from_sqs(event)
@@ -132,11 +132,11 @@ fn is_from_sqs(event: &Value) -> bool {
     event.pointer("/Records/0/eventSource").and_then(Value::as_str) == Some("aws:sqs")
 }
 
-/// Sorts an event's records into lanes. The records of a lane are handled in their order. Each
-/// partition of Kafka is a lane; so is each message of SQS.
+/// Divides an event's records into lanes, whose records must be handled in order: each Kafka
+/// partition is a lane, and so is each single SQS message.
 ///
 /// # Errors
-/// If the event as a whole cannot be read.
+/// If the event is not a valid event of SQS or Kafka.
 pub fn lanes(event: Value) -> Result<Vec<Vec<Record>>, UnknownEvent> {
     if is_from_kafka(&event) {
         let event: KafkaEvent = attempt::malformed::from_value(event)?;
@@ -193,7 +193,7 @@ mod tests {
         assert!(matches!(lanes(unnamed), Err(UnknownEvent::NoId)));
     }
 
-    /// JSON in which the members that are looked for have values of any kind.
+    /// Generates JSON in which the members of SQS and Kafka events have values of any type.
     fn events() -> impl Strategy<Value = Value> {
         let leaf = prop_oneof![
             Just(Value::Null),

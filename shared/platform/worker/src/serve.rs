@@ -11,12 +11,13 @@ use crate::partitions::{self, ServeError};
 use crate::record::is_from_kafka;
 use crate::{Disposition, Failure, Job, Record, lanes};
 
-/// Handles the records of an invocation, which is cut off at `ends_at`, and returns the messages
-/// that must be delivered again. Messages of SQS are handled side by side. Records of Kafka that
-/// fail are parked, and never named in the response: see [`ServeError::Unsettled`].
+/// Handles the records of an invocation, which Lambda ends at `ends_at`. SQS messages are handled
+/// concurrently; the response names those that must be delivered again. Kafka partitions are
+/// handled record by record; failed records are parked, and the response names none of them.
 ///
 /// # Errors
-/// If the event as a whole cannot be read, or a record of Kafka was neither done nor parked.
+/// If the event is not a valid event of SQS or Kafka. For Kafka also if a record failed and could
+/// not be parked, or if the time ran out.
 pub async fn serve<J: Job>(
     job: &J,
     event: Value,
@@ -36,10 +37,10 @@ pub async fn serve<J: Job>(
     Ok(response)
 }
 
-/// Handles an event that is itself the record, because its sender invoked the function.
+/// Handles a direct invocation, whose event is itself the record.
 ///
 /// # Errors
-/// If the work failed: then the invocation as a whole has to be repeated.
+/// If the work failed. The invocation must then be repeated.
 pub async fn serve_directly<J: Job>(
     job: &J,
     event: &Value,
@@ -49,8 +50,10 @@ pub async fn serve_directly<J: Job>(
     handle(job, &Record::of_invocation(event), deadline).await
 }
 
-/// Does all of a message's work, up to the first failure. An error returns the message to its
-/// queue.
+/// Does the work of an SQS message. In case of failure, the job decides about the message.
+///
+/// # Errors
+/// If the message must be delivered again.
 async fn handle<J: Job>(job: &J, record: &Record, deadline: Deadline) -> Result<(), Failure<J::Error>> {
     match work(job, record, deadline).await {
         Ok(()) => Ok(()),
@@ -58,7 +61,10 @@ async fn handle<J: Job>(job: &J, record: &Record, deadline: Deadline) -> Result<
     }
 }
 
-/// Does all of a record's work, up to the first failure, which comes with its span.
+/// Does the units of work of a record, up to the first failure.
+///
+/// # Errors
+/// If a unit of work fails: the failure, and the tracing span in which to log it.
 pub(crate) async fn work<J: Job>(
     job: &J,
     record: &Record,
@@ -74,7 +80,7 @@ pub(crate) async fn work<J: Job>(
     Ok(())
 }
 
-/// Builds a record's span. Its job records the other fields.
+/// Builds the tracing span of a record, with empty fields that its job may fill.
 fn span(record: &Record) -> Span {
     tracing::error_span!(
         "record",
@@ -106,6 +112,9 @@ async fn run<J: Job>(
 }
 
 /// Lets the job decide about a failed message, and sets its visibility timeout accordingly.
+///
+/// # Errors
+/// If the message is not acknowledged: its failure.
 async fn settle<J: Job>(
     job: &J,
     record: &Record,

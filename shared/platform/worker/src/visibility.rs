@@ -10,20 +10,21 @@ use aws_lambda_events::sqs::SqsMessage;
 use aws_sdk_sqs::Client;
 use tokio::time::timeout;
 
-/// Factor by which the pause grows with each receive.
+/// Factor by which the pause before a redelivery grows with each receive.
 const FACTOR: u64 = 5;
 
-/// Longest pause before a message is received again.
+/// Longest pause before a redelivery.
 const LONGEST: Duration = Duration::from_secs(900);
 
-/// Number of receives after which the pause is the longest one, with the default base. A base for
-/// tests leads to a shorter one.
+/// Number of receives after which the pause is [`LONGEST`], if the base is 10 s. A shorter base, as
+/// in tests, leads to a shorter pause.
 const RECEIVES_TO_LONGEST: u32 = 4;
 
-/// Time of the function that a call may take.
+/// Time limit of a call that changes a visibility timeout.
 const CALL: Duration = Duration::from_millis(500);
 
-/// A queue whose failed messages are delivered again after growing pauses.
+/// SQS queue whose failed messages are redelivered after pauses, which are set as visibility
+/// timeouts.
 #[derive(Clone, Debug)]
 pub struct Visibility {
     client: Client,
@@ -32,23 +33,24 @@ pub struct Visibility {
     earlier_receives: u32,
 }
 
-/// Delivery of an SQS message: its receipt handle and its receive count.
+/// Receipt of a delivered SQS message: its receipt handle and receive count.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Receipt {
     handle: String,
-    /// Number of times that the message was received, this delivery included.
+    /// Number of times that the message was received, including this delivery.
     receives: u32,
 }
 
 impl Receipt {
-    /// Reads the receipt of a message as Lambda delivers it; `None` if a needed member is missing.
+    /// Reads the receipt of an SQS message; `None` if the receipt handle or the receive count is
+    /// missing.
     #[must_use]
     pub fn of(message: &SqsMessage) -> Option<Self> {
         let receives = message.attributes.get("ApproximateReceiveCount")?.parse().ok()?;
         Some(Self { handle: message.receipt_handle.clone()?, receives })
     }
 
-    /// Returns the number of times that the message was received, this time included.
+    /// Returns the number of times that the message was received, including this delivery.
     #[must_use]
     pub const fn receives(&self) -> u32 {
         self.receives
@@ -56,49 +58,49 @@ impl Receipt {
 }
 
 impl Visibility {
-    /// Creates the settings of a queue. `base` is about the first pause.
+    /// Creates the client of a queue. `base` is the maximum pause after the first receive.
     #[must_use]
     pub const fn new(client: Client, queue_url: String, base: Duration) -> Self {
         Self { client, queue_url, base, earlier_receives: 0 }
     }
 
-    /// Sets the receives to ignore, for a dead-letter queue: its messages bring the receive count
-    /// of their source queue along, and those receives do not lengthen the pauses.
+    /// Sets the number of receives that do not lengthen the pauses. In a dead-letter queue, a
+    /// message's receive count includes its receives from the source queue.
     #[must_use]
     pub fn after_receives(self, earlier_receives: u32) -> Self {
         Self { earlier_receives, ..self }
     }
 
-    /// True if the ARN of an event source is that of this queue.
+    /// True if the ARN names this queue.
     #[must_use]
     pub fn is_of(&self, arn: &str) -> bool {
         self.queue_url.rsplit('/').next() == arn.rsplit(':').next()
     }
 
-    /// Returns a first pause, shortened by chance to no less than half.
+    /// Returns a random pause between half of the base and the base.
     #[must_use]
     pub fn first_pause(&self) -> Duration {
         shortened(pause(self.base, 1))
     }
 
-    /// Hides a message for a pause that grows with each receive: the base, then five times that,
-    /// and so on up to 15 minutes. Chance shortens each to no less than half, so that messages that
-    /// failed together are not delivered together. If the call fails, the queue's own visibility
-    /// timeout holds.
+    /// Hides a message for a pause that grows with each receive: the base, then five times as long
+    /// each time, up to 15 minutes. The pause is shortened at random by up to half, so that
+    /// messages that failed together are redelivered at different times. If the call fails, the
+    /// queue's own visibility timeout applies.
     pub async fn extend(&self, receipt: &Receipt) {
         let receives = receipt.receives.saturating_sub(self.earlier_receives);
         self.set(receipt, shortened(pause(self.base, receives))).await;
     }
 
-    /// Hides a message for the longest pause that a few receives lead to, from the first receive
-    /// on. All receives that the queue allows then take as long as people may need for a repair.
+    /// Hides a message for the longest pause, from the first receive on. So a person has enough
+    /// time for a repair before the message has used up its receives.
     pub async fn hide(&self, receipt: &Receipt) {
         self.set(receipt, shortened(pause(self.base, RECEIVES_TO_LONGEST))).await;
     }
 
-    /// Makes a message that no retry can help visible soon, so that it is soon in the dead-letter
-    /// queue: at once after its first receive, and after about the first pause each further time,
-    /// so that a queue that allows many receives does not keep a function busy.
+    /// Makes a message soon visible that no retry can help, so that it soon reaches the dead-letter
+    /// queue. After the first receive it is visible at once; after later ones it waits for about
+    /// the base, so that a queue with many receives does not keep a function busy.
     pub async fn expire(&self, receipt: &Receipt) {
         let pause = if receipt.receives > 1 { self.first_pause() } else { Duration::ZERO };
         self.set(receipt, pause).await;
@@ -127,7 +129,8 @@ fn shortened(pause: Duration) -> Duration {
     pause.mul_f64(1.0 - fastrand::f64() / 2.0)
 }
 
-/// Returns the pause before the next delivery, after this number of receives.
+/// Returns the pause before the next delivery of a message, before random shortening. `receives` is
+/// its receive count.
 fn pause(base: Duration, receives: u32) -> Duration {
     let factor = FACTOR.saturating_pow(receives.saturating_sub(1));
     let millis = u64::try_from(base.as_millis()).unwrap_or(u64::MAX).saturating_mul(factor);

@@ -12,16 +12,17 @@ use crate::hour::Hour;
 use crate::key::Key;
 
 impl UsageTable {
-    /// Adds the counts that a recount of an hour found beyond the hour's counters: to the counters
-    /// of the hour and of its day, and to the totals. Returns the lines that were added. Counters
-    /// that another reader changes meanwhile stay as they are, for the next recount.
+    /// Adds the usage that a recount of an hour found but the hour's counters lack. It is added to
+    /// the counters of the hour and of its day, and to the totals without a target. Returns the
+    /// usage added. A line whose counters change at the same time is skipped; a later recount
+    /// corrects it.
     ///
-    /// A recount that finds less changes nothing: records expire, counters stay. The totals of a
-    /// correction have no target, because an hour's counters have none.
+    /// If a recount finds less than the counters, nothing changes, because records expire earlier
+    /// than counters.
     ///
     /// # Errors
-    /// If the table is unavailable, or an item malformed. Some of the lines may be added; a further
-    /// recount adds the others.
+    /// If the table is unavailable, or if an item is malformed. Some of the lines may be corrected;
+    /// a later recount corrects the others.
     pub async fn correct(&self, hour: Hour, recounted: &[Line]) -> Result<Vec<Line>, UsageError> {
         let counted = self.hour(hour).await?;
         let mut added = Vec::new();
@@ -48,7 +49,8 @@ impl UsageTable {
     }
 }
 
-/// Returns the lines that a recount found beyond those that are counted, each with its counters.
+/// Returns the lines with the usage that a recount found but the counters lack, each with the
+/// present counters.
 fn missing(counted: &[Line], recounted: &[Line]) -> Vec<(Counts, Line)> {
     let id = |line: &Line| (line.tenant.clone(), line.operation.clone(), line.key_name.clone());
     let counted: HashMap<_, _> = counted.iter().map(|line| (id(line), line.counts)).collect();
@@ -60,7 +62,7 @@ fn missing(counted: &[Line], recounted: &[Line]) -> Vec<(Counts, Line)> {
     recounted.iter().filter_map(missing).collect()
 }
 
-/// Builds the condition that the counters of a record are still those that were seen.
+/// Builds the condition that a line's counters have not changed since they were read as `seen`.
 fn unchanged(
     seen: &Counts,
     names: &mut HashMap<String, String>,

@@ -12,14 +12,14 @@ use crate::contribution::Item;
 use crate::error::UsageError;
 use crate::key;
 
-/// Position up to which the changes of a shard are counted.
+/// Mark of a stream shard: the position up to which its changes are counted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mark {
-    /// Id of the stream's shard.
+    /// Id of the shard.
     pub shard: String,
-    /// Number of the last change that is counted; `None` if there is none.
+    /// Sequence number of the last counted change; `None` if no change is counted.
     pub sequence: Option<String>,
-    /// Time of that change, or that at which the shard was found.
+    /// Time of the last counted change, or else the time at which the shard was discovered.
     pub at: Timestamp,
     /// True if the shard is closed and all of its changes are counted.
     pub ended: bool,
@@ -28,15 +28,15 @@ pub struct Mark {
 /// Result of counting the changes of a shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Counted {
-    /// The changes are counted, and the shard has this mark.
+    /// The changes are counted, and this is the shard's new mark.
     Upto(Mark),
-    /// Another reader moved the mark. Those changes that it has not counted have to be read again,
-    /// from the mark that the table has.
+    /// Another reader has moved the mark meanwhile. The caller must read the changes again, from
+    /// the mark in the table.
     Fenced,
 }
 
 impl Mark {
-    /// Creates the mark of a shard of which nothing is counted.
+    /// Creates the mark of a shard whose changes are not counted yet.
     #[must_use]
     pub const fn new(shard: String, at: Timestamp) -> Self {
         Self { shard, sequence: None, at, ended: false }
@@ -61,7 +61,8 @@ impl Mark {
         item
     }
 
-    /// Builds the write that puts the mark in place of the one that was seen.
+    /// Builds the write that replaces the mark, on the condition that it is still at the position
+    /// of `seen`.
     fn write(&self, table: &str, seen: &Self) -> Result<TransactWriteItem, UsageError> {
         let names = HashMap::from([("#sequence".to_owned(), "sequence".to_owned())]);
         let put = Put::builder()
@@ -80,30 +81,30 @@ impl Mark {
 }
 
 impl UsageTable {
-    /// Returns the marks of all shards that are known.
+    /// Returns the marks of all known shards.
     ///
     /// # Errors
-    /// If the table is unavailable, or an item malformed.
+    /// If the table is unavailable, or if an item is malformed.
     pub async fn marks(&self) -> Result<Vec<Mark>, UsageError> {
         self.query(key::MARK, None, true).await?.iter().map(Mark::read).collect()
     }
 
-    /// Returns the targets that have totals.
+    /// Returns the targets that have their own totals.
     ///
     /// # Errors
-    /// If the table is unavailable, or an item malformed.
+    /// If the table is unavailable, or if an item is malformed.
     pub async fn targets(&self) -> Result<Targets, UsageError> {
         let totals = self.totals().await?.into_iter();
         let own = totals.filter(|total| !total.target.is_empty());
         Ok(Targets::of(own.map(|total| (total.operation, total.target))))
     }
 
-    /// Counts changes of a shard, in their order, after the mark that was seen. Each transaction
-    /// moves the mark and adds to the counters, so a change that is read again is not counted
-    /// again.
+    /// Counts changes of a shard that follow the mark `seen`, in their order. Each transaction
+    /// moves the mark and adds to the counters, so a change is never counted twice.
     ///
     /// # Errors
-    /// If the table is unavailable. Those changes that are counted are before the mark that it has.
+    /// If the table is unavailable. The mark in the table then shows which of the changes are
+    /// counted.
     pub async fn count(
         &self,
         seen: &Mark,
@@ -126,7 +127,7 @@ impl UsageTable {
         Ok(Counted::Upto(mark))
     }
 
-    /// Records that a shard is closed, and that all of its changes were counted at `at`.
+    /// Records at `at` that a shard is closed and all of its changes are counted.
     ///
     /// # Errors
     /// If the table is unavailable.
@@ -136,7 +137,7 @@ impl UsageTable {
         Ok(if is_ended { Counted::Upto(ended) } else { Counted::Fenced })
     }
 
-    /// Deletes the mark of a shard that the stream does not have any more.
+    /// Deletes the mark of a shard that the stream no longer contains.
     ///
     /// # Errors
     /// If the table is unavailable.

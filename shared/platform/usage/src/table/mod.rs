@@ -29,15 +29,15 @@ pub use tests_ended::EndedTest;
 
 use update::addition;
 
-/// Maximum number of lines that one call returns.
+/// Maximum number of usage lines that one call returns.
 pub const LINES_MOST: usize = 50_000;
-/// Number of days of one tenant that are read at the same time.
+/// Number of days for which the lines of one tenant are read concurrently.
 const DAYS_AT_ONCE: usize = 16;
-/// Days of all tenants that are read at the same time: each may have thousands of lines, and a
-/// function little memory.
+/// Number of days for which the lines of all tenants are read concurrently. A day may have
+/// thousands of lines, and the function's memory is small.
 const DAYS_OF_ALL_AT_ONCE: usize = 4;
 
-/// Reader and writer of the usage counters.
+/// Client of the DynamoDB table with the usage counters.
 #[derive(Clone, Debug)]
 pub struct UsageTable {
     dynamodb: Client,
@@ -45,18 +45,18 @@ pub struct UsageTable {
 }
 
 impl UsageTable {
-    /// Creates a client of the DynamoDB table named `table`.
+    /// Creates a client of the DynamoDB table with this name.
     #[must_use]
     pub const fn new(dynamodb: Client, table: String) -> Self {
         Self { dynamodb, table }
     }
 
-    /// Returns the lines of the days from `from` to `to`, both included, of one tenant or of all,
-    /// by day.
+    /// Returns the usage lines of the days from `from` to `to`, both included, ordered by day:
+    /// those of one tenant, or of all if `tenant` is `None`.
     ///
     /// # Errors
-    /// [`UsageError::TooMany`] for more than [`LINES_MOST`] lines, or another error if the table is
-    /// unavailable or an item malformed.
+    /// [`UsageError::TooMany`] if there are more than [`LINES_MOST`] lines. Other errors if the
+    /// table is unavailable or an item is malformed.
     pub async fn days(&self, from: Date, to: Date, tenant: Option<&str>) -> Result<Vec<Line>, UsageError> {
         let at_once = if tenant.is_some() { DAYS_AT_ONCE } else { DAYS_OF_ALL_AT_ONCE };
         let mut lines = Vec::new();
@@ -83,10 +83,11 @@ impl UsageTable {
         self.query(&pk, prefix.as_deref(), false).await?.iter().map(|item| line(&pk, day, item)).collect()
     }
 
-    /// Hands over the lines of all tenants on a day, however many there are, in portions.
+    /// Calls `take` with the usage lines of all tenants on a day, page by page, without a limit to
+    /// their number.
     ///
     /// # Errors
-    /// If the table is unavailable, or an item malformed.
+    /// If the table is unavailable, or if an item is malformed.
     pub async fn each_of_day(&self, day: Date, mut take: impl FnMut(Vec<Line>)) -> Result<(), UsageError> {
         let pk = key::day_pk(day);
         let mut pages = self.asked(&pk, None, false).into_paginator().send();
@@ -99,20 +100,22 @@ impl UsageTable {
         Ok(())
     }
 
-    /// Returns the lines of an hour, without the approximate counters. They are kept for 4 days.
+    /// Returns the usage lines of an hour, which are kept for 4 days and have no approximate
+    /// counters.
     ///
     /// # Errors
-    /// As [`Self::days`].
+    /// [`UsageError::TooMany`] if there are more than [`LINES_MOST`] lines. Other errors if the
+    /// table is unavailable or an item is malformed.
     pub async fn hour(&self, hour: Hour) -> Result<Vec<Line>, UsageError> {
         let pk = key::hour_pk(hour);
         let items = self.query(&pk, None, true).await?;
         items.iter().map(|item| line(&pk, hour.day(), item)).collect()
     }
 
-    /// Returns the usage totals since the installation.
+    /// Returns the totals of all operations and targets since the installation.
     ///
     /// # Errors
-    /// If the table is unavailable, or an item malformed.
+    /// If the table is unavailable, or if an item is malformed.
     pub async fn totals(&self) -> Result<Vec<Total>, UsageError> {
         let items = self.query(key::TOTAL, None, false).await?;
         let total = |item: &Item| -> Result<Total, UsageError> {
@@ -124,20 +127,20 @@ impl UsageTable {
         items.iter().map(total).collect()
     }
 
-    /// Returns the times for which the counters are complete.
+    /// Returns the periods for which the counters are complete.
     ///
     /// # Errors
-    /// If the table is unavailable, or an item malformed.
+    /// If the table is unavailable, or if an item is malformed.
     pub async fn standing(&self) -> Result<Standing, UsageError> {
         let (state, gaps) = tokio::try_join!(self.state(), self.gaps())?;
         let State { read_until, counted_from, .. } = state;
         Ok(Standing { counted_from, read_until, gaps })
     }
 
-    /// Returns the gaps, the first one first.
+    /// Returns all gaps (periods of which changes may be missing), ordered by their beginning.
     ///
     /// # Errors
-    /// If the table is unavailable, or an item malformed.
+    /// If the table is unavailable, or if an item is malformed.
     pub async fn gaps(&self) -> Result<Vec<Gap>, UsageError> {
         let gap = |item: &Item| -> Result<Gap, UsageError> {
             let sk = sort_key(item);
@@ -151,11 +154,11 @@ impl UsageTable {
         self.query(key::GAP, None, true).await?.iter().map(gap).collect()
     }
 
-    /// Adds counters to those of a day. A repeated call adds them again, so this is for the
-    /// approximate counters alone.
+    /// Adds usage lines to the counters of a day. A repeated call adds them again, so only
+    /// approximate counters are added in this way.
     ///
     /// # Errors
-    /// If the table is unavailable. Some of the lines may be added.
+    /// If the table is unavailable. Some of the lines may have been added.
     pub async fn add_approximate(&self, day: Date, lines: &[Line]) -> Result<(), UsageError> {
         for line in lines.iter().filter(|line| !line.counts.is_zero()) {
             let key = Key::of_day(day, &line.tenant, &line.operation, &line.key_name);
@@ -164,7 +167,7 @@ impl UsageTable {
         Ok(())
     }
 
-    /// Reads all items of a partition, or those whose sort key begins with a prefix.
+    /// Reads all items of a partition, or those whose sort key begins with `prefix`.
     async fn query(
         &self,
         pk: &str,
@@ -182,7 +185,8 @@ impl UsageTable {
         Ok(items)
     }
 
-    /// Builds the query of a partition, or of the items whose sort key begins with a prefix.
+    /// Builds the query for all items of a partition, or for those whose sort key begins with
+    /// `prefix`.
     fn asked(&self, pk: &str, prefix: Option<&str>, is_consistent: bool) -> QueryFluentBuilder {
         let condition = match prefix {
             Some(_) => "pk = :pk AND begins_with(sk, :prefix)",
@@ -202,15 +206,15 @@ impl UsageTable {
     }
 }
 
-/// Parses the usage line of an item.
+/// Parses an item with the counters of a usage line.
 fn line(pk: &str, day: Date, item: &Item) -> Result<Line, UsageError> {
     let sk = sort_key(item);
     let line = key::read_line(sk, day).ok_or_else(|| malformed(pk, sk))?;
     Ok(Line { counts: counts(item), ..line })
 }
 
-/// Reads the counters of an item. A counter that is not there is 0. So is one below 0, as that of
-/// an hour whose item was deleted before the last change of its requests.
+/// Reads the counters of an item. A missing or negative counter is 0. Counters are negative if an
+/// hour's item expired before the last change of its requests.
 fn counts(item: &Item) -> Counts {
     let number = |name: &str| item.get(name).and_then(|value| value.as_n().ok()).and_then(|n| n.parse().ok());
     Counts::of(Counts::NAMES.map(|name| number(name).unwrap_or_default()))
@@ -236,12 +240,13 @@ fn number(value: impl Display) -> AttributeValue {
     AttributeValue::N(value.to_string())
 }
 
-/// Writes a time in ISO 8601 with milliseconds always, so that times compare as text.
+/// Formats a time as ISO 8601, always with milliseconds, so that times are ordered like their
+/// texts.
 fn iso(time: Timestamp) -> AttributeValue {
     AttributeValue::S(format!("{time:.3}"))
 }
 
-/// Returns the primary key of an item.
+/// Builds the primary key of an item.
 fn key_of(pk: &str, sk: &str) -> HashMap<String, AttributeValue> {
     HashMap::from([("pk".to_owned(), string(pk)), ("sk".to_owned(), string(sk))])
 }

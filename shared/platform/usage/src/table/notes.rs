@@ -12,10 +12,10 @@ use crate::key;
 use crate::standing::{Gap, State};
 
 impl UsageTable {
-    /// Returns the reader's notes.
+    /// Returns the stored state of the function that counts the stream's changes.
     ///
     /// # Errors
-    /// If the table is unavailable, or the item malformed.
+    /// If the table is unavailable, or if the item is malformed.
     pub async fn state(&self) -> Result<State, UsageError> {
         let key = key_of(key::STATE, key::READER);
         let get = self.dynamodb.get_item().table_name(&self.table).set_key(Some(key)).consistent_read(true);
@@ -34,7 +34,7 @@ impl UsageTable {
         })
     }
 
-    /// Records the time at which counting began, unless it began before.
+    /// Records `now` as the time at which counting began, unless an earlier time is recorded.
     ///
     /// # Errors
     /// If the table is unavailable.
@@ -42,7 +42,7 @@ impl UsageTable {
         self.note("countedFrom", iso(now), "attribute_not_exists(#name) OR :value < #name").await
     }
 
-    /// Records that every change before `at` is counted. The time never moves backwards.
+    /// Records that all changes before `at` are counted. A recorded time is never moved backwards.
     ///
     /// # Errors
     /// If the table is unavailable.
@@ -50,7 +50,7 @@ impl UsageTable {
         self.note("readUntil", iso(at), FORWARDS).await
     }
 
-    /// Records that the totals of the hours up to this one are published.
+    /// Records that the counters of all hours up to this one are published as events.
     ///
     /// # Errors
     /// If the table is unavailable.
@@ -58,7 +58,7 @@ impl UsageTable {
         self.note("publishedHour", string(hour), FORWARDS).await
     }
 
-    /// Notes that the records were counted again on this day.
+    /// Records that the recount of the idempotency table ran on this day.
     ///
     /// # Errors
     /// If the table is unavailable.
@@ -66,7 +66,7 @@ impl UsageTable {
         self.note("recountedDay", string(day), FORWARDS).await
     }
 
-    /// Sets an attribute of the reader's notes if a condition holds.
+    /// Sets an attribute of the stored state. If the condition fails, nothing changes.
     async fn note(&self, name: &str, value: AttributeValue, condition: &str) -> Result<(), UsageError> {
         let update = self
             .dynamodb
@@ -86,7 +86,8 @@ impl UsageTable {
         }
     }
 
-    /// Records a gap. A gap that begins at the same moment is replaced.
+    /// Stores a gap (a period of which changes may be missing). A stored gap with the same
+    /// beginning is replaced.
     ///
     /// # Errors
     /// If the table is unavailable.
@@ -94,7 +95,7 @@ impl UsageTable {
         self.transact(vec![self.put_gap(gap)?]).await.map(drop)
     }
 
-    /// Replaces a gap by the parts of it that are left.
+    /// Replaces a stored gap by `left`, the parts of it that a recount has not closed.
     ///
     /// # Errors
     /// If the table is unavailable.
@@ -121,7 +122,7 @@ impl UsageTable {
     }
 }
 
-/// Condition of a note whose value only grows.
+/// Condition that the new value of an attribute is greater than its present value.
 const FORWARDS: &str = "attribute_not_exists(#name) OR #name < :value";
 
 fn gap_key(gap: &Gap) -> crate::contribution::Item {

@@ -11,26 +11,27 @@ use crate::error::UsageError;
 use crate::hour::Hour;
 use crate::key::{self, Key};
 
-/// Operation of the requests that start a load test, whose lines have its end too.
+/// Operation under whose usage lines load tests are counted, like the requests that start them.
 const OPERATION: &str = "load_test";
 
-/// A load test that ended.
+/// Load test that has ended, to be counted.
 #[derive(Clone, Copy, Debug)]
 pub struct EndedTest<'a> {
-    /// Id of the tenant whose load test ended.
+    /// Id of the tenant that owns the load test.
     pub tenant: &'a str,
-    /// Name of the API key or token that started the test; empty if it was not recorded.
+    /// Name of the API key or token that started the load test; empty if it was not recorded.
     pub key_name: &'a str,
     /// Id of the load test.
     pub id: &'a str,
-    /// Time at which the test was accepted. It counts on that day.
+    /// Time at which the load test was accepted. It is counted on this day.
     pub created_at: Timestamp,
-    /// State in which the test ended, as a count of 1.
+    /// Final state of the load test: 1 in the counter of this state, and 0 in the others.
     pub state: EndedTests,
 }
 
 impl EndedTest<'_> {
-    /// Builds the writes that count the test, unless the note is there that it is counted.
+    /// Builds the transaction that counts the load test, and notes by its id that it is counted.
+    /// The transaction fails if that note exists.
     fn writes(&self, table: &str) -> Result<Vec<TransactWriteItem>, UsageError> {
         let key = Key::of_day(Hour::of(self.created_at).day(), self.tenant, OPERATION, self.key_name);
         let mut note = key_of(&key::test_pk(self.id), key::ENDED);
@@ -48,11 +49,11 @@ impl EndedTest<'_> {
 }
 
 impl UsageTable {
-    /// Counts a load test that ended, by its id: a repeated call changes nothing. No hour includes
-    /// it, because the hour of the test's start is published long before its end.
+    /// Counts a load test that has ended. A repeated call changes nothing. Only the counters of the
+    /// day include it, because those of the hour are published long before a load test ends.
     ///
     /// # Errors
-    /// If the table is unavailable. A further call counts the test if this one did not.
+    /// If the table is unavailable. A repeated call then counts the load test if it is not counted.
     pub async fn count_test(&self, test: &EndedTest<'_>) -> Result<(), UsageError> {
         self.transact(test.writes(&self.table)?).await.map(drop)
     }

@@ -12,12 +12,12 @@ use crate::chunk::Delta;
 use crate::error::UsageError;
 use crate::key::Key;
 
-/// Maximum number of attempts of a write that conflicts with other writes of the same item.
+/// Maximum number of attempts at a write that conflicts with another write of the same item.
 const TRIES: u32 = 5;
-/// Half of the longest pause after the first attempt of a write.
+/// Shortest pause after the first attempt at a write. It doubles with each attempt.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(20);
 
-/// Update of an item that adds to its counters.
+/// DynamoDB update that adds to the counters of an item.
 pub(super) struct Addition {
     pub(super) key: HashMap<String, AttributeValue>,
     pub(super) expression: String,
@@ -25,7 +25,8 @@ pub(super) struct Addition {
     pub(super) values: HashMap<String, AttributeValue>,
 }
 
-/// Builds the update that adds `delta`, which is not all 0.
+/// Builds the update that adds `delta` to the counters of an item. At least one difference must not
+/// be 0.
 pub(super) fn addition(key: &Key, delta: Delta) -> Addition {
     let (mut added, mut names, mut values) = (Vec::new(), HashMap::new(), HashMap::new());
     for (name, count) in delta.named() {
@@ -43,7 +44,7 @@ pub(super) fn addition(key: &Key, delta: Delta) -> Addition {
 }
 
 impl Addition {
-    /// Builds a write of a transaction, with a condition if there is one.
+    /// Builds the update as an element of a transaction, with an optional condition.
     pub(super) fn write(
         self,
         table: &str,
@@ -62,20 +63,23 @@ impl Addition {
     }
 }
 
-/// Result of a transaction, as the table reported it.
+/// Outcome of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     Written,
-    /// The condition of the write failed. Nothing was written.
+    /// A condition failed. Nothing was written.
     Refused,
-    /// Another write was changing one of the items. Nothing was written.
+    /// Another write of an item was in progress. Nothing was written, and a retry may succeed.
     Conflict,
 }
 
 impl UsageTable {
-    /// Writes all items or none of them. Returns false if a condition fails. A conflict is retried:
-    /// the function that counts and the one that adds the approximate counters write to the same
-    /// items of a day.
+    /// Makes all writes or none. Returns false if a condition fails. Conflicts are retried, because
+    /// two functions write to the items of a day: one counts changes, and the other adds the
+    /// approximate counters.
+    ///
+    /// # Errors
+    /// If the table is unavailable, or if all attempts conflict with other writes.
     pub(super) async fn transact(&self, writes: Vec<TransactWriteItem>) -> Result<bool, UsageError> {
         for tried in 1..TRIES {
             match self.attempt(writes.clone()).await? {
@@ -106,7 +110,8 @@ impl UsageTable {
         }
     }
 
-    /// Adds to the counters of one item, outside any transaction.
+    /// Adds to the counters of one item without a transaction. Conflicts with transactions are
+    /// retried.
     pub(super) async fn add(&self, addition: Addition) -> Result<(), UsageError> {
         let update = self
             .dynamodb
@@ -129,8 +134,8 @@ impl UsageTable {
     }
 }
 
-/// Reads why a transaction was cancelled; `None` if the codes are others. A failed condition comes
-/// first: trying again cannot help then.
+/// Determines the outcome of a cancelled transaction by its cancellation codes; `None` for other
+/// codes. A failed condition has precedence over a conflict, since a retry cannot help then.
 fn verdict(codes: &[&str]) -> Option<Verdict> {
     if codes.contains(&"ConditionalCheckFailed") {
         return Some(Verdict::Refused);
@@ -138,7 +143,8 @@ fn verdict(codes: &[&str]) -> Option<Verdict> {
     codes.contains(&"TransactionConflict").then_some(Verdict::Conflict)
 }
 
-/// Waits before the next attempt, for a part of the time that chance decides.
+/// Waits before the next attempt at a write, for a random time that grows with the number of
+/// attempts.
 async fn pause(tried: u32) {
     let most = SHORTEST_PAUSE.saturating_mul(2_u32.saturating_pow(tried));
     tokio::time::sleep(most.mul_f64(0.5 + fastrand::f64() / 2.0)).await;

@@ -9,7 +9,7 @@ use worker::{Disposition, Failure, Job, ParkError, Record, Visibility};
 
 use crate::queue::Queue;
 
-/// Reads a record as words, and does each.
+/// Test job whose messages are texts. Each word is a unit of work, and determines its outcome.
 #[derive(Debug)]
 pub(crate) struct Words {
     visibility: Visibility,
@@ -33,12 +33,12 @@ impl Words {
         Self { visibility, done: Mutex::default(), parked: Mutex::default() }
     }
 
-    /// The records that were parked, in their order.
+    /// Returns the ids of the parked records, in order.
     pub(crate) fn parked(&self) -> Vec<String> {
         self.parked.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The words that were begun, in their order.
+    /// Returns the words whose work has begun, in order.
     pub(crate) fn begun(&self) -> Vec<String> {
         self.done.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -98,7 +98,7 @@ impl Job for Words {
     }
 }
 
-/// A job that decides as all do.
+/// Test job with the default disposition, whose work always fails.
 #[derive(Debug)]
 pub(crate) struct Plain;
 
@@ -122,7 +122,8 @@ impl Job for Plain {
     }
 }
 
-/// An event of SQS with these bodies. Each message's id and its receipt's handle are its body.
+/// Builds an SQS event with these message bodies, which are also the message ids and receipt
+/// handles.
 pub(crate) fn messages(bodies: &[&str]) -> Value {
     let message = |body: &&str| {
         json!({

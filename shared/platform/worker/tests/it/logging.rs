@@ -12,7 +12,7 @@ use worker::serve;
 use crate::job::{Words, messages};
 use crate::queue::Queue;
 
-/// The lines of the worker; the SDK has its own.
+/// Returns the log lines of the worker crate, without those of the SDK.
 fn lines(sink: &Sink) -> Vec<Value> {
     let is_ours = |line: &Value| {
         let event_type = line["event_type"].as_str().unwrap();

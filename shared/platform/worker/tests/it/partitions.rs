@@ -12,7 +12,7 @@ use crate::queue::Queue;
 
 const TIME: Duration = Duration::from_secs(30);
 
-/// An event with the values of each partition, whose offsets begin at 10.
+/// Builds a Kafka event with these values in each partition. Offsets begin at 10.
 fn event(partitions: &[&[&str]]) -> Value {
     let mut records = serde_json::Map::new();
     for (partition, values) in partitions.iter().enumerate() {

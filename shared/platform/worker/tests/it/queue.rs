@@ -10,12 +10,12 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    /// Takes every call.
+    /// Creates a queue that accepts each call.
     pub(crate) async fn start() -> Self {
         Self::of(FakeSqs::accepting().await).await
     }
 
-    /// Answers a minute late.
+    /// Creates a queue that responds after a minute.
     pub(crate) async fn silent() -> Self {
         Self::of(FakeSqs::silent().await).await
     }
@@ -33,7 +33,7 @@ impl Queue {
         self.sqs.queue_url()
     }
 
-    /// The visibility timeouts that were set by a receipt's handle, in seconds.
+    /// Returns the visibility timeouts, in seconds, that were set for a receipt handle.
     pub(crate) async fn timeouts(&self, handle: &str) -> Vec<i64> {
         let calls = self.sqs.calls().await;
         assert!(calls.iter().all(|call| call.operation == "AmazonSQS.ChangeMessageVisibility"), "{calls:?}");
@@ -41,7 +41,7 @@ impl Queue {
         ours.map(|call| call.body["VisibilityTimeout"].as_i64().unwrap()).collect()
     }
 
-    /// Counts the calls.
+    /// Returns the number of calls to the queue.
     pub(crate) async fn calls(&self) -> usize {
         self.sqs.calls().await.len()
     }

@@ -8,7 +8,7 @@ use worker::{Failure, ServeError, SqsBatchResponse, UnknownEvent, serve, serve_d
 use crate::job::{Words, messages};
 use crate::queue::Queue;
 
-/// Time within which the invocations of these tests end.
+/// Time limit of the invocations in these tests.
 const TIME: Duration = Duration::from_secs(30);
 
 fn failed(response: &SqsBatchResponse) -> Vec<String> {

@@ -16,7 +16,7 @@ fn receipt(receives: u32) -> Receipt {
     Receipt::of(&message).unwrap()
 }
 
-/// True if these pauses are the longest ones, each shortened by chance by up to half.
+/// True if each pause is between half of its maximum and the maximum.
 fn are_shortened(pauses: &[i64], longest: &[i64]) -> bool {
     let is_within = |(pause, longest): (&i64, &i64)| (longest / 2..=*longest).contains(pause);
     pauses.len() == longest.len() && pauses.iter().zip(longest).all(is_within)
