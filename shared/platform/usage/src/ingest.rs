@@ -16,7 +16,7 @@ pub const USAGE: &str = "/usage";
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct IngestUsage {
-    /// Entries by tenant and day.
+    /// Usage of each tenant on each day, ordered by tenant and day.
     pub days: Vec<IngestDay>,
     /// False if the response leaves out further entries because of its maximum length.
     pub is_whole: bool,
@@ -40,9 +40,9 @@ pub struct IngestDay {
 pub struct IngestCounts {
     /// Number of batches whose processing has ended.
     pub batches: u64,
-    /// Bytes of the decoded payloads of those batches.
+    /// Bytes of the decoded payloads of the batches whose processing has ended.
     pub bytes: u64,
-    /// Number of items in those batches, by outcome.
+    /// Number of items in the batches whose processing has ended, by outcome.
     pub items: ItemCounts,
     /// Bytes of all decoded payloads that were stored at the end of the day, whenever they were
     /// received; over several days, the sum in byte-days. 0 in the response of a function of an

@@ -90,10 +90,10 @@ impl Jwks {
         Self(Arc::new(Shared { url, known, turn }))
     }
 
-    /// Finds the key with that id, if it is one for that algorithm.
+    /// Finds the public key with this id, if it may be used with this algorithm.
     ///
     /// # Errors
-    /// If no set is known, and none could be fetched now.
+    /// If no key set is cached, and none could be fetched.
     pub(super) async fn key(&self, id: &str, algorithm: Algorithm) -> Result<Option<DecodingKey>, NoKeys> {
         let shared = &self.0;
         let Some((since, set)) = shared.usable() else {

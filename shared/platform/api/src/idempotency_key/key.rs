@@ -98,8 +98,8 @@ impl IdempotencyKey {
         Self::parse(value, form).map_err(KeyError::Malformed)
     }
 
-    /// Parses the header's value: a bare key without commas, or a structured-field string (RFC
-    /// 9651) with or without parameters.
+    /// Parses the header's value: a bare key without commas, or a structured-field string
+    /// (RFC 9651) with or without parameters.
     ///
     /// # Errors
     /// If the value is neither, or not a key of this form.
