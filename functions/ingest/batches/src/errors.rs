@@ -13,19 +13,20 @@ use crate::format::{self, Format};
 use crate::route::Endpoint;
 use crate::{Batches, from_database};
 
-/// Maximum number of items on a page.
+/// Maximum number of items on one page of a batch's error list.
 const MAX: u16 = 10_000;
-/// Items of a JSON page if the request has no `limit`. A page of lines has as many as allowed.
+/// Number of items on a JSON page of errors if the request has no `limit`. A page of NDJSON lines
+/// then has `MAX`.
 const DEFAULT: u16 = 100;
-/// Bytes of texts after which a page ends. With every quote escaped, it still fits Lambda's limit
-/// of 6 MB for a response.
+/// Number of bytes of JSON at which a page of errors ends. Even if every quote has to be escaped,
+/// the response stays below Lambda's limit of 6 MB.
 const MAX_BYTES: usize = 4_000_000;
 
-/// Header of a report of lines with the number of items in error that are on no page, because the
-/// database does not list them.
+/// Response header of an error page in NDJSON: the number of items in error that no page has,
+/// because the database does not list them.
 const ERRORS_OMITTED: &str = "x-errors-omitted";
 
-/// Page of a batch's items in error, as JSON.
+/// Response body of the error list in JSON: one page of a batch's items in error.
 #[derive(Serialize)]
 struct Page {
     errors: Vec<Box<RawValue>>,
@@ -73,7 +74,7 @@ impl Batches {
     }
 }
 
-/// Returns the index of the item after which the page of a cursor begins.
+/// Decodes the cursor of an error list to an item index; the page begins with the items after it.
 fn after(list: &ListOf, cursor: &str) -> Result<u64, Problem> {
     let item = list.position(cursor).map(u64::from_be_bytes);
     // The database has no larger index.
@@ -82,7 +83,8 @@ fn after(list: &ListOf, cursor: &str) -> Result<u64, Problem> {
     })
 }
 
-/// Returns the items of a page as JSON texts, and the index of its last item if more items follow.
+/// Returns up to `limit` items in error as JSON texts, as many as fit in `MAX_BYTES`, and the index
+/// of the last one if more items follow.
 fn page(errors: &[ItemError], limit: usize) -> Result<(Vec<String>, Option<u64>), Problem> {
     let (mut texts, mut bytes) = (Vec::new(), 0_usize);
     let mut last = None;

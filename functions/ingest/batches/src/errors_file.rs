@@ -8,8 +8,8 @@ use uuid::Uuid;
 use crate::{Batches, from_database, from_storage};
 
 impl Batches {
-    /// Redirects to a signed URL of the file. The caller needs the rights that show all of the
-    /// batch.
+    /// Redirects to a signed URL of the file with all items in error. The caller needs access to
+    /// every establishment that the batch may load.
     pub(crate) async fn errors_file(&self, viewer: &Viewer, batch_id: Uuid) -> Result<Reply, Problem> {
         let uri = self.database.errors_uri(viewer, batch_id).await.map_err(|error| from_database(&error))?;
         let Some(key) = uri.as_deref().and_then(|uri| self.objects.key(uri)) else {

@@ -16,20 +16,24 @@ use serde_json::json;
 
 use crate::Batches;
 
-/// Time that the database and Kafka may take. The other function waits for little longer.
+/// Time limit for reading the metrics of the database, and for those of Kafka. The API function
+/// that invokes this one for `GET /metrics` waits only a little longer.
 const PATIENCE: Duration = Duration::from_millis(1200);
 
-/// Statuses that the figures include even if no batch has them.
+/// Statuses of unfinished batches that the metrics always have, with 0 if no batch is in one.
 const UNDER_WAY: [BatchStatus; 3] = [BatchStatus::Received, BatchStatus::Chunking, BatchStatus::Processing];
-/// Final statuses of batches in the database. It has none that expired: their payload never came.
+/// Statuses of finished batches that the metrics have. `EXPIRED` is missing: a batch whose payload
+/// never came is not in the database.
 const FINAL: [BatchStatus; 3] = [BatchStatus::Completed, BatchStatus::PartialFail, BatchStatus::Failed];
 const OUTCOMES: [&str; 5] = ["inserted", "updated", "unchanged", "stale", "failed"];
-/// Bounds of the times from receipt to end, in seconds. The database counts by the same.
+/// Upper bounds, in seconds, of the histogram of times from a batch's receipt to its end. The
+/// database counts with the same bounds.
 const BOUNDS: [f64; 12] =
     [1.0, 5.0, 15.0, 30.0, 60.0, 120.0, 300.0, 900.0, 1800.0, 3600.0, 14_400.0, 86_400.0];
 
 impl Batches {
-    /// Returns the samples as JSON, or 503 if the database does not respond in time.
+    /// Returns the ingest's metrics as JSON, or 503 if the database fails or does not respond in
+    /// time.
     pub(crate) async fn metrics(&self) -> Reply {
         let kafka = async {
             match &self.kafka {
@@ -53,7 +57,8 @@ impl Batches {
     }
 }
 
-/// Reads the lag of Kafka's topic. A cluster that does not answer takes no other figures away.
+/// Reads the lag of Kafka's topic of chunks. If the cluster does not respond, only the metrics of
+/// Kafka are missing.
 async fn lag(kafka: &TopicWatch) -> Scrape {
     // Boxed: the futures of the client are large.
     let asked = tokio::time::timeout(PATIENCE, Box::pin(kafka.lag())).await;
@@ -73,7 +78,8 @@ async fn lag(kafka: &TopicWatch) -> Scrape {
     scrape_of_kafka(found.ok().as_deref())
 }
 
-/// Returns the lag as metrics; `None` if it could not be read.
+/// Converts the lag of each partition to metrics. `None`, for a lag that could not be read, reports
+/// Kafka as down.
 fn scrape_of_kafka(lag: Option<&[PartitionLag]>) -> Scrape {
     let mut scrape = Scrape::default();
     for PartitionLag { partition, records } in lag.into_iter().flatten() {
@@ -120,7 +126,7 @@ fn scrape(figures: &Figures) -> Scrape {
     scrape
 }
 
-/// Returns the counters of a metric with their labels.
+/// Returns the values of one metric's counters, each with its label.
 fn counted<'a>(figures: &'a Figures, metric: &str) -> impl Iterator<Item = (&'a str, u64)> {
     let of_metric = figures.counted.iter().filter(move |counted| counted.metric == metric);
     of_metric.map(|counted| (counted.label.as_str(), counted.value))

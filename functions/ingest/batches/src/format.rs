@@ -4,7 +4,7 @@ use api::{Problem, Reason, Reply};
 use http::HeaderMap;
 use serde::Serialize;
 
-/// Format of a report.
+/// Format of an error list in a response: a JSON object, or NDJSON lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
     Json,
@@ -14,19 +14,19 @@ pub(crate) enum Format {
 const LINES: &str = "application/x-ndjson";
 
 impl Format {
-    /// Returns the format that the header `Accept` asks for.
+    /// Returns the format that the request's `Accept` header prefers; JSON by default.
     pub(crate) fn of(headers: &HeaderMap) -> Self {
         if api::prefers(headers, LINES) { Self::Lines } else { Self::Json }
     }
 }
 
-/// Builds a JSON response that must not be cached.
+/// Builds a 200 response with a JSON body and `Cache-Control: no-store`.
 pub(crate) fn json(body: &impl Serialize) -> Result<Reply, Problem> {
     Ok(fresh(Reply::new(200, "application/json", text(body)?)))
 }
 
-/// Builds a response of lines that must not be cached, with a `Link` to the next page if there is
-/// one.
+/// Builds a 200 response with an NDJSON body and `Cache-Control: no-store`. `next` is the path and
+/// query of the next page, sent in a `Link` header.
 pub(crate) fn lines(lines: &[String], next: Option<String>) -> Reply {
     let body = lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect();
     let mut reply = fresh(Reply::new(200, LINES, body));
@@ -36,7 +36,7 @@ pub(crate) fn lines(lines: &[String], next: Option<String>) -> Reply {
     reply
 }
 
-/// Serializes a body as JSON.
+/// Serializes a response body as JSON; a failure is logged and becomes `STORE_UNAVAILABLE`.
 pub(crate) fn text(body: &impl Serialize) -> Result<String, Problem> {
     serde_json::to_string(body).map_err(|error| {
         tracing::error!(event_type = "batches.unwritable", error = %error, "cannot write a response: {error}");

@@ -44,7 +44,7 @@ use crate::readiness::Queues;
 use crate::route::Asked;
 use crate::secrets::Secrets;
 
-/// The function's state: its clients and settings, all injected.
+/// State of the function `batches`: its clients and settings, all injected.
 #[derive(Debug)]
 pub struct Batches {
     service: &'static str,
@@ -58,14 +58,15 @@ pub struct Batches {
     payloads: PayloadQueue,
     queues: Queues,
     secrets: Secrets,
-    /// Topic of chunks; `None` if they go through the queue alone.
+    /// Kafka topic of chunks, watched for readiness and lag; `None` if chunks only go through SQS.
     kafka: Option<TopicWatch>,
-    /// True if events of batches have a destination.
+    /// True if the deployment publishes events of batches to at least one destination.
     publishes_events: bool,
 }
 
 impl Batches {
-    /// Answers a request for any of the routes.
+    /// Handles a client's request for any of the routes, or an internal question of another
+    /// function.
     pub async fn handle(&self, request: Request) -> Response<Body> {
         if let Some(question) = Question::of(&request) {
             let reply = match question {
@@ -129,7 +130,7 @@ impl Batches {
     }
 }
 
-/// Returns the caller as the tenant and the establishments by which each query is limited.
+/// Converts the caller of a request to the tenant and the establishments that limit each query.
 fn viewer(principal: &Principal) -> Result<Viewer, Problem> {
     Viewer::limited(principal.tenant_id()?, principal.cnpjs())
         .map_err(|error| principal.refused("cnpjs", &error))
@@ -143,7 +144,8 @@ fn batch(text: &str) -> Result<Uuid, Problem> {
     Ok(batch_id)
 }
 
-/// Returns the same problem for a batch that is not there and for one that the caller may not see.
+/// Builds the 404 for a batch that does not exist, and for one that the caller may not see, so that
+/// the two cannot be told apart.
 fn not_found() -> Problem {
     Problem::new(Reason::BatchNotFound, "there is no batch of this id")
 }

@@ -3,7 +3,7 @@
 use lambda_http::request::RequestContext;
 use lambda_http::{Request, RequestExt as _};
 
-/// Question of another function.
+/// Internal request of another function, which invokes this one directly and has no API key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Question {
     Readiness,
@@ -12,11 +12,11 @@ pub(crate) enum Question {
 }
 
 impl Question {
-    /// Returns the question that a request is; `None` for a request of a client.
+    /// Recognizes the internal question in a request; `None` if a client sent the request.
     ///
-    /// The path alone proves nothing, since a route could be added that takes it. API Gateway names
-    /// its API in every event, and no client has a say in that; a function that asks names none, as
-    /// those of earlier versions, which run beside this one during a deployment.
+    /// An empty API id marks an internal request: API Gateway sets the id of its API in every
+    /// event, which no client can change, and functions that invoke this one leave it empty. The
+    /// path alone would not be enough, since a public route could later have the same one.
     pub(crate) fn of(request: &Request) -> Option<Self> {
         let Some(RequestContext::ApiGatewayV2(context)) = request.request_context_ref() else { return None };
         if context.apiid.as_deref() != Some("") {

@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use crate::Batches;
 
-/// SQS queues between the ingest's functions.
+/// SQS queues of payloads (`batches`) and of chunks, which readiness checks.
 #[derive(Debug)]
 pub(crate) struct Queues {
     pub(crate) client: Client,
@@ -21,8 +21,8 @@ pub(crate) struct Queues {
     pub(crate) chunks: String,
 }
 
-/// Time for which an event may wait before its destinations count as unreachable, as in the alarm
-/// `EventsBehind`.
+/// Maximum age of an unpublished event before readiness reports the event destinations as
+/// unreachable. The alarm `EventsBehind` has the same limit.
 const EVENTS_MAY_WAIT: Duration = Duration::from_secs(15 * 60);
 
 impl Batches {
@@ -58,8 +58,8 @@ impl Batches {
         Reply::json(200, &json!(Dependencies { dependencies }))
     }
 
-    /// Checks that events do not wait in the outbox for too long. No test event is published: the
-    /// backlog shows the failure of a bus, a topic and a Kafka cluster alike.
+    /// Checks that no event has waited in the outbox for too long. No test event is published: the
+    /// backlog already shows the failure of a bus, a topic or a Kafka cluster.
     async fn events_leave(&self) -> Result<(), Box<dyn Error + Send + Sync>> {
         let backlog = self.database.backlog().await?;
         if backlog.oldest < EVENTS_MAY_WAIT {

@@ -22,15 +22,15 @@ use uuid::Uuid;
 use crate::route::BATCHES;
 use crate::{Batches, from_database, not_found};
 
-/// Operation type of a replay, in idempotency records.
+/// Operation type of replay requests in idempotency records.
 const REPLAY: OperationType = OperationType::named("REPLAY");
 
-/// Replay request that passed every check.
+/// Replay request that passed every check of its form, and the batch that it names.
 struct Wanted {
     viewer: Viewer,
     batch_id: Uuid,
     replay: Replay,
-    /// Batch as it was when the replay request arrived.
+    /// State of the batch when the replay request arrived.
     batch: BatchView,
 }
 
@@ -76,7 +76,8 @@ impl Batches {
         retention.map_err(|error| Problem::new(Reason::IdempotencyExpiryOutOfRange, error.to_string()))
     }
 
-    /// Begins the replay of a claim. A repeated call returns the replay that the first one began.
+    /// Begins the replay in the database, if the objects it needs still exist. A repeated call with
+    /// the same key returns the replay that the first one began.
     async fn begin(&self, wanted: &Wanted, execution: &Execution) -> Result<BegunReplay, Problem> {
         let (viewer, batch_id) = (&wanted.viewer, wanted.batch_id);
         let request = ReplayRequest {
@@ -118,8 +119,8 @@ impl Batches {
         }
     }
 
-    /// Sends the payload's notification, which starts the replay. If that fails, `reconcile` finds
-    /// the batch stalled and restarts it.
+    /// Sends the notification of the batch's payload, which makes the chunker start the replay. If
+    /// sending fails, it is only logged: `reconcile` later finds the stalled batch and restarts it.
     async fn tell(&self, payload_uri: &str, tenant_id: Uuid) {
         let key = match self.objects.key_of(payload_uri) {
             Ok(key) => key,
@@ -159,8 +160,8 @@ fn accepted(wanted: &Wanted, begun: &BegunReplay) -> Reply {
     reply
 }
 
-/// Returns the problem of replaying a batch that the database does not know: no function has begun
-/// it, or nothing was ever uploaded.
+/// Builds the problem of replaying a batch that is not in the database, because the chunker has not
+/// begun it, or nothing was ever uploaded.
 fn not_begun(wanted: &Wanted) -> Problem {
     let batch = ReplayedBatch {
         status: wanted.batch.status,

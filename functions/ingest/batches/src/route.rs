@@ -4,10 +4,10 @@ use access::Scope;
 use api::{Problem, Reason, Route, path_parameter};
 use catalog::ERRORS_FILE;
 
-/// Path of the list of batches.
+/// Path of the route that lists batches; the paths of single batches begin with it.
 pub(crate) const BATCHES: &str = "/v1/inovafarma/batches";
 
-/// Requests that this function serves.
+/// Public endpoints that the function `batches` serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Endpoint {
     List,
@@ -31,7 +31,7 @@ impl Endpoint {
         }
     }
 
-    /// Names of the parameters that the request's query takes.
+    /// Names of the query parameters that the endpoint accepts.
     pub(crate) const fn parameters(self) -> &'static [&'static str] {
         match self {
             Self::List => &["status", "load_type", "source_key", "limit", "cursor"],
@@ -40,7 +40,7 @@ impl Endpoint {
         }
     }
 
-    /// Returns the scope that an API key needs for this request.
+    /// Returns the scope that an API key needs to call the endpoint.
     pub(crate) const fn scope(self) -> Scope {
         match self {
             Self::List | Self::One | Self::Errors | Self::ErrorsFile => Scope::ProductsRead,
@@ -49,17 +49,18 @@ impl Endpoint {
     }
 }
 
-/// Request, and its batch's id as it was sent; empty for the list.
+/// Endpoint that a request matched, and the batch id in its path as it was sent; empty for the
+/// list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Asked<'a> {
     pub(crate) endpoint: Endpoint,
     pub(crate) batch_id: &'a str,
 }
 
-/// Finds the request that a method and a path ask for.
+/// Matches a request's method and path to an endpoint.
 ///
 /// # Errors
-/// 404 for an unknown path, and 405 for another method of a known one.
+/// If no endpoint has the path: 404. If the endpoint of the path has another method: 405.
 pub(crate) fn asked<'a>(method: &str, path: &'a str) -> Result<Asked<'a>, Problem> {
     let asked = |endpoint: Endpoint| {
         path_parameter(endpoint.route().path, path).map(|batch_id| Asked { endpoint, batch_id })

@@ -6,31 +6,31 @@ use std::time::Duration;
 use attempt::Remembered;
 use aws_sdk_secretsmanager::Client;
 
-/// Variables with the ARNs of secrets. All but the first may be missing.
+/// Environment variables with the ARNs of secrets. All but the first are optional.
 pub(crate) const VARIABLES: [&str; 4] =
     ["DATABASE_SECRET_ARN", "DATABASE_CA_SECRET_ARN", "KAFKA_SECRET_ARN", "KAFKA_CA_SECRET_ARN"];
 
-/// Time for which a good answer is remembered. Each question is paid for, and the route that causes
-/// them needs no key.
+/// Time for which a successful check of the secrets is cached: Secrets Manager charges for every
+/// call, and the readiness route that triggers the check needs no key.
 const REMEMBERED: Duration = Duration::from_secs(10 * 60);
 
-/// Secrets of the database and of Kafka.
+/// Checker of the secrets of the database and of Kafka, which caches success.
 #[derive(Debug)]
 pub(crate) struct Secrets {
     client: Client,
     arns: Vec<String>,
-    /// Cached if every secret was found.
+    /// Cached success of the last check; empty if any secret was not found.
     found: Remembered<(), ()>,
 }
 
 impl Secrets {
-    /// Creates the value for the ARNs that are not empty.
+    /// Creates a checker of the secrets with these ARNs; empty ARNs are skipped.
     pub(crate) fn new(client: Client, arns: impl IntoIterator<Item = String>) -> Self {
         let arns = arns.into_iter().filter(|arn| !arn.is_empty()).collect();
         Self { client, arns, found: Remembered::new(REMEMBERED, 1) }
     }
 
-    /// Checks that all exist, and that none waits for its deletion, since such a one cannot be
+    /// Checks that every secret exists and is not scheduled for deletion; such a secret cannot be
     /// read.
     pub(crate) async fn probe(&self) -> Result<(), Box<dyn Error + Send + Sync>> {
         if self.found.get(&()).is_some() {
@@ -58,7 +58,8 @@ mod tests {
 
     use super::*;
 
-    /// Secrets of which Secrets Manager says `described`, and the number of its answers.
+    /// Returns secrets for which a fake Secrets Manager responds with `described`, the number of
+    /// its responses so far, and its server.
     async fn secrets(described: &'static str) -> (Secrets, Arc<AtomicU32>, Server) {
         let answers = Arc::new(AtomicU32::new(0));
         let counted = Arc::clone(&answers);

@@ -16,15 +16,16 @@ use crate::Batches;
 use crate::readiness::Queues;
 use crate::secrets::{self, Secrets};
 
-/// Longest wait for the database. A client that reads a batch should learn soon that the database
-/// is down.
+/// Time limit of each database call. A client that reads a batch should soon learn that the
+/// database is down.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 impl Batches {
-    /// Reads the function's variables and builds its clients.
+    /// Builds the function `batches` from its environment variables, with all of its clients.
     ///
     /// # Errors
-    /// If variables are missing or wrong. The error names all of them.
+    /// If variables are missing or invalid, or the settings of the database are. The error names
+    /// all missing or invalid variables.
     pub async fn from_environment(service: &'static str) -> Result<Self, Error> {
         let mut environment = Environment::of_process();
         let access_table = environment.required("ACCESS_TABLE");

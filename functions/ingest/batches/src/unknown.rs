@@ -14,36 +14,39 @@ use uuid::Uuid;
 
 use crate::{Batches, from_accepted, from_database, from_storage, not_found, view};
 
-/// Maximum number of queries for items in one request: each reads [`MAX_PAGE`] of them.
+/// Maximum number of DynamoDB queries that one list request makes. Each reads up to [`MAX_PAGE`]
+/// batch items.
 const MAX_LOOKS: u8 = 4;
 
-/// Range of the items that are searched.
+/// Filter and range of a search for batches in DynamoDB, from the newest to the oldest.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Span<'a> {
     pub(crate) filter: &'a BatchFilter,
-    /// Batch before which the range begins: all items are older than it. `None` begins at the
-    /// newest.
+    /// Id of the batch at which the search starts, exclusive: only older ones are searched. `None`
+    /// starts at the newest.
     pub(crate) before: Option<Uuid>,
-    /// Batch that ends the range: no item is older than it.
+    /// Id of the oldest batch that is searched; `None` searches to the end.
     pub(crate) down_to: Option<Uuid>,
     pub(crate) now: Timestamp,
 }
 
-/// Batches found that PostgreSQL does not know, and the end of the search.
+/// Result of searching DynamoDB for batches that PostgreSQL does not have yet.
 #[derive(Debug, Default)]
 pub(crate) struct Unknown {
-    /// Batches, the newest first.
+    /// Batches found in DynamoDB only, newest first.
     pub(crate) batches: Vec<BatchView>,
-    /// Last batch that was searched; `None` if no older ones follow.
+    /// Id of the last batch that the search reached, from which the next page continues; `None` if
+    /// there are no older ones.
     pub(crate) looked_to: Option<Uuid>,
-    /// True if PostgreSQL has learned of a batch since it was queried.
+    /// True if PostgreSQL has received a batch since its own list was read, which must then be read
+    /// again.
     pub(crate) became_known: bool,
 }
 
 impl Batches {
-    /// Searches for batches that the viewer may see and that PostgreSQL does not know, until there
-    /// are `wanted` of them or a bounded number of items was searched. `known` are ids that
-    /// PostgreSQL has.
+    /// Searches DynamoDB for batches that the viewer may see and PostgreSQL does not have, until
+    /// `wanted` are found or `MAX_LOOKS` queries are made. `known` are ids already read from
+    /// PostgreSQL, which are skipped.
     pub(crate) async fn unknown(
         &self,
         viewer: &Viewer,
@@ -78,8 +81,9 @@ impl Batches {
         Ok(found)
     }
 
-    /// Adds the items that PostgreSQL does not know, until there are `wanted` batches. If items are
-    /// left over then, it returns the last one that was searched.
+    /// Adds those of the batches `asked` that PostgreSQL does not have, up to `wanted` in total. If
+    /// some are left over, returns the id of the last one it took, from which a later page
+    /// continues.
     async fn add(
         &self,
         found: &mut Unknown,
@@ -105,10 +109,10 @@ impl Batches {
         Ok(last.filter(|_| cut_off))
     }
 
-    /// Returns a batch that PostgreSQL does not know, from its DynamoDB item.
+    /// Returns the view of a batch that PostgreSQL does not have, made from its DynamoDB item.
     ///
     /// # Errors
-    /// 404 if it has no item, or its payload was never stored.
+    /// If the batch has no item, or its payload was never stored: 404.
     pub(crate) async fn unknown_one(&self, viewer: &Viewer, batch_id: Uuid) -> Result<BatchView, Problem> {
         let found = self.accepted.get(viewer, batch_id).await.map_err(|error| from_accepted(&error))?;
         let now = Timestamp::now();
@@ -116,8 +120,8 @@ impl Batches {
         stored.first().map(|batch| view::of(batch, now)).ok_or_else(not_found)
     }
 
-    /// Keeps the batches whose payload is stored, and those that still wait for one. A payload is
-    /// missing if its request was refused, or has not ended.
+    /// Removes batches whose payload should be stored and is not, because the request was refused
+    /// or is still running. Batches that wait for an upload stay.
     async fn stored(
         &self,
         batches: Vec<AcceptedBatch>,

@@ -9,23 +9,23 @@ use uuid::Uuid;
 
 use crate::{Batches, from_database};
 
-/// Maximum number of days, summed over the tenants, in one answer. The answer stays below the size
-/// that an invocation may return.
+/// Maximum number of days, counted over all tenants, in one usage response, which keeps it below
+/// Lambda's limit of 6 MB.
 const MOST: usize = 18_000;
 const _: () = assert!(MOST * 345 < 6 * 1024 * 1024);
 
-/// Days of one tenant or of all.
+/// Query for usage: a range of days, of one tenant or of all.
 #[derive(Debug, PartialEq, Eq)]
 struct Asked {
     from: Date,
     to: Date,
     tenant: Option<Uuid>,
-    /// Last tenant of the previous answer, which was cut off.
+    /// Last tenant of the previous response, if that was cut off; this one continues after it.
     after: Option<Uuid>,
 }
 
 impl Batches {
-    /// Returns the usage of the days that the query names, and whether that is all of it.
+    /// Returns the usage of the days in the query, and whether the response has all of them.
     pub(crate) async fn usage(&self, query: &str) -> Result<Reply, Problem> {
         let Asked { from, to, tenant, after } = asked(query)?;
         let most = u32::try_from(MOST + 1).unwrap_or(u32::MAX);

@@ -6,7 +6,8 @@ use ingestion::chunk::Generation;
 use ingestion::payload::{AcceptedBatch, LoadType};
 use jiff::Timestamp;
 
-/// Converts an accepted batch to its view, with its status at `now`.
+/// Converts a batch from its DynamoDB item to the view that clients get, with its status at the
+/// time `now`.
 pub(crate) fn of(batch: &AcceptedBatch, now: Timestamp) -> BatchView {
     let metadata = &batch.metadata;
     let status = batch.status(now);
@@ -39,7 +40,8 @@ pub(crate) fn of(batch: &AcceptedBatch, now: Timestamp) -> BatchView {
     }
 }
 
-/// Warning about a payload that did not come in time, with the next step for its sender.
+/// Returns the warning for a batch whose payload did not arrive in time, which tells the sender
+/// what to do next.
 const fn never_came(is_dropped: bool) -> &'static str {
     if is_dropped {
         "the file was deleted, moved or replaced before it was copied, so nothing of it was loaded: write it \

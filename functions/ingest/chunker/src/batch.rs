@@ -18,12 +18,12 @@ use crate::storage::Stored;
 use crate::unusable::PayloadFault;
 use crate::{Chunker, ChunkerError};
 
-/// Chunks of a replay whose tags are removed, and that are announced, in one step.
+/// Number of pending chunks that are untagged and then announced in one step.
 const SLICE: usize = 200;
 
 impl Chunker {
-    /// Continues a batch from its present state. Idempotent by batch id: completed steps are
-    /// skipped, but pending chunks are announced again.
+    /// Continues a batch from its current state: cuts it, announces its pending chunks again, or
+    /// finalizes it. Idempotent: completed steps are skipped.
     pub(crate) async fn advance(&self, batch: &NewBatch, head: &Head) -> Result<(), ChunkerError> {
         match self.database.begin_chunking(batch, self.settings.plan).await? {
             ChunkingOutcome::Chunk { plan, generation } => {
@@ -59,17 +59,16 @@ impl Chunker {
         }
     }
 
-    /// Removes the tag by which a batch's payload expires, because this run or a later one reads
-    /// it. It has the tag if the batch is replayed, or was given up in this generation. Only the
-    /// run that goes on from there sees that it was given up, and that run may die, so every run
-    /// removes the tag.
+    /// Removes the tag that makes S3 expire the payload, since this run or a later one reads it. A
+    /// replayed batch has the tag, and so has one given up in this generation. Every run removes
+    /// it, because the run that saw the batch being given up may have died.
     async fn keep_payload(&self, batch: &NewBatch) -> Result<(), ChunkerError> {
         Ok(self.objects.untag_final(vec![batch.payload_uri.clone()]).await?)
     }
 
-    /// Tags the objects that runs of earlier generations stored, so that they expire. Those runs
-    /// died before the seal, so the database knows none of the objects, and no later release finds
-    /// them. A failure costs storage and nothing else.
+    /// Tags the objects that earlier generations left in the bucket, so that S3 expires them. Their
+    /// runs died before the batch was sealed, so the database does not know these objects. A
+    /// failure is only logged: it costs nothing but storage.
     async fn give_up_earlier(&self, batch: &NewBatch, generation: Generation) {
         if generation == Generation::FIRST {
             return;
@@ -104,9 +103,9 @@ impl Chunker {
         }
     }
 
-    /// Announces the pending chunks of a sealed batch. Those of a replay were tagged at the end of
-    /// the generation before, so their tags are removed first, slice by slice: a run that dies
-    /// leaves its successor only the chunks that are not written yet.
+    /// Announces the pending chunks of a sealed batch again. Chunks of a replay were tagged for
+    /// expiry, so their tags are removed first, slice by slice: if this run dies, the next one only
+    /// has to do the chunks that are not written yet.
     async fn announce_again(&self, batch: &NewBatch, pending: Vec<ChunkReady>) -> Result<(), ChunkerError> {
         let origin = origin(batch);
         for slice in pending.chunks(SLICE) {
@@ -124,8 +123,8 @@ impl Chunker {
         Ok(())
     }
 
-    /// Finalizes a batch without pending chunks: a replay that only deactivates, or a batch whose
-    /// last writer died before it did so.
+    /// Finalizes a sealed batch without pending chunks: a replay that only deactivates products, or
+    /// a batch whose last writer died before finalizing it.
     async fn finish(&self, batch: &NewBatch) -> Result<(), ChunkerError> {
         let batch_id = batch.metadata.batch_id;
         let end = self.database.finalize(batch_id).await?;

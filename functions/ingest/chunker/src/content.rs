@@ -3,7 +3,7 @@ use sha2::{Digest as _, Sha256};
 use crate::decode::{Corrupt, Decoder};
 use crate::unusable::{PayloadFault, UnusableCode};
 
-/// Unpacks a payload: decodes its bytes as they come, counts and hashes its content.
+/// Unpacks a payload as its bytes arrive: decodes gzip, and counts and hashes the decoded content.
 #[derive(Debug)]
 pub(crate) struct Content {
     decoder: Decoder,
@@ -17,11 +17,11 @@ struct ContentMeter {
     hash: Sha256,
 }
 
-/// Size and checksum of the whole decoded content.
+/// Size and SHA-256 of a payload's decoded content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ContentDigest {
     pub(crate) bytes: u64,
-    /// SHA-256 of the content, in hex.
+    /// SHA-256 of the decoded content, in hex.
     pub(crate) checksum: String,
 }
 
@@ -30,8 +30,8 @@ impl Content {
         Self { decoder: Decoder::new(), meter: ContentMeter { bytes: 0, max_bytes, hash: Sha256::new() } }
     }
 
-    /// Decodes some of the payload's next bytes, appends at most a window of content, and returns
-    /// how many bytes it took.
+    /// Decodes some bytes of `input`, appends at most one window to `content`, and returns the
+    /// number of input bytes consumed.
     pub(crate) fn take(&mut self, input: &[u8], content: &mut Vec<u8>) -> Result<usize, PayloadFault> {
         let before = content.len();
         let taken = self.decoder.step(input, content).map_err(|error| corrupt(&error, self.meter.bytes))?;
@@ -39,7 +39,8 @@ impl Content {
         Ok(taken)
     }
 
-    /// Ends the payload, and appends the rest of its content.
+    /// Ends the payload, appends its remaining content, and returns the size and checksum of all of
+    /// it.
     pub(crate) fn finish(self, content: &mut Vec<u8>) -> Result<ContentDigest, PayloadFault> {
         let Self { decoder, mut meter } = self;
         let before = content.len();
@@ -50,8 +51,8 @@ impl Content {
 }
 
 impl ContentMeter {
-    /// Counts and hashes the content appended since `before`. Removes it again if the content is
-    /// too large.
+    /// Counts and hashes the bytes of `content` from index `before` on. If the payload exceeds its
+    /// limit, removes them and fails.
     fn take(&mut self, content: &mut Vec<u8>, before: usize) -> Result<(), PayloadFault> {
         let new = content.get(before..).unwrap_or_default();
         self.bytes = self.bytes.saturating_add(u64::try_from(new.len()).unwrap_or(u64::MAX));
@@ -76,7 +77,7 @@ fn corrupt(error: &Corrupt, decoded: u64) -> PayloadFault {
 mod tests {
     use super::*;
 
-    /// The bytes of a payload's content, in windows that all begin empty.
+    /// Counts the bytes of a payload's decoded content, decoding each window into an empty buffer.
     fn bytes(payload: &[u8], max_bytes: u64) -> Result<u64, UnusableCode> {
         let mut content = Content::new(max_bytes);
         for frame in payload.chunks(64) {

@@ -10,17 +10,17 @@ use crate::content::ContentDigest;
 use crate::report::Report;
 use crate::unusable::{PayloadFault, UnusableCode};
 
-/// Upper limits of a payload, besides its size. They protect memory, time and the database.
+/// Upper limits of a payload, besides its size, that protect memory, run time and the database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// Maximum number of establishments. The cutter holds them, and the end of a full load locks
-    /// and judges each by itself, so they decide its cost.
+    /// Maximum number of establishments in one payload. The cutter holds them in memory, and the
+    /// end of a full load locks and decides each one separately.
     pub cnpjs: usize,
-    /// Maximum number of items in error that the database lists, the first ones of the payload. The
-    /// report has all.
+    /// Maximum number of items in error that the database lists: the first of the payload. The
+    /// error report has all of them.
     pub listed_errors: u64,
-    /// Maximum number of items in error of a payload that still counts as a catalogue. 200 MB of
-    /// `{}` have 66 million, and their report takes longer to write than a run may last.
+    /// Maximum number of items in error before the whole payload is refused. 200 MB of `{}` would
+    /// have 66 million, whose report takes longer to write than a run may last.
     pub errors: u64,
 }
 
@@ -30,7 +30,7 @@ impl Default for Bounds {
     }
 }
 
-/// Rules by which one payload is cut.
+/// Rules for cutting one payload into chunks: its format, limits and batch.
 #[derive(Clone, Debug)]
 pub struct CutSpec {
     pub format: Format,
@@ -41,13 +41,13 @@ pub struct CutSpec {
     /// Maximum number of bytes of a payload's decoded content.
     pub max_bytes: u64,
     pub bounds: Bounds,
-    /// SHA-256 of the decoded content in hex, if known.
+    /// Expected SHA-256 of the decoded content, in hex; `None` if it is not known.
     pub checksum: Option<String>,
 }
 
-/// Cuts a payload's content into chunks: splits, parses and gathers its items in one pass. Its
-/// memory is bounded by a window, an item and a chunk. It does no I/O: the caller takes the results
-/// and stores them.
+/// Cuts a payload's content into chunks in one pass: splits it, parses the items and groups them.
+/// Memory is bounded by one window, one item and one chunk. The caller does all I/O, and takes the
+/// chunks and errors from the cutter.
 #[derive(Debug)]
 pub(crate) struct Cutter {
     format: Format,
@@ -63,30 +63,31 @@ struct Items {
     parsed: u64,
     in_error: u64,
     unreadable_keys: u64,
-    /// Number of items that are objects, or begin as one.
+    /// Number of items that are JSON objects, or begin as one.
     objects: u64,
-    /// Byte offset of the first item that is not an object.
+    /// Byte offset of the first item that does not begin as a JSON object.
     first_other: Option<u64>,
     partial: PartialItems,
     bounds: Bounds,
     cnpjs: HashSet<Cnpj>,
-    /// CNPJ of the item before: most often the next item has the same.
+    /// CNPJ of the previous item. Most items have the same one as the item before, which saves a
+    /// look-up in `cnpjs`.
     last_cnpj: Option<Cnpj>,
     chunks: Vec<Chunk>,
-    /// Items in error that the database will list.
+    /// Items in error for the database to list, which the caller has not taken yet.
     errors: Vec<ItemError>,
-    /// Report of the errors of all items.
+    /// Report of all items in error, with their text.
     report: Report,
 }
 
-/// Chunks and errors that only the end of a payload yields.
+/// Last chunks, errors and totals of a payload, known only at its end.
 #[derive(Debug)]
 pub(crate) struct End {
     pub(crate) chunks: Vec<Chunk>,
     pub(crate) errors: Vec<ItemError>,
-    /// Error report, whose last part is not written yet.
+    /// Report of all items in error, whose last part is still to be written.
     pub(crate) report: Report,
-    /// Results of the cut, still without the chunks and the report's URI.
+    /// Totals of the payload for sealing the batch, without its chunks and the report's URI yet.
     pub(crate) cut: Seal,
 }
 
@@ -112,34 +113,34 @@ impl Cutter {
         Self { format: spec.format, splitter, items, expected: spec.checksum }
     }
 
-    /// Consumes the next bytes of the payload's content.
+    /// Cuts the next bytes of the payload's content.
     pub(crate) fn take(&mut self, window: &[u8]) -> Result<(), PayloadFault> {
         let items = &mut self.items;
         self.splitter.feed(window, &mut |piece: Piece<'_>| items.take(piece))?;
         self.items.bounded()
     }
 
-    /// Returns the complete chunks, and removes them from the cutter.
+    /// Takes the chunks that are complete out of the cutter.
     pub(crate) fn chunks(&mut self) -> Vec<Chunk> {
         std::mem::take(&mut self.items.chunks)
     }
 
-    /// Errors that were found and that the caller has not taken yet.
+    /// Returns the items in error found so far that the caller has not removed from this list yet.
     pub(crate) const fn errors(&mut self) -> &mut Vec<ItemError> {
         &mut self.items.errors
     }
 
-    /// Takes a part of the report, if there are enough bytes for one.
+    /// Takes the next part of the error report, or `None` until there are enough bytes for one.
     pub(crate) fn report_part(&mut self) -> Option<Vec<u8>> {
         self.items.report.part()
     }
 
-    /// Number of items in error that the database does not list.
+    /// Returns the number of items in error that exceed the limit of those the database lists.
     pub(crate) fn errors_omitted(&self) -> u64 {
         self.items.in_error.saturating_sub(self.items.bounds.listed_errors)
     }
 
-    /// Ends the content, and makes the checks that need all of it.
+    /// Ends the content and checks it as a whole: its syntax, its limits and its checksum.
     pub(crate) fn end(&mut self, whole: &ContentDigest) -> Result<(), PayloadFault> {
         let splitter = std::mem::replace(&mut self.splitter, Splitter::new(self.format, ITEM_LIMIT));
         let items = &mut self.items;
@@ -158,7 +159,8 @@ impl Cutter {
         Ok(())
     }
 
-    /// Returns the remaining chunks and errors once the content has [ended](Self::end).
+    /// Returns the remaining chunks, errors and totals. Call it after [`end`](Self::end) has
+    /// succeeded.
     pub(crate) fn finish(self, whole: ContentDigest) -> End {
         let errors_omitted = self.errors_omitted();
         let Items { planner, parsed, in_error, unreadable_keys, partial, mut chunks, errors, report, .. } =
@@ -210,7 +212,8 @@ impl Items {
         self.chunks.extend(self.planner.push(product, index));
     }
 
-    /// Records the error of an item, of which `text` are the first bytes or all.
+    /// Counts and reports an item in error. `text` is the item, or only its first bytes if it is
+    /// too large.
     fn refuse(&mut self, error: ItemError, text: &[u8]) {
         self.parsed = self.parsed.saturating_add(1);
         self.in_error = self.in_error.saturating_add(1);
@@ -228,8 +231,8 @@ impl Items {
         }
     }
 
-    /// A payload in lines of which none is an object is another kind of file: HTML, CSV, an
-    /// archive, an array.
+    /// Checks that at least one line of an NDJSON payload is an object. Otherwise it is some other
+    /// file: HTML, CSV, an archive or an array.
     fn are_lines(&self) -> Result<(), PayloadFault> {
         if self.objects > 0 {
             return Ok(());

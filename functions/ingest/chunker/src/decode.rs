@@ -2,15 +2,15 @@ use std::io::Write as _;
 
 use flate2::write::MultiGzDecoder;
 
-/// First bytes of gzip (RFC 1952).
+/// First bytes of every gzip stream (RFC 1952), by which it is recognized.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
-/// Maximum number of bytes of plain content that a step appends; gzip's decoder appends half as
-/// many.
+/// Maximum number of bytes that one step appends for content that is not compressed. For gzip, the
+/// decoder appends at most half as many.
 const WINDOW: usize = 64 * 1024;
 
-/// Decodes a payload's bytes: gzip is recognised by its first bytes and inflated, one member after
-/// the other; anything else is content already.
+/// Decodes a payload's bytes. Gzip is recognized by its first bytes and inflated, member after
+/// member; any other bytes are content as they are.
 #[derive(Debug)]
 pub(crate) struct Decoder {
     form: Form,
@@ -18,15 +18,15 @@ pub(crate) struct Decoder {
 
 #[derive(Debug)]
 enum Form {
-    /// Number of bytes that match gzip's beginning so far. They are held back.
+    /// Encoding is not known yet: this many first bytes match gzip's, and are held back.
     Unknown(usize),
     Plain,
-    /// Boxed, since an inflater is large.
+    /// Inflater of a gzip stream, boxed because it is large.
     Gzip(Box<MultiGzDecoder<Vec<u8>>>),
 }
 
-/// Error of bytes that begin as gzip but are not gzip, that break off, or that continue as
-/// something else.
+/// Failure of a payload that begins as gzip, but is damaged, ends too early, or has other bytes
+/// after its end.
 #[derive(Debug, thiserror::Error)]
 #[error("the gzip stream is damaged, breaks off, or has other bytes behind its end")]
 pub(crate) struct Corrupt(#[from] std::io::Error);
@@ -36,8 +36,9 @@ impl Decoder {
         Self { form: Form::Unknown(0) }
     }
 
-    /// Decodes some of `input`, appends at most a window to `content`, and returns how many bytes
-    /// it took: none only if it recognised the encoding.
+    /// Decodes some bytes of `input`, appends at most one window to `content`, and returns the
+    /// number of bytes consumed. That is 0 only when it finds that the payload is not gzip; call it
+    /// again then.
     pub(crate) fn step(&mut self, input: &[u8], content: &mut Vec<u8>) -> Result<usize, Corrupt> {
         match &mut self.form {
             Form::Unknown(seen) => {
@@ -73,7 +74,7 @@ impl Decoder {
         }
     }
 
-    /// Ends the payload, and appends the rest of its content.
+    /// Ends the payload, and appends the content that was held back or not inflated yet.
     pub(crate) fn finish(self, content: &mut Vec<u8>) -> Result<(), Corrupt> {
         match self.form {
             Form::Unknown(held) => content.extend_from_slice(GZIP.get(..held).unwrap_or_default()),
@@ -98,8 +99,8 @@ mod tests {
         encoder.finish().unwrap()
     }
 
-    /// Decodes the bytes in frames of `frame` bytes. Returns the content and the size of the
-    /// largest window.
+    /// Decodes `bytes` in frames of `frame` bytes each, and returns the content and the most bytes
+    /// that one step appended.
     fn decoded(bytes: &[u8], frame: usize) -> Result<(Vec<u8>, usize), Corrupt> {
         let mut decoder = Decoder::new();
         let (mut all, mut largest) = (Vec::new(), 0);

@@ -8,7 +8,8 @@ use worker::{Failure, ServeError};
 
 use crate::pipeline::RunError;
 
-/// Reason why a payload was not completely processed. Its object stays in the bucket.
+/// Reason why the processing of a payload failed before its end. The payload's object stays in the
+/// bucket.
 #[derive(Debug, thiserror::Error)]
 pub enum ChunkerError {
     #[error("cannot read the notification")]
@@ -45,12 +46,13 @@ impl Retryable for ChunkerError {
     }
 }
 
-/// Reason why an invocation failed as a whole.
+/// Reason why a whole invocation of the chunker failed, rather than a single message.
 #[derive(Debug, thiserror::Error)]
 pub enum InvocationError {
     #[error(transparent)]
     Serve(#[from] ServeError),
-    /// The notification came by itself, so there is no message to return to its queue.
+    /// Failure of a payload whose S3 event invoked the function directly, so that there is no queue
+    /// message to retry.
     #[error(transparent)]
     Payload(#[from] Failure<ChunkerError>),
 }

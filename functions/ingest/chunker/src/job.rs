@@ -31,7 +31,8 @@ impl Job for Chunker {
     }
 }
 
-/// Reads the payloads that a record names; none if it is a test event, or an event of another kind.
+/// Reads the payloads that a queue message names; none if it is a test event of S3 or an event of
+/// another kind.
 fn notices(record: &Record) -> Result<Vec<PayloadNotice>, UnknownNotice> {
     let event = attempt::malformed::from_slice(record.body.as_deref().unwrap_or_default())?;
     read_payload_notices(event)

@@ -38,10 +38,10 @@ use serde_json::Value;
 use transport::ChunkAnnouncer;
 use worker::{SqsBatchResponse, Visibility};
 
-/// Name of the function in metrics.
+/// Name of the chunker in its metrics.
 const SERVICE: &str = "chunker";
 
-/// The function's state, which outlives invocations.
+/// State of the chunker: its clients and settings, reused by every invocation.
 #[derive(Debug)]
 pub struct Chunker {
     pub objects: Objects,
@@ -49,17 +49,17 @@ pub struct Chunker {
     pub database: Database,
     pub publisher: Publisher,
     pub announcer: ChunkAnnouncer,
-    /// Visibility timeouts of the queue of notifications.
+    /// Visibility timeouts for messages of the payload queue that are to be retried.
     pub visibility: Visibility,
     pub settings: Settings,
 }
 
 impl Chunker {
-    /// Handles the messages of one invocation, which is cut off at `ends_at`, and returns those to
-    /// retry. An S3 event may also come by itself.
+    /// Handles the messages of one invocation, which Lambda ends at `ends_at`, and returns those to
+    /// retry. Instead of queue messages, the event may be a single S3 event.
     ///
     /// # Errors
-    /// If the event cannot be read, or an S3 event that came by itself failed.
+    /// If the event cannot be read, or it is a single S3 event and its payload fails.
     pub async fn handle(
         &self,
         event: Value,
@@ -83,9 +83,9 @@ impl Chunker {
         self.advance(&batch, &payload.head).await
     }
 
-    /// Returns the establishments that a batch may load. Its item has them from the beginning. When
-    /// an old batch is replayed, its item has expired, and the database has kept them. The item of
-    /// an upload is marked as arrived.
+    /// Returns the establishments that a batch may load: from its DynamoDB item, or from the
+    /// database if an old batch is replayed and its item has expired. Also marks an upload's item
+    /// as arrived.
     async fn allowed(
         &self,
         metadata: &PayloadMetadata,

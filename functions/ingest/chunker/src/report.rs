@@ -12,26 +12,26 @@ use ingestion::product::{ItemError, ItemErrorCode};
 use objects::PART;
 use serde::Serialize;
 
-/// Line of the error report. docs/batches.md describes the members.
+/// Line of the error report, about one item. docs/batches.md describes its members.
 #[derive(Serialize)]
 struct Line<'a> {
     #[serde(flatten)]
     error: &'a ItemError,
     item: Option<&'a str>,
-    /// Bytes of an item that is not UTF-8, in base64.
+    /// Item in base64, if its bytes are not valid UTF-8.
     #[serde(skip_serializing_if = "Option::is_none")]
     item_base64: Option<String>,
     item_truncated: bool,
 }
 
-/// Compressor of the report's lines. It holds at most a part of the file and the lines of one
-/// window of content.
+/// Error report of a payload, compressed as it grows. Memory holds at most one part of the file,
+/// and the lines of one window of content.
 #[derive(Debug)]
 pub(crate) struct Report {
     gzip: GzEncoder<Vec<u8>>,
     line: Vec<u8>,
     lines: u64,
-    /// First failure of a writer. None of the writers here is known to fail.
+    /// First failure to write a line; none is known to occur, since all writers are in memory.
     written: io::Result<()>,
 }
 
@@ -41,7 +41,8 @@ impl Report {
         Self { gzip, line: Vec::new(), lines: 0, written: Ok(()) }
     }
 
-    /// Adds an item, of which `text` are the first bytes if it is too large, and otherwise all.
+    /// Adds an item in error to the report. `text` is the whole item, or its first bytes if it is
+    /// too large.
     pub(crate) fn add(&mut self, error: &ItemError, text: &[u8]) {
         self.lines = self.lines.saturating_add(1);
         if self.written.is_ok() {
@@ -59,13 +60,14 @@ impl Report {
         self.gzip.write_all(&self.line)
     }
 
-    /// Takes the file's next part, if there are enough bytes for one that is not the last.
+    /// Takes the next part of the report's file, or `None` until there are enough bytes for one
+    /// that is not the last.
     pub(crate) fn part(&mut self) -> Option<Vec<u8>> {
         let compressed = self.gzip.get_mut();
         (compressed.len() >= PART).then(|| std::mem::take(compressed))
     }
 
-    /// Returns the last part; `None` if no item was added.
+    /// Ends the report and returns the last part of its file; `None` if no item was added.
     pub(crate) fn finish(self) -> io::Result<Option<Vec<u8>>> {
         self.written?;
         let last = self.gzip.finish()?;
@@ -73,7 +75,8 @@ impl Report {
     }
 }
 
-/// Returns a text if it is UTF-8, else `None`. A cut-off text ends with its last whole character.
+/// Returns the bytes as text if they are UTF-8. Of a text that was cut off, an incomplete last
+/// character is dropped.
 fn readable(text: &[u8], is_cut_off: bool) -> Option<&str> {
     match from_utf8(text) {
         Ok(readable) => Some(readable),

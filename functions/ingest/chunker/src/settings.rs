@@ -6,25 +6,25 @@ use runtime::Environment;
 
 use crate::Bounds;
 
-/// Time zone of the sources' clocks, which the dates of a payload do not name.
+/// Time zone of dates in payloads, which have no offset: that of the senders' clocks.
 const ZONE: &str = "America/Sao_Paulo";
 
-/// Settings of the deployment.
+/// Settings of the chunker that the deployment chooses.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Plan of batches that have none yet: the size of their chunks.
+    /// Plan for batches that do not have one yet: how many items a chunk has.
     pub plan: Plan,
     /// Maximum number of bytes of a payload's decoded content.
     pub max_payload_bytes: u64,
-    /// Other upper limits of a payload.
+    /// Upper limits of a payload besides its size.
     pub bounds: Bounds,
-    /// Time zone of the sources' clocks.
+    /// Time zone of dates in payloads that have no offset.
     pub zone: TimeZone,
 }
 
 impl Settings {
-    /// Reads `CHUNK_ITEMS` (500 to 2000), `MAX_PAYLOAD_BYTES`, `MAX_CNPJS` and
-    /// `LISTED_ITEM_ERRORS`.
+    /// Reads the variables `CHUNK_ITEMS` (500 to 2000), `MAX_PAYLOAD_BYTES`, `MAX_CNPJS` and
+    /// `LISTED_ITEM_ERRORS`, all optional.
     pub fn read<F: Fn(&str) -> Option<String>>(environment: &mut Environment<F>) -> Self {
         let Items(items) = environment.optional("CHUNK_ITEMS", Items(ChunkItems::default()));
         let usual = Bounds::default();

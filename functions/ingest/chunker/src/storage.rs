@@ -36,8 +36,8 @@ impl ReportFile for ObjectInParts {
     }
 }
 
-/// Stores a run's chunks and its report in the bucket, and the errors that are listed in the
-/// database.
+/// Production output of a chunker run: stores its chunks and its error report in S3, and the listed
+/// errors in the database.
 #[derive(Debug)]
 pub(crate) struct Stored<'a> {
     pub(crate) objects: &'a Objects,

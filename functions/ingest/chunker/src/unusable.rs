@@ -1,26 +1,26 @@
 use ingestion::split::PayloadError;
 
-/// Reason why a payload as a whole is unusable: its batch fails, and no product changes.
+/// Reason why a whole payload is unusable. Its batch fails, and no product changes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{detail}")]
 pub struct PayloadFault {
     pub code: UnusableCode,
     pub detail: String,
-    /// Place of the mistake in the decoded content, in bytes from its beginning.
+    /// Byte offset of the mistake in the decoded content, if it has a place.
     pub byte_offset: Option<u64>,
 }
 
 ingestion::words! {
-    /// Code of the reason in a batch's `error`.
+    /// Code of the reason why a payload is unusable, shown in the batch's `error`.
     UnusableCode {
-        /// The payload is not an array of items, breaks off, or has no object in any line.
+        /// Payload that is not an array of items, ends too early, or has no object in any line.
         MalformedJson = "MALFORMED_JSON",
-        /// The payload begins as gzip but is not gzip, or its checksum is not the accepted one.
+        /// Payload whose gzip is damaged, or whose checksum differs from the accepted one.
         ContentCorrupt = "CONTENT_CORRUPT",
         MaxPayloadExceeded = "MAX_PAYLOAD_EXCEEDED",
-        /// The payload has products of more establishments than one batch may have.
+        /// Payload with products of more establishments than one batch may have.
         TooManyCnpjs = "TOO_MANY_CNPJS",
-        /// The payload has more items in error than any catalogue has items.
+        /// Payload with more items in error than [`Bounds::errors`](crate::Bounds::errors) allows.
         TooManyErrors = "TOO_MANY_ERRORS",
     }
 }

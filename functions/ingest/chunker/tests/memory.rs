@@ -31,27 +31,28 @@ use jiff::tz::TimeZone;
 
 const FORM: &str = "PAYLOAD_FORM";
 const FORMS: [&str; 5] = ["lines", "gzip", "large", "largest", "broken"];
-/// Forms that `.ci/nightly` reads too, with `PAYLOAD_FORMS=all`.
+/// Further forms of payload, which only `.ci/nightly` reads, with `PAYLOAD_FORMS=all`.
 const MORE_FORMS: [&str; 2] = ["array", "pretty"];
 const PAYLOAD_BYTES: usize = 64_000_000;
-/// Bytes of a payload whose items do not become rows.
+/// Size of a payload whose items are all in error, so that no product is loaded.
 const BYTES_WITHOUT_ROWS: usize = 100_000_000;
 const LIMIT_KIB: u64 = 96 * 1024;
 
-/// Frames as storage hands them on.
+/// Number of bytes in a frame of the payload, as S3 delivers it.
 const FRAME: usize = 16 * 1024;
 
-/// Bytes of the payload that has the usual form. `.ci/nightly` reads the largest one, of 200 MB.
+/// Size of the gzip payload, the usual form. `.ci/nightly` sets `PAYLOAD_BYTES` to read the largest
+/// allowed one, of 200 MB.
 fn usual_bytes() -> usize {
     std::env::var("PAYLOAD_BYTES").map_or(PAYLOAD_BYTES, |bytes| bytes.parse().unwrap())
 }
 
-/// True for a form whose items are too large, or not JSON.
+/// True for a form of payload whose items are all in error: too large, or not JSON.
 fn is_in_error(form: &str) -> bool {
     form == "large" || form == "broken"
 }
 
-/// A payload that is made while it is read.
+/// Payload that is generated while it is read, so that it takes no memory.
 struct Endless {
     items: Vec<String>,
     between: &'static str,
@@ -86,7 +87,7 @@ impl Endless {
         (format, Self { items, between, end, bytes, made: 0, count: 0, gzip, ready })
     }
 
-    /// Makes the next item; false at the payload's end.
+    /// Appends the next item to `content`; returns false at the payload's end.
     fn make(&mut self, content: &mut Vec<u8>) -> bool {
         if self.made >= self.bytes {
             return false;
@@ -105,8 +106,8 @@ impl Endless {
     }
 }
 
-/// Items that do not compress. Each repeats a text that is longer than the distance at which the
-/// compression of chunks finds repetitions.
+/// Builds large items that do not compress: each repeats a text longer than the distance at which
+/// chunk compression finds repetitions.
 fn large(bytes: usize) -> Vec<String> {
     const TEXT: usize = 100_000;
     (0..8)
@@ -127,7 +128,7 @@ fn large(bytes: usize) -> Vec<String> {
         .collect()
 }
 
-/// Puts a mistake at the end of each item.
+/// Makes each item invalid JSON by a mistake at its end.
 fn broken(items: Vec<String>) -> Vec<String> {
     items.into_iter().map(|item| item.replace("\"}", "\",\"PRICE\":NaN}")).collect()
 }
@@ -163,10 +164,10 @@ impl Source for Endless {
     }
 }
 
-/// Takes everything, as slowly as a network would, and keeps nothing.
+/// Output that discards everything, as slowly as a network would.
 struct Nowhere;
 
-/// Takes the parts of a report and keeps none.
+/// Report file that discards its parts.
 struct NoReport;
 
 impl ReportFile for NoReport {
@@ -218,7 +219,8 @@ fn peak_kib() -> u64 {
     peak.trim().trim_end_matches("kB").trim().parse().unwrap()
 }
 
-/// Reads one form of payload, in the process that `read_in_little_memory` starts for it.
+/// Cuts one form of payload in a process of its own, which `read_in_little_memory` starts to
+/// measure its memory.
 #[tokio::test]
 #[ignore = "read_in_little_memory starts it for each form"]
 async fn read_one_form() {

@@ -5,7 +5,7 @@ use events::EventError;
 use payloads::PayloadError;
 use transport::UnknownNotice;
 
-/// Reason why failed work could not be recorded.
+/// Reason why a message in a dead-letter queue could not be recorded as failed work.
 #[derive(Debug, thiserror::Error)]
 pub enum DeadLetterError {
     #[error("the message is not JSON")]

@@ -18,12 +18,13 @@ const GIVEN_UP_DETAIL: &str =
 
 const LOST_DETAIL: &str = "its payload is no longer in storage; send the products again as a new batch";
 
-/// Note of a chunk for which no attempt left a note.
+/// Error text recorded with a chunk if no attempt to write it recorded one.
 const NO_ATTEMPT_NOTED: &str = "its processing failed repeatedly, and no attempt could note why";
 
 impl DeadLetter {
-    /// Gives up a chunk. Idempotent by its place and generation. An event that names another object
-    /// is not about the chunk, whose own event may still come.
+    /// Records a chunk as failed, unless it is written or a replay of its batch has begun.
+    /// Idempotent. An event that names another object is refused: it is not about this chunk, whose
+    /// own event may still come.
     pub(crate) async fn give_up_chunk(&self, chunk: &ChunkReady) -> Result<(), DeadLetterError> {
         let ChunkReady { batch_id, chunk_index: index, ref chunk_uri, .. } = *chunk;
         match self.database.fail_chunk(chunk, NO_ATTEMPT_NOTED).await? {
@@ -64,9 +65,9 @@ impl DeadLetter {
         Ok(())
     }
 
-    /// Gives up a batch whose payload was not cut, unless a later run of the chunker succeeds. A
-    /// sealed batch is left alone: its chunks are known, and are announced again. Idempotent by the
-    /// batch.
+    /// Records a batch as failed because its payload was not cut into chunks; a later run of the
+    /// chunker may still succeed. A batch that was cut is left alone: its chunks are known and will
+    /// be announced again. Idempotent.
     pub(crate) async fn give_up_payload(&self, notice: &PayloadNotice) -> Result<(), DeadLetterError> {
         let metadata = match payloads::open_noticed(&self.objects, notice).await {
             Err(PayloadError::Object(ObjectError::Missing { key })) => {
@@ -96,8 +97,8 @@ impl DeadLetter {
         Ok(())
     }
 
-    /// Gives up a batch whose payload disappeared before it was cut, so that its client learns of
-    /// it. Only the database knows the batch then. Idempotent by the batch.
+    /// Records a batch as failed because its payload was deleted before it was cut, so that its
+    /// client learns of it. Works only if the database already has the batch. Idempotent.
     async fn give_up_lost_payload(&self, key: String) -> Result<(), DeadLetterError> {
         if let Some(batch_id) = batch_of_payload(&key)
             && let Some([before, status]) =

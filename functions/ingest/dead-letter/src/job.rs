@@ -12,7 +12,7 @@ use crate::{DeadLetter, DeadLetterError, SERVICE};
 
 impl Job for DeadLetter {
     const SUBJECT: &'static str = "message";
-    /// Time of an invocation that is kept free for disposing of messages, which includes forwarding
+    /// Part of an invocation's time kept free for disposing of its messages, such as forwarding
     /// one.
     const RESERVE: Duration = Duration::from_secs(5);
 
@@ -47,9 +47,9 @@ impl Job for DeadLetter {
         [&self.payloads, &self.chunks].into_iter().find(|source| source.is_of(arn))
     }
 
-    /// Keeps every message that may be recorded later, and forwards the others. There is no other
-    /// queue after this one, so a message that waits for a repair stays too. A message for which
-    /// the time ran out also stays: the reserve is long enough for the call that hides it.
+    /// Keeps a message in its queue if a later attempt may record it, and forwards it to the
+    /// unhandled queue otherwise. A message that waits for a repair stays too, since no dead-letter
+    /// queue follows this one, and so does one for which time ran out.
     async fn dispose(&self, failure: &Failure<DeadLetterError>, record: &Record) -> Disposition {
         match failure.retry() {
             Retry::Later | Retry::Contended | Retry::OutOfTime | Retry::AfterRepair => {
@@ -68,7 +68,8 @@ impl Job for DeadLetter {
 }
 
 impl DeadLetter {
-    /// Forwards a message that this function can never handle to the unhandled queue.
+    /// Forwards a message that can never be recorded to the unhandled queue. If that fails, the
+    /// message stays.
     async fn forward(&self, record: &Record, why: &Failure<DeadLetterError>) -> Disposition {
         let reason = reason(why);
         match Box::pin(self.unhandled.forward(record, &reason)).await {
@@ -97,12 +98,13 @@ impl DeadLetter {
     }
 }
 
-/// Returns the id of a message, for log lines.
+/// Returns a message's id for log lines; empty if it has none.
 fn id(record: &Record) -> String {
     record.id.as_ref().map(ToString::to_string).unwrap_or_default()
 }
 
-/// Text of the failure and its cause, for the people who read the message.
+/// Describes a failure and its direct cause, for the people who read the message in the unhandled
+/// queue.
 fn reason(error: &dyn std::error::Error) -> String {
     error.source().map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"))
 }

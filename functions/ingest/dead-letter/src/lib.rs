@@ -25,19 +25,19 @@ use events::Publisher;
 use objects::Objects;
 use worker::Visibility;
 
-/// Name of the function in metrics.
+/// Name of the function `dead-letter` in its metrics.
 const SERVICE: &str = "dead-letter";
 
-/// The function's state, which outlives invocations.
+/// State of the function `dead-letter`: its clients and queues, reused by every invocation.
 #[derive(Debug)]
 pub struct DeadLetter {
     pub objects: Objects,
     pub accepted: BatchItems,
     pub database: Database,
     pub publisher: Publisher,
-    /// Visibility of messages about payloads, in the dead-letter queue that they come from.
+    /// Visibility timeouts for messages of the dead-letter queue of payloads.
     pub payloads: Visibility,
-    /// Visibility of messages about chunks.
+    /// Visibility timeouts for messages of the dead-letter queue of chunks.
     pub chunks: Visibility,
     pub unhandled: UnhandledQueue,
 }

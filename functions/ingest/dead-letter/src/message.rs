@@ -6,17 +6,17 @@ use transport::{ChunkEvent, read_chunk_event, read_payload_notices};
 
 use crate::DeadLetterError;
 
-/// The work that failed.
+/// Work that failed repeatedly, so that its message came to a dead-letter queue.
 #[derive(Debug)]
 pub enum Work {
-    /// The chunk was not written to the database.
+    /// Chunk that was not written to the database.
     Chunk(Box<ChunkEvent>),
-    /// The payload was not cut into chunks.
+    /// Payload that was not cut into chunks.
     Payload(PayloadNotice),
 }
 
-/// Reads the work from a message's body; none for a test event of S3. A body with the `specversion`
-/// of our own events is a chunk's, and any other is an event of S3.
+/// Reads the failed work from a message's body; none for a test event of S3. A body with
+/// `specversion` is the event of a chunk, any other an event of S3.
 pub(crate) fn read(body: &[u8]) -> Result<Vec<Work>, DeadLetterError> {
     let json: Value = attempt::malformed::from_slice(body)?;
     if json.get("specversion").is_some() {
@@ -25,8 +25,9 @@ pub(crate) fn read(body: &[u8]) -> Result<Vec<Work>, DeadLetterError> {
     payloads(json)
 }
 
-/// Reads the work from the body of a message about payloads. Whatever got into the first queue of
-/// S3's notifications comes here in the end, so even the event of a chunk is no chunk's work.
+/// Reads the failed work from a message in the dead-letter queue of payloads. Every body is read as
+/// an event of S3, even one that looks like a chunk's event, since anything sent to the queue of
+/// S3's notifications ends here.
 pub(crate) fn read_notice(body: &[u8]) -> Result<Vec<Work>, DeadLetterError> {
     payloads(attempt::malformed::from_slice(body)?)
 }

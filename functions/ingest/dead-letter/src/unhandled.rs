@@ -3,7 +3,7 @@ use aws_sdk_sqs::types::MessageAttributeValue;
 use transport::text;
 use worker::{KAFKA_RECORD, Record};
 
-/// Queue of messages that no function can handle, for people to read.
+/// SQS queue of messages that no function can handle, which people read.
 #[derive(Clone, Debug)]
 pub struct UnhandledQueue {
     client: Client,
@@ -16,8 +16,8 @@ impl UnhandledQueue {
         Self { client, queue_url }
     }
 
-    /// Sends a message unchanged. Its attributes are the reason, its queue, its id there and, for a
-    /// parked record of Kafka, the record's place. A repeated call sends a second copy.
+    /// Sends a message's body unchanged. Attributes state the reason, the message's queue and id,
+    /// and for a record of Kafka its place in the topic. A repeated call sends a second copy.
     pub(crate) async fn forward(&self, message: &Record, reason: &str) -> Result<(), aws_sdk_sqs::Error> {
         let body = String::from_utf8_lossy(message.body.as_deref().unwrap_or_default());
         let mut request = self.client.send_message().queue_url(&self.queue_url).message_body(body);

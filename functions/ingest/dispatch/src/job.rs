@@ -8,7 +8,7 @@ use worker::{Job, Record, Visibility};
 
 use crate::Dispatch;
 
-/// Reason why a message was not passed on. It stays in its queue.
+/// Reason why a notification was not passed on. It stays in its queue.
 #[derive(Debug, thiserror::Error)]
 pub enum DispatchError {
     #[error("cannot look up the object's tenant")]
@@ -30,12 +30,12 @@ impl Job for Dispatch {
     const SUBJECT: &'static str = "notification";
     const RESERVE: Duration = Duration::from_secs(2);
 
-    /// Object of a notification, or the reason why the message is malformed.
+    /// Object that a notification names, or the reason why the message is malformed.
     type Work = Result<PayloadNotice, UnknownNotice>;
     type Error = DispatchError;
 
-    /// Returns the first object. S3 names one in each message; further ones would go where the
-    /// first one goes.
+    /// Reads the first object that a message names. S3 names only one in each, and any further ones
+    /// would go to the same place.
     fn read(&self, record: &Record) -> Result<Vec<Self::Work>, DispatchError> {
         let event = attempt::malformed::from_slice(record.body.as_deref().unwrap_or_default());
         Ok(match event.map_err(UnknownNotice::from).and_then(read_payload_notices) {
@@ -44,9 +44,9 @@ impl Job for Dispatch {
         })
     }
 
-    /// Passes the message on. The queue of notifications keeps a message for about a week, for
-    /// stores that are unavailable; a malformed one is sent to a queue where it ends after a few
-    /// attempts.
+    /// Passes the message on to the queue for its object. A malformed one goes to the queue of
+    /// payloads, which gives it up after a few attempts; this function's own queue would keep it
+    /// for about a week.
     async fn run(&self, notice: Self::Work, record: &Record) -> Result<(), DispatchError> {
         let body = record.body.as_deref().unwrap_or_default();
         match notice {

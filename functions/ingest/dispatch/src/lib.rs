@@ -18,21 +18,21 @@ use transport::PayloadQueue;
 use uuid::Uuid;
 use worker::Visibility;
 
-/// The function's state, which outlives invocations.
+/// State of the function `dispatch`: its clients and queues, reused by every invocation.
 #[derive(Debug)]
 pub struct Dispatch {
     pub objects: Objects,
-    /// SQS queue of payloads to cut into chunks.
+    /// SQS queue of the chunker: payloads to be cut.
     pub payloads: PayloadQueue,
-    /// SQS queue of dropped objects to take in.
+    /// SQS queue of the function `drop-intake`: dropped objects to be accepted as batches.
     pub drops: PayloadQueue,
-    /// Visibility timeouts of the queue that S3 sends to.
+    /// Visibility timeouts for messages of the queue to which S3 sends its notifications.
     pub visibility: Visibility,
 }
 
 impl Dispatch {
-    /// Passes a message on to the queue for its object. A message of an unknown tenant is sent
-    /// without a group: the next function reports the object's fault.
+    /// Sends a message to the queue for its object, in the message group of the tenant. If the
+    /// tenant is unknown, it has no group, and the next function reports the fault.
     async fn pass_on(&self, body: &[u8], notice: &PayloadNotice) -> Result<(), DispatchError> {
         // Another bucket has nothing but dropped files, and what its owner keeps beside them.
         let is_drop = notice.bucket != self.objects.bucket() || notice.key.starts_with(PREFIX);
@@ -47,8 +47,8 @@ impl Dispatch {
         Ok(queue.pass_on(body, tenant).await?)
     }
 
-    /// Returns the tenant of a payload, from the object's metadata; `None` if the object is no
-    /// payload or was deleted.
+    /// Reads the tenant of a payload from its object's metadata; `None` if the object was deleted
+    /// or is not a payload.
     async fn owner(&self, notice: &PayloadNotice) -> Result<Option<Uuid>, ObjectError> {
         let head = match self.objects.head(&notice.key).await {
             Err(ObjectError::Missing { .. }) => return Ok(None),

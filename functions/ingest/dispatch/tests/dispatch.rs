@@ -22,11 +22,11 @@ use uuid::Uuid;
 use worker::Visibility;
 
 const TENANT: Uuid = Uuid::from_u128(0x2222_2222_2222_4222_8222_2222_2222_2222);
-/// Tenant that the key of the dropped file names.
+/// Tenant in the key of the dropped file.
 const OF_FILE: &str = "11111111-1111-4111-8111-111111111111";
 
 struct Stand {
-    /// S3, where every object is a payload of [`TENANT`], or answers otherwise.
+    /// Fake S3 that gives every request one response: a payload of [`TENANT`], or that of the test.
     s3: Server,
     batches: FakeSqs,
     drops: FakeSqs,
@@ -93,7 +93,7 @@ fn event(sample: &str) -> Value {
     serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
 }
 
-/// The messages that were sent: their groups and bodies.
+/// Returns the message group and the body of each message sent to a queue.
 async fn sent(sqs: &FakeSqs) -> Vec<(Value, Value)> {
     let of = |Call { body, .. }: Call| (body["MessageGroupId"].clone(), body["MessageBody"].clone());
     sqs.calls().await.into_iter().map(of).collect()
@@ -149,8 +149,9 @@ async fn a_test_event_is_acknowledged() {
     assert_eq!(sent(&stand.batches).await, []);
 }
 
-/// Here it would be tried a thousand times. The next function fails it, and it ends with a reason
-/// in the unhandled queue.
+/// Checks that a malformed message goes to the queue of payloads, whose function fails it and moves
+/// it to the unhandled queue with a reason. This function's own queue would retry it a thousand
+/// times.
 #[tokio::test]
 async fn what_is_no_notification_is_passed_on_and_not_tried_again() {
     let stand = Stand::with_payloads().await;

@@ -6,7 +6,7 @@ use idempotency::{FingerprintError, OnceError, StoreError};
 use objects::ObjectError;
 use transport::UnknownNotice;
 
-/// Reason why an object was neither accepted nor refused. It stays in the bucket.
+/// Reason why a dropped object could be neither accepted nor refused. It stays in the bucket.
 #[derive(Debug, thiserror::Error)]
 pub enum IntakeError {
     #[error("cannot read the notification")]
@@ -25,8 +25,8 @@ pub enum IntakeError {
     Fingerprint(#[from] FingerprintError),
     #[error("cannot claim the object's record")]
     Store(#[from] StoreError),
-    /// The event of a refusal was not published. Without a cause, a destination refused this event
-    /// alone, which is logged.
+    /// Failure to publish the event of a refusal. `None` if a destination refused only this event;
+    /// the log has the reason then.
     #[error("the event of a refusal was not published")]
     Unpublished(#[source] Option<PublishError>),
     #[error("another attempt at this object is under way")]

@@ -7,15 +7,15 @@ use serde_json::json;
 
 const EVENT_TYPE: &str = "integrahub.drop.refused";
 
-/// Maximum number of characters of an object's name in an event's attribute. The data have the
-/// whole name.
+/// Maximum number of characters of the object's key in the event's attribute `subject`. The event's
+/// data have the whole key.
 const LONGEST_SUBJECT: usize = 255;
 
-/// Tenant in the event if the object's key names none.
+/// Value of the event's attribute `tenant` if the object's key names no tenant.
 const NO_TENANT: &str = "unknown";
 
-/// Builds the event of a refusal. A repeated call makes the same event, so its time is when the
-/// object was written.
+/// Builds the event that a dropped object was refused. Repeated calls build the same event: its id
+/// follows from the object, and its time is when the object was written.
 pub(crate) fn of(source: &Source, version: &Version, reason: &str, detail: &str) -> Result<Fact, EventError> {
     let id = ingestion::drops::refusal_id(source, version.modified_at, reason).to_string();
     let subject: String = source.key.chars().filter(|c| !c.is_control()).take(LONGEST_SUBJECT).collect();

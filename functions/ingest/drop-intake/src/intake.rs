@@ -17,21 +17,22 @@ use uuid::Uuid;
 use crate::refusal::Refusal;
 use crate::{DropIntake, IntakeError};
 
-/// Operation type of a dropped object, in idempotency records.
+/// Operation type of dropped objects in idempotency records.
 const DROP: OperationType = OperationType::named("DROP");
 
-/// Time for which an object's record is kept: a hundred years, as the keys of batches are, so that
-/// no version is loaded again under another id.
+/// Retention of a dropped object's idempotency record: a hundred years, as for the keys of other
+/// batches, so that a version is never loaded again as another batch.
 const RETENTION: Duration = Duration::from_secs(100 * 365 * 86_400);
 
-/// Largest object that S3 copies in one request: 5 GB (Amazon S3 User Guide, "Copying objects").
+/// Size of the largest object that S3 copies in one request: 5 GB (Amazon S3 User Guide, "Copying
+/// objects").
 const MAX_COPY: u64 = 5_000_000_000;
 
-/// Time within which the copy must arrive. After it the batch is shown as expired, like an upload
-/// that was never used, until an attempt makes the copy.
+/// Time within which the payload's copy must exist. Later, the batch is shown as expired, like an
+/// unused upload, until an attempt makes the copy.
 const ARRIVES_WITHIN: Duration = Duration::from_mins(15);
 
-/// An object that may become a batch.
+/// Dropped version of an object that may become a batch.
 struct Found {
     name: DropName,
     source: Source,
@@ -81,7 +82,8 @@ impl DropIntake {
         self.decide_once(&Found { name, source, version }).await
     }
 
-    /// Returns the establishments that the object may load, or the reason to refuse it.
+    /// Returns the establishments that the object may load, by its tenant's grant, or the reason to
+    /// refuse it.
     async fn access_of(&self, found: &Found) -> Result<Result<CnpjAccess, Refusal>, IntakeError> {
         let Found { name, source, version } = found;
         if version.length == 0 {
@@ -105,8 +107,8 @@ impl DropIntake {
         }
     }
 
-    /// Accepts or refuses the object. The first decision about a version that is carried out is
-    /// kept, even if its tenant's grant changes later.
+    /// Accepts or refuses the object. The first decision about a version that is completed stays,
+    /// even if the tenant's grant changes later.
     async fn decide_once(&self, found: &Found) -> Result<(), IntakeError> {
         let Found { name, source, version } = found;
         let key = ingestion::drops::idempotency_key(source, version.modified_at);
@@ -150,7 +152,7 @@ impl DropIntake {
         Ok(())
     }
 
-    /// Finds the batch that an earlier attempt at a claim has begun to make.
+    /// Finds the batch whose item an earlier attempt at the same version has already written.
     async fn begun(
         &self,
         found: &Found,
@@ -170,7 +172,9 @@ impl DropIntake {
         Ok(None)
     }
 
-    /// Stores the batch of a claim. Each attempt stores the same batch, but for the trace.
+    /// Makes the batch of a dropped version: writes its item, the object's result and tags, and
+    /// copies the object as its payload. Every attempt stores the same batch, apart from the trace
+    /// id.
     async fn take(
         &self,
         found: &Found,
@@ -229,10 +233,10 @@ impl DropIntake {
         Ok(())
     }
 
-    /// Returns the time at which the batch counts as received, which decides whose data are newer.
-    /// That is the time of the claim, unless the bucket keeps versions and a later one was there by
-    /// then: that one may be claimed already. All attempts return the same time, because they
-    /// follow the first one that wrote its batch.
+    /// Returns the batch's time of receipt, by which newer data win: that of the claim. If the
+    /// bucket keeps versions and a later version exists, which may have been claimed already, it is
+    /// the time this version was written instead. Later attempts keep the time of the first one
+    /// that wrote the batch.
     async fn received_at(&self, found: &Found, execution: &Execution) -> Result<Timestamp, IntakeError> {
         let Found { source, version, .. } = found;
         let is_newest =
@@ -240,10 +244,10 @@ impl DropIntake {
         Ok(if is_newest { execution.created_at } else { written_at(version, execution) })
     }
 
-    /// Returns the client of a bucket with dropped objects.
+    /// Returns the client for a bucket in which objects are dropped.
     ///
     /// # Errors
-    /// If this deployment does not take objects from the bucket.
+    /// If the deployment does not accept objects from the bucket.
     pub(crate) fn dropped_in(&self, bucket: &str) -> Result<Objects, IntakeError> {
         let is_known = bucket == self.objects.bucket() || Some(bucket) == self.drop_bucket.as_deref();
         is_known
@@ -251,10 +255,9 @@ impl DropIntake {
             .ok_or_else(|| IntakeError::OtherBucket(bucket.to_owned()))
     }
 
-    /// Writes the first result of a version, unless the object has another version by now, which
-    /// may have a result already. If that result is written after the first request here, the last
-    /// one fails; if it was written before, the check in between finds it. A bucket that keeps
-    /// versions still has this one, which then gets no result.
+    /// Writes the result object of a dropped version, unless a newer version exists, whose result
+    /// must stay: the write fails if the result object changed since it was read here. In a bucket
+    /// that keeps versions, a version that is not the newest gets no result, without an error.
     pub(crate) async fn write_result(
         &self,
         source: &Source,
@@ -275,19 +278,19 @@ impl DropIntake {
     }
 }
 
-/// Returns the time at which the version was written. A later one was written after that, and
-/// claimed after that.
+/// Returns the time at which S3 wrote the version, or that of the claim if it is earlier. A later
+/// version of the object is written and claimed later than that.
 fn written_at(version: &Version, execution: &Execution) -> Timestamp {
     version.modified_at.min(execution.created_at)
 }
 
-/// Returns the batch id of an attempt at a claim, for a batch that counts as received at that time.
+/// Derives the batch id of a dropped version from its claim and the batch's time of receipt.
 fn batch_id(tenant_id: Uuid, execution: &Execution, received_at: Timestamp) -> Uuid {
     let Execution { idempotency_key, fingerprint, .. } = execution;
     payload::batch_id(tenant_id, idempotency_key, fingerprint.as_str(), received_at)
 }
 
-/// True if the object has no later version and was not deleted.
+/// True if this version is still the current one: not replaced, and not deleted.
 async fn is_newest(dropped: &Objects, source: &Source, version: &Version) -> Result<bool, ObjectError> {
     match dropped.version(&source.key, None).await {
         Ok(there) => Ok(there == *version),

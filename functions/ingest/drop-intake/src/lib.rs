@@ -27,24 +27,24 @@ use ingestion::product::PartialPolicy;
 use objects::Objects;
 use worker::Visibility;
 
-/// The function's state: its clients and settings, all injected.
+/// State of the function `drop-intake`: its clients and settings, all injected.
 #[derive(Debug)]
 pub struct DropIntake {
     service: &'static str,
     access: AccessStore,
     records: Store,
     accepted: BatchItems,
-    /// Client of the payload bucket.
+    /// Client of the payload bucket, in which objects may be dropped too.
     objects: Objects,
-    /// Further bucket for dropped objects, if the deployment has one.
+    /// Second bucket in which objects may be dropped, if the deployment has one.
     drop_bucket: Option<String>,
-    /// Payload bucket, with enough time for copies.
+    /// Client of the payload bucket for copies, whose time limit is longer.
     copier: Objects,
     publisher: Publisher,
-    /// Visibility timeouts of the queue of notifications.
+    /// Visibility timeouts for messages of the queue of dropped objects.
     visibility: Visibility,
-    /// Maximum number of bytes of a dropped object.
+    /// Maximum size of a dropped object in bytes.
     max_bytes: u64,
-    /// Policy for items that lack members.
+    /// Policy for items that lack members, in all batches of dropped objects.
     partial: PartialPolicy,
 }

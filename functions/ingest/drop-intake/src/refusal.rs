@@ -8,19 +8,19 @@ use serde_json::json;
 
 use crate::{DropIntake, IntakeError, event};
 
-/// Reason why a dropped object is refused.
+/// Reason why a dropped object is not accepted as a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
     Key(UnknownKey),
     NotAllowed,
-    /// The tenant's grant does not include the object's bucket.
+    /// Object in a bucket that the tenant's grant does not name.
     OtherBucket,
     Empty,
     TooLarge(u64),
 }
 
 impl Refusal {
-    /// Returns the reason's name in tags, results and logs.
+    /// Returns the reason's code in tags, results, events and logs.
     const fn reason(self) -> &'static str {
         match self {
             Self::Key(UnknownKey::Form) => "KEY_UNKNOWN",
@@ -46,9 +46,9 @@ impl Refusal {
 }
 
 impl DropIntake {
-    /// Refuses an object: it stays where it is, and its result, its tags and an event have the
-    /// reason. A key from which no result's key can be made has no result, and no later attempt can
-    /// decide otherwise. A repeated call writes the same.
+    /// Refuses a dropped object: writes the reason to its result, an event and its tags, and leaves
+    /// the object where it is. A key from which no result key can be made gets no result. A
+    /// repeated call writes the same.
     pub(crate) async fn refuse(
         &self,
         source: &Source,
@@ -77,8 +77,8 @@ impl DropIntake {
         Ok(())
     }
 
-    /// Publishes the event of a refusal to the destinations of the deployment. A refusal of which
-    /// no valid event can be made is logged and not published.
+    /// Publishes the event that an object was refused. If no valid event can be built for it, that
+    /// is only logged.
     async fn publish(
         &self,
         source: &Source,

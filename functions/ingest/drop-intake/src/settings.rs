@@ -12,14 +12,14 @@ use worker::Visibility;
 
 use crate::DropIntake;
 
-/// Time that S3 may take for a copy: less than the lease of a claim, and than an invocation.
+/// Time limit of S3 for a copy: shorter than the lease of a claim, and than an invocation.
 const COPY: Duration = Duration::from_secs(20);
 
 impl DropIntake {
-    /// Reads the function's variables and builds its clients.
+    /// Builds the function `drop-intake` from its environment variables, with all of its clients.
     ///
     /// # Errors
-    /// If variables are missing or wrong; the error names all of them.
+    /// If variables are missing or invalid; the error names all of them.
     pub async fn from_environment(service: &'static str) -> Result<Self, EnvironmentError> {
         let mut environment = Environment::of_process();
         let access_table = environment.required("ACCESS_TABLE");

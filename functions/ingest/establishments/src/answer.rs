@@ -5,27 +5,27 @@ use ingestion::Cnpj;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// Builds a page of establishments, of which `last` is the last. The cursor is that of the next
-/// page; null on the last one, which is not full.
+/// Builds a page of a list of establishments, the last of which is `last`. Its `cursor` leads to
+/// the next page; a page that is not full is the last, and has null.
 pub(crate) fn page(establishments: &[impl Serialize], last: Option<Cnpj>, limit: u32) -> Value {
     let is_full = u32::try_from(establishments.len()).is_ok_and(|length| length >= limit);
     json!({"establishments": establishments, "cursor": last.filter(|_| is_full)})
 }
 
-/// Returns an establishment that has products and no owner as JSON.
+/// Builds the JSON of an establishment that has products and no owner.
 pub(crate) fn unowned(cnpj: &Cnpj) -> Value {
     json!({"cnpj": cnpj})
 }
 
-/// Builds the response to a change: establishments by outcome.
+/// Builds the response to a change of owners: the establishments changed, unchanged and refused.
 pub(crate) fn changed(owners: &ChangedOwners, dry_run: bool) -> Value {
     let ChangedOwners { changed, unchanged, refused } = owners;
     let refused: Vec<Value> = refused.iter().map(refusal).collect();
     json!({"dryRun": dry_run, "changed": changed, "unchanged": unchanged, "refused": refused})
 }
 
-/// Returns an establishment that was not changed because of its present owner as JSON; the owner is
-/// null if there is none.
+/// Builds the JSON of an establishment whose owner was not changed, because its current owner is
+/// not the expected one; `owner` is null if it has none.
 fn refusal(RefusedOwner { cnpj, owner }: &RefusedOwner) -> Value {
     let reason = if owner.is_some() { "OWNED_BY_ANOTHER" } else { "UNOWNED" };
     json!({"cnpj": cnpj, "reason": reason, "owner": owner})

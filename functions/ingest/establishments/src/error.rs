@@ -1,6 +1,6 @@
 use catalog::DatabaseError;
 
-/// Reason why a request was not answered. What was changed until then stays changed.
+/// Reason why an administrator's request failed. Changes made before the failure stay.
 #[derive(Debug, thiserror::Error)]
 #[error("database error")]
 pub struct EstablishmentsError(#[from] DatabaseError);

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use request::{Change, Listing, Request};
 
-/// The function's state, which outlives invocations.
+/// State of the function `establishments`, reused by every invocation.
 #[derive(Debug)]
 pub struct Establishments {
     database: Database,
@@ -29,8 +29,8 @@ impl Establishments {
         Self { database }
     }
 
-    /// Executes the action of an event. The answer to an event that cannot be understood has the
-    /// member `error` alone: it is the administrator's mistake, and no failure of the function.
+    /// Executes the action that an event requests. For an invalid event, the response has only the
+    /// member `error`: that is the administrator's mistake, and not a failure of the function.
     ///
     /// # Errors
     /// If the database fails.

@@ -7,23 +7,24 @@ use serde::Deserialize;
 use serde_json::Value;
 use uuid::Uuid;
 
-/// Maximum number of establishments that one request changes, and that one page lists.
+/// Maximum number of establishments that one request may change, or one page may list.
 const MOST: usize = 1000;
-/// Number of establishments on a page if the request sets no limit.
+/// Number of establishments on a page if the request has no `limit`.
 const USUAL: u32 = 100;
-/// Maximum number of characters of the name of who asks.
+/// Maximum length, in characters, of `by`: the name of the person or program that sent a request.
 const LONGEST_NAME: usize = 100;
-/// Names that the database itself writes if a load or an upgrade assigns, also before a colon.
+/// Reserved names that a request may not have in `by`, alone or before a colon: the database writes
+/// them when a load or an upgrade assigns an owner.
 const DATABASE_NAMES: [&str; 2] = ["first load", "upgrade"];
 
-/// Work that an event asks for.
+/// Action that an event requests, with its parameters.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Request {
-    /// List establishments with their owners.
+    /// List of establishments with their owners.
     List { filter: OwnerFilter, listing: Listing },
-    /// List establishments that have products and no owner.
+    /// List of establishments that have products and no owner.
     Unowned(Listing),
-    /// Change the owner of establishments.
+    /// Change of the owner of establishments.
     Change(Change),
 }
 
@@ -36,10 +37,10 @@ pub(crate) enum RequestError {
     Form(#[from] Malformed),
 }
 
-/// Part of a list.
+/// Page of a list that a request asks for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Listing {
-    /// Last establishment of the previous page, after which this page begins.
+    /// Last establishment of the previous page; this page begins after it.
     pub(crate) cursor: Option<Cnpj>,
     pub(crate) limit: u32,
 }
@@ -72,7 +73,7 @@ struct UnownedForm {
     limit: Limit,
 }
 
-/// Form of an assignment and of a release.
+/// Members of an event that assigns or releases establishments.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct TenantForm {
@@ -107,10 +108,10 @@ struct Cnpjs(Vec<Cnpj>);
 struct Name(String);
 
 impl Request {
-    /// Reads an event.
+    /// Parses an administrator's event as a request.
     ///
     /// # Errors
-    /// If the action is unknown or missing, or the request has other members than the action takes.
+    /// If `action` is unknown or missing, or the other members are not those of the action.
     pub(crate) fn read(mut event: Value) -> Result<Self, RequestError> {
         let action = event.as_object_mut().and_then(|members| members.remove("action"));
         Ok(match action.as_ref().and_then(Value::as_str) {

@@ -22,16 +22,17 @@ use serde_json::{Value, json};
 pub use response::ResponseError;
 use response::{Request, RequestType, ResponseClient};
 
-/// The part of an invocation's time that is kept free for the response.
+/// Part of an invocation's time kept free for sending the response.
 const RESERVE: Duration = Duration::from_secs(10);
 
-/// Reason why the schema is not up to date. The people who deploy see this text, so it has neither
-/// credentials nor statements. The log has the causes.
+/// Reason why the schema could not be migrated. Its text is shown to the people who deploy, so it
+/// has no credentials and no SQL; the log has the causes.
 #[derive(Debug, thiserror::Error)]
 pub enum MigrateError {
     #[error(transparent)]
     Database(#[from] DatabaseError),
-    /// A parameter with which no function of the ingest starts. The deployment fails instead.
+    /// Invalid parameter with which the ingest's functions would not start. The deployment fails
+    /// instead.
     #[error("a parameter of the ingest is not usable: {0}")]
     Settings(EnvironmentError),
     #[error(transparent)]
@@ -42,7 +43,7 @@ pub enum MigrateError {
     Crashed,
 }
 
-/// Reason why an invocation failed.
+/// Reason why an invocation of the function `migrate` failed.
 #[derive(Debug, thiserror::Error)]
 pub enum InvocationError {
     #[error("the event is malformed")]
@@ -51,15 +52,15 @@ pub enum InvocationError {
     UnknownEvent,
     #[error("cannot respond to CloudFormation")]
     Response(#[from] ResponseError),
-    /// The migration of a direct invocation failed.
+    /// Failure of the migration in a direct invocation.
     #[error("the schema is not up to date")]
     Migrate(#[source] MigrateError),
 }
 
-/// The function's state, with a source of databases.
+/// State of the function `migrate`.
 ///
-/// The source is asked for a database in each invocation, so that an unusable configuration gets a
-/// response too.
+/// `database` is called in each invocation, so that CloudFormation gets a response even if the
+/// database's configuration is unusable.
 #[derive(Debug)]
 pub struct Migrate<F> {
     settings: Result<(), EnvironmentError>,
@@ -69,26 +70,26 @@ pub struct Migrate<F> {
 }
 
 impl<F: AsyncFn() -> Result<Database, DatabaseError>> Migrate<F> {
-    /// Creates the function. `settings` has an error if the functions of the ingest cannot start
-    /// with their parameters: then the deployment fails before they are deployed.
+    /// Creates the function. `settings` is an error if the ingest's functions could not start with
+    /// their parameters; the deployment then fails before they are deployed.
     pub fn new(settings: Result<(), EnvironmentError>, database: F) -> Self {
         Self { settings, database, topics: Vec::new(), client: ResponseClient::new() }
     }
 
-    /// Adds topics to create unless they exist. A deployment fails if a topic neither exists nor
-    /// can be created, before the functions that use it are deployed.
+    /// Adds Kafka topics to create if they do not exist. The deployment fails if one neither exists
+    /// nor can be created, before the functions that use it are deployed.
     #[must_use]
     pub fn with_topics(mut self, topics: Vec<Topic>) -> Self {
         self.topics = topics;
         self
     }
 
-    /// Handles a request of CloudFormation, or a direct invocation, which is an empty object. The
-    /// invocation is cut off at `ends_at`.
+    /// Handles a request of CloudFormation, or a direct invocation, whose event is an empty object.
+    /// Lambda ends the invocation at `ends_at`.
     ///
     /// # Errors
-    /// If the event is unknown, the response was not delivered, or a direct invocation's migration
-    /// failed.
+    /// If the event is unknown, the response cannot be delivered, or the migration of a direct
+    /// invocation fails.
     pub async fn handle(&self, event: Value, ends_at: SystemTime) -> Result<Value, InvocationError> {
         if event.get("RequestType").is_none() {
             if event.as_object().is_none_or(|members| !members.is_empty()) {

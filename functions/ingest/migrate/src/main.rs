@@ -24,7 +24,8 @@ async fn serve() -> Result<(), Error> {
     runtime::serve(async |event, ends_at| migrate.handle(event, ends_at).await).await
 }
 
-/// Reads the topic of chunks, if Kafka is their transport, and those of events, if there are any.
+/// Reads which Kafka topics to create: that of chunks if they go through Kafka, and those of events
+/// if the deployment has any.
 fn topics<F: Fn(&str) -> Option<String>>(environment: &mut Environment<F>, sdk: &Sdk) -> Vec<Topic> {
     let chunks = ChunkTransport::read_kafka(environment);
     let events = EventTopics::read(environment);

@@ -16,18 +16,18 @@ use tokio::time::timeout;
 
 use crate::MigrateError;
 
-/// Id of the custom resource. It never changes: at another id, CloudFormation would delete the
-/// resource with the old one.
+/// Id of the custom resource in CloudFormation. It must never change: CloudFormation would delete
+/// the resource of the old id.
 const PHYSICAL_ID: &str = "database-schema";
-/// Maximum number of characters of a failure's reason. CloudFormation reads 4096 bytes of a
-/// response.
+/// Maximum length, in characters, of a response's reason. CloudFormation reads only 4096 bytes of a
+/// whole response.
 const REASON_CHARS: usize = 1_000;
 const RETRIES: usize = 2;
 const ATTEMPT: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(300);
 
-/// Reason why the response was not delivered. It leaves out the URL, since it is a credential:
-/// everybody who has it can respond. The client's errors contain the URL, so they are left out too.
+/// Reason why the response to CloudFormation was not delivered. It omits the URL, with which
+/// anybody could respond, and therefore also the client's errors, which contain the URL.
 #[derive(Debug, thiserror::Error)]
 pub enum ResponseError {
     #[error("invalid response URL")]
@@ -40,7 +40,7 @@ pub enum ResponseError {
     TimedOut,
 }
 
-/// Request of CloudFormation that waits for a response.
+/// Request of CloudFormation, which waits for the response.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub(crate) struct Request {
@@ -50,7 +50,7 @@ pub(crate) struct Request {
     stack_id: String,
     request_id: String,
     logical_resource_id: String,
-    /// Id of the resource; `None` if it is to be created.
+    /// Id of the custom resource; `None` if it is being created.
     physical_resource_id: Option<String>,
 }
 
@@ -58,7 +58,7 @@ pub(crate) struct Request {
 pub(crate) enum RequestType {
     Create,
     Update,
-    /// The stack is deleted: nothing is done. Its data outlive it, and so does their schema.
+    /// Deletion of the stack, for which nothing is done: the data stay, and so does their schema.
     Delete,
 }
 
@@ -90,7 +90,7 @@ impl Request {
     }
 }
 
-/// HTTP client that sends responses to CloudFormation.
+/// HTTP client that sends responses to CloudFormation's URLs.
 #[derive(Debug)]
 pub(crate) struct ResponseClient(Connector);
 
@@ -99,8 +99,8 @@ impl ResponseClient {
         Self(Connector::builder().tls_provider(Provider::Rustls(CryptoMode::Ring)).build())
     }
 
-    /// Sends a response, up to three times. Idempotent: the URL takes one object, the same each
-    /// time.
+    /// Sends a response, in up to three attempts. Idempotent: the URL stores one object, which is
+    /// the same each time.
     pub(crate) async fn send(&self, url: &str, response: &Value) -> Result<(), ResponseError> {
         let body = response.to_string();
         let attempt = || async {
@@ -118,7 +118,8 @@ impl ResponseClient {
         attempt.retry(pauses).notify(warn).await
     }
 
-    /// Puts a response at its URL, without a media type, as the URL's signature demands.
+    /// Sends a response to its URL by one PUT, without a content type, because the URL is signed
+    /// without one.
     async fn put(&self, url: &str, body: &str) -> Result<(), ResponseError> {
         let mut request = HttpRequest::new(SdkBody::from(body));
         request.set_method("PUT").map_err(|_| ResponseError::Url)?;

@@ -9,20 +9,18 @@ use ingestion::{Cnpj, Viewer};
 use serde_json::Value;
 use uuid::Uuid;
 
-/// Reads the tenant of a batch, and the establishments that the batch may load, from an API key's
-/// item.
+/// Reads the tenant of an API key, and the establishments that it may load, from the key's item.
 ///
 /// # Errors
-/// `API_KEY_INVALID` if the key's item has something else than a UUID and CNPJs: a key that may
-/// load too much would be worse than one that does not work.
+/// If the key's item has anything other than a UUID and CNPJs: `API_KEY_INVALID`. Ignoring the
+/// mistake could let the key load too much.
 pub(crate) fn caller(principal: &Principal) -> Result<Viewer, Problem> {
     Viewer::limited(principal.tenant_id()?, principal.cnpjs())
         .map_err(|error| principal.refused("cnpjs", &error))
 }
 
-/// Returns the fingerprint of a caller's rights: the establishments that it may load. A batch is
-/// loaded with the rights of the first request for it, so a caller with other rights must not get
-/// its response.
+/// Computes the fingerprint of a caller's rights: the establishments it may load. A batch is loaded
+/// with the rights of its first request, so a caller with other rights must not get its response.
 pub(crate) fn rights(caller: &Viewer) -> Result<Fingerprint, Problem> {
     let cnpjs = match caller.cnpjs() {
         CnpjAccess::Any => Value::Null,
@@ -31,7 +29,7 @@ pub(crate) fn rights(caller: &Viewer) -> Result<Fingerprint, Problem> {
     fingerprint(cnpjs, None)
 }
 
-/// Properties of a payload that the request states besides the content.
+/// Properties of a payload that its request states beside the content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Kind {
     pub(crate) load_type: LoadType,
@@ -39,9 +37,9 @@ pub(crate) struct Kind {
     pub(crate) partial: PartialPolicy,
 }
 
-/// Returns the fingerprint by which two requests count as the same: these members, and the policy
-/// about partial items if the request names one. The deployment's own policy is left out, since it
-/// may change between two attempts.
+/// Computes the fingerprint by which a repeated request is recognized: of the members `of`, and of
+/// the partial-items policy if the request names one. The deployment's default policy is left out,
+/// since it may change between two attempts.
 pub(crate) fn fingerprint(mut of: Value, partial: Option<PartialPolicy>) -> Result<Fingerprint, Problem> {
     if let (Some(partial), Some(members)) = (partial, of.as_object_mut()) {
         members.insert("partial_items".to_owned(), partial.as_str().into());
@@ -49,13 +47,14 @@ pub(crate) fn fingerprint(mut of: Value, partial: Option<PartialPolicy>) -> Resu
     Fingerprint::of(&of).map_err(|error| Problem::new(Reason::MalformedJson, error.to_string()))
 }
 
-/// Returns the id of a claim's batch. It is the same in every attempt.
+/// Derives the batch id from the claim on the client's key, the same in every attempt.
 pub(crate) fn batch_id(caller: &Viewer, execution: &Execution) -> Uuid {
     let Execution { idempotency_key, fingerprint, created_at, .. } = execution;
     payload::batch_id(caller.tenant_id(), idempotency_key, fingerprint.as_str(), *created_at)
 }
 
-/// Returns the metadata of a claim's batch. They are the same in every attempt, but for the trace.
+/// Builds the metadata of the batch from the claim on the client's key: the same in every attempt,
+/// apart from the trace id.
 pub(crate) fn metadata(
     caller: &Viewer,
     kind: Kind,

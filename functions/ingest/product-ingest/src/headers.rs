@@ -13,20 +13,21 @@ use ingestion::product::PartialPolicy;
 const LOAD_TYPE: &str = "x-inova-load-type";
 const PARTIAL_ITEMS: &str = "x-inova-partial-items";
 
-/// Request headers that both routes of the ingest need.
+/// Parsed request headers that both ingest routes need.
 #[derive(Debug)]
 pub(crate) struct IngestHeaders {
     pub(crate) key: IdempotencyKey,
     pub(crate) load_type: LoadType,
-    /// Policy for items that lack members, if the request names one.
+    /// Policy for items that lack members; `None` if the request does not name one.
     pub(crate) partial: Option<PartialPolicy>,
 }
 
 impl IngestHeaders {
-    /// Reads the headers of a request.
+    /// Parses and checks the headers of a request.
     ///
     /// # Errors
-    /// 400 for the first header that is missing or wrong, or that has no meaning here.
+    /// If a header is missing or invalid, or is not allowed on these routes: 400 for the first such
+    /// header.
     pub(crate) fn of(headers: &HeaderMap) -> Result<Self, Problem> {
         let key = IdempotencyKey::of(headers, KeyForm::Text).map_err(from_key)?;
         if ingestion::drops::may_be_of(key.as_str()) {
@@ -46,7 +47,7 @@ impl IngestHeaders {
     }
 }
 
-/// Reads a header whose value is one of an enum's words; `None` if it is missing.
+/// Parses a header whose value is one of an enum's words; `None` if the header is missing.
 fn word<T>(headers: &HeaderMap, name: &str, reason: Reason) -> Result<Option<T>, Problem>
 where
     T: FromStr<Err = UnknownWord>,
@@ -59,7 +60,8 @@ where
     parsed.map(Some).map_err(|error| Problem::new(reason, format!("{error}{}", other_than(value))))
 }
 
-/// Returns a text about the value that was sent instead, if it is short text; else an empty text.
+/// Describes the value that was sent, for the end of an error text; empty if the value is long or
+/// not text.
 fn other_than(value: &HeaderValue) -> String {
     match value.to_str().unwrap_or_default().trim() {
         text if text.is_empty() || text.len() > 40 => String::new(),

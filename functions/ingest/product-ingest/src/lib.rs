@@ -31,7 +31,7 @@ use ingestion::product::PartialPolicy;
 use lambda_http::{Body, Request, Response};
 use payloads::Payloads;
 
-/// The function's state: its clients and settings, all injected.
+/// State of the function `product-ingest`: its clients and settings, all injected.
 #[derive(Debug)]
 pub struct ProductIngest {
     service: &'static str,
@@ -40,23 +40,24 @@ pub struct ProductIngest {
     records: Store,
     accepted: BatchItems,
     payloads: Payloads,
-    /// Maximum number of bytes of a payload's decoded content.
+    /// Maximum size of a payload's decoded content in bytes.
     max_payload: u64,
-    /// Policy for items that lack members, unless a request names another.
+    /// Policy for items that lack members, unless the request names one.
     partial: PartialPolicy,
-    /// Validity of an upload's URL.
+    /// Time for which an upload's signed URL is valid.
     upload_expiry: Duration,
 }
 
-/// Time for which keys are kept: a hundred years, as long as their batches, so that a payload is
-/// never loaded again under another id.
+/// Retention of clients' idempotency keys: a hundred years, so that a payload is never loaded again
+/// as another batch.
 const RETENTION: Duration = Duration::from_secs(100 * 365 * 86_400);
 
-/// Path of the list of batches.
+/// Path of the batch list, with which the `Location` of an accepted batch begins.
 const BATCHES: &str = "/v1/inovafarma/batches";
 
 impl ProductIngest {
-    /// Answers a request for either route.
+    /// Handles a request for either route: a payload sent in the request, or the announcement of an
+    /// upload.
     pub async fn handle(&self, request: Request) -> Response<Body> {
         let path = request.uri().path();
         let route = if path == UPLOADS.path { UPLOADS } else { PRODUCTS };
@@ -82,14 +83,14 @@ impl ProductIngest {
         Ok(principal)
     }
 
-    /// Builds the admission of a request, by the limits of its tenant.
+    /// Builds the rate limit check of a request, with the limits of its tenant.
     async fn admission(&self, principal: &Principal) -> Result<Admission<'_>, Problem> {
         Admission::of_tenant(&self.limiter, &self.access, &principal.tenant).await
     }
 }
 
-/// Builds the problem of a store that failed and that the batch needs. A retry with the same key
-/// runs again.
+/// Logs the failure of a store and builds the client's problem. A retry with the same key executes
+/// the request again.
 fn unavailable(error: &(dyn std::error::Error + 'static)) -> Problem {
     tracing::error!(event_type = "ingest.store_unavailable", error, "cannot store the batch: {error}");
     Problem::new(Reason::StoreUnavailable, "the batch could not be stored; send it again with the same key")

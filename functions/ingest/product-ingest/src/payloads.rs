@@ -9,11 +9,11 @@ use sha2::{Digest as _, Sha256};
 
 const GZIP: &str = "gzip";
 
-/// Payloads in S3, one object each. A stored payload is never replaced.
+/// Store of payloads in S3, one object each. A stored payload is never replaced.
 #[derive(Clone, Debug)]
 pub(crate) struct Payloads(Objects);
 
-/// Length and checksum of the bytes that a client announces for its put.
+/// Length, checksum and compression of the bytes that a client announces to upload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Announced {
     pub(crate) length: i64,
@@ -21,7 +21,7 @@ pub(crate) struct Announced {
     pub(crate) is_gzip: Gzip,
 }
 
-/// Compression of the bytes that are put.
+/// Compression of an uploaded payload: gzip, or none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Gzip {
     Yes,
@@ -33,14 +33,14 @@ impl Payloads {
         Self(objects)
     }
 
-    /// Stores a payload's object, by batch id. An object that exists already is the same payload,
-    /// stored by an earlier attempt.
+    /// Stores a payload under the key of its batch. If the object already exists, an earlier
+    /// attempt stored the same payload, and nothing is done.
     pub(crate) async fn put(&self, metadata: &PayloadMetadata, gzip: Vec<u8>) -> Result<(), ObjectError> {
         let sha256 = Sha256::digest(&gzip).into();
         self.0.create(&object(metadata, Gzip::Yes, sha256), gzip).await
     }
 
-    /// True if a payload's object is there.
+    /// True if the payload of a batch is stored.
     pub(crate) async fn has(&self, metadata: &PayloadMetadata) -> Result<bool, ObjectError> {
         match self.0.head(&metadata.key()).await {
             Ok(_) => Ok(true),
@@ -49,8 +49,8 @@ impl Payloads {
         }
     }
 
-    /// Signs a put of exactly the announced bytes, with this metadata and only if no object is
-    /// there yet.
+    /// Signs a URL for uploading exactly the announced bytes with this metadata, valid only as long
+    /// as no object exists under the key.
     pub(crate) async fn sign(
         &self,
         metadata: &PayloadMetadata,

@@ -16,10 +16,10 @@ use crate::content::Content;
 use crate::headers::IngestHeaders;
 use crate::{BATCHES, ProductIngest, RETENTION, unavailable};
 
-/// Operation type, in idempotency records, of a request that contains its payload.
+/// Operation type, in idempotency records, of requests that contain their payload.
 pub(crate) const INGEST: OperationType = OperationType::named("INGEST");
 
-/// Route of payloads that are sent in the request itself.
+/// Route for a payload that is sent in the request body.
 pub const PRODUCTS: Route = Route::post("/v1/inovafarma/products");
 
 impl ProductIngest {
@@ -62,7 +62,8 @@ impl ProductIngest {
         .await
     }
 
-    /// Stores the batch under its claim. A repeated call stores or finds the same batch.
+    /// Stores the batch's item and its payload, and returns 202. A repeated call for the same claim
+    /// stores or finds the same batch.
     async fn accept(
         &self,
         caller: &Viewer,

@@ -13,10 +13,11 @@ use crate::ProductIngest;
 use crate::payloads::Payloads;
 
 impl ProductIngest {
-    /// Reads the function's variables and builds its clients.
+    /// Builds the function `product-ingest` from its environment variables, with all of its
+    /// clients.
     ///
     /// # Errors
-    /// If variables are missing or wrong. The error names all of them.
+    /// If variables are missing or invalid; the error names all of them.
     pub async fn from_environment(service: &'static str) -> Result<Self, EnvironmentError> {
         let mut environment = Environment::of_process();
         let access_table = environment.required("ACCESS_TABLE");

@@ -26,17 +26,18 @@ use crate::payloads::{Announced, Gzip};
 use crate::products::INGEST;
 use crate::{BATCHES, ProductIngest, RETENTION, unavailable};
 
-/// Type of an upload in idempotency records. A tenant's key belongs to one batch, whichever route
-/// its payload takes.
+/// Operation type of uploads in idempotency records. It shares its keys with `INGEST`: a tenant's
+/// key belongs to one batch, whichever route it came by.
 const UPLOAD: OperationType = OperationType::named("UPLOAD").with_keys_of(INGEST);
 
-/// Route that announces an upload of a catalogue.
+/// Route for announcing an upload, which returns a signed URL for the payload.
 pub const UPLOADS: Route = Route::post("/v1/inovafarma/products/uploads");
 
-/// Largest object that S3 takes in one put: 5 GB (Amazon S3 User Guide, "Uploading objects").
+/// Size of the largest object that S3 accepts in one PUT: 5 GB (Amazon S3 User Guide, "Uploading
+/// objects").
 const MAX_PUT: u64 = 5_000_000_000;
 
-/// Body of a request that announces an upload.
+/// Body of a request that announces an upload, as sent.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct UploadRequest {
@@ -46,19 +47,19 @@ struct UploadRequest {
     sha256: String,
 }
 
-/// Announcement of an upload that passed every check.
+/// Announced upload that passed every check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Upload {
     media_type: MediaType,
     announced: Announced,
 }
 
-/// Content of an upload's record.
+/// Content of an upload's idempotency record, from which each response is made.
 #[derive(Deserialize)]
 struct Recorded {
     batch_id: Uuid,
-    /// Policy as the first request found it in its header or the deployment's parameter, which may
-    /// change. Absent in records of earlier versions.
+    /// Policy for items that lack members when the first request came, from its header or the
+    /// deployment's parameter. Absent in records of earlier versions.
     partial: Option<PartialPolicy>,
 }
 
@@ -96,7 +97,8 @@ impl ProductIngest {
         Ok(Reply { body: body.to_string(), ..reply })
     }
 
-    /// Returns the client's next step: to put its payload, or nothing if it did.
+    /// Builds the response body: a signed URL for the upload, or none if the payload is already
+    /// stored or its batch is over.
     async fn offer(
         &self,
         caller: &Viewer,
@@ -134,22 +136,24 @@ impl ProductIngest {
     }
 }
 
-/// Builds the response of a batch whose payload must not be put any more.
+/// Builds the response body for a batch whose payload must not be uploaded any more.
 fn no_upload(batch_id: Uuid, status: BatchStatus) -> Value {
     json!({"batch_id": batch_id, "status": status, "upload": null})
 }
 
-/// Builds the reply that is recorded. Each response has its own body.
+/// Builds the reply kept in the idempotency record. Its body is replaced in each response to a
+/// client.
 fn created(batch_id: Uuid, partial: PartialPolicy) -> Reply {
     let mut reply = Reply::json(201, &json!({"batch_id": batch_id, "partial": partial}));
     reply.set_header("location", format!("{BATCHES}/{batch_id}"));
     reply
 }
 
-/// Returns the batch whose id a record holds. It was received when its id was made.
+/// Rebuilds the batch's metadata from the idempotency record. The time of receipt is the one in the
+/// batch id.
 ///
 /// # Errors
-/// `STORE_UNAVAILABLE` if the record is malformed.
+/// If the record is malformed: `STORE_UNAVAILABLE`.
 fn recorded(
     reply: &Reply,
     caller: &Viewer,
@@ -191,7 +195,7 @@ fn received_at(batch_id: Uuid) -> Option<Timestamp> {
     Timestamp::new(i64::try_from(seconds).ok()?, i32::try_from(nanoseconds).ok()?).ok()
 }
 
-/// Cuts a time to whole seconds, because signatures have no fractions of a second.
+/// Truncates a time to whole seconds, because signed URLs have no fractions of a second.
 fn whole_second(time: Timestamp) -> Timestamp {
     Timestamp::from_second(time.as_second()).unwrap_or(time)
 }

@@ -3,7 +3,7 @@ use batch_items::BatchItemError;
 use events::{EventError, PublishError};
 use payloads::PayloadError;
 
-/// Reason why a receipt was not published to every destination.
+/// Reason why the event that a batch was received was not published to every destination.
 #[derive(Debug, thiserror::Error)]
 pub enum ReceiptError {
     #[error("not an event of S3 from EventBridge")]
@@ -16,8 +16,8 @@ pub enum ReceiptError {
     NotAccepted,
     #[error("the receipt is no event")]
     Event(#[from] EventError),
-    /// The receipt was not published. Without a cause, a destination refused this event alone,
-    /// which is logged.
+    /// Failure to publish the receipt. `None` if a destination refused only this event; the log has
+    /// the reason then.
     #[error("the receipt was not published")]
     Unpublished(#[source] Option<PublishError>),
 }

@@ -9,7 +9,7 @@ use serde_json::json;
 
 const EVENT_TYPE: &str = "integrahub.batch.received";
 
-/// S3's event `Object Created`, as EventBridge delivers it.
+/// Event `Object Created` of S3, as EventBridge delivers it.
 #[derive(Deserialize)]
 struct Created {
     detail: Detail,
@@ -26,20 +26,20 @@ struct Bucket {
     name: String,
 }
 
-/// Object of the event. In this event S3 does not encode the key.
+/// Object that the event names. Unlike in S3's notifications, the key is not URL-encoded.
 #[derive(Deserialize)]
 struct Object {
     key: String,
 }
 
-/// Reads the object that an event of S3 names.
+/// Parses an event of S3 and returns the object that it names.
 pub(crate) fn read(body: &[u8]) -> Result<PayloadNotice, Malformed> {
     let Created { detail } = attempt::malformed::from_slice(body)?;
     Ok(PayloadNotice { bucket: detail.bucket.name, key: detail.object.key, version_id: None })
 }
 
-/// Builds the receipt of a batch. It is the same in each call, so its time is when the batch was
-/// accepted, and its id is the batch's.
+/// Builds the event that a batch was received. Every call builds the same event: its id is the
+/// batch's, and its time is that of the batch's receipt.
 pub(crate) fn of(batch: &PayloadMetadata) -> Result<Fact, EventError> {
     let receipt = OutboxEvent {
         sequence: 0,

@@ -31,9 +31,9 @@ impl Job for Receipts {
         Some(&self.visibility)
     }
 
-    /// Drops a message that names no payload of an accepted batch. The chunker was notified of it
-    /// too, and its message ends in the queue of unhandled messages. A payload that is gone is not
-    /// among these: the chunker may have finished it.
+    /// Drops a message that names no payload of an accepted batch; the chunker's own message about
+    /// it ends in the unhandled queue. A message whose payload is gone is retried, since the
+    /// chunker may have finished that batch.
     async fn dispose(&self, failure: &Failure<ReceiptError>, _: &Record) -> Disposition {
         let error: &dyn std::error::Error = failure;
         match failure.retry() {

@@ -18,12 +18,12 @@ use events::Publisher;
 use objects::Objects;
 use worker::Visibility;
 
-/// The function's state, which outlives invocations.
+/// State of the function `receipts`: its clients and settings, reused by every invocation.
 #[derive(Debug)]
 pub struct Receipts {
     pub objects: Objects,
     pub accepted: BatchItems,
     pub publisher: Publisher,
-    /// Visibility timeouts of the queue that EventBridge sends to.
+    /// Visibility timeouts for messages of the queue to which EventBridge sends.
     pub visibility: Visibility,
 }

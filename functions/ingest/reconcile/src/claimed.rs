@@ -8,15 +8,15 @@ use crate::Reconcile;
 use crate::error::{CheckError, FirstError};
 use crate::report::BatchesReport;
 
-/// Maximum number of batches that one check works on. Each may take seconds: a full load's
-/// deactivation, or the tags of thousands of objects.
+/// Maximum number of batches that one check finalizes or releases in a run. Each may take seconds:
+/// the deactivation of a full load, or the tags of thousands of objects.
 const LIMIT: u32 = 50;
 
-/// Maximum number of batches that one statement claims.
+/// Maximum number of batches that one database statement claims.
 const AT_ONCE: u32 = 5;
 
 impl Reconcile {
-    /// Finalizes batches whose chunks are all written.
+    /// Finalizes batches whose chunks are all written, but that no function finalized.
     pub(crate) async fn finalize_batches(
         &self,
         deadline: Deadline,
@@ -43,7 +43,7 @@ impl Reconcile {
         .await
     }
 
-    /// Tags the objects of final batches that a function left untagged when it died.
+    /// Tags the objects of final batches for expiry, if the function that should have done it died.
     pub(crate) async fn release_objects(
         &self,
         deadline: Deadline,
@@ -64,8 +64,8 @@ impl Reconcile {
     }
 }
 
-/// Claims batches a few at a time, and does the work for each in its span. A batch that fails keeps
-/// its claim until its time has doubled, and does not stop the others.
+/// Claims batches, a few at a time, and calls `work` for each in its own tracing span. A batch that
+/// fails keeps its claim until the time since it stalled has doubled, and does not stop the others.
 async fn for_each(
     deadline: Deadline,
     claim: impl AsyncFn(u32) -> Result<Vec<StalledBatch>, DatabaseError>,
@@ -94,7 +94,7 @@ async fn for_each(
     first.into_result()
 }
 
-/// The span of the work on one batch, with the fields that every log line about it has.
+/// Creates the tracing span for the work on one batch, with the fields of every log line about it.
 pub(crate) fn span_of(batch: &StalledBatch) -> Span {
     tracing::error_span!(
         "batch",

@@ -12,19 +12,19 @@ use crate::error::{CheckError, FirstError};
 use crate::pass::Pass;
 use crate::report::DropsReport;
 
-/// Maximum number of notifications that one run sends for one bucket. The next run continues there.
+/// Maximum number of notifications that one run sends for one bucket; the next run continues after
+/// them.
 const LIMIT: u64 = 500;
 
-/// Objects of one bucket that one run lists, give or take a page.
+/// Number of objects of one bucket after which a run stops listing, at the end of a page.
 const LISTED: u64 = 50_000;
 
-/// Number of objects whose tags are read at once.
+/// Number of objects whose tags are read concurrently.
 const AT_ONCE: usize = 16;
 
 impl Reconcile {
-    /// Sends the notification of dropped objects that have no tag of a decision, or that were
-    /// accepted and never copied. If one bucket cannot be read, the other one is checked all the
-    /// same.
+    /// Sends the notification of dropped objects again that have no tag of a decision, or were
+    /// accepted but not copied. If one bucket cannot be read, the other is still checked.
     pub(crate) async fn notify_drops(
         &self,
         deadline: Deadline,
@@ -44,8 +44,8 @@ impl Reconcile {
         first.into_result()
     }
 
-    /// Checks the dropped objects of a bucket, and saves the progress of the pass after each page,
-    /// so that a run that is cut off loses at most a page.
+    /// Checks the dropped objects of one bucket, page by page. The progress is saved after each
+    /// page, so that a run that is cut off loses one page at most.
     async fn notify_drops_in(
         &self,
         objects: &Objects,
@@ -81,9 +81,9 @@ impl Reconcile {
         }
     }
 
-    /// Sends the notifications of a page, and moves the pass to its last object, or to the last one
-    /// that the limit and the time allowed. An object whose tags cannot be read is left to the next
-    /// pass, so that it does not hold up the others.
+    /// Sends the due notifications of one page, and advances the pass to the last object that the
+    /// limit and the time allowed. An object whose tags cannot be read is left to the next pass, so
+    /// that it does not delay others.
     async fn notify_page(
         &self,
         objects: &Objects,
@@ -128,7 +128,8 @@ impl Reconcile {
     }
 }
 
-/// Sends the notification of a dropped object if it is due; returns whether it was sent.
+/// Sends the notification of a dropped object again if it is neither refused nor completely
+/// accepted; returns true if it was sent.
 async fn notify_drop(
     payloads: &Objects,
     objects: &Objects,
@@ -159,8 +160,8 @@ async fn notify_drop(
     Ok(true)
 }
 
-/// True if the copy of an accepted object was made. If not, there may be no message left that leads
-/// to it: it failed too often.
+/// True if the payload of an accepted dropped object was copied. If it was not, its message may
+/// have failed too often and be gone.
 async fn has_payload(payloads: &Objects, batch_id: Uuid) -> Result<bool, ObjectError> {
     let key = payload_key_of(batch_id);
     Ok(!payloads.there(key.into_iter().collect()).await?.is_empty())

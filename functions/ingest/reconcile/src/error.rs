@@ -8,34 +8,33 @@ use runtime::schedule::UnknownEvent;
 use transport::AnnounceError;
 
 ingestion::words! {
-    /// Checks of a run, each independent of the others, in the order in which they are made.
+    /// Check that a run makes. The checks are independent, and are made in this order.
     Check {
-        /// Payloads that never became batches.
+        /// Check for stored payloads that never became batches.
         Objects = "objects",
-        /// Batches that are stalled, and are restarted.
+        /// Check for stalled batches, which are restarted.
         Stopped = "stopped",
-        /// Batches that were not finalized.
+        /// Check for batches whose chunks are all written, but that were not finalized.
         Unfinished = "unfinished",
-        /// Final batches whose objects do not expire.
+        /// Check for final batches whose objects were not tagged for expiry.
         Kept = "kept",
-        /// Uploads whose time has ended.
+        /// Check for uploads whose time has ended.
         Uploads = "uploads",
-        /// Dropped objects that were neither accepted nor refused.
+        /// Check for dropped objects that were neither accepted nor refused.
         Drops = "drops",
-        /// Batches that are older than the history of loads.
+        /// Check for batches older than the history of loads, which are ended and deleted.
         History = "history",
-        /// Events that were not published.
+        /// Check for events that were not published.
         Events = "events",
     }
 }
 
-/// Reason why a run did not do all of its work. The finished part stays; the next run does the
-/// rest.
+/// Reason why a run did not complete its work. What was done stays, and the next run does the rest.
 #[derive(Debug, thiserror::Error)]
 pub enum ReconcileError {
     #[error("the event is not known")]
     Event(#[from] UnknownEvent),
-    /// Checks that failed. The log has the reason of each.
+    /// Failed checks. The log has the reason of each.
     #[error("these checks failed: {}", names(.0))]
     Checks(Vec<Check>),
 }
@@ -44,7 +43,7 @@ fn names(checks: &[Check]) -> String {
     checks.iter().map(|check| check.as_str()).collect::<Vec<_>>().join(", ")
 }
 
-/// Reason why a reconciliation check failed.
+/// Reason why one check of a run failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CheckError {
     #[error("storage error")]
@@ -80,12 +79,12 @@ impl Retryable for CheckError {
     }
 }
 
-/// First error among many items. The items after it are processed all the same.
+/// First error among those of many items, all of which are processed nevertheless.
 #[derive(Debug, Default)]
 pub(crate) struct FirstError(Option<CheckError>);
 
 impl FirstError {
-    /// Logs an error, and keeps it if it is the first.
+    /// Logs the error of one item, and keeps it if it is the first.
     pub(crate) fn note(&mut self, failure: CheckError) {
         let error: &dyn std::error::Error = &failure;
         let retry = failure.retry();

@@ -7,23 +7,23 @@ use crate::error::CheckError;
 use crate::report::HistoryReport;
 use crate::{Reconcile, claimed};
 
-/// Maximum number of batches that one run ends. Each may have thousands of objects, which are
-/// released.
+/// Maximum number of batches in progress that one run ends as too old. Each may have thousands of
+/// objects to release.
 const ENDED: u32 = 20;
 
-/// Batches whose stored bytes one statement adds up: their rows are some 30 MB.
+/// Maximum number of batches whose stored bytes one statement adds up; their rows have about 30 MB.
 const MEASURED: u32 = 50_000;
 
-/// Days for which the bucket keeps the payload of a final batch.
+/// Number of days for which the bucket keeps the payload of a final batch.
 pub const PAYLOAD_DAYS: u16 = 30;
 
-/// Maximum number of rows that one run deletes, give or take a slice.
+/// Number of rows after which a run stops deleting old batches, at the end of a slice.
 const ROWS: u64 = 500_000;
 
 impl Reconcile {
-    /// Sums the counters of final batches and their usage, at least one slice each, and the stored
-    /// totals of a day that is over. A failure stops no other check: the next run continues, and
-    /// there are no counters before the migration that adds them.
+    /// Adds up the counters of final batches, their usage and the stored totals of past days, in
+    /// slices until the time has run out, but at least one of each. A failure is only logged: the
+    /// next run continues, and the tables may not exist before their migration.
     pub(crate) async fn fold_counters(&self, deadline: Deadline) {
         let today = Timestamp::now().to_zoned(TimeZone::UTC).date();
         loop {
@@ -46,8 +46,8 @@ impl Reconcile {
         }
     }
 
-    /// Ends batches in progress that are too old, deletes final ones that are too old, and moves
-    /// the history's beginning once all of them are deleted.
+    /// Ends batches in progress that are older than the history, deletes final ones that are, and
+    /// advances the beginning of the history once all of those are deleted.
     pub(crate) async fn prune(
         &self,
         deadline: Deadline,

@@ -57,13 +57,13 @@ use transport::PayloadQueue;
 
 use error::CheckError;
 
-/// Name of the function in metrics.
+/// Name of the function `reconcile` in its metrics.
 const SERVICE: &str = "reconcile";
 
-/// Part of an invocation's time that is kept free for the response.
+/// Part of an invocation's time kept free for returning the response.
 const RESERVE: Duration = Duration::from_secs(3);
 
-/// The function's state, which outlives invocations.
+/// State of the function `reconcile`: its clients and settings, reused by every invocation.
 #[derive(Debug)]
 pub struct Reconcile {
     pub objects: Objects,
@@ -71,22 +71,23 @@ pub struct Reconcile {
     pub database: Database,
     pub publisher: Publisher,
     pub queue: PayloadQueue,
-    /// Queue of dropped objects, if the deployment takes any.
+    /// SQS queue of dropped objects, if the deployment accepts any.
     pub drops: Option<PayloadQueue>,
-    /// Bucket for dropped objects, besides the payload bucket.
+    /// Second bucket in which objects may be dropped, besides the payload bucket.
     pub drop_bucket: Option<String>,
     pub settings: Settings,
 }
 
-/// Number of checks, by which the time is divided.
+/// Number of checks in a run, among which its time is divided.
 const CHECKS: u32 = 8;
 const _: () = assert!(Check::ALL.len() == 8);
 
 impl Reconcile {
-    /// Runs all checks within the time of an invocation, which is cut off at `ends_at`.
+    /// Runs all checks, each with its share of the time until Lambda ends the invocation at
+    /// `ends_at`.
     ///
     /// # Errors
-    /// If the event is not the schedule's, or a check failed. The others were made all the same.
+    /// If the event is not the schedule's, or a check fails; the other checks are still made.
     pub async fn handle(&self, event: &Value, ends_at: SystemTime) -> Result<Report, ReconcileError> {
         schedule::check(event)?;
         let deadline = Deadline::of_invocation(ends_at, RESERVE);

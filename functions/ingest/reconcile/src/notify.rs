@@ -5,16 +5,16 @@ use uuid::Uuid;
 use crate::Reconcile;
 use crate::error::CheckError;
 
-/// Returns the time halfway between `since` and now. A notification that was sent after it is not
-/// repeated yet, so the pauses double.
+/// Returns the time halfway between `since` and now. A notification sent after it is not repeated
+/// yet, so that the pauses between notifications double.
 pub(crate) fn half_way(since: Timestamp, now: Timestamp) -> Timestamp {
     let age = now.duration_since(since);
     if age.is_negative() { since } else { since.checked_add(age / 2).unwrap_or(now) }
 }
 
 impl Reconcile {
-    /// Sends the notification of a payload, unless one was sent after `notified_before`. Of
-    /// concurrent callers, only one sends it.
+    /// Sends the notification of a batch's payload again, unless one was sent after
+    /// `notified_before`. Of concurrent callers, only one sends it.
     pub(crate) async fn notify_once(
         &self,
         tenant_id: Uuid,

@@ -16,33 +16,36 @@ use crate::notify::half_way;
 use crate::report::ObjectsReport;
 use crate::{Reconcile, Settings};
 
-/// Maximum number of payload notifications that one run sends.
+/// Maximum number of notifications of payloads that one run sends.
 const LIMIT: u64 = 500;
 
-/// Number of objects that are read at once.
+/// Number of payload objects that are checked concurrently.
 const AT_ONCE: usize = 16;
 
-/// Number of latest hours, which every run lists: nearly all lost notifications belong to them.
+/// Number of latest hours whose payloads every run lists, since nearly all lost notifications are
+/// of these.
 const RECENT_HOURS: i64 = 3;
 
-/// Number of earlier hours of which each run lists one, so that listing costs little and each hour
-/// is listed once an hour.
+/// Number of slices into which the earlier hours are divided. Each run lists the hours of one
+/// slice, so that listing costs little, and with a run every 5 minutes each hour is listed once an
+/// hour.
 const SLICES: i64 = 12;
 
-/// Result of the check of one object.
+/// Result of checking one payload object whose batch is not in the database.
 enum Finding {
     Notified,
-    /// The object's notification was sent not long ago.
+    /// Object whose notification was sent recently, and is not repeated yet.
     Waiting,
     Foreign,
-    /// The object was deleted meanwhile.
+    /// Object that was deleted meanwhile.
     Gone,
-    /// The object was not read, because the queue rejects messages.
+    /// Object that was not read, because the queue rejects messages.
     Skipped,
 }
 
 impl Reconcile {
-    /// Sends the notification of old payloads whose batch the database does not know.
+    /// Sends the notification of stored payloads again that are old enough, and whose batch is not
+    /// in the database.
     pub(crate) async fn notify_objects(
         &self,
         deadline: Deadline,
@@ -184,7 +187,7 @@ impl Reconcile {
     }
 }
 
-/// Returns the hours that this run lists, the oldest first.
+/// Returns the hours whose payloads this run lists, oldest first.
 fn hours(now: Timestamp, settings: &Settings) -> Vec<Timestamp> {
     let interval = i64::try_from(settings.interval.as_secs()).unwrap_or(i64::MAX).max(1);
     let run = now.as_second().div_euclid(interval);

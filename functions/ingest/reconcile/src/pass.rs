@@ -10,19 +10,19 @@ use objects::Listed;
 
 use crate::Settings;
 
-/// A run's part of a pass. A pass ends at the last object, in one run or in several, and the next
-/// one begins at the first.
+/// Part of a pass over a bucket's dropped objects that one run does. A pass goes from the first
+/// object to the last, over one or more runs.
 #[derive(Debug)]
 pub(crate) struct Pass {
-    /// Progress of the scan of dropped objects, as the database stores it.
+    /// Progress of the pass over the dropped objects, as the database stores it.
     pub(crate) look: DropLook,
     now: Timestamp,
-    /// Longest time since the pass before checked an object.
+    /// Time since the previous pass began, which is the longest since it checked any object.
     since_before: Duration,
 }
 
 impl Pass {
-    /// Continues where the last run stopped, or begins a pass.
+    /// Continues the pass that the last run left unfinished, or begins a new one.
     pub(crate) fn after(last: Option<DropLook>, now: Timestamp, settings: &Settings) -> Self {
         let look = match last {
             Some(look) if look.after.is_some() => look,
@@ -40,7 +40,7 @@ impl Pass {
         Self { look, now, since_before }
     }
 
-    /// True if an object's notification may have to be sent.
+    /// True if the object's notification may have to be sent again, judged by its age.
     pub(crate) fn is_due(&self, object: &Listed, settings: &Settings) -> bool {
         let age = Duration::try_from(self.now.duration_since(object.modified_at)).unwrap_or_default();
         !is_left_alone(&object.key, object.length) && is_due(age, self.since_before, settings)
@@ -52,9 +52,9 @@ fn looked_for(settings: &Settings) -> Duration {
     Duration::from_hours(u64::from(settings.hours))
 }
 
-/// True if an object of that age is notified: once it is old enough, and then each time that its
-/// age has doubled. The pass before decided the same for the age that the object had then. No other
-/// record is kept of it, and passes may overlap; one notification too many does no harm.
+/// True if an object of this age is notified in this pass: once it is old enough, and then each
+/// time its age has doubled. Compares with its age at the previous pass, since no other record is
+/// kept; one notification too many does no harm.
 fn is_due(age: Duration, since_before: Duration, settings: &Settings) -> bool {
     let doublings = |age: Duration| {
         let least = settings.object_age.as_millis().max(1);

@@ -2,7 +2,8 @@ use runtime::metrics::{self, Metric};
 use serde::Serialize;
 use serde_json::Map;
 
-/// Results of a run: the function's response, and its metrics.
+/// Results of a reconciliation run, by check: the function's response, and the source of its
+/// metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Report {
     pub objects: ObjectsReport,
@@ -13,86 +14,87 @@ pub struct Report {
     pub events: EventsReport,
 }
 
-/// Counts of payloads that never became batches.
+/// Counts from the check for payloads that never became batches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ObjectsReport {
     pub seen: u64,
-    /// Payloads whose notification was sent again.
+    /// Number of payloads whose notification was sent again.
     pub found: u64,
-    /// Payloads whose notification was sent not long ago.
+    /// Number of payloads whose notification was sent recently, and not repeated.
     pub waiting: u64,
-    /// Objects that are not payloads, or whose batch was never accepted.
+    /// Number of objects that are not payloads, or whose batch was never accepted.
     pub foreign: u64,
 }
 
-/// Counts of a reconciliation's stalled batches.
+/// Counts from the checks for stalled, unfinished and unreleased batches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct BatchesReport {
     /// Number of stalled batches that were restarted.
     pub restarted: u64,
     pub finalized: u64,
-    /// Number of final batches whose objects were released.
+    /// Number of final batches whose objects were tagged for expiry.
     pub released: u64,
-    /// Batches that were restarted in vain for too long; `None` if the database did not answer.
+    /// Number of stalled batches that are too old to be restarted again; `None` if the database did
+    /// not respond.
     pub stuck: Option<u64>,
-    /// Minutes that the oldest chunk has been waiting to be written; `None` if the database did not
-    /// answer.
+    /// Minutes for which the oldest unwritten chunk has been waiting; `None` if the database did
+    /// not respond.
     pub chunks_behind_minutes: Option<u64>,
 }
 
-/// Counts of uploads whose time has ended.
+/// Counts from the check for uploads whose time has ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct UploadsReport {
     /// Number of announced uploads that were never used.
     pub expired: u64,
-    /// Uploads that were used, and whose notification was sent again.
+    /// Number of uploads whose payload arrived and whose notification was sent again.
     pub found: u64,
-    /// Uploads that were used and that the database knows.
+    /// Number of uploads whose batch is in the database.
     pub arrived: u64,
 }
 
-/// Counts of the dropped objects that a reconciliation checked.
+/// Counts from the check for dropped objects without a decision.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct DropsReport {
     pub seen: u64,
-    /// Objects that were neither accepted nor refused, and whose notification was sent again.
+    /// Number of dropped objects, neither accepted nor refused, whose notification was sent again.
     pub found: u64,
 }
 
-/// Counts of batches that are older than the history of loads.
+/// Counts from the check for batches older than the history of loads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct HistoryReport {
-    /// Number of batches in progress that were ended because they are too old.
+    /// Number of batches in progress that were ended because they were too old.
     pub too_old: u64,
-    /// Number of batches, older than the history of loads, that were deleted.
+    /// Number of batches that were deleted because they were older than the history of loads.
     pub batches_pruned: u64,
-    /// Rows of all tables that were deleted.
+    /// Number of rows that were deleted, in all tables.
     pub rows_pruned: u64,
-    /// Minutes that the next batch has been waiting to be deleted; `None` if the database did not
-    /// answer.
+    /// Minutes by which the next batch to be deleted has exceeded its retention; `None` if the
+    /// database did not respond.
     pub behind_minutes: Option<u64>,
 }
 
-/// Counts of events that were not published when their facts were committed.
+/// Counts from the check for events still in the outbox.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct EventsReport {
     /// Number of outbox events that this run published.
     pub published: u64,
-    /// Events that the bus or the topic refused, although it took others.
+    /// Number of events that the bus or the topic refused while it accepted others.
     pub refused: u64,
-    /// Minutes that the oldest event has been waiting; `None` if the database did not answer, or if
+    /// Age in minutes of the oldest unpublished event; `None` if the database did not respond, or
     /// events have no destination.
     pub behind_minutes: Option<u64>,
 }
 
 impl Report {
-    /// Writes the metrics.
+    /// Writes the run's metrics. `failures` is the number of failed checks.
     pub(crate) fn measure(&self, failures: usize) {
         metrics::measure(crate::SERVICE, &self.measures(failures), Map::new());
     }
 
-    /// Returns the metrics: present numbers, whose zero ends alarms, and counts of the work done. A
-    /// count of zero is left out: CloudWatch charges for each metric that has a value.
+    /// Returns the run's metrics: current numbers, whose 0 ends an alarm, and counts of work done.
+    /// A count of 0 is omitted, because CloudWatch charges for each metric that has a value.
     fn measures(&self, failures: usize) -> Vec<(Metric, u64)> {
         let failures = u64::try_from(failures).unwrap_or(u64::MAX);
         let counted = [

@@ -3,27 +3,32 @@ use std::time::Duration;
 
 use runtime::Environment;
 
-/// Times after which something counts as stalled, and the hours that a run searches.
+/// Settings of the reconciliation: times after which something counts as stalled, and the range it
+/// searches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Interval between two runs of the reconciliation.
+    /// Interval between two runs, that of the schedule.
     pub interval: Duration,
-    /// Number of hours of payloads that are listed.
+    /// Number of past hours whose payloads and dropped objects are checked.
     pub hours: u32,
-    /// Age up to which a payload may be unknown to the database.
+    /// Age from which a payload without a batch, or a dropped object without a decision, is
+    /// notified again.
     pub object_age: Duration,
-    /// Time for which a batch may make no progress: longer than all retries of a message together.
+    /// Time without progress after which a batch counts as stalled: longer than all retries of a
+    /// message together.
     pub stopped_for: Duration,
-    /// Maximum age of a batch's generation at which the batch is still restarted.
+    /// Age of a batch's generation from which it is no longer restarted, and counts as stuck.
     pub given_up_after: Duration,
-    /// Time for which a batch whose chunks are all written may wait to be finalized.
+    /// Time after which a batch whose chunks are all written is finalized, and the objects of a
+    /// final batch are tagged for expiry, by the reconciliation.
     pub unfinished_for: Duration,
-    /// Time that an upload may take after its URL expired, since an upload that began in time may
-    /// end later.
+    /// Time for which an upload is still awaited after its URL expired, since one that began in
+    /// time may end later.
     pub upload_grace: Duration,
-    /// Time for which an event is left to the function that committed it.
+    /// Time for which an event is left to the function that committed it, before the reconciliation
+    /// publishes it.
     pub events_after: Duration,
-    /// Retention of a batch after its end.
+    /// Time for which a batch is kept after its end.
     pub history: Duration,
 }
 
@@ -45,17 +50,17 @@ impl Default for Settings {
 
 const DAY: Duration = Duration::from_hours(24);
 
-/// The shortest history: batch items are kept for 30 days after the last attempt at their request,
-/// and DynamoDB may take two more to delete them. Until then they would be shown as if their batch
-/// were still to come. That is also more than the days of a payload and the 14 for which queues
-/// keep a message, when its batch must still be known.
+/// Minimum of `HISTORY_DAYS`. Batch items live for 30 days after the last attempt at their request,
+/// plus up to two until DynamoDB deletes them; an item without its batch would be shown as a batch
+/// still to come. Payloads and queue messages, which are kept for less time, then also find their
+/// batch.
 const SHORTEST_HISTORY: u64 = 60;
 
 impl Settings {
-    /// Reads `RECONCILE_MINUTES` (the schedule's interval), `RECONCILE_HOURS`, and in seconds
-    /// `RECONCILE_OBJECT_AGE`, `RECONCILE_STOPPED_FOR`, `RECONCILE_GIVEN_UP_AFTER`,
-    /// `RECONCILE_UNFINISHED_FOR`, `RECONCILE_UPLOAD_GRACE` and `RECONCILE_EVENTS_AFTER`; and
-    /// `HISTORY_DAYS`.
+    /// Reads the optional variables: `RECONCILE_MINUTES`, the schedule's interval;
+    /// `RECONCILE_HOURS`; `HISTORY_DAYS`; and in seconds `RECONCILE_OBJECT_AGE`,
+    /// `RECONCILE_STOPPED_FOR`, `RECONCILE_GIVEN_UP_AFTER`, `RECONCILE_UNFINISHED_FOR`,
+    /// `RECONCILE_UPLOAD_GRACE` and `RECONCILE_EVENTS_AFTER`.
     pub fn read<F: Fn(&str) -> Option<String>>(environment: &mut Environment<F>) -> Self {
         let usual = Self::default();
         let minutes = environment.optional("RECONCILE_MINUTES", NonZeroU16::MIN.saturating_add(4));
@@ -76,7 +81,7 @@ impl Settings {
     }
 }
 
-/// Reads the time for which the history is kept. A time that is too short for payloads and replays
+/// Reads `HISTORY_DAYS`. A value below the minimum, or shorter than the `hours` that are searched,
 /// is refused.
 fn history<F: Fn(&str) -> Option<String>>(environment: &mut Environment<F>, hours: u32) -> Duration {
     let days: u64 = environment.optional("HISTORY_DAYS", 90);

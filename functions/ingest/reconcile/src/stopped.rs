@@ -9,16 +9,16 @@ use crate::{Reconcile, claimed};
 /// Maximum number of stalled batches that one run restarts.
 const LIMIT: u32 = 200;
 
-/// Batches that are claimed at once: few, so that only a few claims are left when the time runs
-/// out.
+/// Number of stalled batches that are claimed together: few, so that few claims are left when the
+/// time runs out.
 const AT_ONCE: u32 = 25;
 
-/// Maximum number of batches that are logged by name if many are stuck.
+/// Maximum number of stuck batches that are logged individually.
 const NAMED: u32 = 10;
 
 impl Reconcile {
-    /// Restarts stalled batches, and reports those that were restarted in vain for long enough, and
-    /// how long the oldest chunk has been waiting.
+    /// Restarts stalled batches. Also reports the number of those too old to be restarted again,
+    /// and the wait of the oldest unwritten chunk.
     pub(crate) async fn restart_batches(
         &self,
         deadline: Deadline,
@@ -86,8 +86,8 @@ impl Reconcile {
         if released.is_empty() { Ok(()) } else { Ok(self.database.put_back(&released).await?) }
     }
 
-    /// Sends the notification of a batch's payload again. The batch continues from where it
-    /// stopped; one notification too many does no harm.
+    /// Restarts a batch by sending the notification of its payload again. The chunker continues
+    /// where the batch stopped; one notification too many does no harm.
     async fn notify_again(&self, batch: &StalledBatch) -> Result<(), CheckError> {
         let key = self.objects.key_of(&batch.payload_uri)?;
         Ok(self.queue.notify(self.objects.bucket(), key, Some(batch.tenant_id)).await?)

@@ -8,8 +8,8 @@ use crate::report::EventsReport;
 const LIMIT: u32 = 1000;
 
 impl Reconcile {
-    /// Publishes the events that stayed in the outbox, and reports how long the oldest one has been
-    /// there. Does nothing if events have no destination.
+    /// Publishes events that stayed in the outbox, and reports the age of the oldest. Does nothing
+    /// if events have no destination.
     pub(crate) async fn publish_events(
         &self,
         deadline: Deadline,

@@ -15,28 +15,28 @@ use crate::error::{CheckError, FirstError};
 use crate::notify::half_way;
 use crate::report::UploadsReport;
 
-/// Maximum number of uploads that are read at once from each shard of the index.
+/// Maximum number of uploads read from each shard of the DynamoDB index at a time.
 const LIMIT_OF_SHARD: u16 = 32;
 
-/// Uploads that are settled at the same time. Each takes three calls, one after the other.
+/// Number of uploads that are checked concurrently. Each takes three calls, one after the other.
 const AT_ONCE: usize = 16;
 
-/// Outcome of checking an upload.
+/// Outcome of checking one upload whose time has ended.
 enum Settled {
-    /// The database knows the upload's batch.
+    /// Upload whose batch is in the database.
     Arrived,
-    /// The payload has arrived, and its notification was sent again.
+    /// Upload whose payload is stored, and whose notification was sent again.
     Found,
-    /// The announced upload was never used.
+    /// Upload that was never used, now marked as expired.
     Expired,
-    /// Another run settled the upload, or will; this one did nothing.
+    /// Upload that another run settled or will settle; nothing was done here.
     Left,
 }
 
 impl Reconcile {
-    /// Expires uploads that were never used, and sends the notification of those that were: the
-    /// oldest first, and as many as the time allows. So announcements that are never used delay the
-    /// notifications of others as little as possible.
+    /// Marks unused uploads as expired, and sends the notification of used ones again: oldest
+    /// first, as many as the time allows. Unused announcements thus delay the notifications of
+    /// others as little as possible.
     pub(crate) async fn settle_uploads(
         &self,
         deadline: Deadline,
@@ -124,8 +124,8 @@ impl Reconcile {
         Ok(settled)
     }
 
-    /// Marks an upload as never used. A payload that arrives later is still processed: S3 sends its
-    /// notification.
+    /// Marks an upload as expired because it was never used. A payload that arrives later is still
+    /// processed, by S3's notification.
     async fn expire(&self, upload: &AwaitedUpload) -> Result<Settled, CheckError> {
         // The result beside a dropped object comes first: once the item is marked, nothing leads
         // here again.
@@ -152,7 +152,7 @@ impl Reconcile {
         Ok(Settled::Left)
     }
 
-    /// Schedules the next check for when the time since the upload's end has doubled.
+    /// Schedules the next check of an upload for when the time since its URL expired has doubled.
     async fn look_again(
         &self,
         upload: &AwaitedUpload,

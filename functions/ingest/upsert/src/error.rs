@@ -4,7 +4,7 @@ use events::EventError;
 use ingestion::chunk::ChunkFileError;
 use objects::ObjectError;
 
-/// Reason why a chunk was not written.
+/// Reason why a chunk was not written to the database.
 #[derive(Debug, thiserror::Error)]
 pub enum UpsertError {
     #[error("the record has no event")]
@@ -35,14 +35,14 @@ impl Retryable for UpsertError {
 }
 
 impl UpsertError {
-    /// Text that is stored with the chunk: the failure and its cause. Deeper causes are left out,
-    /// since PostgreSQL's contain values.
+    /// Describes the failure and its direct cause, as stored with the chunk. Deeper causes are left
+    /// out, since PostgreSQL's contain values.
     pub(crate) fn note(&self) -> String {
         std::error::Error::source(self).map_or_else(|| self.to_string(), |cause| format!("{self}: {cause}"))
     }
 
-    /// True if the failure is worth a note with the chunk. It is not if the database is
-    /// unreachable, or if no chunk is known to have failed.
+    /// True if the failure is to be stored with the chunk: not if the database is unreachable, nor
+    /// if the event could not be read, so that the chunk is unknown.
     pub(crate) const fn is_noted(&self) -> bool {
         match self {
             Self::Database(error) => !error.is_away(),

@@ -8,7 +8,7 @@ use crate::{Upsert, UpsertError};
 
 impl Job for Upsert {
     const SUBJECT: &'static str = "chunk";
-    /// Time of an invocation that is kept free: enough to park the rest of a batch of Kafka.
+    /// Part of an invocation's time kept free: enough to park the rest of a Kafka batch.
     const RESERVE: Duration = Duration::from_secs(3);
 
     type Work = ChunkEvent;
@@ -42,7 +42,7 @@ impl Job for Upsert {
 }
 
 impl Upsert {
-    /// Returns the pause of a parked record: zero if no retry helps, or if the record was never
+    /// Returns the delay of a parked Kafka record: zero if no retry can help, or if it was never
     /// tried.
     fn pause(&self, failure: &Failure<UpsertError>) -> Duration {
         match failure.retry() {
@@ -63,7 +63,7 @@ mod tests {
 
     use super::*;
 
-    /// The ids of a sample's records that are not the event of a chunk.
+    /// Returns the ids of those records in a sample event that are not the event of a chunk.
     fn unreadable(name: &str) -> Vec<String> {
         let path = format!("{}/../../../events/ingest/upsert/{name}.json", env!("CARGO_MANIFEST_DIR"));
         let event = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();

@@ -31,29 +31,29 @@ use tokio::time::{Instant, timeout};
 use transport::{ChunkEvent, ChunkQueue};
 use worker::Visibility;
 
-/// Name of the function in metrics.
+/// Name of the function `upsert` in its metrics.
 const SERVICE: &str = "upsert";
 
-/// Time limit of recording a failed attempt.
+/// Time limit for storing the reason of a failed attempt with its chunk.
 const NOTE: Duration = Duration::from_secs(2);
 
-/// Time after its announcement for which a chunk may wait for locks without an attempt being
-/// counted. This bound alone ends the loop from this function to its own queue, so the template
-/// lets Lambda run the loop (`RecursiveLoop`).
+/// Time since its announcement for which a chunk may wait for locks without counting as a failed
+/// attempt. Only this limit ends the loop of this function to its own queue, which the template
+/// permits (`RecursiveLoop`).
 const LONGEST_WAIT: Duration = Duration::from_hours(1);
 
-/// Maximum number of bytes of a chunk's file: far more than the planner allows.
+/// Maximum size of a chunk's file in bytes: far more than the planner allows.
 const MAX_FILE: usize = 32 * 1024 * 1024;
 
-/// The function's state, which outlives invocations.
+/// State of the function `upsert`: its clients and queues, reused by every invocation.
 #[derive(Debug)]
 pub struct Upsert {
     pub objects: Objects,
     pub database: Database,
     pub publisher: Publisher,
-    /// Queue of chunks, in which records of Kafka are parked too.
+    /// SQS queue of chunks, to which failed Kafka records are sent too.
     pub queue: ChunkQueue,
-    /// Visibility timeouts of the queue of chunks.
+    /// Visibility timeouts for messages of the queue of chunks.
     pub visibility: Visibility,
 }
 
@@ -80,8 +80,8 @@ impl Upsert {
         Ok(())
     }
 
-    /// Sends the event of a chunk that only waited for locks as a new message, so that this one is
-    /// done. If SQS rejects it, this one is retried, and its receive count grows.
+    /// Sends the event of a chunk that only waited for locks as a new message, which replaces the
+    /// current one. If SQS rejects it, the current message is retried, and its receive count grows.
     async fn resend(&self, event: &ChunkEvent, why: UpsertError) -> Result<(), UpsertError> {
         let ChunkReady { batch_id, chunk_index, .. } = *event.data();
         let sent = Box::pin(self.queue.resend(event, self.visibility.first_pause())).await;
@@ -110,8 +110,8 @@ impl Upsert {
         Ok(self.database.write_chunk(&chunk).await?)
     }
 
-    /// Records with the chunk why it was not written, for investigation. If that fails, the failure
-    /// is only logged.
+    /// Stores with the chunk why it was not written, for investigation. If that fails, it is only
+    /// logged.
     async fn note(&self, ready: &ChunkReady, error: &UpsertError) {
         if !error.is_noted() {
             return;
@@ -132,7 +132,8 @@ impl Upsert {
         );
     }
 
-    /// Reads the chunk that an event announces, and checks that it is the right one.
+    /// Reads the chunk that an event announces from S3, and checks that the object holds this
+    /// chunk.
     async fn read_chunk(&self, ready: &ChunkReady) -> Result<Chunk, UpsertError> {
         let ChunkReady { batch_id, generation, chunk_index, ref chunk_uri, .. } = *ready;
         let found = self.objects.key(chunk_uri).and_then(|key| Some((key, ready.cut_in(key)?)));
@@ -146,9 +147,9 @@ impl Upsert {
     }
 }
 
-/// True if a chunk may wait for locks without an attempt being counted. Its event keeps its time,
-/// so waiting has an end. A time in the future, which only another producer of Kafka can write,
-/// would have none, so it does not count.
+/// True if a chunk may still wait for locks without counting as a failed attempt, by the time of
+/// its announcement. A time in the future, which only a foreign Kafka producer can write, does not
+/// count, since the wait would have no end.
 fn may_wait(event: &ChunkEvent, now: SystemTime) -> bool {
     let announced = SystemTime::from(event.attributes().time);
     now.duration_since(announced).is_ok_and(|waited| waited < LONGEST_WAIT)

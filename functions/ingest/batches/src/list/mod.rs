@@ -21,7 +21,7 @@ use crate::{Batches, format, from_database};
 const MAX: u16 = 200;
 const DEFAULT: u16 = 50;
 
-/// Page of a list of batches.
+/// Response body of the batch list: one page, newest first.
 #[derive(Serialize)]
 struct Page {
     batches: Vec<BatchView>,
@@ -50,7 +50,8 @@ impl Batches {
         format::json(&Page { batches, next_cursor: last.map(|batch_id| list.cursor(batch_id.into_bytes())) })
     }
 
-    /// Returns up to `limit` batches, and the place from which to search further.
+    /// Returns up to `limit` batches older than `before`, and the id after which the next page
+    /// continues; `None` if there is no next page.
     async fn page(
         &self,
         viewer: &Viewer,
@@ -87,14 +88,15 @@ impl Batches {
     }
 }
 
-/// True if a batch can have this status before PostgreSQL knows it.
+/// True if a batch that is in DynamoDB only, and not in PostgreSQL yet, can match this status
+/// filter.
 const fn may_be_unknown(status: Option<BatchStatus>) -> bool {
     matches!(status, None | Some(BatchStatus::Received | BatchStatus::AwaitingUpload | BatchStatus::Expired))
 }
 
-/// Merges both lists: returns the newest `limit` batches, and the id from which to search further:
-/// the last batch returned if more follow, or else the last one that was searched. A batch that is
-/// in both lists is taken from PostgreSQL.
+/// Merges the batches from PostgreSQL (`known`) and from DynamoDB (`unknown`) to one page, newest
+/// first; of duplicates, PostgreSQL's stays. Returns it with the id after which the next page
+/// continues: its last batch if more follow, or else `looked_to`.
 fn merge(
     known: Vec<BatchView>,
     unknown: Vec<BatchView>,

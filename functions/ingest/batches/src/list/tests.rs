@@ -7,7 +7,7 @@ use super::*;
 
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
-/// Returns a batch with a number for its id; the greater, the newer.
+/// Builds a full load's batch with a number as its id; a greater number is a newer batch.
 pub(crate) fn full(id: u128) -> BatchView {
     let batch = AcceptedBatch {
         metadata: PayloadMetadata {

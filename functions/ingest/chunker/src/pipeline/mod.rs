@@ -18,82 +18,88 @@ use crate::cutter::{CutSpec, Cutter, End};
 use crate::report::Report;
 use crate::unusable::PayloadFault;
 
-/// Maximum number of chunks that are stored at once, and of bytes of all of them together. One
-/// chunk alone may be larger.
+/// Maximum number of chunk files that are stored concurrently. `MAX_STORING_BYTES` limits their
+/// total size, but always lets one chunk be stored.
 const MAX_STORING: usize = 4;
 const MAX_STORING_BYTES: usize = 8 * 1024 * 1024;
 
-/// Capacities of the channels between threads: frames of the payload, windows of its content, and
-/// chunks or pages of errors.
+/// Capacity of the channel of payload frames to the unpacking thread. `WINDOWS` is that of content
+/// windows, and `FOUND` that of chunks and pages of errors.
 const FRAMES: usize = 8;
 const WINDOWS: usize = 8;
 const FOUND: usize = 2;
-/// Parts of the report, of 5 MiB each, that may wait to be stored.
+/// Maximum number of report parts, each of 5 MiB, that may wait to be stored.
 const PARTS: usize = 1;
-/// Bytes of content that are sent at once, so that threads are not woken for each frame.
+/// Number of bytes of content that are sent to the cutting thread together, so that it is not woken
+/// for every frame.
 const WINDOW: usize = 64 * 1024;
-/// Bytes of a window's memory: a nearly full window also takes the bytes that gzip's decoder
-/// appends at once.
+/// Capacity of a window's buffer: a nearly full window must also hold what gzip's decoder appends
+/// in one step.
 const WINDOW_MEMORY: usize = WINDOW + 32 * 1024;
 
-/// Number of items in error that are recorded at once.
+/// Number of items in error that are recorded in the database together.
 const ERROR_PAGE: usize = 1000;
 
-/// A failure of the source or the output, not of the payload: the run has to be repeated.
+/// Failure to read a payload or to store its chunks, which is no fault of the payload: the run must
+/// be repeated.
 pub type RunError = Box<dyn Error + Send + Sync>;
 
-/// Origin of a payload's bytes.
+/// Reader of a payload's stored bytes.
 pub trait Source {
-    /// Returns the next stored bytes of the payload; `None` at the end.
+    /// Reads the next stored bytes of the payload; `None` at its end.
     fn next(&mut self) -> impl Future<Output = Result<Option<Bytes>, RunError>> + Send;
 }
 
-/// Destination of a payload's chunks and errors. A repeated run stores and records the same again.
+/// Destination of a payload's chunks, errors and error report. A repeated run stores and records
+/// the same again.
 pub trait Output {
-    /// Type of the file of all items in error.
+    /// File to which the report of all items in error is written.
     type Report: ReportFile + Send;
 
-    /// Creates the report, which replaces that of an earlier run.
+    /// Starts the file of the error report, which replaces that of an earlier run once it is
+    /// finished.
     fn report(&self) -> Self::Report;
 
-    /// Returns the URI at which a chunk is stored.
+    /// Returns the URI of the chunk with this index.
     fn uri(&self, index: u32) -> String;
 
-    /// Stores the file of the chunk with this index.
+    /// Stores the encoded file of the chunk with this index.
     fn store(&self, index: u32, file: Vec<u8>) -> BoxFuture<'static, Result<(), RunError>>;
 
-    /// Records the items in error of the batch.
+    /// Records items in error of the batch, so that clients can list them.
     fn record(&self, errors: &[ItemError]) -> impl Future<Output = Result<(), RunError>> + Send;
 }
 
-/// A file that exists only once it is finished, and then as a whole.
+/// File of the error report, uploaded in parts. It becomes visible only when it is finished, and
+/// then as a whole.
 pub trait ReportFile {
-    /// Uploads a part after the earlier parts.
+    /// Appends a part to the file.
     fn add(&mut self, part: Vec<u8>) -> impl Future<Output = Result<(), RunError>> + Send;
 
-    /// Uploads the last part, and completes the file.
+    /// Appends the last part and completes the file.
     fn finish(self, last: Vec<u8>) -> impl Future<Output = Result<(), RunError>> + Send;
 
-    /// Discards the parts of the file that were uploaded.
+    /// Discards the uploaded parts; no file is created.
     fn abandon(self) -> impl Future<Output = ()> + Send;
 }
 
-/// Outcome of a run that chunks one payload.
+/// Outcome of cutting one payload into chunks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The payload is cut: all chunks are stored and all errors recorded. There is a report if any
-    /// item is in error; its URI is not set yet.
+    /// Success: all chunks are stored and all errors recorded. If any item is in error, there is a
+    /// report, whose URI the caller adds to the seal.
     Cut(Seal),
-    /// The payload is unusable. `stored` chunks were already uploaded and can be discarded. Of the
-    /// items in error until then, the database does not list `errors_omitted`.
+    /// Failure because the payload is unusable. `stored` is the number of chunks already uploaded,
+    /// which can be discarded; `errors_omitted` is the number of items in error found that the
+    /// database does not list.
     Unusable { why: PayloadFault, errors_omitted: u64, stored: u32 },
 }
 
-/// Reads a payload to its end. Unpacking, cutting and compressing have a thread each, so that they
-/// run in parallel if there is more than one processor. The result does not depend on their number.
+/// Cuts a whole payload into chunks. Unpacking, cutting and compressing have one thread each, and
+/// run in parallel if there are several processors. The result is the same either way.
 ///
 /// # Errors
-/// If the source or the output fail. The next run stores everything again.
+/// If the source or the output fails. The next run stores everything again.
 pub async fn run(spec: CutSpec, source: &mut impl Source, output: &impl Output) -> Result<Outcome, RunError> {
     let (frames_in, frames) = channel(FRAMES);
     let (steps_in, steps) = channel(WINDOWS);
@@ -123,7 +129,8 @@ pub async fn run(spec: CutSpec, source: &mut impl Source, output: &impl Output) 
     }
 }
 
-/// Sends the payload's bytes until they end or the receiver is gone.
+/// Reads the payload's frames and sends them to the unpacking thread, until they end or the thread
+/// is gone.
 async fn feed(source: &mut impl Source, frames: Sender<Bytes>) -> Result<(), RunError> {
     while let Some(bytes) = source.next().await? {
         if frames.send(bytes).await.is_err() {
@@ -133,7 +140,7 @@ async fn feed(source: &mut impl Source, frames: Sender<Bytes>) -> Result<(), Run
     Ok(())
 }
 
-/// Writes the report's parts to the file, until there are no more.
+/// Appends the parts of the error report to its file, until there are no more.
 async fn deliver<F: ReportFile>(mut parts: Receiver<Vec<u8>>, mut file: F) -> Result<F, RunError> {
     while let Some(part) = parts.recv().await {
         file.add(part).await?;
@@ -141,16 +148,16 @@ async fn deliver<F: ReportFile>(mut parts: Receiver<Vec<u8>>, mut file: F) -> Re
     Ok(file)
 }
 
-/// Messages from the unpacking thread to the cutting thread.
+/// Message from the unpacking thread to the cutting thread.
 enum Step {
-    /// The next bytes of the payload's content.
+    /// Next bytes of the payload's decoded content.
     Window(Vec<u8>),
     End(Result<ContentDigest, PayloadFault>),
 }
 
-/// Unpacks frames until they end or the receiver is gone. `emptied` are windows whose content was
-/// cut; they are filled again, since on Lambda memory of their size would come from the system each
-/// time, page by page (`MALLOC_MMAP_THRESHOLD_` in the template).
+/// Unpacks frames to windows of content, until they end or the receiver is gone. Windows from
+/// `emptied`, which the cutter has finished with, are reused: on Lambda, new memory of their size
+/// would come from the system page by page each time (`MALLOC_MMAP_THRESHOLD_` in the template).
 fn unpack(max_bytes: u64, mut frames: Receiver<Bytes>, steps: &Sender<Step>, mut emptied: Receiver<Vec<u8>>) {
     let mut content = Content::new(max_bytes);
     let mut window = Vec::with_capacity(WINDOW_MEMORY);
@@ -178,14 +185,15 @@ fn unpack(max_bytes: u64, mut frames: Receiver<Bytes>, steps: &Sender<Step>, mut
     }
 }
 
-/// Messages from the cutting thread to the compressing thread.
+/// Message from the cutting thread to the compressing thread.
 enum Found {
     Chunk(Chunk),
     Errors(Vec<ItemError>),
 }
 
-/// Cuts windows of content; `None` if they break off, or a receiver is gone. Beside the reason why
-/// a payload is unusable, it returns the number of its errors that are not listed.
+/// Cuts windows of content into chunks and errors. Returns `None` if the windows stop before the
+/// end, or a receiver is gone; for an unusable payload, the reason and the number of errors that
+/// are not listed.
 fn cut(
     spec: CutSpec,
     mut steps: Receiver<Step>,
@@ -238,18 +246,18 @@ fn forward(
     Some(())
 }
 
-/// Removes whole pages from the list of items in error, and returns them.
+/// Removes full pages of `ERROR_PAGE` items from the front of the error list, and returns them.
 fn pages(errors: &mut Vec<ItemError>) -> impl Iterator<Item = Vec<ItemError>> {
     std::iter::from_fn(|| (errors.len() >= ERROR_PAGE).then(|| errors.drain(..ERROR_PAGE).collect()))
 }
 
-/// Results of the compressing thread, to be stored or recorded.
+/// Message from the compressing thread: a chunk's file to store, or errors to record.
 enum Made {
     File { index: u32, items: u32, cnpjs: Vec<Cnpj>, file: Vec<u8> },
     Errors(Vec<ItemError>),
 }
 
-/// Encodes chunks as files until they end or the receiver is gone.
+/// Encodes chunks as files and passes errors on, until the messages end or the receiver is gone.
 fn pack(mut found: Receiver<Found>, made: &Sender<Made>) -> io::Result<()> {
     while let Some(one) = found.blocking_recv() {
         let one = match one {
@@ -266,7 +274,8 @@ fn pack(mut found: Receiver<Found>, made: &Sender<Made>) -> io::Result<()> {
     Ok(())
 }
 
-/// Stores chunks and records errors, and returns the chunks when all are stored.
+/// Stores chunk files and records errors as they come, and returns the list of chunks when all are
+/// stored.
 async fn gather(mut made: Receiver<Made>, output: &impl Output) -> Result<Vec<SealedChunk>, RunError> {
     let mut storing = Storing::default();
     while let Some(one) = made.recv().await {
@@ -282,7 +291,7 @@ async fn gather(mut made: Receiver<Made>, output: &impl Output) -> Result<Vec<Se
     storing.finish().await
 }
 
-/// Chunks that are being stored, and the chunks that are stored already.
+/// Uploads of chunk files in progress, and the list of all chunks so far.
 #[derive(Default)]
 struct Storing {
     tasks: JoinSet<Result<usize, RunError>>,
@@ -291,7 +300,8 @@ struct Storing {
 }
 
 impl Storing {
-    /// Begins to store a chunk as soon as there is room for it.
+    /// Begins to store a chunk's file, after waiting until the limits of concurrent uploads allow
+    /// it.
     async fn add(&mut self, chunk: SealedChunk, file: Vec<u8>, output: &impl Output) -> Result<(), RunError> {
         let (index, size) = (chunk.index, file.len());
         self.chunks.push(chunk);
@@ -306,7 +316,7 @@ impl Storing {
         Ok(())
     }
 
-    /// Waits until a chunk is stored; false if none is being stored.
+    /// Waits until one of the uploads is complete; returns false if there is none.
     async fn one_is_stored(&mut self) -> Result<bool, RunError> {
         let Some(stored) = self.tasks.join_next().await else { return Ok(false) };
         self.bytes = self.bytes.saturating_sub(stored??);

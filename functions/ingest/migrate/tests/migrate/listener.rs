@@ -14,14 +14,15 @@ struct ListenerState {
 }
 
 pub(crate) struct Listener {
-    /// Address of the listener, with an encoded path and query, as presigned URLs have them.
+    /// URL of the listener, with an encoded path and query like those of presigned URLs.
     pub(crate) url: String,
     state: ListenerState,
     _server: Server,
 }
 
 impl Listener {
-    /// Refuses with these one after the other, and then takes everything.
+    /// Starts a listener that answers the first requests with the statuses `refusals`, in order,
+    /// and all later ones with 200.
     pub(crate) async fn start(refusals: &[u16]) -> Self {
         let state = ListenerState::default();
         state.refusals.lock().unwrap().extend(refusals.iter().rev());

@@ -35,7 +35,7 @@ fn at(url: &str) -> Result<Database, DatabaseError> {
     Ok(Database::new(DatabaseConfig::from_url(url)?))
 }
 
-/// Nothing listens there.
+/// Returns a database at an address where nothing listens.
 fn nowhere() -> Result<Database, DatabaseError> {
     at(&format!("postgres://integrahub:{PASSWORD}@127.0.0.1:1/integrahub?sslmode=disable"))
 }
@@ -85,8 +85,8 @@ async fn two_at_once_apply_each_migration_once() {
     fresh.drop().await;
 }
 
-/// A deployment that fails after its migrations brings back the code before, and that is to find
-/// nothing wrong.
+/// Checks that a migration succeeds on a schema newer than itself: a deployment that fails after
+/// its migrations returns to the earlier code, which must start.
 #[tokio::test]
 async fn a_rollback_leaves_a_schema_that_is_ahead_as_it_is() {
     let (fresh, listener) = (Fresh::create().await, Listener::start(&[]).await);

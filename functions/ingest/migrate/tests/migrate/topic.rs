@@ -8,7 +8,7 @@ use runtime::{Environment, Sdk};
 use crate::listener::Listener;
 use crate::{deadline, nowhere, sample};
 
-/// Topics of chunks and of events.
+/// Builds the topics of chunks, of events and of failed events on the given brokers.
 async fn topics(servers: &str) -> Vec<Topic> {
     let mut environment = Environment::of(|name| match name {
         "KAFKA_BOOTSTRAP_SERVERS" => Some(servers.to_owned()),

@@ -11,37 +11,38 @@ use sha2::{Digest as _, Sha256};
 
 use crate::uploads::UPLOADS;
 
-/// Largest body as it is sent: 4.5 MB.
+/// Maximum size of a request body as sent: 4.5 MB.
 ///
-/// Lambda takes events of 6 MiB, in which a binary body is base64: 4 bytes for 3. The rest of them
-/// beside 64 KiB of headers and context carries 4,669,440 bytes, in whichever form API Gateway or
-/// another front passes a body on. Beyond that API Gateway answers by itself and cannot name the
-/// route of uploads; so this limit lies below.
+/// Lambda limits an event to 6 MiB, and has a binary body in base64, 4 bytes for 3. Less 64 KiB for
+/// headers and context, that leaves 4,669,440 bytes. Beyond that, API Gateway itself refuses the
+/// request, and cannot point to the route of uploads; this limit lies below, so that the function
+/// can.
 pub(crate) const MAX_BODY: usize = 4_500_000;
 
-/// First bytes of each member of a gzip (RFC 1952).
+/// First bytes of every gzip member (RFC 1952).
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
-/// Bytes that are inflated at once.
+/// Number of bytes that are inflated at a time.
 const WINDOW: usize = 64 * 1024;
 
-/// Payload of a request, checked and ready to be stored.
+/// Payload from a request body, checked and ready to be stored as gzip.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Content {
-    /// The bytes that were sent if they were gzip, or else their gzip.
+    /// Payload as gzip: the body as sent, or compressed here if it was not gzip.
     pub(crate) gzip: Vec<u8>,
     /// SHA-256 of the decoded content, in hex.
     pub(crate) checksum: String,
-    /// Number of bytes of the decoded content.
+    /// Size of the decoded content in bytes.
     pub(crate) bytes: u64,
 }
 
 impl Content {
-    /// Reads a body. Its bytes decide whether it is gzip; a header that claims so must be right.
+    /// Checks a request body, and compresses it if it is not gzip. Gzip is recognized by the first
+    /// bytes; `claimed` is what the headers state, and is only checked.
     ///
     /// # Errors
-    /// 413 for a body too large for a request, or with more than `max_payload` bytes of content;
-    /// 400 for a broken gzip, and for an empty body.
+    /// If the body is too large for a request, or its content has more than `max_payload` bytes:
+    /// 413. If its gzip is damaged, or it is empty: 400.
     pub(crate) fn read(body: &[u8], claimed: Compression, max_payload: u64) -> Result<Self, Problem> {
         check_size(body, max_payload)?;
         let compression = Compression::of(body)?;
@@ -78,8 +79,8 @@ fn check_size(body: &[u8], max_payload: u64) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Inflates a gzip window by window, one member after the other, and keeps only the checksum and
-/// the length.
+/// Checks a gzip body by inflating it window by window, all members; only the checksum and the
+/// length of its content are kept.
 fn inflated(body: &[u8], max_payload: u64) -> Result<Content, Problem> {
     let mut hash = Sha256::new();
     let mut bytes: u64 = 0;
@@ -131,7 +132,7 @@ fn corrupt(error: &std::io::Error) -> Problem {
     Problem::new(Reason::ContentCorrupt, detail)
 }
 
-/// Builds the problem of bytes after a gzip member that are not a further member.
+/// Builds the problem of a gzip body that is followed by other bytes.
 fn continued(end: usize, rest: usize) -> Problem {
     let detail = format!(
         "the body is a gzip of {end} bytes, and {rest} more bytes follow it, which are no gzip; send the gzip alone"
@@ -139,7 +140,7 @@ fn continued(end: usize, rest: usize) -> Problem {
     Problem::new(Reason::ContentCorrupt, detail)
 }
 
-/// Builds the problem of more decoded content than the deployment accepts, on either route.
+/// Builds the problem of a payload whose decoded content exceeds the deployment's limit.
 pub(crate) fn too_large(max_payload: u64) -> Problem {
     let detail = format!("a payload may have {max_payload} bytes, once inflated");
     Problem::new(Reason::MaxPayloadExceeded, detail)

@@ -124,14 +124,15 @@ fn what_one_request_cannot_carry_is_told_the_other_way() {
     assert_eq!(refused(&vec![b' '; MAX_BODY + 1], Compression::None, 1_000), Reason::MaxPayloadExceeded);
 }
 
-/// The largest body that is taken fits into an event whichever way it is carried.
+/// Checks that the largest accepted body fits into a Lambda event in base64.
 #[test]
 fn the_largest_body_fits_an_event() {
     let encoded = MAX_BODY.div_ceil(3) * 4;
     assert!(encoded + 64 * 1024 <= 6 * 1024 * 1024, "{encoded}");
 }
 
-/// Bytes that do not compress. Drawing each of them takes longer than what is tested.
+/// Generates bytes that do not compress, as hashes: drawing each byte at random would take longer
+/// than the test itself.
 fn noise(seed: u64, length: usize) -> Vec<u8> {
     let mut noise = Vec::new();
     for block in 0..length.div_ceil(32) {

@@ -6,8 +6,8 @@ fn item(id: u32, title: &str) -> String {
     ITEM.replace("\"PRODUCTID\":\"1\"", &format!("\"PRODUCTID\":\"{id}\"")).replace("Dipirona", title)
 }
 
-/// Returns the number of items loaded, of those in error, and of those in error that may be of any
-/// product.
+/// Cuts a payload, and returns the number of items loaded, of items in error, and of items in error
+/// whose product cannot be told.
 fn counted(format: Format, payload: &str) -> (u64, u64, u64) {
     let (cut, kept) = cut(format, payload.as_bytes());
     let errors = kept.errors.into_inner().unwrap();

@@ -35,7 +35,8 @@ impl Source for Frames {
     }
 }
 
-/// Keeps what it is given; the file at `broken` is not taken.
+/// Output that keeps chunks, errors and the report in memory. Storing the chunk with the index
+/// `broken` fails.
 #[derive(Default)]
 struct Kept {
     files: Arc<Mutex<BTreeMap<u32, Vec<u8>>>>,
@@ -44,7 +45,7 @@ struct Kept {
     broken: Option<u32>,
 }
 
-/// Report in memory, which is kept once it is finished.
+/// Report file in memory, which is put into `kept` once it is finished.
 struct KeptReport {
     parts: Vec<u8>,
     kept: Arc<Mutex<Option<Vec<u8>>>>,
@@ -67,7 +68,7 @@ impl ReportFile for KeptReport {
 }
 
 impl Kept {
-    /// The report's lines; none if there is no report.
+    /// Returns the lines of the error report; none if there is no report.
     fn reported(&self) -> Vec<String> {
         let report = self.report.lock().unwrap();
         let Some(report) = report.as_deref() else { return Vec::new() };
@@ -145,7 +146,7 @@ fn cut(format: Format, payload: &[u8]) -> (Seal, Kept) {
     }
 }
 
-/// Checks that the report has each item in error once, with its text.
+/// Checks that the report has each item in error once, with the item's text.
 fn reports_each(cut: &Seal, kept: &Kept, payload: &[u8]) {
     let lines = kept.reported();
     assert_eq!(u64::try_from(lines.len()).unwrap(), cut.items_in_error);
@@ -173,7 +174,7 @@ fn unusable(format: Format, payload: &[u8]) -> (UnusableCode, Option<u64>) {
     }
 }
 
-/// The codes of a payload's items in error, with their indexes and offsets.
+/// Cuts a payload, and returns the index, byte offset and code of each item in error.
 fn errors(format: Format, payload: &[u8]) -> Vec<(u64, u64, ItemErrorCode)> {
     let (cut, kept) = cut(format, payload);
     let errors = kept.errors.into_inner().unwrap();
