@@ -55,7 +55,7 @@ pub(crate) struct Worker {
 }
 
 impl Usage {
-    /// Sets the number of messages that each invocation receives.
+    /// Counts the start of an invocation. Returns true if it needs a new execution environment.
     pub(crate) fn begin(&mut self) -> bool {
         let is_new = self.running >= self.most;
         self.running += 1;
@@ -79,7 +79,7 @@ impl Worker {
         Self { queue, limit, together: 1.0, since: None, usage: Usage::default() }
     }
 
-    /// Gives each invocation this number of messages.
+    /// Sets the number of messages that each invocation of the function receives.
     pub(crate) fn of(self, together: u32) -> Self {
         let together = f64::from(together);
         Self { limit: self.limit * together, together, ..self }

@@ -65,8 +65,9 @@ impl KeyFile {
 /// Runs `integrahub apply`.
 ///
 /// # Errors
-/// If the file is invalid or contradicts the table's entries, the user does not confirm, or a
-/// change fails. Changes before it are made, and running the command again makes the rest.
+/// If the file is invalid or contradicts the table's entries, if the user does not confirm, or if a
+/// change fails. The earlier changes stay made, and running the command again makes the remaining
+/// ones.
 pub(crate) async fn run(args: &Apply, context: &Context, out: &mut Output) -> Result<Exit, Failure> {
     if let Some(path) = &args.keys
         && path.exists()

@@ -15,7 +15,7 @@ use crate::exit::{Exit, Explain as _, Failure};
 /// Maximum number of establishments in one request to the function `establishments`.
 const MOST: usize = 1_000;
 
-/// Client of the function `establishments`, which changes and lists owners.
+/// Client of the function `establishments`, which lists and changes the owners of establishments.
 #[derive(Debug)]
 pub(crate) struct Establishments {
     lambda: Client,

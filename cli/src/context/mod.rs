@@ -46,7 +46,7 @@ pub(crate) struct Context {
     pub(crate) names: aws::Names,
     /// Local stack; `None` if the context is another deployment.
     pub(crate) local: Option<LocalStack>,
-    /// True if `--yes` confirms what destroys something.
+    /// True if the option `--yes` confirms destructive commands in advance.
     pub(crate) yes: bool,
     /// Program with the options that name the deployment and the caller, as the beginning of
     /// suggested commands.

@@ -35,7 +35,8 @@ pub(crate) struct Away {
 }
 
 impl Away {
-    /// Creates the places below a watched directory.
+    /// Creates the value for a watched directory. The subdirectories are created when they are
+    /// needed.
     pub(crate) fn of(directory: &Path) -> Self {
         Self { directory: directory.to_owned() }
     }

@@ -63,7 +63,7 @@ pub(crate) struct Accepted {
 /// End of the delivery of one file.
 #[derive(Clone, Debug)]
 pub(crate) enum End {
-    /// The batch is final.
+    /// The batch has ended, with this result.
     Final(Batch),
     /// The API accepted the file, and the program does not wait for the batch.
     Accepted(String),

@@ -64,7 +64,7 @@ pub(crate) enum Wish<'a> {
 }
 
 impl<'a> Wish<'a> {
-    /// Returns the choice that the options of a run express.
+    /// Returns the choice that the options `--key`, `--again` and `--watch` of a run express.
     pub(crate) fn of(args: &'a Send) -> Self {
         match (&args.key, args.again, &args.watch) {
             (Some(key), ..) => Self::Named(key),

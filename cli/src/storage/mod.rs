@@ -247,7 +247,7 @@ fn too_slow(pace: &Pace) -> Failure {
         .next("raise --bwlimit, and run the same command again")
 }
 
-/// Converts the error response of S3 to an upload.
+/// Converts an error response of S3 into the error of an upload.
 fn refused(status: u16, text: &str) -> PutError {
     let (code, message) = parts(text);
     let said = format!("S3 answered {status} {code}: {message}");

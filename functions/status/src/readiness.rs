@@ -16,9 +16,10 @@ const NEEDED_LATER: &str = "eventTargets";
 struct Use {
     /// Name of the use, as the schema `Readiness` of the OpenAPI document lists it.
     name: &'static str,
-    /// Dependencies that belong to the use. A deployment with none of them does not offer the use.
+    /// Dependencies that are specific to the use. A deployment with none of them does not offer the
+    /// use.
     own: &'static [&'static str],
-    /// Further dependencies that the use needs.
+    /// Dependencies that the use needs, but that other uses need too.
     also: &'static [&'static str],
 }
 

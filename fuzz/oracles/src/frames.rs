@@ -94,7 +94,7 @@ fn check_message(message: &Message, frame_max: u32, intake: Option<usize>, sizes
     }
 }
 
-/// Reader of the input's rest, which returns zeros after its end.
+/// Reader of a fuzz input from its present position on. After the end it returns zeros.
 struct Input<'a>(&'a [u8]);
 
 impl<'a> Input<'a> {

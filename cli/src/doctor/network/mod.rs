@@ -15,7 +15,7 @@ pub(crate) use facts::Network;
 /// Group of functions in the same subnets, with the AWS services that they must reach.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Place {
-    /// Name of the group in reports: `brokers` or `database`.
+    /// Name of the group of functions in reports: `brokers` or `database`.
     pub(crate) name: &'static str,
     /// Ids of the group's subnets; empty if the functions run outside any VPC.
     pub(crate) subnets: Vec<String>,

@@ -260,7 +260,7 @@ mod tests {
         }
     }
 
-    /// Runs a produce against a server that refuses the request with this number.
+    /// Runs `integrahub produce` against a server that refuses the request with this index.
     async fn produced(
         args: &Produce,
         refused: usize,

@@ -22,18 +22,18 @@ pub(crate) enum State {
     Refused,
 }
 
-/// Way in which content is sent to the API. A retry has to use the same one.
+/// Way in which content is sent to the API. A retry must use the same way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum Way {
-    /// The content goes in the request.
+    /// The body of the request contains the content.
     Request,
     /// The content is uploaded to S3.
     Upload,
 }
 
 impl Way {
-    /// Returns the name of the way.
+    /// Returns the name of the way in which content is sent: `request` or `upload`.
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Request => "request",

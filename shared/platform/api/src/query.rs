@@ -13,7 +13,7 @@ use crate::problem::{Problem, cut};
 use crate::reason::Reason;
 
 /// Query parameters of a request by name, each with its first value and its number of occurrences.
-/// The route accepts all of them.
+/// Parameters that the route does not accept have been refused before.
 #[derive(Debug, Default)]
 pub struct Query<'a>(BTreeMap<String, (Cow<'a, str>, usize)>);
 

@@ -16,7 +16,7 @@ pub struct Moment {
 }
 
 impl Moment {
-    /// Reads both clocks.
+    /// Returns the present moment on the monotonic and on the system clock.
     #[must_use]
     pub fn now() -> Self {
         Self { monotonic: Instant::now(), system: SystemTime::now() }

@@ -34,7 +34,7 @@ pub struct Settings {
     pub kafka: Option<EventTopics>,
 }
 
-/// Publishes events to every destination.
+/// Publisher of events to all destinations of the deployment.
 #[derive(Clone, Debug)]
 pub struct Publisher {
     destinations: Vec<Destination>,

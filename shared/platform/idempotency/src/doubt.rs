@@ -41,7 +41,7 @@ pub struct Doubt {
     pub trace_id: String,
     /// Number of the attempt, from 1.
     pub attempt: u32,
-    /// Cause of the doubt.
+    /// Cause for which it is unknown whether the work was done.
     pub cause: Cause,
     /// Number of units of work, such as messages, that are known to be done.
     pub done: u64,

@@ -13,9 +13,9 @@ use crate::store::Store;
 /// Result of a delivery whose message can be acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delivery {
-    /// The work was done now.
+    /// The work was done for this delivery.
     Executed,
-    /// The work had been done for an earlier delivery.
+    /// The work was not repeated, because an earlier delivery has done it.
     Duplicate,
 }
 

@@ -84,7 +84,7 @@ pub struct Timeline {
     pub progress: Units,
     /// Number of messages that were put, got or moved.
     pub messages: u64,
-    /// Bytes of the messages that were put, taken or moved.
+    /// Bytes of the messages that were put, got or moved.
     pub bytes: u64,
 }
 

@@ -16,9 +16,9 @@ pub enum UsageError {
     /// An item of the usage table cannot be parsed.
     #[error("the item `{pk}`, `{sk}` of the usage table is malformed")]
     Malformed {
-        /// Partition key of the item.
+        /// Partition key of the malformed item.
         pk: String,
-        /// Sort key of the item.
+        /// Sort key of the malformed item.
         sk: String,
     },
     /// The result would have more lines than one call may return.

@@ -97,7 +97,7 @@ impl Pace {
         most.unwrap_or_default().max(0)
     }
 
-    /// Returns the number of units in a bucket with this `tat`.
+    /// Returns the number of units left in a bucket with this theoretical arrival time (`tat`).
     pub(crate) fn left(self, tat: i64, now: i64) -> i64 {
         let start = if tat > self.latest(now) { now } else { tat.max(now) };
         self.units(now + self.capacity() - start)

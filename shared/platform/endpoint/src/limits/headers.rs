@@ -36,8 +36,8 @@ pub(crate) fn seconds(time: i64) -> i64 {
     ((time + SECOND - 1) / SECOND).clamp(1, LONGEST)
 }
 
-/// Returns the name of a limit in the header fields, and the parameter for its unit. Limits of
-/// messages are not in them.
+/// Returns the name of a limit in the header fields, and the parameter for its unit; `None` for
+/// limits of messages, which the header fields do not contain.
 fn published(policy: &Policy) -> Option<(&'static str, &'static str)> {
     let unit = match policy.unit {
         Unit::Requests => "",

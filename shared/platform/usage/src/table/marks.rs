@@ -15,7 +15,7 @@ use crate::key;
 /// Mark of a stream shard: the position up to which its changes are counted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mark {
-    /// Id of the shard.
+    /// Id of the shard of the DynamoDB stream.
     pub shard: String,
     /// Sequence number of the last counted change; `None` if no change is counted.
     pub sequence: Option<String>,

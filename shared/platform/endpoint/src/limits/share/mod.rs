@@ -43,7 +43,7 @@ struct Known {
     environments: f64,
 }
 
-/// Units that this environment used in the present ten seconds and in those before.
+/// Units that this environment used in the present ten-second window and in the previous one.
 #[derive(Debug, Default)]
 struct Spent {
     period: i64,
