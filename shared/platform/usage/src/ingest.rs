@@ -18,7 +18,7 @@ pub const USAGE: &str = "/usage";
 pub struct IngestUsage {
     /// Usage of each tenant on each day, ordered by tenant and day.
     pub days: Vec<IngestDay>,
-    /// False if the response leaves out further entries because of its maximum length.
+    /// False if there are more entries than a response may have, so that some are left out.
     pub is_whole: bool,
 }
 

@@ -37,8 +37,8 @@ pub(crate) struct Pace(pub(crate) Rate);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Write {
     pub(crate) now: i64,
-    /// Maximum `tat` that a valid bucket can have. A bucket with a later one is damaged, and counts
-    /// as full.
+    /// Maximum `tat` (time at which the bucket is full again) of a valid bucket. A bucket with a
+    /// later `tat` is damaged, and counts as full.
     pub(crate) latest: i64,
     pub(crate) form: Form,
     /// Number of the window that contains `now`.
@@ -97,13 +97,14 @@ impl Pace {
         most.unwrap_or_default().max(0)
     }
 
-    /// Returns the number of units left in a bucket with this theoretical arrival time (`tat`).
+    /// Returns the number of units left in a bucket that is full again at `tat`.
     pub(crate) fn left(self, tat: i64, now: i64) -> i64 {
         let start = if tat > self.latest(now) { now } else { tat.max(now) };
         self.units(now + self.capacity() - start)
     }
 
-    /// Returns the maximum `tat` that a valid bucket can have at `now`.
+    /// Returns the maximum `tat` (time at which the bucket is full again) that a valid bucket can
+    /// have at `now`.
     pub(crate) fn latest(self, now: i64) -> i64 {
         now + self.capacity() + 2 * self.longest_debt() + SKEW
     }

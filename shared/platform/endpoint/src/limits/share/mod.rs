@@ -34,8 +34,8 @@ pub(crate) struct Share {
     granted_at: i64,
 }
 
-/// State of a bucket that an environment knows: its `tat`, its window, and the number of
-/// environments.
+/// State of a bucket as this environment knows it: the time at which it is full again (`tat`), its
+/// ten-second window, and the number of environments that draw from it.
 #[derive(Clone, Copy, Debug)]
 struct Known {
     tat: i64,
@@ -246,8 +246,8 @@ impl Share {
         self.spent.add(units, now);
     }
 
-    /// Returns the bucket's `tat`, or `now` if the bucket is full, as of the last call to the
-    /// table.
+    /// Returns the time at which the bucket will be full again (its `tat`), as of the last call to
+    /// the table; `now` if it is full.
     fn start(&self, pace: Pace, now: i64) -> i64 {
         if self.is_full(pace, now) { now } else { self.known.map_or(now, |known| known.tat) }
     }
