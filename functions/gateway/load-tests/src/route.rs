@@ -11,7 +11,7 @@ const TEST: &str = "/tests/{test_id}";
 /// Scopes of which a caller needs one for every request to this function.
 pub(crate) const SCOPES: &[Scope] = &[Scope::MqAdmin];
 
-/// Requests that this function serves.
+/// Public endpoints that the function `load-tests` serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Endpoint {
     Start,

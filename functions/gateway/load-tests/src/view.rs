@@ -104,7 +104,7 @@ impl ShownRun {
     }
 }
 
-/// Builds a JSON response that must not be cached.
+/// Builds a 200 response with a JSON body that clients must not cache.
 pub(crate) fn json(body: &impl Serialize) -> Reply {
     fresh(Reply::json(200, body))
 }

@@ -38,7 +38,8 @@ pub struct DropIntake {
     objects: Objects,
     /// Second bucket in which objects may be dropped, if the deployment has one.
     drop_bucket: Option<String>,
-    /// Client of the payload bucket for copies, whose time limit is longer.
+    /// Client of the payload bucket for copying objects into it, with one attempt that may take 20
+    /// s.
     copier: Objects,
     publisher: Publisher,
     /// Visibility timeouts for messages of the queue of dropped objects.

@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::bounds::QueueNumber;
 
-/// Queues that the workers of a test use.
+/// Queues that the workers of a load test use: that of the target, another one, or several.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum Queues {

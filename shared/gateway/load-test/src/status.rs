@@ -49,7 +49,7 @@ pub enum Ending {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{event:?} cannot happen to a test that is {status}")]
 pub struct IllegalTransition {
-    /// State of the load test.
+    /// State of the load test when the event came.
     pub status: TestStatus,
     /// Event that cannot happen in that state.
     pub event: TestEvent,

@@ -40,7 +40,8 @@ pub(crate) const NO_SCANS: &str = "SELECT set_config('enable_seqscan', 'off', tr
 
 pub(crate) type Params<'a> = &'a [&'a (dyn ToSql + Sync)];
 
-/// Connection to PostgreSQL, with its prepared statements and what is expected of its next chunk.
+/// Connection to PostgreSQL, with its prepared statements, and with findings from the last chunk
+/// that probably hold for the next one.
 pub(crate) struct Connection {
     client: Client,
     statements: HashMap<&'static str, Statement>,

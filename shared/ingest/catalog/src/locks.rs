@@ -21,8 +21,8 @@ const MOST_BEHIND_GATE: usize = 128;
 /// 93 with 32 locks, 6 with 128 and one with 2,000 (the maximum of a chunk) leave a tenth of it
 /// free.
 const GATES: i64 = 6;
-/// Lowest key of a gate, which belongs to the last gate. Gates have lower keys than all other
-/// locks, so they are taken first.
+/// Lowest key of a gate (a lock that limits how many transactions hold many locks): that of the
+/// last gate. Gates have lower keys than all other locks, so they are taken first.
 const LOWEST: i64 = SPACE - 1 - GATES;
 
 /// Mode in which a transaction locks establishments until it ends. Each transaction takes these

@@ -16,9 +16,9 @@ pub fn attribute(text: &str) -> String {
     text.chars().filter(is_fit).take(LONGEST_ATTRIBUTE).collect()
 }
 
-/// Converts a value with any content to a message body. Bytes that are not text or that SQS does
-/// not accept become `\u{fffd}`. A value that is too long is cut, and a missing or empty value
-/// becomes a text that says so.
+/// Converts the value of a record, whatever its bytes, to a message body. Bytes that are not UTF-8,
+/// and characters that SQS does not accept, become `\u{fffd}`. A long value is cut, and a missing
+/// or empty one becomes a text that says so.
 pub(crate) fn body(value: Option<&[u8]>) -> Cow<'_, str> {
     let Some(value) = value else { return "(the record has no value, or one that cannot be read)".into() };
     if value.is_empty() {

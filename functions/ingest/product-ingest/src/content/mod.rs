@@ -13,10 +13,9 @@ use crate::uploads::UPLOADS;
 
 /// Maximum size of a request body as sent: 4.5 MB.
 ///
-/// Lambda limits an event to 6 MiB, and has a binary body in base64, 4 bytes for 3. Less 64 KiB for
-/// headers and context, that leaves 4,669,440 bytes. Beyond that, API Gateway itself refuses the
-/// request, and cannot point to the route of uploads; this limit lies below, so that the function
-/// can.
+/// Lambda limits an event to 6 MiB, and carries a binary body in base64: 4 bytes for every 3. Less
+/// 64 KiB for headers and context, that leaves 4,669,440 bytes. API Gateway itself refuses a larger
+/// body, and cannot point to the route of uploads, so this limit lies below.
 pub(crate) const MAX_BODY: usize = 4_500_000;
 
 /// First bytes of every gzip member (RFC 1952).

@@ -8,7 +8,7 @@ use crate::request::LoadTestRequest;
 use crate::samples::accepted;
 use crate::tally::{Sender, Tally};
 
-/// Fate of one message.
+/// Fate of one message in a simulated run: whether it is sent, confirmed and received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     NotSent,
@@ -17,7 +17,7 @@ enum Fate {
     Confirmed,
     Received,
     Doubled,
-    /// Received although no confirm came.
+    /// Message that was received although no confirm came.
     ReceivedInDoubt,
 }
 
@@ -31,8 +31,8 @@ const FATES: [Fate; 7] = [
     Fate::ReceivedInDoubt,
 ];
 
-/// A run of 150 s at 4 messages a second, of which each has a fate; the tallies of some producers'
-/// windows are lost.
+/// Simulated run of 150 s at 4 messages a second, with a fate for each message. Some producers'
+/// tallies of a window (minute of the test) are lost.
 #[derive(Clone, Debug)]
 struct Run {
     fates: Vec<Fate>,
@@ -95,7 +95,7 @@ impl Run {
         tally
     }
 
-    /// Tally of the consumer: it counts to the end in its first window.
+    /// Returns the consumer's tally, in which it counts all messages in its first window.
     fn consumed(&self, plan: &Plan) -> Tally {
         let step = step(Role::Consumer, 0, Window::new(0));
         let mut tally = Tally::new(step, Micros::ZERO, PRODUCERS, Micros::ZERO);
@@ -111,7 +111,8 @@ impl Run {
         tally
     }
 
-    /// Counts the messages of some fates whose producer has a tally, or has none.
+    /// Counts the messages with one of these fates whose producer's tally is lost, or is there, by
+    /// `is_lost`.
     fn count(&self, schedule: &Schedule, is_lost: bool, fates: &[Fate]) -> u64 {
         let Schedule::Paced(schedule) = schedule else { panic!("a rate") };
         let of = |(fate, sequence): &(&Fate, u64)| {
@@ -153,7 +154,8 @@ proptest! {
     }
 }
 
-/// A run of one producer and one consumer at one message a second, in which all goes well.
+/// Simulated run of one producer and one consumer at one message a second, in which no message is
+/// lost or late.
 struct Calm {
     test: LoadTest,
     producer: Tally,

@@ -11,9 +11,9 @@ use super::Window;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// The worker puts messages.
+    /// Worker that puts messages.
     Producer,
-    /// The worker takes messages.
+    /// Worker that takes messages.
     Consumer,
 }
 
@@ -33,7 +33,7 @@ pub struct Worker {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Lane {
-    /// Worker that the lane belongs to.
+    /// Worker whose minutes of the test the lane shares with the worker's other lane.
     pub worker: Worker,
     /// Minutes of the test in which the lane works: the even ones or the odd ones.
     pub half: Half,

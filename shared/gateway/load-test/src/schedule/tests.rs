@@ -18,7 +18,7 @@ fn stages(stages: &[(i64, i64)]) -> Vec<Stage> {
     stages.iter().map(stage).collect()
 }
 
-/// Rates, pauses among them, and seconds of up to three stages.
+/// Generates the rates and durations in seconds of up to three stages; a rate of 0 is a pause.
 fn some_stages() -> impl Strategy<Value = Vec<(i64, i64)>> {
     let stage = (prop_oneof![Just(0), 1_i64..200], 1_i64..100);
     prop::collection::vec(stage, 1..4)

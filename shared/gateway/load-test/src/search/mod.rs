@@ -25,7 +25,7 @@ pub struct Search {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Probe {
-    /// Rate that the probe asked for, in messages a second.
+    /// Target rate of the probe, in messages a second.
     pub rate_per_sec: RateLimit,
     /// True if the report of the probe passed: the rate was reached and all pass criteria were met.
     pub passed: bool,

@@ -30,7 +30,7 @@ fn some_events() -> impl Strategy<Value = Vec<Event>> {
     prop::collection::vec(event.prop_map(|(sequence, delay, kind)| Event { sequence, delay, kind }), 0..60)
 }
 
-/// Tallies of different steps.
+/// Generates the tallies of up to five different steps.
 fn some_tallies() -> impl Strategy<Value = Vec<Tally>> {
     prop::collection::vec(some_events(), 1..6).prop_map(|steps| {
         let of = |(index, events): (usize, Vec<Event>)| {

@@ -54,7 +54,7 @@ pub struct ChunkCounts {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{event:?} cannot happen to a batch that is {status}")]
 pub struct IllegalTransition {
-    /// State of the batch.
+    /// State of the batch when the event came.
     pub status: BatchStatus,
     /// Event that cannot happen in that state.
     pub event: BatchEvent,

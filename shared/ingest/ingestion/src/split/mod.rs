@@ -148,7 +148,8 @@ enum Inner {
 /// Progress in recognizing a byte order mark at the payload's start.
 #[derive(Clone, Copy, Debug)]
 enum Mark {
-    /// Number of bytes of the mark seen so far. They are held back until the mark is complete.
+    /// Number of bytes of the byte order mark seen so far, which are held back until it is
+    /// complete.
     Seen(usize),
     Past,
 }

@@ -34,8 +34,8 @@ use uuid::Uuid;
 /// replayed or another function writes the result in between.
 const MAX_ROUNDS: u8 = 4;
 
-/// Reason why the S3 objects of a batch may not all have their tags. At worst they are kept too
-/// long.
+/// Reason why some S3 objects of a batch may lack the tags by which they expire. At worst, they are
+/// kept too long.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum RetentionError {

@@ -38,7 +38,8 @@ impl Found {
     }
 }
 
-/// Members of an existing result that are needed here.
+/// Members of a dropped object's existing result by which it is decided whether a new one may
+/// replace it.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Written {
     status: String,

@@ -61,7 +61,7 @@ async fn change(database: &Database, change: OwnerChange) {
     assert_eq!(answer.changed, [even()], "{answer:?}");
 }
 
-/// Gives the establishment of even keys to the other tenant.
+/// Moves the establishment of the products with even keys from [`TENANT`] to [`OTHER_TENANT`].
 async fn move_to_other(database: &Database) {
     change(database, OwnerChange::Move { from: TENANT, to: OTHER_TENANT }).await;
 }
