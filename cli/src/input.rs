@@ -86,9 +86,9 @@ pub(crate) async fn document<T: DeserializeOwned>(path: &Path) -> Result<T, Fail
     })
 }
 
-/// Visitor that counts the values and bytes a YAML document expands to, against what is left of
-/// `MAX_MEANING`. The parser limits the number of aliases, but not the size of what each stands
-/// for.
+/// Visitor that refuses a YAML document which its aliases expand beyond `MAX_MEANING` values and
+/// bytes. The cell has the number that is left. The parser limits the number of aliases, but not
+/// their size.
 #[derive(Clone, Copy)]
 struct Meaning<'a>(&'a Cell<usize>);
 

@@ -183,8 +183,8 @@ impl Batch {
         }
     }
 
-    /// Returns a sentence for people if a later full load decides about the products that this full
-    /// load lacks, which is no fault.
+    /// Returns a sentence for people if this full load deactivated no products because a later full
+    /// load decides about them; `None` otherwise.
     pub(crate) fn note(&self) -> Option<&'static str> {
         let is_later = self.deactivation.reason.as_deref() == Some("later_full_load");
         (is_later && self.load_type == "full")
