@@ -23,8 +23,8 @@ impl LoadStep {
     /// consumers take any leftovers that remain, and recognize them by their age.
     ///
     /// # Errors
-    /// Returns the reason why the run cannot begin: the queue holds a foreign message that the test
-    /// does not take, or it cannot be used.
+    /// If the run cannot begin: the queue cannot be used, or it holds a foreign message that the
+    /// test does not take. The error is the reason.
     pub(crate) async fn take_leftovers(
         &self,
         place: &Place<'_>,

@@ -74,8 +74,8 @@ impl LoadStep {
     /// Measures the load test's queues, and takes messages that an earlier probe left on them.
     ///
     /// # Errors
-    /// Returns the reason why the run cannot begin: a queue cannot be used, or it holds foreign
-    /// messages and the test does not take those.
+    /// If the run cannot begin: a queue cannot be used, or it holds foreign messages that the test
+    /// does not take. The error is the reason.
     async fn look(&self, record: &TestRecord, of: &TestRun, deadline: Deadline) -> Result<(), String> {
         let place = Place::of(&self.brokers, record);
         let has_consumers = record.test.consumers.is_some();

@@ -12,11 +12,11 @@ use load_test::store::{TestRun, TestStore, TestStoreError};
 /// Each attempt is up to three requests of the AWS SDK.
 const PAUSES: (f64, f64) = (0.2, 3.0);
 
-/// Repeats an operation of the store until it succeeds, fails with an error that a retry does not
-/// help against, or no attempt fits before `deadline`.
+/// Repeats an operation of the store until it succeeds, or fails with an error that no retry can
+/// help, or there is no time for another attempt before `deadline`.
 ///
 /// # Errors
-/// Returns the error of the last attempt.
+/// If no attempt succeeds; the error is that of the last one.
 pub(crate) async fn insist<T>(
     deadline: Deadline,
     operation: impl AsyncFn() -> Result<T, TestStoreError>,

@@ -26,7 +26,7 @@ pub(crate) fn of_claim(execution: &Execution) -> Uuid {
 /// Parses the id of a load test in the request parameter with this name.
 ///
 /// # Errors
-/// 400 for any text but a UUID in its form of 36 characters.
+/// If the text is not a UUID in its form of 36 characters: 400.
 pub(crate) fn parse(parameter: &str, text: &str) -> Result<Uuid, Problem> {
     let uuid = if text.len() == 36 { Uuid::try_parse(text).ok() } else { None };
     uuid.ok_or_else(|| invalid_parameter(parameter, "must be a UUID of the 36-character form"))

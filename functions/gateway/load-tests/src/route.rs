@@ -61,7 +61,7 @@ pub(crate) struct Asked<'a> {
 /// Finds the endpoint for an HTTP method and a path.
 ///
 /// # Errors
-/// 404 for an unknown path, and 405 for a known path with another method.
+/// If no endpoint has the path: 404. If the endpoints of the path have other methods: 405.
 pub(crate) fn asked<'a>(method: &str, path: &'a str) -> Result<Asked<'a>, Problem> {
     let mut allowed = Vec::new();
     for endpoint in Endpoint::ALL {

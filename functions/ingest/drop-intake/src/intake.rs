@@ -233,10 +233,10 @@ impl DropIntake {
         Ok(())
     }
 
-    /// Returns the batch's time of receipt, by which newer data win: that of the claim. If the
-    /// bucket keeps versions and a later version exists, which may have been claimed already, it is
-    /// the time this version was written instead. Later attempts keep the time of the first one
-    /// that wrote the batch.
+    /// Returns the batch's time of receipt, which decides whose data are newer: the time of the
+    /// claim. But if the bucket keeps versions and this one is no longer the newest, it is the time
+    /// this version was written, because the newer one may have been claimed already. Later
+    /// attempts keep the time of the first one that wrote the batch.
     async fn received_at(&self, found: &Found, execution: &Execution) -> Result<Timestamp, IntakeError> {
         let Found { source, version, .. } = found;
         let is_newest =

@@ -46,8 +46,8 @@ impl Reconcile {
         }
     }
 
-    /// Ends batches in progress that are older than the history, deletes final ones that are, and
-    /// advances the beginning of the history once all of those are deleted.
+    /// Deletes final batches that are older than the history of loads, and ends such batches that
+    /// are still in progress. The beginning of the history advances once all of them are deleted.
     pub(crate) async fn prune(
         &self,
         deadline: Deadline,

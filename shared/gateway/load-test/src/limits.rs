@@ -49,7 +49,7 @@ impl Limits {
     /// Checks that a load test stays within these limits.
     ///
     /// # Errors
-    /// Returns the first limit that the test exceeds; the error's detail states the limit.
+    /// If the test exceeds a limit; the error states the first one.
     pub(crate) fn check(&self, test: &LoadTest) -> Result<(), RequestError> {
         self.check_workers(test)?;
         self.check_time(test)?;

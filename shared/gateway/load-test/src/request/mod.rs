@@ -111,7 +111,7 @@ impl LoadTestRequest {
     /// see [`LoadTest::within`].
     ///
     /// # Errors
-    /// Returns the first contradiction between two members.
+    /// If two members contradict each other; the error names the first such case.
     pub fn into_parts(self) -> Result<(Option<ProfileName>, Option<TargetSpec>, LoadTest), RequestError> {
         rules::check(&self)?;
         let length = self.length()?;
@@ -157,8 +157,8 @@ impl LoadTest {
     /// them.
     ///
     /// # Errors
-    /// Returns the first limit that the test exceeds, or the error for a warm-up or a backlog that
-    /// does not fit into the test.
+    /// If the test exceeds a limit, or a warm-up or a backlog does not fit into the test. The error
+    /// names the first such case.
     pub fn within(self, limits: &Limits) -> Result<Self, RequestError> {
         let test = Self { limits: *limits, ..self };
         rules::check_length(&test)?;

@@ -134,7 +134,7 @@ macro_rules! attributes {
             /// Reads the values of all attributes from `reader`.
             ///
             /// # Errors
-            /// Returns the reader's first error.
+            /// If the reader fails for any value; the error is its first one.
             pub fn read<R: AttributeReader<'a>>(reader: &mut R) -> Result<Self, R::Error> {
                 Ok(Self { $($name: of_kind!(read $kind, reader, &list::$name)?,)* })
             }

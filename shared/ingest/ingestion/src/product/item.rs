@@ -69,7 +69,8 @@ impl ItemRules {
     /// Parses one item of a payload as a product.
     ///
     /// # Errors
-    /// Returns the item's first fault, with those parts of its key that could be read.
+    /// If the item is invalid; the error has its first fault, and those parts of its key that could
+    /// be read.
     pub fn parse<'a>(&self, place: ItemPlace, item: &'a [u8]) -> Result<Product<'a>, ItemError> {
         let mut members = Members::default();
         self.product(&mut members, item).map_err(|fault| ItemError {

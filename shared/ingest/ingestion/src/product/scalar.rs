@@ -25,7 +25,7 @@ impl<'a> Scalar<'a> {
     /// Determines the type of a member's value, and decodes a string.
     ///
     /// # Errors
-    /// Returns a description of the fault if a string cannot be stored.
+    /// If a string cannot be stored; the error describes the fault.
     pub(super) fn of(json: Json<'a>) -> Result<Self, &'static str> {
         let json = match json {
             Json::Plain(text) => return Ok(Self::Text(Cow::Borrowed(text))),

@@ -52,9 +52,8 @@ pub(crate) async fn publish(
 }
 
 /// Writes a batch's final result next to its dropped object, unless a later version of the object
-/// has its result there. The existing file of items in error is read before the existing result: a
-/// later version writes its first result before it can have items in error, so a file of a later
-/// version is never replaced.
+/// already has its result there. The file of items in error is read first, then the result. This
+/// order keeps the file of a later version, which writes its result before it has items in error.
 async fn write_final(
     database: &Database,
     objects: &Objects,

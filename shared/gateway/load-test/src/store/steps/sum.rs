@@ -99,8 +99,8 @@ impl TestStore {
     }
 }
 
-/// Repeats an operation until it succeeds or fails with an error that a retry does not help
-/// against. Returns the last error if no further attempt fits before `until`.
+/// Repeats an operation until it succeeds, or fails with an error that no retry can help. Returns
+/// the last error if there is no time for a further attempt before `until`.
 async fn persist<T, F>(until: Instant, operation: impl Fn() -> F) -> Result<T, TestStoreError>
 where
     F: Future<Output = Result<T, TestStoreError>>,
