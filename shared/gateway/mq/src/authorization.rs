@@ -195,7 +195,7 @@ impl Authorization<'_> {
     }
 
     /// Lists the secrets that the request itself names: the password, the key store and the trust
-    /// store.
+    /// store. A request can name no objects in S3.
     fn named_secrets(&self) -> impl Iterator<Item = &SecretRef> {
         let auth = self.inline.auth.as_ref();
         let ssl = self.inline.ssl.as_ref();

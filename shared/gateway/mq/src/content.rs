@@ -355,7 +355,8 @@ impl Outgoing {
         Some(OutgoingMessage { body, ..self.without_body(index) })
     }
 
-    /// Builds the message at `index` with an empty body. The index may be past the end.
+    /// Builds the message at `index` with an empty body, for work that needs everything else of it.
+    /// The index may be past the end.
     #[must_use]
     pub fn without_body(&self, index: u64) -> OutgoingMessage {
         let is_text = match &*self.source {

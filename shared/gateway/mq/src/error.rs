@@ -252,7 +252,8 @@ pub struct ProduceFailure {
     pub in_doubt: Vec<MessageId>,
 }
 
-/// Failure of a move. It counts the messages that may be on both queues.
+/// Failure of a move. Of the messages in hand, `in_doubt` may be at the destination, or on both
+/// queues.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{error}")]
 pub struct MoveFailure {

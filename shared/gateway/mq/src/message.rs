@@ -63,7 +63,7 @@ pub struct ReceivedMessage {
     pub body: MessageBody,
     /// Source of the text that the response shows as `bodyText`.
     pub text: BodyAsText,
-    /// Headers with their types, if the broker preserves types.
+    /// Headers with their types, as far as the broker preserves them.
     pub headers: BTreeMap<String, HeaderValue>,
     /// Persistence that the publisher set, or the default of the broker.
     pub persistence: Persistence,

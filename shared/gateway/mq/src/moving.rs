@@ -101,7 +101,8 @@ pub struct MoveReport {
     pub examined: u64,
     /// Number of messages that are still ready on the source queue, if the broker reported it.
     pub remaining: Option<u64>,
-    /// True if the move ended before the end of the queue, because of its time or another limit.
+    /// True if there may be more messages to move, because the time or another limit ended the
+    /// move.
     pub truncated: bool,
     /// Ids of `msgIds` that none of the examined messages has.
     pub not_found: Vec<Vec<u8>>,

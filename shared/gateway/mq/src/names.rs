@@ -24,9 +24,9 @@ text! {
     /// bytes.
     ProfileName, 1..=255, not_control, "must not contain control characters";
     /// Condition on the properties of messages, in the syntax of JMS selectors. IBM MQ's own limit
-    /// (MQ_SELECTOR_LENGTH) is higher than the size of such a request.
+    /// (MQ_SELECTOR_LENGTH) is beyond what a request without messages may have.
     SelectorExpression, 1..=2_048, not_control, "must not contain control characters";
-    /// Message body as text. All members of a request share its limit of 4 MB.
+    /// Message body as text. It shares the 4 MB of a request with all other members.
     BodyText, 0..=4_194_304, |_| true, "any text";
 }
 

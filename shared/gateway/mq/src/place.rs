@@ -8,9 +8,9 @@ use crate::target::Target;
 impl Target {
     /// Returns the identity of the place where the target's messages lie, as 64 hexadecimal
     /// characters. It is a digest of the broker's product, virtual host or queue manager, queue (or
-    /// exchange and routing key), addresses, and `cluster`, the name that the connected broker
-    /// reports. So all nodes of a cluster are one place, and separate brokers in one address list
-    /// are several.
+    /// exchange and routing key), set of addresses, and `cluster`, the name that the connected
+    /// broker gives its cluster. So all nodes of a cluster are one place, and separate brokers in
+    /// one address list are several.
     ///
     /// Two targets of the same place may differ in user, secrets and TLS.
     pub fn place(&self, cluster: Option<&str>) -> String {

@@ -26,7 +26,8 @@ pub struct Profile {
     #[serde(default)]
     pub exchanges: Vec<String>,
     /// Patterns that match the routing keys that a request may use on the exchanges of this
-    /// profile. The target's own exchange also accepts the target's own routing key.
+    /// profile. The target's own exchange also accepts the target's own routing key; without a
+    /// pattern, no other key is allowed.
     #[serde(default)]
     pub routing_keys: Vec<String>,
     /// True if a request may override other members of the target, if the allow-list covers the

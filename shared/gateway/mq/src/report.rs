@@ -35,8 +35,7 @@ pub struct ProduceReport {
     pub first_id: Option<Vec<u8>>,
     /// Id of the last message that this execution of the request put, in the broker's form.
     pub last_id: Option<Vec<u8>>,
-    /// Warnings about behaviour of the broker that the caller may not expect, for example an
-    /// unsupported property.
+    /// Warnings about behaviour of the broker that the caller may not expect.
     pub warnings: Warnings,
 }
 
@@ -92,7 +91,8 @@ pub struct TestStep {
 pub struct TestReport {
     /// True if no step of the connection test failed.
     pub ok: bool,
-    /// Name of the broker's product, such as `RabbitMQ`.
+    /// Product name that the broker reports of itself, such as `RabbitMQ`; the usual name if it
+    /// reports none.
     pub product: String,
     /// Version that the broker reports; `None` if no connection was opened.
     pub version: Option<String>,

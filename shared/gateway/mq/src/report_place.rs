@@ -5,8 +5,9 @@
 use crate::properties::{OwnProps, Properties};
 use crate::property_values::{PropertyText, ReplyQueueManager};
 
-/// MQRO report options that request no report message: MQRO_PASS_MSG_ID, MQRO_PASS_CORREL_ID,
-/// MQRO_DISCARD_MSG and MQRO_PASS_DISCARD_AND_EXPIRY.
+/// MQRO report options that request no report message (MQRO_PASS_MSG_ID, MQRO_PASS_CORREL_ID,
+/// MQRO_DISCARD_MSG, MQRO_PASS_DISCARD_AND_EXPIRY): they are about ids, and about a message that
+/// cannot be delivered.
 const WITHOUT_A_MESSAGE: i32 = 128 | 64 | 0x0800_0000 | 16_384;
 
 /// Reply queue to which IBM MQ sends the reports that a message requests.
@@ -14,7 +15,7 @@ const WITHOUT_A_MESSAGE: i32 = 128 | 64 | 0x0800_0000 | 16_384;
 pub struct ReportPlace {
     /// Name of the reply queue, as the message gives it.
     pub queue: PropertyText,
-    /// Queue manager of the reply queue; `None` if the message names none.
+    /// Queue manager of the reply queue; `None` if it is the message's own.
     pub queue_manager: Option<ReplyQueueManager>,
 }
 

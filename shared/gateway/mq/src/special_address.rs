@@ -28,8 +28,8 @@ impl SpecialAddresses {
     }
 
     /// True if a connection to `address` may use the IP address `found`, which is its host or
-    /// resolved from it. Special IP addresses need `address` in this list; a listed name may
-    /// resolve to loopback only.
+    /// resolved from it. Special IP addresses need `address` in this list; of them, a listed name
+    /// may resolve to loopback only.
     #[must_use]
     pub fn admit(&self, address: &Address, found: IpAddr) -> bool {
         if !is_special(found) {
@@ -46,7 +46,7 @@ impl From<Vec<Address>> for SpecialAddresses {
     }
 }
 
-/// True if `host` is a literal IP address that is loopback, link-local, multicast or unspecified.
+/// True if `host` is a literal IP address, and not a name, that is special: see [`is_special`].
 pub(crate) fn is_special_literal(host: &str) -> bool {
     host.parse().is_ok_and(is_special)
 }

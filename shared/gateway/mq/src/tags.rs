@@ -15,7 +15,8 @@ fn is_of_a_tag(character: char) -> bool {
     !character.is_control() && character != ','
 }
 
-/// Tags of a request, at most [`Tags::MOST`]. Without tags, its messages get no additional headers.
+/// Tags of a request, at most [`Tags::MOST`]. Without tags, its messages do not get
+/// [`Tags::HEADERS`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tags(Vec<Tag>);
 

@@ -4,8 +4,8 @@ use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
-/// JSON value of a header before its type tags are interpreted. Numbers are integers only; objects
-/// keep all members, duplicates included, in their order.
+/// JSON value of a header before its type tags are interpreted. Numbers are integers only. Objects
+/// keep all members in their order, duplicates included, whatever their names are.
 #[derive(Debug)]
 pub(super) enum Form {
     Null,

@@ -205,7 +205,8 @@ fn split_address(text: &str) -> Result<(&str, &str, &str), &'static str> {
 }
 
 /// Splits the end of an entry into its queue and its options. `?` may also be a wildcard in the
-/// queue name, so the options begin after the first `?` that is followed by a name and `=`.
+/// queue name, so the options begin after the first `?` that is followed by a name and `=`, which
+/// no queue of the list contains.
 fn split_options(text: &str) -> (&str, &str) {
     let marks = text.match_indices('?').map(|(place, _)| place);
     let is_option = |rest: &str| {

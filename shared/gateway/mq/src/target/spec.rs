@@ -140,8 +140,8 @@ impl TargetSpec {
         Ok(Target { endpoint, queue: self.queue, exchange, ..Target::default() })
     }
 
-    /// Returns the exchange with its routing key; `None` for a target with a queue. A target cannot
-    /// have both.
+    /// Returns the exchange with its routing key; `None` for a target without one. A target cannot
+    /// have both a queue and an exchange.
     fn exchange(&self, inline: &Self) -> Result<Option<Exchange>, TargetError> {
         let fault = |pointer, is_inline: bool, detail: &str| match is_inline {
             true => Err(TargetError::invalid(pointer, detail)),
