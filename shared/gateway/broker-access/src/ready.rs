@@ -21,7 +21,7 @@ pub struct Ready<'a> {
 
 /// Result of an operation at a broker that may have failed because of the target's secrets.
 pub trait Attempt {
-    /// Returns true if the operation failed because of the target's secrets.
+    /// True if the operation failed because of the target's secrets.
     fn is_about_secrets(&self, broker: &dyn Broker) -> bool;
 }
 

@@ -85,7 +85,8 @@ pub enum SecretError {
         why: KeyObjectError,
     },
     /// The request names a password, but no user. The gateway sets no other user in its place,
-    /// since that would send the password to the broker under another name.
+    /// since that would send the password to the broker under another name, or log in as a user
+    /// that the request did not name.
     #[error("neither the target nor the secret `{secret}` names a user")]
     NoUser {
         /// Reference to the secret that contains the password.

@@ -49,7 +49,7 @@ pub struct Confirmation {
     pub sent_at: Instant,
     /// Time at which the broker's answer arrived, or the producer stopped waiting for it.
     pub at: Instant,
-    /// Outcome of the put, as the broker's answer tells.
+    /// Outcome of the put.
     pub outcome: Outcome,
 }
 

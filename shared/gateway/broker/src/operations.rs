@@ -67,8 +67,8 @@ pub trait ReadyToPut: Send {
 /// Messages that were put on their destination queues and not yet removed from the source queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PutMessages {
-    /// Number of messages that were put. 0 if the move puts no more messages, or if all messages of
-    /// this call stay although a copy may be [elsewhere](Relocation::left_somewhere).
+    /// Number of messages that were put. 0 only if the move puts no more messages, or if all
+    /// messages of this call stay although a copy may be [elsewhere](Relocation::left_somewhere).
     pub count: u64,
     /// True if the messages are on their destination queues for certain. False if they appear there
     /// when the unit of work commits that also removes them from the source queue.

@@ -205,8 +205,9 @@ impl<C: Connection, K: PoolKey> ConnectionPool<C, K> {
     }
 
     /// Acquires a working connection with this key: the most recently used idle one if it still
-    /// answers, or a new one. Connecting to an unreachable broker is retried for at most
-    /// `retry_for` and at most half of the remaining time; the rest is left for the caller's work.
+    /// answers, or a new one. Other idle connections are not probed. Connecting to an unreachable
+    /// broker is retried for at most `retry_for` and at most half of the remaining time; the rest
+    /// is left for the caller's work.
     ///
     /// # Errors
     /// [`PoolError`]. Its text contains the number of attempts if there was more than one.

@@ -6,7 +6,7 @@ use mq::{BrokerError, BrokerKind, TestReport, TestStep};
 
 use crate::latencies::milliseconds;
 
-/// Step of a connection test.
+/// Step of connecting to a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[expect(missing_docs, reason = "`steps` of `ConnectionTestResult` in openapi.yaml describes each one")]
 pub enum Step {
@@ -33,8 +33,8 @@ impl Step {
     }
 }
 
-/// Completed steps of a connection test, with their durations. A step that the client library
-/// performs together with another has a duration of zero.
+/// Completed steps of connecting, with their durations. A step that the client library performs
+/// together with another has a duration of zero.
 #[derive(Debug, Default)]
 pub struct StepLog(pub Vec<(Step, Duration)>);
 

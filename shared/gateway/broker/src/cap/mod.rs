@@ -104,9 +104,9 @@ impl ConnectionCap {
         self.open.load(Ordering::SeqCst)
     }
 
-    /// True if no further connection can be opened: all connections that the cap allows hang, and
-    /// the last caller that waited for a permit timed out. Without such a caller, connections may
-    /// only seem to hang, since a Lambda environment is frozen between requests.
+    /// True if no further connection can be opened: each connection that the cap allows is lost, or
+    /// it hangs while the last caller that waited for a permit timed out. Without such a caller,
+    /// connections may only seem to hang, since a Lambda environment is frozen between requests.
     #[must_use]
     pub fn is_exhausted(&self) -> bool {
         let hangs = |ending: &&Ending| ending.is_open() && ending.since.elapsed() >= self.hangs_after;

@@ -50,7 +50,7 @@ fn puts_of(test: &str, confirms_in_flight: usize, transaction: usize) -> PutOpti
     }
 }
 
-/// Builds the options of a consumer that removes `ack_every` messages together.
+/// Builds the options of a consumer with this prefetch that removes `ack_every` messages together.
 pub(crate) fn gets(prefetch: u16, ack_every: usize, foreign: Foreign) -> GetOptions {
     GetOptions {
         test: TEST.to_owned().try_into().unwrap(),
