@@ -68,8 +68,8 @@ impl Budget {
 
     /// Reads the number of orders that each tenant may have in progress from `TENANT_CONCURRENCY`,
     /// at most 99. If it is not set, half of `MQ_ACCESS_CONCURRENCY` (the reserved concurrency of
-    /// `mq-access`) applies, at most 99. `None`, which is no limit and needs no store call, if the
-    /// result is 0.
+    /// `mq-access`) applies, from 1 to 99. `None`, which is no limit and needs no store call, if
+    /// the first is 0, or is not set and no concurrency is reserved.
     pub fn limit<F: Fn(&str) -> Option<String>>(environment: &mut Environment<F>) -> Option<NonZeroU32> {
         let reserved: u32 = environment.optional("MQ_ACCESS_CONCURRENCY", 0);
         let share = if reserved == 0 { 0 } else { (reserved / 2).clamp(1, MOST) };

@@ -77,7 +77,8 @@ impl InvokeError {
     }
 
     /// Classifies a function that ended without a response, by the error payload of Lambda. If it
-    /// has no error type, the function timed out if the call took at least [`MqAccess::TIME_OUT`].
+    /// has no error type, the function timed out if the call took at least [`MqAccess::TIME_OUT`],
+    /// since Lambda ends no function earlier.
     fn of_function_error(kind: &str, payload: &[u8], took: Duration) -> Self {
         let error = serde_json::from_slice(payload).map(|FunctionError { error_type }| error_type);
         match error {

@@ -138,7 +138,7 @@ impl Plan {
 }
 
 impl<W> Plan<W> {
-    /// Creates the plan of work that uses only the target's queue and requires no tags.
+    /// Creates the plan of work that uses only the target's queue and has no tags.
     #[must_use]
     pub const fn new(named: NamedTarget, action: W) -> Self {
         Self { named, further: OtherQueues::None, reports: Vec::new(), tags: Tags::NONE, action }

@@ -34,7 +34,8 @@ struct Message<'a> {
 impl Action {
     /// Returns the messages and bytes to charge before the work, and the function that counts the
     /// actual ones from its response; `None` if the work transfers no messages. A consume, browse
-    /// or move is charged one message in advance, because their number is unknown.
+    /// or move is charged one message in advance, because their number is unknown; it waits while
+    /// earlier work is in debt.
     pub(crate) fn volume(&self) -> Option<(Cost, Moved)> {
         match self {
             Self::Change(_, Change::Produce(command)) => Some((to_put(command), put)),
