@@ -36,12 +36,12 @@ const DOUBTFUL: Doubtful<'static> = Doubtful {
     prepared: &[OperationType::named("CONSUME")],
 };
 
-/// Time for which an event is retried that the destination refuses although it responds. A refusal
+/// Time for which an event is retried that a destination refuses although it responds. A refusal
 /// may be temporary, because of throttling.
 const REFUSED_FOR: Duration = Duration::from_mins(15);
 
-/// Time for which an event is retried while no destination responds. It is below the 24 hours for
-/// which a DynamoDB stream keeps a change.
+/// Time for which an event is retried while a destination does not respond. It is below the 24
+/// hours for which a DynamoDB stream keeps a change.
 const AWAY_FOR: Duration = Duration::from_hours(20);
 
 /// State of the function, kept between invocations.

@@ -15,7 +15,7 @@ pub(crate) enum ChangeDone {
     Completed(Reply, Volume),
     /// The reply was stored before the broker committed; retries get the stored reply.
     AsPrepared(Reply, Volume),
-    /// The record is already complete. The reply says so, or has a warning if completing it failed.
+    /// The record is already complete, or the reply has a warning that it may not be.
     Ended(Reply),
 }
 

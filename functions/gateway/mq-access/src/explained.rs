@@ -50,7 +50,8 @@ fn place(target: &Target) -> Option<String> {
 }
 
 /// Returns advice that names the owner of a refused login: the profile, or the secret in the
-/// request. User names are not shown.
+/// request. User names are not shown: a secret's own user is part of the secret, and a profile's
+/// login is shown to its operator alone.
 fn login(target: &Target) -> Option<String> {
     let password = target.endpoint.password_ref.as_ref()?;
     Some(match &target.password_origin {

@@ -166,8 +166,8 @@ impl MqAccess {
         Ok(moved)
     }
 
-    /// Writes the progress of the move to the record. `moved` is the number of moved messages for
-    /// the error.
+    /// Writes to the record how many messages are on their destination queues, and how many of
+    /// those that stay may be there too. `moved` is the number of moved messages for the error.
     async fn note(&self, execution: &Execution, progress: Progress, moved: u64) -> Result<(), Stopped> {
         match self.store.checkpoint(execution, progress).await {
             Ok(WriteOutcome::Applied) => Ok(()),
@@ -212,8 +212,8 @@ fn max(command: &MoveCommand) -> u64 {
 }
 
 /// Counts the messages of earlier attempts that may be on both queues, or on a destination twice.
-/// Attempts that reported their end have recorded the number; for each other attempt,
-/// `most_in_doubt` is assumed.
+/// The record has the number for attempts that reported their end, and for messages that a queue
+/// refused. An attempt that ended without a report left at most `most_in_doubt`.
 fn possible_duplicates(execution: &Execution, most_in_doubt: u64) -> u64 {
     if most_in_doubt == 0 {
         return 0;

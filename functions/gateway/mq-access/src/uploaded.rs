@@ -39,8 +39,8 @@ impl MqAccess {
     }
 
     /// Reads the uploaded body with this digest, of at most `limit` bytes. The digest is checked
-    /// again, although S3 checked it at the upload, so that no attempt puts bytes that were changed
-    /// since.
+    /// again, although S3 checked it at the upload, so that no attempt puts other bytes even if the
+    /// object was changed since.
     async fn uploaded(
         &self,
         tenant: &str,
