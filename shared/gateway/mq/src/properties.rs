@@ -155,8 +155,8 @@ properties!(declare! {});
 pub struct Carrier<T, Put, Got> {
     /// Writes the property, or returns the reason why the broker cannot carry this value.
     pub write: fn(&T, &mut Put) -> Result<(), String>,
-    /// Reads the property from a received message; `None` if the message lacks it, or has a value
-    /// of another type under its name.
+    /// Reads the property from a received message; `None` if the message lacks it or has it in
+    /// another form.
     pub read: fn(&mut Got) -> Option<T>,
 }
 
