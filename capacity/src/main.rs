@@ -99,7 +99,6 @@ fn main() -> ExitCode {
 /// Simulates the peak that the flags describe, and returns the answer in the format that they name.
 ///
 /// # Errors
-///
 /// If the flags contradict each other, or if a file cannot be read or parsed.
 fn run(cli: &Cli) -> Result<String, PlanError> {
     let prices = read(cli.prices.as_deref(), PRICES)?;

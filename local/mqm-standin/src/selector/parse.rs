@@ -98,7 +98,7 @@ impl<'a> Parser<'a> {
             let pattern = WildMatchPattern::new(&self.text()?);
             return Some(negated(not, Selector::Like(name, pattern)));
         }
-        (!not).then(|| Selector::Compare(name, "=", Value::Boolean(true)))
+        (!not).then_some(Selector::Compare(name, "=", Value::Boolean(true)))
     }
 
     fn list(&mut self) -> Option<Vec<Value>> {

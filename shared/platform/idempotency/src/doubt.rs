@@ -95,7 +95,7 @@ impl Doubtful<'_> {
     /// - the effect of a prepared response was [noted](crate::Store::note_doubt) as in doubt,
     /// - an attempt that had not ended was **taken over**, or
     /// - the record of an attempt that had not ended **expired**: DynamoDB deleted it, or a new
-    /// claim replaced it.
+    ///   claim replaced it.
     ///
     /// # Errors
     /// If a record of these operation types is malformed.

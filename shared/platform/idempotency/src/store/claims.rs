@@ -29,7 +29,7 @@ impl Store {
     /// # Errors
     /// - [`StoreError::Unavailable`] if the store cannot be reached; nothing may be executed then.
     /// - [`StoreError::Unreadable`] if the request was executed before and its response cannot be
-    /// read.
+    ///   read.
     /// - [`StoreError::Unlabelled`] if that response is in doubt and cannot be labelled so.
     pub async fn claim(&self, request: &ClaimRequest<'_>) -> Result<Claimed, StoreError> {
         let owner = Uuid::now_v7().to_string();
