@@ -48,11 +48,12 @@ pub(crate) enum Remedy {
     TryAgain,
     /// Try only other addresses, since this one would fail in the same way again.
     AnotherAddress,
-    /// Stop, since the broker would refuse the login at every address.
+    /// Stop, since the error would be the same at every address.
     Nothing,
 }
 
-/// Failure of one step of connecting: resolving the name, TCP, TLS or the login.
+/// Failure of one step of connecting (resolving the name, TCP, TLS or the login), or of a
+/// connection test.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{error}")]
 pub(crate) struct StepError {
@@ -116,10 +117,10 @@ pub(crate) async fn open(
     Ok(Connection::new(amqp?, hangup, (config, peer), noticed))
 }
 
-/// Adds to an unreachable error under TLS that the client certificate may be the cause. If the
-/// broker sent a TLS alert, the error becomes an authentication failure. Under TLS 1.3 the broker
-/// checks the certificate only after the handshake and then closes the connection, so its alert is
-/// not always received.
+/// Adds to a [`BrokerError::Unreachable`] error under TLS that the client certificate may be the
+/// cause. If the broker sent a TLS alert, the error becomes an authentication failure. Under TLS
+/// 1.3 the broker checks the certificate only after the handshake and then closes the connection,
+/// so its alert is not always received.
 fn suspect_the_certificate(error: &mut BrokerError, broken_by: Option<&Arc<io::Error>>) {
     let BrokerError::Unreachable { detail, .. } = error else { return };
     match broken_by.filter(|why| matches!(tls::error(why), Some(rustls::Error::AlertReceived(_)))) {

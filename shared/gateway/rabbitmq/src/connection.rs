@@ -216,7 +216,8 @@ impl Connection {
         self.hangup.hang_up();
     }
 
-    /// Closes the connection in an orderly way; closes the socket if that takes more than 500 ms.
+    /// Closes the connection in an orderly way, for at most 500 ms. After that, dropping it closes
+    /// the socket.
     pub async fn close(&self) {
         let closed = tokio::time::timeout(CLOSE_TIMEOUT, self.amqp.close(200, "OK".into())).await;
         events::disconnected(&self.peer, matches!(closed, Ok(Ok(()))));
@@ -259,8 +260,8 @@ impl fmt::Debug for Connection {
 pub enum Staleness {
     /// Idle for less than half a heartbeat interval: the connection can be used.
     Fresh,
-    /// Idle for up to two heartbeat intervals, or without heartbeats: the broker has to answer
-    /// first.
+    /// Idle for up to two heartbeat intervals, or without heartbeats: the broker must answer before
+    /// the connection is used.
     Doubtful,
     /// Idle for more than two heartbeat intervals: the broker has closed the connection.
     Dead,

@@ -15,8 +15,8 @@ use crate::errors::ConnectionError;
 /// Maximum number of addresses of a configuration that are tried in one round.
 pub(crate) const MOST_ADDRESSES: usize = 16;
 
-/// Connector that tries the addresses of a configuration, beginning with the one that answered
-/// last.
+/// Connector that tries the addresses of a configuration in order, beginning with the one that
+/// answered last.
 #[derive(Debug)]
 pub struct Connector {
     config: Arc<ConnectionConfig>,

@@ -20,8 +20,8 @@ pub(crate) struct DeliveryLimit {
 }
 
 impl DeliveryLimit {
-    /// Returns the delivery limit of `queue`; `None` if it has none. Without `facts` about the
-    /// queue, returns the broker's default for quorum queues.
+    /// Returns the delivery limit of `queue`; `None` if it has none. If the broker did not disclose
+    /// any `facts`, assumes a quorum queue with the broker's default limit.
     pub(crate) async fn of(
         session: &Session,
         queue: &QueueName,

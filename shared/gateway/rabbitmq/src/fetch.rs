@@ -150,8 +150,7 @@ async fn remove(taken: Taken, deadline: Deadline) -> SettledMessages {
     SettledMessages { consumed, removed: true }
 }
 
-/// Returns the session, or an error if requeueing messages could lose them: if this queue counts
-/// every return towards a delivery limit.
+/// Returns the session, or an error if requeueing messages of this queue could lose them.
 pub(crate) async fn refuse_harm(
     session: Session,
     queue: &QueueName,

@@ -13,8 +13,8 @@ use crate::publish::{Answer, Outcome, Publish};
 /// processing an answer.
 pub(crate) const BATCH: usize = 64;
 
-/// Unconfirmed messages in the order of publishing, each with a mark of its publisher. Answers are
-/// read in this order, so that only the oldest message has to be awaited.
+/// Messages whose answers were not read yet, in the order of publishing, each with a mark of its
+/// publisher. Answers are read in this order, so that only the oldest message has to be awaited.
 pub(crate) struct InFlight<'a, T> {
     messages: VecDeque<Message<'a, T>>,
     bytes: usize,
@@ -116,7 +116,8 @@ impl<'a, T> InFlight<'a, T> {
         Landed { mark, at, outcome }
     }
 
-    /// Records a failure. A failure with a reply code of the broker replaces one without.
+    /// Records a failure. One with a reply code of the broker tells more, and replaces an earlier
+    /// one.
     pub(crate) fn fail(&mut self, failure: Failure) {
         if self.failure.is_none() || failure.reply().is_some() {
             self.failure = Some(failure);

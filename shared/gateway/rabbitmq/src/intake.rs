@@ -28,8 +28,8 @@ pub const fn held_alone(body: usize) -> usize {
 /// gateway's form of the message.
 const DELIVERY: usize = 1024;
 
-/// Limit on the bytes of the deliveries that a connection passes on to the client library. A fetch
-/// sets it; without one there is no limit.
+/// Limit on the bytes of the deliveries that a connection passes on to the client library. A fetch,
+/// a move or the consumer of a load test sets it; otherwise there is no limit.
 #[derive(Debug)]
 pub(crate) struct Intake {
     left: AtomicUsize,
@@ -101,7 +101,7 @@ impl Intake {
     }
 
     /// Allows the next delivery up to `bytes`, even beyond the remaining limit. It still counts
-    /// towards the limit, so that no later one may fit.
+    /// towards the limit; if it uses that up, no later delivery fits.
     pub(crate) fn let_in_alone(&self, bytes: usize) {
         self.alone.store(bytes, Ordering::Release);
     }

@@ -229,8 +229,9 @@ fn shown_names(unreadable: BTreeMap<&'static str, Vec<u8>>) -> Unreadable {
 }
 
 /// Returns how many returns of a message count towards its queue's delivery limit; `None` if the
-/// queue does not count. The header may come from the publisher, if the queue is not a quorum queue
-/// or never returned the message; the result is never more than the number of returns.
+/// queue does not count. The header may be the publisher's, if the queue is not a quorum queue or
+/// (from RabbitMQ 4.0 on) never returned the message; the result is never more than the number of
+/// returns.
 pub(crate) fn counted_returns(delivery: &Delivery) -> Option<u64> {
     let counted = count(delivery, DELIVERY_COUNT)?;
     Some(count(delivery, ACQUIRED_COUNT).map_or(counted, |times| counted.min(times)))

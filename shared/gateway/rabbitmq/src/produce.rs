@@ -247,7 +247,8 @@ impl Producer<'_> {
 }
 
 /// Builds the failure for a window in which messages were neither confirmed nor refused. All
-/// messages without a confirm are in doubt, even refused ones, which may be on another queue.
+/// messages without a confirm are in doubt, even refused ones: those may be on another queue, and
+/// on a broken connection the broker cannot be asked.
 fn unknown(
     failure: Failure,
     session: Session,

@@ -15,7 +15,7 @@ type Sending<'a> = Pin<Box<dyn Future<Output = lapin::Result<PublisherConfirm>> 
 
 /// Publish of one message, from sending until the broker's answer. The client library's future is
 /// polled once, which queues the frames, and again only when the answer is awaited. Awaiting each
-/// publish would write every message separately to the socket.
+/// publish would write every message separately to the socket, and wake two threads for each.
 pub(crate) enum Publish<'a> {
     Sending(Sending<'a>),
     Sent(PublisherConfirm),

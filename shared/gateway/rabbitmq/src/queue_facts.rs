@@ -20,8 +20,8 @@ pub(crate) const MAX_LENGTH: &str = "x-max-length";
 const QUEUE_TYPE: &str = "x-queue-type";
 pub(crate) const DELIVERY_LIMIT: &str = "x-delivery-limit";
 pub(crate) const MESSAGE_TTL: &str = "x-message-ttl";
-/// Invalid value for every queue argument, which makes the broker refuse a declaration and disclose
-/// the actual value.
+/// Value that is neither a queue type nor a valid limit or time, so that the broker refuses a
+/// declaration with it and discloses the actual value.
 const NOTHING: &str = "integrahub-asks-for-this";
 /// Maximum number of declarations for one question, above the number of arguments of a queue.
 const MAX_QUESTIONS: usize = 20;
@@ -76,8 +76,8 @@ pub(crate) async fn learn(
 }
 
 /// Returns the time to live in milliseconds that the queue was declared with; `None` if it has
-/// none. For quorum queues of some versions, [`learn`] does not find this argument, so it is asked
-/// for.
+/// none. Quorum queues of some versions compare it after the type, so [`learn`] does not find it
+/// and it is asked for separately.
 pub(crate) async fn declared_ttl(
     session: &Session,
     queue: &QueueName,

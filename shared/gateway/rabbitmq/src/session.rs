@@ -40,8 +40,9 @@ impl Session {
         self.channel().status().connected() && self.is_connected() && self.blocked().is_none()
     }
 
-    /// Returns all unsettled messages of the channel by `basic.nack`, if the broker does not count
-    /// that as a failure. Otherwise they return when the channel is closed.
+    /// Returns all unsettled messages of the channel by `basic.nack`, if the broker's quorum queues
+    /// do not count that. Otherwise, and if these returns do not arrive, closing the channel
+    /// returns them.
     pub(crate) async fn give_back(&self, queue: &QueueName, deadline: Deadline) {
         if self.server.counted() == Counted::EveryReturn {
             return;
@@ -60,8 +61,8 @@ impl Session {
     }
 
     /// Closes the connection because more deliveries are still arriving than can be discarded in
-    /// time. First returns all messages to `queue` by [`Self::give_back`], since a quorum queue
-    /// counts unsettled messages of a closed connection as failed.
+    /// time. First returns all messages to `queue` by [`Self::give_back`], since a quorum queue may
+    /// count unsettled messages of a closed connection as failed.
     pub(crate) async fn cut(self, queue: &QueueName, deadline: Deadline) {
         self.give_back(queue, deadline.min(FAREWELL)).await;
         self.abandon("more was on its way than it lets in");

@@ -68,7 +68,7 @@ impl Transport {
         Self { socket, filter, chunk: vec![0; CHUNK].into(), noticed }
     }
 
-    /// Records the first error of the socket, and returns a copy for the client library.
+    /// Records the first error of reading, and returns a copy for the client library.
     fn broken(&self, error: io::Error) -> io::Error {
         let (kind, error) = (error.kind(), Arc::new(error));
         self.noticed.broken_by.get_or_init(|| Arc::clone(&error));

@@ -33,7 +33,7 @@ pub(crate) struct Window<'a> {
     /// Number of messages that the broker had returned on the connection before this window.
     earlier_returns: u64,
     messages: Vec<Published>,
-    /// Unconfirmed messages, each with its position in the window.
+    /// Messages whose answers are not recorded yet, each with its position in the window.
     in_flight: InFlight<'a, usize>,
     /// Number of confirmed messages before the first unconfirmed one.
     confirmed: usize,
@@ -55,9 +55,10 @@ struct Published {
 #[derive(Debug)]
 pub(crate) enum Verdict {
     AllConfirmed,
-    /// The broker returned the first unconfirmed message as unroutable.
+    /// The broker returned as unroutable the first message that is not known to be on the queue.
     Returned,
-    /// The broker refused the first unconfirmed message, which may be on a queue nevertheless.
+    /// The broker refused the first message that is not known to be on the queue. It may be on a
+    /// queue nevertheless.
     Refused,
     /// The outcome of some messages is unknown, because of this failure.
     Unknown(Failure),
@@ -121,8 +122,8 @@ impl<'a> Window<'a> {
         self.opened
     }
 
-    /// True if a failure, a refusal or a return has occurred, so that the window should publish no
-    /// more messages.
+    /// True if a failure, a refusal or a return has occurred, so that publishing more would only
+    /// put more messages in doubt.
     pub(crate) fn is_broken(&self) -> bool {
         self.in_flight.failure.is_some() || self.in_flight.was_refused || self.has_returns()
     }
@@ -216,7 +217,7 @@ impl<'a> Window<'a> {
     }
 
     /// Reports how many messages are known to be on the queue. A returned message is confirmed too,
-    /// and its return may be attached to a later confirm. On the wire, returns come before confirms
+    /// and its return may be attached to another confirm. On the wire, returns come before confirms
     /// and are counted at once, so without counted returns all confirmed messages are on the queue.
     fn tell_progress(&self) {
         if self.has_returns() {

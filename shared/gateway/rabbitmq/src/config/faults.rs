@@ -12,8 +12,7 @@ const VHOST_MAX: usize = 255;
 /// Fault of a single setting. Its text never contains a password.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigFault {
-    /// Name of the setting in its source: an argument, an environment variable, or a key of the
-    /// file.
+    /// Name of the setting as its source has it: `AMQP_HOST`, for example, or `argument host`.
     pub setting: String,
     /// Description of the fault, which continues a sentence that begins with the setting's name.
     pub reason: String,

@@ -31,7 +31,8 @@ const VALUE: usize = 160;
 /// text of a response.
 const COPIES: usize = 4;
 
-/// Maximum number of bytes of properties that are passed on for a message whose body is dropped.
+/// Maximum memory in bytes that the properties of a message without its body may take to be passed
+/// on.
 const MOST_OF_A_HOLLOW: usize = 256 * 1024;
 
 pub(crate) const CONTENT_TYPE: &str = "content_type";
@@ -219,8 +220,8 @@ fn readable(payload: &[u8], routing: &UnreadableRouting, values: &mut usize) -> 
     })
 }
 
-/// Builds the content header with an empty entry in place of the header table, which is small
-/// enough for any frame size.
+/// Builds the content header with an empty entry in place of the header table, if that does not fit
+/// into a frame. The result fits into the smallest frame that can be negotiated.
 pub(crate) fn without_headers(payload: &[u8], routing: &UnreadableRouting) -> Vec<u8> {
     match Sorted::of(payload, routing, &mut 0) {
         Some(sorted) => sorted.with(&entry(HEADERS, &[]).unwrap_or_default()),
@@ -228,8 +229,8 @@ pub(crate) fn without_headers(payload: &[u8], routing: &UnreadableRouting) -> Ve
     }
 }
 
-/// Builds a content header for the same body whose only property is a header with the bytes
-/// `shown`.
+/// Builds a content header for the same body whose only property is a header table with the bytes
+/// `shown` and the entries of `routing`.
 fn unparsable(payload: &[u8], shown: &[u8], routing: &UnreadableRouting) -> Vec<u8> {
     let moved = [entry(HEADERS, shown), routing.entries()].map(Option::unwrap_or_default).concat();
     of_headers(body_size(payload), &moved)
@@ -242,8 +243,8 @@ fn of_headers(body: u64, table: &[u8]) -> Vec<u8> {
     [&class[..], &body.to_be_bytes(), &HEADERS_FLAG.to_be_bytes(), &length, table].concat()
 }
 
-/// True if the properties of a message without its body are small enough to be passed on with the
-/// tag.
+/// True if the properties of a message without its body may be passed on, with the queue's counts
+/// and the message id; `false` if they alone take too much memory.
 pub(crate) fn is_light(read: &Read) -> bool {
     read.properties <= MOST_OF_A_HOLLOW
 }

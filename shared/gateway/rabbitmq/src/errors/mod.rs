@@ -13,7 +13,8 @@ pub(crate) use replies::{NACK, NO_ROUTE};
 
 pub(crate) const PRODUCT: &str = BrokerKind::RabbitMq.product();
 
-/// Operation that was in progress when an error occurred, for the error's text.
+/// Operation that was in progress when an error occurred, which decides the kind and text of the
+/// error.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum During<'a> {
     LogIn { vhost: &'a str },
@@ -50,8 +51,9 @@ impl Failure {
         ))
     }
 
-    /// True if the broker does not know the delivery tag on this channel. It uses the same code to
-    /// close a channel whose deliveries were unsettled for too long, which may have happened first.
+    /// True if the broker does not know the delivery tag on this channel. It closes a channel whose
+    /// deliveries were unsettled for too long with the same code; that does not count, because it
+    /// is then unknown which happened first.
     pub(crate) fn refuses_a_delivery_tag(&self) -> bool {
         matches!(self, Self::Amqp(error) if matches!(error.kind(), ErrorKind::ProtocolError(refusal)
             if *refusal.kind() == AMQPErrorKind::Soft(AMQPSoftError::PRECONDITIONFAILED)
@@ -77,7 +79,7 @@ impl Failure {
     }
 }
 
-/// Reason why connecting failed. Each variant contains the gateway's error.
+/// Reason why there is no usable connection. Each variant contains the gateway's error.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum ConnectionError {
     /// No address answered before the timeout of the configuration or the deadline.

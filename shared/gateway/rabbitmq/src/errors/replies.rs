@@ -119,8 +119,7 @@ pub(super) fn reply(error: &AMQPError) -> BrokerReply {
 /// the number of that method (RabbitMQ's extension of AMQP 0-9-1, class 60).
 pub(crate) const NACK: BrokerReply = BrokerReply { product: PRODUCT, code: 120, name: "basic.nack" };
 
-/// Reply for a message that the broker returned because no queue is bound for it (AMQP 0-9-1,
-/// `no-route`).
+/// Reply for a message that the broker returned as unroutable (AMQP 0-9-1, `no-route`).
 pub(crate) const NO_ROUTE: BrokerReply = BrokerReply { product: PRODUCT, code: 312, name: "NO_ROUTE" };
 
 /// Returns the AMQP specification's name for a kind of error.

@@ -87,7 +87,7 @@ pub(crate) struct FrameFilter {
     noticed: Arc<Noticed>,
     /// Start of a frame that has not arrived completely.
     partial: Vec<u8>,
-    /// Number of bytes that are missing of a frame that is not buffered.
+    /// Number of bytes still to arrive of a frame that is not buffered.
     left: usize,
     rest: Rest,
     /// Body frame that is being passed on in smaller frames.

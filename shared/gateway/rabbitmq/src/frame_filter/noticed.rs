@@ -105,7 +105,7 @@ impl Noticed {
     }
 
     /// Returns the number of messages that the broker has returned as unroutable on this
-    /// connection. A return is counted before the client library receives it.
+    /// connection. A return is counted before the client library receives it or a later frame.
     pub(crate) fn returns(&self) -> u64 {
         self.returns.load(Ordering::Acquire)
     }

@@ -18,7 +18,7 @@ pub struct Passed {
 }
 
 /// Filters the bytes of a broker, given in windows, with a new filter. `intake` limits the bytes of
-/// deliveries; without it all deliveries pass.
+/// all deliveries together; without it all deliveries pass.
 pub fn passed<'w>(windows: impl IntoIterator<Item = &'w [u8]>, intake: Option<usize>) -> Passed {
     let noticed = Arc::new(Noticed::default());
     if let Some(bytes) = intake {

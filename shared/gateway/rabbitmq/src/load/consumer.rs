@@ -123,8 +123,8 @@ impl Consumer<'_> {
         }
     }
 
-    /// Converts a delivery to an arrival, and counts it as unacknowledged. A delivery that has to
-    /// stay ends the consumer.
+    /// Converts a delivery to an arrival, and counts it as unacknowledged. A failure, a delivery
+    /// over the byte limit, or a foreign message that is to stay on the queue ends the consumer.
     fn take(&mut self, delivery: Option<Result<Delivery, Failure>>) -> Result<Arrival, GetError> {
         let at = Instant::now();
         let mut delivery = match delivery {
@@ -175,7 +175,8 @@ impl Consumer<'_> {
         self.options.ack_every.get().min(self.options.prefetch.get().into())
     }
 
-    /// Sends the acknowledgement of all unacknowledged messages. The broker does not answer it.
+    /// Sends the acknowledgement of all unacknowledged messages. The first poll puts the request
+    /// into the client library's send queue, and the broker does not answer it.
     fn acknowledge(&mut self) -> Result<(), Failure> {
         let Some(tag) = self.last_tag.take() else { return Ok(()) };
         let ack = self.channel.basic_ack(tag, BasicAckOptions { multiple: true });

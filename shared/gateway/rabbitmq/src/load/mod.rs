@@ -15,7 +15,8 @@ use crate::properties::PutProperties;
 pub(crate) use consumer::connect as connect_consumer;
 pub(crate) use producer::connect as connect_producer;
 
-/// Builds the AMQP properties of a message of the load test, with its send time.
+/// Builds the AMQP properties of a message of the load test, with the id of the test and the send
+/// time.
 fn stamped(
     options: &PutOptions,
     message: &OutgoingMessage,

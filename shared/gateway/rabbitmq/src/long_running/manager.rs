@@ -16,8 +16,8 @@ use crate::{ConnectionConfig, ConnectionError};
 type Callback = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// Manager of one connection, which it opens, watches and reopens: `ConnectionManager` of the
-/// connection model. Every operation ends by its deadline, and its future may be dropped at any
-/// time.
+/// connection model. There is at most one connection at a time. Every operation ends by its
+/// deadline, and its future may be dropped at any time.
 pub struct ConnectionManager {
     connector: Connector,
     state: Arc<StateCell>,
@@ -273,7 +273,8 @@ impl StateCell {
         })
     }
 
-    /// Changes the state after the connection was lost. Does nothing if the state is not CONNECTED.
+    /// Changes the state to RECONNECTING after the connection was lost, if the connection model
+    /// allows that.
     fn lose(&self) {
         self.change(ConnectionState::Reconnecting);
     }

@@ -16,8 +16,8 @@ const PROBE: Duration = Duration::from_secs(1);
 type OnLost = Box<dyn FnOnce(&str) + Send>;
 
 /// Monitor of one connection: `ConnectionMonitor` of the connection model. It evaluates the
-/// connection when it is needed, and in between listens for its events and counts missed
-/// heartbeats.
+/// connection when it is needed, since a function that freezes cannot rely on more; in between it
+/// listens for the connection's events and counts missed heartbeats.
 pub struct ConnectionMonitor {
     connection: Arc<Connection>,
     alarm: Arc<Alarm>,

@@ -29,7 +29,7 @@ const LONGEST_KEY: usize = 255;
 pub(super) struct Past {
     /// Routing key that the message had before, and loses by the move; `None` if it keeps its key.
     old_key: Option<String>,
-    /// True if the message was dead-lettered last from the destination queue with its old key, so
+    /// True if the message was dead-lettered last from the destination queue and kept its key, so
     /// that the queue's dead-letter exchange routes by that key.
     is_routed_by_it: bool,
     /// True if the message was dead-lettered from the destination queue through others without a
@@ -85,8 +85,8 @@ impl Losses {
     }
 
     /// Returns warnings about messages that the destination queues may drop or fail to dead-letter.
-    /// `session` is used to read the queues' arguments; without it, only the messages' history
-    /// counts.
+    /// `session` is used to read the queues' arguments; without it, or if the broker does not
+    /// disclose them, only the messages' history counts.
     pub(super) async fn warnings(
         &self,
         session: Option<&Session>,
@@ -147,8 +147,8 @@ fn drops(facts: &QueueFacts) -> &'static str {
 }
 
 /// Returns a warning about messages whose new routing key the queue's dead-letter exchange may not
-/// route. If the queue's arguments are unknown, counts only messages whose history shows such an
-/// exchange.
+/// route. If the queue is not known to be declared with such an exchange, counts only messages
+/// whose history shows that it has one.
 fn of_keys(to: &QueueName, arrivals: &Arrivals, facts: Option<&QueueFacts>) -> Option<String> {
     let has = |name| facts.is_some_and(|facts| facts.arguments.contains_key(name));
     let count = match (has(DEAD_LETTER_EXCHANGE), has(DEAD_LETTER_KEY)) {

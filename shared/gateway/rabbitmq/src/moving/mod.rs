@@ -169,8 +169,9 @@ impl Moving {
     }
 
     /// True if the message must be published alone: its queue has not accepted a message yet, its
-    /// `user_id` is another user's, which the broker refuses, or the source queue counts returns,
-    /// so that it must not return because another message is refused.
+    /// `user_id` is another user's, which the broker refuses, or the source queue counts returns
+    /// towards a limit that no client can see, so that it must not return because another message
+    /// is refused.
     async fn goes_alone(&mut self, parcel: &Parcel, deadline: Deadline) -> bool {
         let user = parcel.properties.user_id().as_ref().map(ShortString::as_str);
         !self.known.contains(&parcel.to)

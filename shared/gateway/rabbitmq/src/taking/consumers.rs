@@ -15,8 +15,8 @@ use crate::session::{Session, call, consume, inspect, short};
 
 /// Prefix of the consumer tags, which are numbered.
 const CONSUMER: &str = "integrahub";
-/// Time without a delivery after which a consumer is cancelled, since other clients may have taken
-/// the messages.
+/// Time without a delivery after which a consumer is cancelled and the queue is asked again, since
+/// other clients may have taken the messages.
 const PATIENCE: Duration = Duration::from_millis(100);
 /// Maximum time to wait for the end of a cancelled consumer.
 const GONE: Duration = Duration::from_secs(1);
@@ -172,8 +172,9 @@ impl Taking<'_> {
         Ok(brought)
     }
 
-    /// Starts a consumer with a new tag. With a tag that was used before, RabbitMQ 3.10 would
-    /// continue the old consumer's count of unsettled messages, and crash the channel.
+    /// Starts a consumer with a new tag. If a quorum queue had a consumer with the same tag and
+    /// unsettled messages, it would continue the count of that consumer, which crashes the channel
+    /// in RabbitMQ 3.10.
     async fn start_consumer(
         &mut self,
         session: &Session,
@@ -191,8 +192,9 @@ impl Taking<'_> {
     }
 
     /// Returns a delivery that a cancelled consumer received before; `None` if there are no more.
-    /// If the client library does not end the consumer, because the queue was deleted at the same
-    /// moment, the deadline error makes the caller close the connection.
+    /// The client library does not always end the consumer if the queue is deleted at the same
+    /// moment. The queue is queried then, and if it still answers, the deadline error makes the
+    /// caller close the connection.
     async fn delivered_before_it_went(
         &self,
         session: &Session,
@@ -223,8 +225,9 @@ async fn next<S: Stream + Unpin>(deliveries: &mut S, expected: usize) -> Option<
     }
 }
 
-/// Sends the cancellations without waiting for their answers. The cancelled consumers then get no
-/// more messages, not even returned ones.
+/// Sends the cancellations without waiting for their answers, which arrive after all deliveries
+/// that were already sent. The cancelled consumers then get no more messages, not even returned
+/// ones.
 fn ask_to_go<T>(stopped: impl Future<Output = T>) {
     let _ = stopped.now_or_never();
 }

@@ -44,11 +44,11 @@ use sizes::Sizes;
 /// the queue answers; it discards those if it is closed (`quorum_commands_soft_limit`).
 const MOST_SETTLEMENTS: usize = 32;
 
-/// Time reserved at the end of the deadline when waiting for the first message: for taking
-/// messages, the response and the acknowledgement.
+/// Time reserved before the deadline, when waiting for the first message, for everything that
+/// follows: taking more messages, the response and the acknowledgement.
 const WAIT_MARGIN: Duration = Duration::from_millis(500);
-/// Time reserved at the end of the deadline when taking messages: for the response and the
-/// acknowledgement.
+/// Time reserved before the deadline, when taking messages, for everything that follows, such as
+/// the response and the acknowledgement.
 const TAKE_MARGIN: Duration = Duration::from_millis(250);
 
 /// Prefetch of the first consumer. Later ones may have up to [`GROWTH`] times the number of
@@ -76,7 +76,7 @@ pub(crate) struct Room {
 /// Reason why a fetch takes no more messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Full {
-    /// The next message does not fit into the rest of the response.
+    /// The next message does not fit into what is left of the response or of the intake.
     Next,
     /// The first message is larger than the limit for all messages, and was taken alone.
     Alone,
@@ -106,8 +106,8 @@ pub(crate) struct Taking<'a> {
     /// True if the deliveries exceeded the connection's intake, so that it gets no more answers
     /// until they are discarded.
     pub(crate) has_exceeded_the_intake: bool,
-    /// Number of times that the last delivery had been returned before; `None` unless it is from a
-    /// quorum queue.
+    /// Number of times that the last delivery had been returned before, as its header says; `None`
+    /// without a valid one. Only quorum queues write it.
     pub(crate) returns: Option<u64>,
     /// Tag of the last delivery that was kept. Later deliveries are returned.
     pub(crate) last_tag: Option<u64>,
@@ -200,7 +200,8 @@ impl<'a> Taking<'a> {
     }
 
     /// Waits until the messages of the closed connection are ready again, for at most [`RETURN`].
-    /// Otherwise messages behind them would be taken first.
+    /// The broker needs a moment to notice the closed connection; until then, messages behind them
+    /// would be taken first.
     async fn wait_for_the_return(&self, session: &Session, deadline: Deadline) -> Result<(), Failure> {
         let until = deadline.min(RETURN);
         while inspect(session.channel(), self.queue, deadline).await?.messages < self.ready_before

@@ -10,9 +10,11 @@ pub(super) struct Sizes {
     counted: usize,
     /// Exact size in bytes of the counted messages together.
     exact: usize,
+    /// Exact size in bytes of the largest counted message.
     largest: usize,
     /// Upper bound in bytes of the messages that are not counted yet, together.
     others: usize,
+    /// Upper bound in bytes of the largest message that is not counted yet.
     largest_other: usize,
 }
 

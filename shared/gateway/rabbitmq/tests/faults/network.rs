@@ -40,7 +40,8 @@ pub(crate) async fn broken() {
     victims.suffer(3_000, blow).await.settle().await;
 }
 
-/// Checks that an idle connection over a dead network is given up after a moment.
+/// Checks that an idle connection over a dead network is given up after a moment, before its
+/// heartbeat shows the fault.
 pub(crate) async fn silent_while_idle() {
     let (proxy, observer, queue) = (Proxy::start().await, Observer::connect().await, queue("idle"));
     observer.declare(&queue, &[]).await;

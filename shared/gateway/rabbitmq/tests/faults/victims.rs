@@ -16,10 +16,12 @@ use crate::support::{COMMIT, PLENTY, after, consume, ids, messages, produce, que
 /// Number of messages to publish. At their rate this takes 44 s, so that the fault hits it even if
 /// an administrator's command starts slowly.
 const PUBLISHED: i64 = 8_800;
+/// Rate of publishing, in messages per second.
 const PACE: i64 = 200;
 const PUBLISHING: Duration = Duration::from_secs((PUBLISHED / PACE).unsigned_abs());
 /// Number of messages on the queue to consume from.
 const STORED: i64 = 20;
+/// Number of those messages that are taken and not settled when the fault occurs.
 const IN_HAND: i64 = 10;
 /// Maximum time for the broker to requeue the unacknowledged messages of a lost connection.
 const PUT_BACK: Duration = Duration::from_secs(60);
@@ -141,8 +143,8 @@ impl Aftermath {
     }
 
     /// Checks the queue of the produce: it has all messages reported as committed, and otherwise
-    /// only those in doubt. Returns also the duplicates of a client that resumes after the last
-    /// commit.
+    /// only those in doubt. A client that resumes after the last commit, as a retry with the same
+    /// key does, duplicates at most the messages in doubt.
     async fn count_produced(&self, observer: &Observer) -> String {
         let failure = &self.produced.0;
         let count = self.outgoing.count();

@@ -171,8 +171,8 @@ async fn messages_of_even_sizes_come_as_fast_as_before() {
     bench.clean().await;
 }
 
-/// Publishes headers with unusual names: the gateway must not keep its own records about a delivery
-/// in the headers.
+/// Publishes headers with names that the gateway reserves: its own records about a delivery are
+/// outside the headers.
 #[tokio::test]
 async fn no_header_makes_a_message_look_too_large() {
     let (bench, rabbit) = (Bench::new("forged").await, rabbit());

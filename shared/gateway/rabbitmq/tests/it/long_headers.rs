@@ -10,7 +10,7 @@ use crate::raw::{self, HEADERS, MESSAGE_ID, long_string, short_string};
 use crate::reach::everywhere;
 use crate::support::{Bench, COMMIT, NONE, PLENTY, ROLLBACK, access, consume, is_at_least, rabbit, soon};
 
-/// Length in bytes of headers that are close to the maximum that RabbitMQ accepts.
+/// Length in bytes of headers, close to the maximum that RabbitMQ accepts from a publisher.
 const LENGTH: usize = 131_000 - 30;
 
 /// Declares a queue and its dead-letter queue.

@@ -77,8 +77,9 @@ async fn found(queue: &QueueName) -> Vec<String> {
     found
 }
 
-/// Takes all `count` messages, those of the first unit of work one by one, and checks that none is
-/// lost or duplicated. Returns the number of units of work.
+/// Takes all `count` messages, those of the first unit of work one by one. Checks that none is lost
+/// or duplicated, neither at the end of a channel nor of the connection. Returns the number of
+/// units of work.
 async fn all_one_by_one(kind: &str, count: usize) -> usize {
     let bench = queue(&format!("one-by-one-{count}"), kind, &[]).await;
     // After a large message, the estimate leaves no room for a bulk fetch.

@@ -67,7 +67,8 @@ pub(super) struct Source {
     counts: HashMap<u64, u64>,
     /// True if the move ended early because a message stays on a queue that counts returns.
     is_ended_by_a_stay: bool,
-    /// Answer whether the source queue has an elected leader; `None` before the broker gave it.
+    /// Knowledge about whether the source queue has an elected leader; `None` until the broker has
+    /// answered.
     leadership: Option<Leadership>,
     /// Maximum number of bytes of memory for the deliveries of one window.
     most_held: usize,

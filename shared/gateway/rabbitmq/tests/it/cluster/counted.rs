@@ -23,6 +23,7 @@ const LEAD: Duration = Duration::from_millis(40);
 const STEP: Duration = Duration::from_millis(2);
 /// Number of messages on most queues before the commits. Every third queue has only [`TAKEN`].
 const ALL: u64 = 20;
+/// Number of messages of each queue that are taken and committed.
 const TAKEN: u64 = 10;
 
 /// Numbers of commits by reported result, compared with the messages on the queues afterwards.
@@ -32,8 +33,9 @@ pub(crate) struct Counts {
     /// Number of commits that were reported as done although messages returned.
     pub(crate) undone: usize,
     in_doubt: usize,
-    /// Number of commits that were reported as in doubt and removed all or some messages.
+    /// Number of commits that were reported as in doubt and after which no message returned.
     in_doubt_and_removed: usize,
+    /// Number of commits that were reported as in doubt and after which messages returned.
     in_doubt_and_back: usize,
     not_done: usize,
 }
