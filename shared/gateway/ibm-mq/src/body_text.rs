@@ -11,7 +11,7 @@ const LATIN_1: mqi::MQLONG = 819;
 const LATIN_9: mqi::MQLONG = 923;
 const WINDOWS_LATIN_1: mqi::MQLONG = 1252;
 
-/// Coded character set ids (CCSIDs) whose first 128 characters are those of ASCII.
+/// Ids (CCSIDs) of the character sets whose first 128 characters are those of ASCII.
 const LIKE_ASCII: [mqi::MQLONG; 30] = [
     367, 437, 813, 850, 852, 855, 857, 858, 860, 861, 862, 863, 865, 866, 869, 912, 914, 915, 916, 920, 921,
     922, 1250, 1251, 1253, 1254, 1255, 1256, 1257, 1258,

@@ -64,7 +64,7 @@ struct TransmissionSecurity {
 /// cipher specification.
 ///
 /// # Errors
-/// If a channel has none, or the table cannot be read.
+/// If a channel has none, or the table cannot be checked.
 #[expect(clippy::disallowed_methods, reason = "no more than a byte beyond the longest table is read")]
 pub(crate) fn promises_tls(url: &str, queue_manager: &str) -> Result<(), ChannelTableError> {
     let path = url.strip_prefix("file://").ok_or(ChannelTableError::NotAFile)?;

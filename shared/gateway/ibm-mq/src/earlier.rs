@@ -25,8 +25,8 @@ pub(crate) struct Look {
     pub(crate) from: u64,
     /// Maximum number of messages that can have been put.
     pub(crate) end: u64,
-    /// True if the earlier attempts put their messages on this queue only. If false, some messages
-    /// may have been moved here from another queue, so each message has to be found.
+    /// True if the earlier attempts are known to have put their messages on this queue only.
+    /// Otherwise some may have been moved here from another queue, so each message has to be found.
     pub(crate) is_here: bool,
     /// Seed from which the ids of the produce's messages are derived.
     pub(crate) seed: ContentSeed,
@@ -85,7 +85,7 @@ fn last<E>(from: u64, end: u64, mut is_there: impl FnMut(u64) -> Result<bool, E>
     Ok(there + 1)
 }
 
-/// Returns the indices to search for: densely after `from`, where the last checkpoint was;
+/// Returns the indices to search for: many near `from`, since the last checkpoint is recent;
 /// [`EVENLY`] evenly spaced ones; and the last one.
 fn chosen(from: u64, end: u64) -> BTreeSet<u64> {
     let length = end.saturating_sub(from);

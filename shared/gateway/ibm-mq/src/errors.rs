@@ -8,7 +8,7 @@ use crate::key_repository::Malformed;
 use crate::mqi::Refusal;
 use crate::reason::{Kind, Reason};
 
-/// Operation that was in progress when an error occurred, for the error's text.
+/// Operation that was in progress when an error occurred, for the kind and the text of the error.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum During<'a> {
     /// Connection attempt to the queue manager of this name.

@@ -88,8 +88,8 @@ pub(crate) struct LocalQueue {
     pub(crate) backout_queue: String,
 }
 
-/// Maximum number of aliases to follow. IBM MQ allows one; the limit stops at aliases that refer to
-/// each other.
+/// Maximum number of aliases to follow. IBM MQ allows one; the limit ends a chain of aliases that
+/// refer to each other.
 const MOST_ALIASES: usize = 4;
 
 impl QueueKind {

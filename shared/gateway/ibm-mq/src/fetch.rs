@@ -26,10 +26,10 @@ const OF_EXPRESSIONS: [MQLONG; 5] = [
     mqi::MQRC_SELECTION_NOT_AVAILABLE,
     mqi::MQRC_CONTENT_ERROR,
 ];
-/// Time reserved at the end of the deadline when waiting for the first message: for taking
-/// messages, the response and the commit.
+/// Time reserved before the deadline when waiting for the first message: for taking messages, the
+/// response and the commit.
 const WAIT_MARGIN: Duration = Duration::from_millis(750);
-/// Time reserved at the end of the deadline when taking messages: for the response and the commit.
+/// Time reserved before the deadline when taking messages: for the response and the commit.
 const TAKE_MARGIN: Duration = Duration::from_millis(250);
 pub(crate) async fn fetch(
     pool: &Arc<Pool>,
@@ -166,8 +166,8 @@ impl Unit {
     }
 }
 
-/// Commits the unit of work. If the answer does not arrive, searches the queue for the messages, to
-/// find out whether the commit took place.
+/// Commits the unit of work. If the outcome is in doubt, searches the queue for the messages: if
+/// all are back, the commit did not take effect.
 ///
 /// `unneeded` is dropped on the connection's thread, which allocated it, because freeing is
 /// cheapest there.

@@ -138,7 +138,7 @@ impl KeyRepository {
 /// tools have less than 200 bytes.
 const LARGEST_STASH: usize = 65_536;
 
-/// Type of a key repository, with its file name and extension.
+/// Type of a key repository, with the names of its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Format {
     /// File name that the client is given. For a CMS key database it lacks `.kdb`, as clients

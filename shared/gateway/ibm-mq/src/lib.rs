@@ -64,8 +64,8 @@ use mq::{
 use crate::pool::Pool;
 pub use crate::settings::Settings;
 
-/// Maximum number of bytes of messages that an operation holds at once. A moved message counts
-/// twice, as it was received and as it is put.
+/// Maximum number of bytes of messages that an operation holds at once. A longer message is neither
+/// moved nor taken by a load test.
 pub const MOST_HELD: usize = 16 * 1024 * 1024;
 
 /// Bytes of memory that IBM's client library takes, without those of its connections.

@@ -16,6 +16,7 @@ const ANY_CIPHER: &str = "ANY_TLS12_OR_HIGHER";
 
 /// Maximum length in bytes of a user name that a client sends (MQ_CLIENT_USER_ID_LENGTH).
 const LONGEST_USER: usize = libmqm_sys::MQ_CLIENT_USER_ID_LENGTH;
+/// Maximum length in bytes of a password that a client sends (MQ_CSP_PASSWORD_LENGTH).
 const LONGEST_PASSWORD: usize = libmqm_sys::MQ_CSP_PASSWORD_LENGTH;
 
 /// Builds the parameters for connecting to a target.

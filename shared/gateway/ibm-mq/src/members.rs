@@ -37,8 +37,8 @@ pub(crate) fn check(outgoing: &Outgoing) -> Result<(), BrokerError> {
     Ok(())
 }
 
-/// Adds the JSON Pointer to the member of the message at `index` that the queue manager refused, if
-/// the reason code of the MQPUT tells which member it is.
+/// Adds to `error` the JSON Pointer to the member of the message at `index` that the queue manager
+/// refused, if the reason code of the MQPUT tells which member it is.
 pub(crate) fn blame(outgoing: &Outgoing, index: u64, reason: MQLONG, error: BrokerError) -> BrokerError {
     match blamed(reason) {
         Some((member, required_by)) => error.at(outgoing.pointer(index, member, required_by)),

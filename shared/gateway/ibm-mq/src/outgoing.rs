@@ -30,7 +30,8 @@ pub(crate) struct Prepared {
     pub(crate) body: Vec<u8>,
 }
 
-/// Builder of the messages of one produce for MQPUT. Messages with equal properties share them.
+/// Builder of the messages of one produce or load producer for MQPUT. Messages with equal
+/// properties share them.
 pub(crate) struct Preparer {
     outgoing: Outgoing,
     /// Id of the load test that the messages belong to; `None` for a produce.
@@ -144,8 +145,8 @@ impl Preparer {
     }
 }
 
-/// True if any message sets its application or its time, which requires the authority
-/// MQOO_SET_ALL_CONTEXT.
+/// True if any message sets its application or its time, which requires a separate authority
+/// (+setall, for MQOO_SET_ALL_CONTEXT).
 fn sets_context(outgoing: &Outgoing) -> bool {
     let says = |props: &Properties| props.app_id.is_some() || props.timestamp.is_some();
     if !outgoing.differs_by_message() {

@@ -12,7 +12,7 @@ use crate::mqi::Connection;
 use crate::session::{Failure, Told, unless_refused};
 use crate::worker::{Worker, wait_for};
 
-/// Maximum time in which an idle connection has to answer, before another connection is used.
+/// Maximum time in which an idle connection has to answer, before a new one is opened.
 pub(crate) const PROBE: Duration = Duration::from_secs(1);
 
 /// Default of the queue manager attribute MAXUMSGS (messages in a unit of work), assumed if the
@@ -86,7 +86,7 @@ impl broker::Connection for Owned {
 
     /// Returns a reason if the connection was idle for more than two heartbeat intervals: a frozen
     /// function sends no heartbeats, and the queue manager closes the connection then. The next
-    /// call shows whether a younger connection answers.
+    /// call shows whether a younger connection answers: the queue manager may have been restarted.
     fn unusable(&self) -> Option<&'static str> {
         let is_dead = self.last_used.is_some_and(|used| used.age() > self.heartbeat * 2);
         is_dead.then_some("it was idle for too long")

@@ -11,8 +11,8 @@ use crate::facts::QueueKind;
 use crate::mqi::{Connection, Effect, Object, Properties, Refusal};
 use crate::reason::Reason;
 
-/// Handling of poison messages (those past the backout threshold) on one queue. The queue's
-/// attributes are inquired only when a message with a backout count arrives.
+/// Handling of poison messages (those at the backout threshold or past it) on one queue. The
+/// queue's attributes are inquired only when a message with a backout count arrives.
 pub(crate) struct Poison<'c> {
     connection: &'c Connection,
     queue: &'c str,

@@ -92,11 +92,11 @@ impl Pool {
         Ok((Session(pooled), answer))
     }
 
-    /// Opens a connection that no other request has used, and returns it with the duration of
-    /// MQCONNX. Adds the step of resolving host names to `log`.
+    /// Opens a connection that no other request has used, and returns it with the time that
+    /// connecting took. Adds the step of resolving host names to `log`.
     ///
     /// # Errors
-    /// The error, and the failed step if it is known; `None` if MQCONNX may have failed.
+    /// The error, and the failed step if that is resolving the host names; otherwise `None`.
     pub(crate) async fn open_fresh(
         &self,
         access: &Access,
@@ -318,8 +318,8 @@ where
     }
 }
 
-/// True if another attempt to connect may succeed soon, for example because the queue manager
-/// restarts.
+/// True if another attempt to connect may succeed soon. It does no harm, since nothing was sent to
+/// a queue yet.
 fn is_worth_another_attempt(error: &BrokerError) -> bool {
     // A missing library will still be missing.
     let is_missing = error.cause().is_some_and(|cause| cause.is::<LoadError>());

@@ -212,8 +212,7 @@ pub(crate) fn stamped(md: &mqi::MQMD) -> Option<Timestamp> {
     put_at(&text_in(&md.PutDate), &text_in(&md.PutTime))
 }
 
-/// Converts a date `YYYYMMDD` and a time `HHMMSSTH` in UTC to a timestamp with a precision of 1/100
-/// s.
+/// Converts a date `YYYYMMDD` and a time `HHMMSSTH` in UTC to a timestamp (precision: 1/100 s).
 pub(crate) fn put_at(date: &str, time: &str) -> Option<Timestamp> {
     let part = |text: &str, range: std::ops::Range<usize>| text.get(range)?.parse::<i16>().ok();
     let small = |text: &str, range| i8::try_from(part(text, range)?).ok();

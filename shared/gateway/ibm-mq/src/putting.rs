@@ -27,8 +27,8 @@ pub(crate) struct Putting {
     steps: mpsc::Sender<Step>,
 }
 
-/// Messages that the connection's thread has put in the unit of work. They may be fewer than
-/// requested.
+/// Messages that the connection's thread has put in the unit of work: the first of the requested
+/// ones, or all.
 #[derive(Debug, Default)]
 pub(crate) struct Handed {
     /// Time at which each message was handed to the client library.
@@ -91,9 +91,10 @@ impl Putting {
         move |connection, told| work(connection, &queue, &preparer, told)
     }
 
-    /// Puts messages into the unit of work, and stops at `until` even if some are left.
+    /// Puts messages into the unit of work, perhaps only the first ones: stops at `until`, or after
+    /// [`MOST_BYTES`].
     ///
-    /// With `commit`, they are the last of their unit of work, which is committed once all are put.
+    /// With `commit`, they are the last of their unit of work, which is committed if all are put.
     /// If the answer does not arrive before `deadline`, a commit that has not begun will not begin.
     pub(crate) async fn put(
         &self,
@@ -206,7 +207,7 @@ impl Putter<'_> {
     }
 }
 
-/// Returns the options to open a queue for output, and to put messages (besides MQPMO_SYNCPOINT).
+/// Returns the options to open a queue for output, and to put messages (without the syncpoint's).
 /// With `sets_context`, the messages set their own user, application and time.
 pub(crate) const fn options(sets_context: bool) -> (MQLONG, MQLONG) {
     match sets_context {

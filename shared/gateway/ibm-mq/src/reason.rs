@@ -17,8 +17,8 @@ pub(crate) enum Kind {
     /// Wrong login, if connecting failed. Otherwise the user may not perform the operation, for
     /// example on a queue.
     Authentication,
-    /// Unknown queue, if the caller's queue is missing. For another missing object, the operation
-    /// is rejected with its name.
+    /// Unknown queue, if the caller's queue is missing. If another object is missing, the operation
+    /// is rejected.
     UnknownQueue,
     Full,
     /// No connection can be opened, or the connection is lost.

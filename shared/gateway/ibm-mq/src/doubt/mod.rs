@@ -58,8 +58,8 @@ impl SearchedQueue {
         Self { pool: Arc::clone(pool), access: access.clone(), queue: queue.clone() }
     }
 
-    /// True if the search proves that the commit of these puts took effect. False if that remains
-    /// unknown.
+    /// True if the search proves that all these messages were put and committed, by this attempt or
+    /// an earlier one. False if that remains unknown.
     pub(crate) async fn has_unit(
         &self,
         ids: &[MessageId],
@@ -87,9 +87,9 @@ impl SearchedQueue {
         self.search(ids, Needed::OF_GOT, is_back, deadline).await
     }
 
-    /// Searches the queue for messages by their ids, on a connection that answers. Repeats the
-    /// search up to three times, because the queue manager may not have noticed yet that the other
-    /// connection broke. Returns false if a search fails.
+    /// Searches the queue for messages by their ids, on a connection that answers. Searches up to
+    /// three times, because the queue manager may not have noticed yet that the other connection
+    /// broke. Returns false if a search fails, since that proves nothing.
     async fn search(
         &self,
         ids: Vec<mqi::MQBYTE24>,
@@ -140,7 +140,7 @@ fn look(
     Ok(needed.at_the_end())
 }
 
-/// Browses an open queue for the message with this id; `None` if it is absent.
+/// Searches a queue that is open for browsing for the message with this id; `None` if it is absent.
 pub(crate) fn find(
     queue: &Object<'_>,
     properties: &Properties<'_>,

@@ -56,8 +56,8 @@ struct World {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Verdict {
-    /// The doubt is resolved. After puts: the messages were committed. After gets: they were not
-    /// removed.
+    /// The doubt is resolved. After puts: the messages were committed. After gets: our unit of work
+    /// did not remove them.
     Certain,
     InDoubt,
     /// The doubt is resolved after gets: the messages were removed. Only the wrong rule
@@ -168,7 +168,8 @@ impl Course {
         })
     }
 
-    /// True if the verdict holds for this state of the messages, and cannot become false later.
+    /// True if the verdict holds in this state. The model is checked in every later state too, so a
+    /// verdict must stay true.
     fn is_true(self, world: &World) -> bool {
         let every = |holds: &dyn Fn(&Instance) -> bool| {
             MESSAGES

@@ -149,8 +149,8 @@ impl LoadConsumer for Consumer<'_> {
     }
 }
 
-/// True if the unit of work may have been committed after this failure, which excludes failures of
-/// calls other than MQCMIT.
+/// True if the unit of work may have been committed despite this failure. False if a call other
+/// than MQCMIT was refused, since no commit was requested then.
 fn is_in_doubt(failure: Failure) -> bool {
     match failure {
         Failure::Refused(Refusal { verb, .. }) if verb != Verb::Commit => false,

@@ -59,7 +59,8 @@ impl Unit {
 }
 
 /// Reason why the job that gets messages has ended. After [`Self::Stopped`] the unit of work is
-/// settled; otherwise it is open, unless the queue manager has ended it.
+/// committed, unless the consumer was dropped. After the other reasons it is open, unless the queue
+/// manager has ended it.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum End {
     Stopped,
@@ -103,7 +104,7 @@ struct Getter<'c> {
     queue: Object<'c>,
     properties: Properties<'c>,
     buffer: Vec<u8>,
-    /// Number of messages in the open unit of work, including those of other tests.
+    /// Number of messages in the open unit of work, including those that are not of the load test.
     in_unit: usize,
     unit: Unit,
     // Last, so that the queue is closed when the channel is.

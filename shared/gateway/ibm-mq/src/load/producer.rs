@@ -54,7 +54,7 @@ struct Handed {
 }
 
 /// Connects and opens the queue for a load producer, after checking that IBM MQ can carry the
-/// properties of its messages.
+/// properties and headers of its messages.
 pub(crate) async fn connect<'a>(
     pool: &Arc<Pool>,
     access: &Access,

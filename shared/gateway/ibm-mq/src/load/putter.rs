@@ -43,8 +43,8 @@ pub(super) enum Step {
 pub(super) enum Event {
     /// The oldest unreported message was put in the open unit of work.
     Held,
-    /// The oldest unreported message was confirmed outside a unit of work, or refused for this
-    /// reason.
+    /// The oldest unreported message was confirmed outside a unit of work, or its put failed for
+    /// this reason.
     Answered(Confirmation, Option<Refusal>),
     /// The unit of work has ended, with an outcome for each of its messages.
     Ended(Vec<Confirmation>),

@@ -31,7 +31,7 @@ const MARGIN: Duration = Duration::from_secs(1);
 
 /// Move of messages on one IBM MQ connection.
 pub(crate) struct Moving {
-    /// Open connection; `None` after a commit whose answer did not arrive.
+    /// Open connection; `None` after a commit whose outcome is in doubt.
     open: Option<Open>,
     from: SearchedQueue,
     /// Messages of the last put, whose unit of work is not committed.

@@ -39,7 +39,7 @@ pub(super) struct Plan {
 /// Message id that the request selects for the move.
 pub(super) struct SelectedId {
     pub(super) id: mqi::MQBYTE24,
-    /// Bytes of the id as the request gave them; IBM MQ pads them with zeros to 24.
+    /// Bytes of the id as the request gave them, without the zeros that pad `id` to 24 bytes.
     pub(super) given: Vec<u8>,
 }
 
@@ -74,8 +74,8 @@ pub(super) struct Source<'c> {
     ids: Option<VecDeque<mqi::MQBYTE24>>,
     found: HashSet<mqi::MQBYTE24>,
     is_first_look: bool,
-    /// Number of messages left to examine, from the depth when the move began. Later arrivals are
-    /// not moved.
+    /// Number of messages left to examine: at first the depth of the queue, so that later arrivals
+    /// are not moved, or [`MOST_EXAMINED`] if that is less or the depth is unknown.
     left: u64,
     has_more: bool,
     /// Buffer for browsed bodies. A body that does not fit is browsed again with a larger buffer.
@@ -168,7 +168,8 @@ impl<'c> Source<'c> {
         self.report.truncated |= is_truncated;
     }
 
-    /// Browses and locks the next message; `None` if no selected message is left.
+    /// Browses the next message that may be moved, and locks it unless this is a preview. `None` if
+    /// there is none left to examine.
     fn look(&mut self) -> Result<Option<BrowsedMessage>, Refusal> {
         loop {
             if self.left == 0 {

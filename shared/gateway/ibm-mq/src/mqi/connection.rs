@@ -79,7 +79,7 @@ const ENDED: [MQLONG; 5] = [
 
 /// Open connection, owned by the thread that opened it. Dropping it backs out uncommitted work and
 /// disconnects. If the backout fails, the connection stays open, since MQDISC would commit; its
-/// messages stay locked until the process ends.
+/// messages stay locked until the process ends, and then the queue manager backs them out.
 pub(crate) struct Connection {
     library: &'static Library,
     handle: mq::MQHCONN,
@@ -96,8 +96,8 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// Connects with MQCONNX, which tries each address of `conn_name` once and blocks until then.
-    /// With a channel table, the table has the addresses. `occupied` is released when the
+    /// Connects with MQCONNX, which tries each address of `conn_name` once, and blocks until it
+    /// returns. With a channel table, the table has the addresses. `occupied` is released when the
     /// connection has ended.
     pub(crate) fn open(
         library: &'static Library,

@@ -49,7 +49,7 @@ fn id(name: &CStr) -> mq::MQCHAR4 {
 }
 
 /// Writes `text` into a field of fixed length, padded with blanks. Longer text is truncated, so
-/// callers check texts that come from a request.
+/// callers check the length of texts from outside.
 pub(crate) fn fill<const N: usize>(field: &mut [c_char; N], text: &str) {
     fill_with(field, text.as_bytes());
 }

@@ -86,8 +86,8 @@ impl Producer<'_> {
         Err(ProduceFailure { error, committed: self.next, in_doubt: Vec::new() })
     }
 
-    /// Searches the queue for the messages of a unit of work whose commit was not answered. In a
-    /// first attempt, one found message proves that all were committed.
+    /// Searches the queue for the messages of a unit of work whose commit is in doubt. In a first
+    /// attempt, one found message proves that all were committed.
     async fn resolve(
         mut self,
         failure: Failure,

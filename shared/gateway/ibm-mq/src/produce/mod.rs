@@ -55,7 +55,7 @@ pub(crate) struct Connected<'a> {
 }
 
 /// Connects and opens the queue for a produce, after checking that IBM MQ can carry the properties
-/// of its messages.
+/// and headers of its messages.
 pub(crate) async fn connect<'a>(
     pool: &Arc<Pool>,
     access: &Access,
@@ -77,8 +77,9 @@ impl ReadyToPut for Connected<'_> {
         self.session.cluster()
     }
 
-    /// Returns how many of the first messages are found on the queue. If the queue cannot be
-    /// browsed or holds no messages of its own, returns the number that was known before.
+    /// Searches the queue, and returns how many of the first messages are known to have been put.
+    /// That is the number known before, if the user may not browse or the queue holds no messages
+    /// of its own.
     async fn find(&mut self, unconfirmed: EarlierAttempts, deadline: Deadline) -> u64 {
         let EarlierAttempts { from, most, is_here } = unconfirmed;
         let Ok(putting) = &self.opened else { return from };
@@ -181,7 +182,7 @@ struct Producer<'a> {
     most: u64,
     confirmed: &'a watch::Sender<u64>,
     from: u64,
-    /// Index of the first message whose commit is not confirmed.
+    /// Index of the first message that is not known to be committed.
     next: u64,
     /// Index after the last message that the rate limit allows to be put by now.
     allowed: u64,

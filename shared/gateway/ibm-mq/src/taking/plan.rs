@@ -16,7 +16,7 @@ pub(crate) struct Plan {
     pub(crate) selection: Selection,
     pub(crate) convert: bool,
     pub(crate) is_browse: bool,
-    /// True if messages past the backout threshold are moved to the backout queue.
+    /// True if messages at the backout threshold or past it are moved to the backout queue.
     pub(crate) moves_poison: bool,
     pub(crate) wait: Wait,
     /// Time until which the consume waits for its first message.
@@ -43,7 +43,7 @@ pub(crate) struct Selection {
     pub(crate) expression: Option<String>,
 }
 
-/// Wait for the first message that is applied, and whether the deadline shortened it.
+/// Applied wait for the first message, and whether the deadline shortened it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wait {
     pub(crate) seconds: u32,

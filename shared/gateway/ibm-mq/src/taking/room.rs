@@ -14,7 +14,7 @@ pub(super) struct Room {
 }
 
 impl Room {
-    /// Returns a number of bytes that are certain to be free, of `max_bytes` for the response.
+    /// Returns how many of the response's `max_bytes` are certainly left.
     pub(super) fn left(&mut self, messages: &[ReceivedMessage], max_bytes: usize) -> usize {
         let left = |room: &Self| max_bytes.saturating_sub(room.exact.saturating_add(room.at_most));
         if self.at_most > 0 && left(self) < max_bytes / 2 {

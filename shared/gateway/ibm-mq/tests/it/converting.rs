@@ -14,6 +14,7 @@ const EBCDIC: i32 = 37;
 const EBCDIC_INTERNATIONAL: i32 = 500;
 const LATIN_1: i32 = 819;
 const WINDOWS: i32 = 1252;
+/// Coded character set id that the stand-in queue manager does not convert.
 const UNKNOWN: i32 = 850;
 
 fn converted(most: i64, mode: AckMode) -> ConsumeCommand {

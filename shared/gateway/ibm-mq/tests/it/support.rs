@@ -55,8 +55,8 @@ pub(crate) fn queue(name: &str) -> QueueName {
 }
 
 impl QueueManager {
-    /// Starts a stand-in queue manager with the configuration `local/mqm-standin/qm1.toml`, a
-    /// unique name and a free port.
+    /// Starts a stand-in queue manager with the configuration `local/mqm-standin/qm1.toml`, and
+    /// with a name and port that are unique to this process.
     pub(crate) fn start() -> Self {
         Self::start_with(|text| text)
     }
