@@ -83,8 +83,8 @@ fn after(list: &ListOf, cursor: &str) -> Result<u64, Problem> {
     })
 }
 
-/// Returns up to `limit` items in error as JSON texts, as many as fit in `MAX_BYTES`, and the index
-/// of the last one if more items follow.
+/// Returns up to `limit` items in error as JSON texts, as many as fit in `MAX_BYTES` but at least
+/// one, and the index of the last one if more items follow.
 fn page(errors: &[ItemError], limit: usize) -> Result<(Vec<String>, Option<u64>), Problem> {
     let (mut texts, mut bytes) = (Vec::new(), 0_usize);
     let mut last = None;

@@ -76,8 +76,8 @@ impl Batches {
         retention.map_err(|error| Problem::new(Reason::IdempotencyExpiryOutOfRange, error.to_string()))
     }
 
-    /// Begins the replay in the database, if the objects it needs still exist. A repeated call with
-    /// the same key returns the replay that the first one began.
+    /// Begins the replay in the database, if a sample of the objects that it needs still exists. A
+    /// repeated call with the same key returns the replay that the first one began.
     async fn begin(&self, wanted: &Wanted, execution: &Execution) -> Result<BegunReplay, Problem> {
         let (viewer, batch_id) = (&wanted.viewer, wanted.batch_id);
         let request = ReplayRequest {

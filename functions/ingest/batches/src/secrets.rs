@@ -19,7 +19,7 @@ const REMEMBERED: Duration = Duration::from_secs(10 * 60);
 pub(crate) struct Secrets {
     client: Client,
     arns: Vec<String>,
-    /// Cached success of the last check; empty if any secret was not found.
+    /// Cached success of a check that found every secret.
     found: Remembered<(), ()>,
 }
 

@@ -125,7 +125,8 @@ impl Cutter {
         std::mem::take(&mut self.items.chunks)
     }
 
-    /// Returns the items in error found so far that the caller has not removed from this list yet.
+    /// Returns the items in error for the database to list, those that the caller has not removed
+    /// from the list yet.
     pub(crate) const fn errors(&mut self) -> &mut Vec<ItemError> {
         &mut self.items.errors
     }

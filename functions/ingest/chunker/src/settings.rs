@@ -6,13 +6,13 @@ use runtime::Environment;
 
 use crate::Bounds;
 
-/// Time zone of dates in payloads, which have no offset: that of the senders' clocks.
+/// Time zone of dates in payloads that have no offset: that of the senders' clocks.
 const ZONE: &str = "America/Sao_Paulo";
 
 /// Settings of the chunker that the deployment chooses.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Plan for batches that do not have one yet: how many items a chunk has.
+    /// Plan for batches that do not have one yet: the maximum number of products in a chunk.
     pub plan: Plan,
     /// Maximum number of bytes of a payload's decoded content.
     pub max_payload_bytes: u64,

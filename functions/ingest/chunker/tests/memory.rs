@@ -52,7 +52,7 @@ fn is_in_error(form: &str) -> bool {
     form == "large" || form == "broken"
 }
 
-/// Payload that is generated while it is read, so that it takes no memory.
+/// Payload that is generated while it is read.
 struct Endless {
     items: Vec<String>,
     between: &'static str,

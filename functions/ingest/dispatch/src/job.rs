@@ -46,7 +46,7 @@ impl Job for Dispatch {
 
     /// Passes the message on to the queue for its object. A malformed one goes to the queue of
     /// payloads, which gives it up after a few attempts; this function's own queue would keep it
-    /// for about a week.
+    /// for about a week, as it does messages that wait for unavailable stores.
     async fn run(&self, notice: Self::Work, record: &Record) -> Result<(), DispatchError> {
         let body = record.body.as_deref().unwrap_or_default();
         match notice {

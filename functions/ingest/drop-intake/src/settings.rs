@@ -12,7 +12,7 @@ use worker::Visibility;
 
 use crate::DropIntake;
 
-/// Time limit of S3 for a copy: shorter than the lease of a claim, and than an invocation.
+/// Time that S3 may take for a copy: less than the lease of a claim, and than an invocation.
 const COPY: Duration = Duration::from_secs(20);
 
 impl DropIntake {

@@ -29,7 +29,7 @@ pub(crate) fn rights(caller: &Viewer) -> Result<Fingerprint, Problem> {
     fingerprint(cnpjs, None)
 }
 
-/// Properties of a payload that its request states beside the content.
+/// Properties of a payload that its request states besides the content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Kind {
     pub(crate) load_type: LoadType,

@@ -48,8 +48,8 @@ pub struct ProductIngest {
     upload_expiry: Duration,
 }
 
-/// Retention of clients' idempotency keys: a hundred years, so that a payload is never loaded again
-/// as another batch.
+/// Retention of clients' idempotency keys: a hundred years, as long as their batches, so that a
+/// payload is never loaded again as another batch.
 const RETENTION: Duration = Duration::from_secs(100 * 365 * 86_400);
 
 /// Path of the batch list, with which the `Location` of an accepted batch begins.

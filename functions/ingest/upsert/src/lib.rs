@@ -51,7 +51,7 @@ pub struct Upsert {
     pub objects: Objects,
     pub database: Database,
     pub publisher: Publisher,
-    /// SQS queue of chunks, to which failed Kafka records are sent too.
+    /// SQS queue of chunks, to which Kafka records that were not written are sent too.
     pub queue: ChunkQueue,
     /// Visibility timeouts for messages of the queue of chunks.
     pub visibility: Visibility,

@@ -14,8 +14,9 @@ use crate::uploads::UPLOADS;
 /// Maximum size of a request body as sent: 4.5 MB.
 ///
 /// Lambda limits an event to 6 MiB, and carries a binary body in base64: 4 bytes for every 3. Less
-/// 64 KiB for headers and context, that leaves 4,669,440 bytes. API Gateway itself refuses a larger
-/// body, and cannot point to the route of uploads, so this limit lies below.
+/// 64 KiB for headers and context, that leaves 4,669,440 bytes, in whichever form API Gateway or
+/// another front passes a body on. API Gateway itself refuses a larger body, and cannot point to
+/// the route of uploads, so this limit lies below.
 pub(crate) const MAX_BODY: usize = 4_500_000;
 
 /// First bytes of every gzip member (RFC 1952).
@@ -131,7 +132,7 @@ fn corrupt(error: &std::io::Error) -> Problem {
     Problem::new(Reason::ContentCorrupt, detail)
 }
 
-/// Builds the problem of a gzip body that is followed by other bytes.
+/// Builds the problem of a body in which a gzip is followed by bytes that are no gzip.
 fn continued(end: usize, rest: usize) -> Problem {
     let detail = format!(
         "the body is a gzip of {end} bytes, and {rest} more bytes follow it, which are no gzip; send the gzip alone"
@@ -139,7 +140,8 @@ fn continued(end: usize, rest: usize) -> Problem {
     Problem::new(Reason::ContentCorrupt, detail)
 }
 
-/// Builds the problem of a payload whose decoded content exceeds the deployment's limit.
+/// Builds the problem of a payload whose decoded content exceeds the deployment's limit, on either
+/// route.
 pub(crate) fn too_large(max_payload: u64) -> Problem {
     let detail = format!("a payload may have {max_payload} bytes, once inflated");
     Problem::new(Reason::MaxPayloadExceeded, detail)
