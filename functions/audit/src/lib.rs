@@ -26,7 +26,7 @@ use serde_json::Value;
 use crate::calls::calls;
 use crate::delivery::Delivery;
 
-/// Reason why audit events were not written.
+/// Reason why not all audit events of a delivery were written.
 #[derive(Debug, thiserror::Error)]
 pub enum AuditError {
     #[error("the event is not one of a subscription filter")]

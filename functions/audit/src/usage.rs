@@ -21,7 +21,7 @@ struct Event {
 
 #[derive(Deserialize)]
 struct Context {
-    /// Method and path of the request, such as `POST /messages/produce`.
+    /// Method and path of the request's route, such as `POST /messages/produce`.
     operation: String,
     /// Id of the caller's tenant. The event of an unknown caller has none, and is not counted.
     tenant: String,
@@ -90,7 +90,7 @@ fn operation(route: &str) -> Option<Operation> {
 }
 
 /// Returns the name of the operation and the counts that a request's audit event adds to it; `None`
-/// if it adds nothing, because the idempotency record counts it.
+/// if it adds nothing, for example because the idempotency record counts it.
 fn counts(operation: Operation, outcome: &str) -> Option<(&'static str, Counts)> {
     let zero = Counts::default();
     let (name, requests) = match operation {

@@ -51,7 +51,8 @@ type Untold<'a> = (&'a str, Reached, SpentItem);
 /// refusal. The table records a percentage after its event was published: events arrive at least
 /// once. A tenant whose items cannot be read does not stop the others; the first error is returned.
 /// `told` is increased by the number of published events even if the function fails. Without a rate
-/// card, there are no amounts: recorded amounts are then removed, once an hour.
+/// card, there are no amounts: recorded amounts are then removed, but only once an hour, because
+/// each check has its cost.
 pub(crate) async fn settle(
     sources: &Sources<'_>,
     access: &AccessStore,
@@ -164,7 +165,7 @@ async fn tell(
     now: Timestamp,
     told: &mut u64,
 ) -> Result<(), BudgetError> {
-    // What is over refuses nothing.
+    // A month that is over refuses nothing any more.
     let refuses = reached.refuses && reached.month == Month::of(now);
     let reached = Reached { refuses, ..reached };
     let fact = event::of_budget(tenant, currency, &reached, now).map_err(BudgetError::Event)?;

@@ -21,8 +21,8 @@ const RECOUNTED_FOR: Duration = Duration::from_hours(48);
 /// Maximum age of an hour whose totals are still published if destinations were not available. The
 /// usage table keeps the counts of an hour for four days.
 const PUBLISHED_FOR: Duration = Duration::from_hours(72);
-/// Minimum age of a record's change that a recount counts. The stream of younger changes may not
-/// have been read yet.
+/// Age from which on a record's change is certainly counted, once the stream is read to its end. A
+/// recount leaves out the hours of younger changes.
 const SETTLED_AFTER: Duration = Duration::from_mins(1);
 /// Minutes of an hour in which a recount may begin. A failed recount begins again each minute, and
 /// scans the whole table of records. The other minutes are left to the rest of the function's work.

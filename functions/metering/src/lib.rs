@@ -50,7 +50,7 @@ use crate::spending::Sources;
 /// Name of this function in the dimension `service` of its metrics.
 const SERVICE: &str = "metering";
 
-/// Time before the end of the invocation in which no new work begins.
+/// Time at the end of the invocation that is kept free for the response: no work begins in it.
 const RESERVE: Duration = Duration::from_secs(3);
 
 /// Maximum time for which a run reads the stream. The rest of the invocation is for recounts,

@@ -47,8 +47,8 @@ impl Ingest {
         self.ask(METRICS, "").await
     }
 
-    /// Returns the ingest's usage from the day `from` to the day `to`, for one tenant or for all. A
-    /// tenant whose id is not a UUID has no batches.
+    /// Returns the ingest's usage from the day `from` to the day `to`, both included, for one
+    /// tenant or for all. A tenant whose id is not a UUID has no batches.
     ///
     /// # Errors
     /// If the function `batches` does not respond, or its database does not.

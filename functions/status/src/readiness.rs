@@ -16,10 +16,9 @@ const NEEDED_LATER: &str = "eventTargets";
 struct Use {
     /// Name of the use, as the schema `Readiness` of the OpenAPI document lists it.
     name: &'static str,
-    /// Dependencies that are specific to the use. A deployment with none of them does not offer the
-    /// use.
+    /// Dependencies by which a deployment is known to offer the use: it has at least one of them.
     own: &'static [&'static str],
-    /// Dependencies that the use needs, but that other uses need too.
+    /// Dependencies that the use needs besides its own.
     also: &'static [&'static str],
 }
 

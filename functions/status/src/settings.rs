@@ -30,7 +30,7 @@ impl Status {
     /// Reads the environment variables of the function `status`, and creates its clients.
     ///
     /// # Errors
-    /// If variables are missing. The error names all of them.
+    /// If variables are missing or malformed. The error names all of them.
     pub async fn from_environment() -> Result<Self, EnvironmentError> {
         let mut environment = Environment::of_process();
         let access_table: String = environment.required("ACCESS_TABLE");
