@@ -47,8 +47,9 @@ pub(crate) enum Occasion {
     LastWorker,
     /// The state machine closes the run after all lanes have ended.
     LanesOver,
-    /// The execution that ran the test is gone, so no other run follows. A test whose work was not
-    /// done fails.
+    /// An execution that only closes the test: the execution that ran it is gone, or the test was
+    /// stopped while no worker was at work. No other run follows, and a test whose work was not
+    /// done fails unless it was stopped.
     CutOff,
 }
 

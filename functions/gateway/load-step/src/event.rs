@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(tag = "action", rename_all = "lowercase")]
 pub enum Event {
-    /// Begin a run, unless the test has ended or its queues cannot be used.
+    /// Begin a run, unless the test was stopped, has failed or has ended, or its queues cannot be
+    /// used.
     Prepare(TestRun),
     /// Work as one worker until the end of one minute of the test.
     Step(Turn),
@@ -34,7 +35,8 @@ pub struct Turn {
 pub struct Closing {
     #[serde(flatten)]
     pub of: TestRun,
-    /// True in an execution that only closes the test, because the execution that ran it is gone.
+    /// True in an execution that only closes the test: the execution that ran it is gone, or the
+    /// test was stopped while no worker was at work.
     #[serde(default)]
     pub close: bool,
 }

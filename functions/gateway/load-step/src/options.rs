@@ -97,7 +97,7 @@ fn in_a_second(consumers: &Consumers) -> Option<u32> {
 }
 
 /// Returns the number of messages of a test that may be delivered in advance, at least one, so that
-/// their bytes stay below [`MOST_HELD`]. Foreign messages count by the length of the test's own.
+/// their bytes do not exceed [`MOST_HELD`]. The length of foreign messages is not known.
 fn most_held(test: &LoadTest) -> u32 {
     let longest = test.producers.as_ref().map_or(0, |producers| producers.payload.longest());
     let body = u64::try_from(longest).unwrap_or(u64::MAX);

@@ -40,8 +40,9 @@ pub(crate) fn of(record: &TestRecord, begun: Option<&Begun<'_>>, counted: &Count
     Report::of(&facts, &counted.sum)
 }
 
-/// Returns the time since `start` at which a run was cut short by a stop or a failure of the test.
-/// `None` if it was not, and for a probe that was judged, which ran to its end.
+/// Returns the time since `start` at which a run was cut short by a stop or a failure of the test;
+/// zero if no run began. `None` if it was not cut short, and for a probe that was judged, which ran
+/// to its end whatever happened to the test after it.
 fn cut_of(record: &TestRecord, begun: Option<&Begun<'_>>, start: Timestamp) -> Option<Micros> {
     match begun {
         Some(begun) if begun.run.passed.is_some() => None,

@@ -39,7 +39,7 @@ pub(crate) async fn insist<T>(
 /// Records the reason why a load test failed. The workers read it within a second.
 ///
 /// # Errors
-/// If the store fails until `deadline`.
+/// If the store does not record the reason before `deadline`.
 pub(crate) async fn fail(
     store: &TestStore,
     of: &TestRun,

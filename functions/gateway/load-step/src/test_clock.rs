@@ -70,7 +70,7 @@ impl TestClock {
 
 /// Reading of the time of day, with the instants just before and after it. The further these are
 /// apart, because the thread lost the processor, the less precise is a clock that is set from the
-/// reading.
+/// reading, for the whole minute of the step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Reading {
     before: Instant,

@@ -16,8 +16,8 @@ use tokio::sync::watch::{Receiver, Sender};
 
 use crate::test_clock::TestClock;
 
-/// Order to the concurrent parts of a step (the worker, the storing of its tally, the reading of
-/// the test's state, the measuring of queues). A greater order replaces a smaller one.
+/// Order to the concurrent parts of a step, such as the worker, the storing of its tally and the
+/// measuring of queues. A greater order replaces a smaller one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Order {
     #[default]
@@ -68,8 +68,8 @@ pub(super) struct Board {
     /// was due earlier is in the tally.
     pub(super) pending: Cell<Option<Micros>>,
     order: Sender<Order>,
-    /// Workers of the run that are at work, and workers that have ended. It is read from the store
-    /// once a second.
+    /// Workers of the run that are at work, and workers that have ended, read from the store once a
+    /// second.
     pub(super) attendance: Sender<Attendance>,
     /// Number of messages that the worker sent or took before this step; `None` as long as the
     /// previous step may still add to it.
@@ -130,8 +130,8 @@ impl Board {
     /// Returns a copy of the tally, with the time up to which it is complete.
     ///
     /// The tally claims only what was due before the message that the producer has in hand. So if
-    /// the process is lost now, a message that it puts later counts as unrecorded or received,
-    /// never as "not sent".
+    /// this copy is the last before the process is lost, a message that was put after it counts as
+    /// unrecorded or received, never as "not sent".
     pub(super) fn snapshot(&self) -> Tally {
         let now = self.clock.now().min(self.end);
         let done = self.pending.get().map_or(now, |due| due.min(now));

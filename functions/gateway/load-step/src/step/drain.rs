@@ -24,7 +24,7 @@ impl Drain {
     /// Interval between two measurements of the queue's depth.
     const BETWEEN_LOOKS: Micros = Micros::new(500_000);
 
-    /// Starts observing the queue at `at`, by the conditions of the test.
+    /// Starts observing the queue at `at`. `test` has the condition on which the consumer ends.
     pub(super) fn new(test: &LoadTest, at: Micros) -> Self {
         Self {
             ends_when_empty: test
