@@ -16,8 +16,8 @@ const CLOSED_WITHIN: Micros = Micros::from_seconds(180);
 const STOPPED_WITHIN: Micros = Micros::from_seconds(90);
 /// Time that a test takes in addition to its work: for its workers to begin, and for its report.
 const BESIDE_WORK: Micros = Micros::from_seconds(20);
-/// Interval in seconds at which the closing of an overdue test is started again, as long as the
-/// test has not ended.
+/// Seconds after which a request starts the closing of an overdue test once more, if the test has
+/// still not ended.
 const ONCE_MORE: u64 = 300;
 /// Maximum number of tests whose closing one request starts.
 const MOST: usize = 5;

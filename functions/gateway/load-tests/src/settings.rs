@@ -7,8 +7,7 @@ use runtime::{Environment, EnvironmentError, Sdk};
 
 use crate::LoadTests;
 
-/// Maximum number of bytes of all message bodies that a load test may have on its queues at once: 1
-/// GiB.
+/// Maximum bytes of all message bodies together on a load test's queues at one time: 1 GiB.
 const RETAINED_BYTES: u64 = 1_073_741_824;
 
 impl LoadTests {

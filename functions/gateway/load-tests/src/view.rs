@@ -8,7 +8,8 @@ use mq::RateLimit;
 use serde::Serialize;
 use uuid::Uuid;
 
-/// Maximum number of bytes of a response. Lambda escapes each quote, and limits the result to 6 MB.
+/// Maximum number of bytes of a response. With every quote escaped, as Lambda sends it, it still
+/// fits Lambda's limit of 6 MB.
 const MAX_BYTES: usize = 4_000_000;
 
 /// Load test as an entry in the list of load tests.
