@@ -22,8 +22,8 @@ pub enum Queues {
     Numbered(QueuePattern),
 }
 
-/// Names of queues that differ in a number, such as `load-1` to `load-8` for `{"pattern":
-/// "load-%d", "from": 1, "to": 8}`.
+/// Names of queues that differ in a number, such as `load-1` to `load-8` for
+/// `{"pattern": "load-%d", "from": 1, "to": 8}`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "PatternForm")]
 pub struct QueuePattern {

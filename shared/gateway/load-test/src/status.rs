@@ -12,7 +12,7 @@ pub enum TestStatus {
     Pending,
     /// The workers of the load test produce and consume.
     Running,
-    /// A caller asked to stop the load test, and some of its workers still work.
+    /// A caller asked to stop the load test, and its report is not stored yet.
     Stopping,
     /// The load test was stopped by a caller, and its report is stored.
     Stopped,

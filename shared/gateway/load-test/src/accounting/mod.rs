@@ -26,7 +26,8 @@ pub struct End {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Accounting {
-    /// Number of messages that were due. Without a rate, a message is due when it is sent.
+    /// Number of messages that were due, or were sent. Without a rate, a message is due when it is
+    /// sent.
     pub due: u64,
     /// Number of messages that a worker recorded as sent, confirmed, refused or received.
     pub sent: u64,
@@ -40,7 +41,7 @@ pub struct Accounting {
     /// read.
     pub lost: Option<u64>,
     /// Number of messages that were confirmed and not received while the queues were not seen
-    /// empty, so that they count as still on the queues.
+    /// empty, or in a test without consumers, so that they count as still on the queues.
     pub retained: u64,
     /// Number of messages whose fate is unknown because a worker's records have a gap: their
     /// producer's, or those of a consumer that may have received them, or a tally that was not
@@ -58,8 +59,8 @@ pub struct Accounting {
     pub out_of_order: u64,
     /// Number of messages that consumers took although this load test did not put them.
     pub foreign_taken: u64,
-    /// Holes: spans of time for which a worker's records are missing, at most
-    /// [`Accounting::MOST_HOLES`]. Empty in an incomplete report.
+    /// Holes: spans of time for which a worker's records are missing, the first
+    /// [`Accounting::MOST_HOLES`] of them. Empty in an incomplete report.
     pub holes: Vec<Hole>,
     /// Number of holes beyond [`Accounting::MOST_HOLES`], which `holes` leaves out.
     pub holes_omitted: u64,
@@ -156,8 +157,8 @@ impl Accounting {
     }
 }
 
-/// Returns two numbers: of the messages that were due or sent, and among them of the messages that
-/// no tally knows.
+/// Returns the number of messages that were due or were sent, and the number of those among them
+/// that no tally knows.
 fn due(plan: &Plan, schedule: Option<&Schedule>, end: End, traced: &Sequences) -> (u64, u64) {
     let limit = match schedule {
         Some(Schedule::Paced(schedule)) => schedule.due_before(end.of(plan, Role::Producer)),

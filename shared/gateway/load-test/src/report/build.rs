@@ -99,7 +99,7 @@ impl Report {
 struct Span {
     from: Micros,
     to: Micros,
-    /// End of the last whole second whose events count.
+    /// End of the last second whose events count.
     last: Micros,
     /// True if the test was stopped, failed, or still runs.
     is_cut: bool,

@@ -64,7 +64,7 @@ const PROGRESS_UNITS: f64 = 4.0;
 const TRANSITIONS: u64 = 3;
 
 impl Usage {
-    /// Estimates the usage of a test before it runs, without the time that the plan reserves for
+    /// Estimates the usage of a run from its plan, without the time that the plan reserves for
     /// draining the queues.
     #[must_use]
     pub fn planned(plan: &Plan, memory_mb: u32) -> Self {
@@ -85,8 +85,8 @@ impl Usage {
         Self { seconds: sum.figures.billed.seconds(), memory_mb, invocations }
     }
 
-    /// Returns the sum of two usages, such as those of two probes. Both functions must have the
-    /// same memory.
+    /// Returns the sum of two usages of functions with the same memory, such as those of two
+    /// probes.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self {

@@ -240,10 +240,10 @@ impl Report {
         if self.setup.consumers > 0 { self.rates.received_per_sec } else { self.rates.confirmed_per_sec }
     }
 
-    /// True if the run shows that the target sustains its rate. The report must be complete,
-    /// messages must have been sent or taken, the rate must have been held and confirmed, at most 5
-    /// % of the messages may be late because of the generator, and every criterion must be met. A
-    /// search judges each probe by this.
+    /// True if the run shows that the target sustains its rate: the report is complete, messages
+    /// were sent or taken, the rate was held, the broker did not refuse too much of it, no more
+    /// than [`Self::MOST_LATE`] of the messages were late because of the generator, and every
+    /// criterion is met. A search judges each probe by this.
     #[must_use]
     pub fn passed(&self) -> bool {
         self.complete
@@ -261,7 +261,7 @@ impl Report {
     }
 
     /// True if the broker refused no message, or confirmed at least 98 % of the requested rate in
-    /// spite of refusals.
+    /// spite of refusals, or if no rate was requested.
     fn is_rate_taken(&self) -> bool {
         let rates = &self.rates;
         self.accounting.refused == 0

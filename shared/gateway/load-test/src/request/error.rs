@@ -15,7 +15,7 @@ pub struct RequestError {
 /// Kind of a request's fault, which decides the HTTP status of the response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestErrorKind {
-    /// Two members contradict each other, so the request is wrong in every deployment (400).
+    /// Members contradict each other: the same request is wrong in every deployment (400).
     Contradiction,
     /// The test exceeds a limit of this deployment, which `detail` names (422).
     BeyondLimit,

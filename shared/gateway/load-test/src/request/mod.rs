@@ -111,7 +111,7 @@ impl LoadTestRequest {
     /// see [`LoadTest::within`].
     ///
     /// # Errors
-    /// If two members contradict each other; the error names the first such case.
+    /// If members contradict each other; the error names the first contradiction.
     pub fn into_parts(self) -> Result<(Option<ProfileName>, Option<TargetSpec>, LoadTest), RequestError> {
         rules::check(&self)?;
         let length = self.length()?;

@@ -5,9 +5,9 @@ use crate::plan::Window;
 
 /// Schedule without a rate: each message is due as soon as its producer can send it.
 ///
-/// Each window (minute of the test) has its own range of [`Unthrottled::WINDOW_NUMBERS`] sequence
-/// numbers for each producer. So an invocation need not know how many messages the previous window
-/// sent.
+/// The number of messages of a window (minute of the test) is not known in advance, so each window
+/// has its own range of [`Unthrottled::WINDOW_NUMBERS`] sequence numbers for each producer. An
+/// invocation need not know which numbers a lost one used in the previous window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unthrottled {
     workers: u64,

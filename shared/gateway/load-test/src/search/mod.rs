@@ -55,7 +55,8 @@ pub struct Finding {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum SearchEnd {
-    /// A probe failed at a rate at most 5 % above the highest rate that passed.
+    /// A probe failed at a rate at most 5 %, or 1 message a second, above the highest rate that
+    /// passed.
     Narrowed,
     /// A probe passed at the highest rate that a load test may request.
     HighestRate,

@@ -16,7 +16,7 @@ use crate::store::{Item, TestStore, TestStoreError};
 /// Maximum number of items that DynamoDB deletes in one `BatchWriteItem` request.
 const BATCH: usize = 25;
 
-/// Maximum number of requests to delete the same items. A busy DynamoDB leaves some of them undone.
+/// Maximum number of requests to delete the same items, of which a busy DynamoDB leaves some undone.
 const ATTEMPTS: u32 = 6;
 
 /// Pause before the second request to delete the same items; it doubles with each further request.
@@ -25,7 +25,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 impl TestStore {
     /// Deletes a load test: its report, the items of its steps, its own item, and last its
     /// definition. A call that failed may be repeated, because the test stays readable until its
-    /// own item is deleted. A definition that is left over after that expires.
+    /// own item is deleted. A definition that is left over after that is never read, and expires.
     ///
     /// Delete only tests that have ended: the workers of a running test would continue.
     ///

@@ -12,8 +12,8 @@ use crate::IllegalTransition;
 /// Underlying error, which an operator needs in addition to the error's own text.
 pub(crate) type Cause = Box<dyn Error + Send + Sync>;
 
-/// Error codes of DynamoDB that a retry does not help against: an operator has to repair
-/// permissions, the table or the request.
+/// Error codes of DynamoDB for faults that a person has to repair, such as missing permissions, so
+/// that a retry is useless.
 const REFUSALS: [&str; 4] = [
     "AccessDeniedException",
     "ResourceNotFoundException",
@@ -46,7 +46,8 @@ pub enum TestStoreError {
     /// No load test has this id.
     #[error("there is no load test {0}")]
     Unknown(Uuid),
-    /// The load test's state does not allow the event, such as the begin of a run after its end.
+    /// The load test's state does not allow the event, such as the begin of a run after the test's
+    /// end.
     #[error("the state of the load test does not allow this")]
     Illegal(#[from] IllegalTransition),
 }

@@ -23,8 +23,8 @@ pub(crate) struct Point {
 pub(crate) struct Points(BTreeMap<u32, Point>);
 
 impl Point {
-    /// Adds the counts of another tally for the same second. Every tally measures the same queues,
-    /// so the largest number of messages on them is kept instead of the sum.
+    /// Adds the counts of another tally for the same second. All measurements are of the same
+    /// queues, so the largest number of messages on them is kept instead of the sum.
     fn add(&mut self, other: &Self) {
         self.sent = self.sent.saturating_add(other.sent);
         self.confirmed = self.confirmed.saturating_add(other.confirmed);

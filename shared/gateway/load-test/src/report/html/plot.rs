@@ -32,6 +32,7 @@ const TOP: f64 = 10.0;
 const BOTTOM: f64 = 26.0;
 
 /// Maximum number of values that are drawn of a plot's line: one for every two units of the width.
+/// More would not be seen.
 pub(super) const MOST_VALUES: usize = 470;
 
 /// Writes a plot as inline SVG, with its legend. The values of the lines are from 0 (bottom) to 1

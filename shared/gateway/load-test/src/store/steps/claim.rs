@@ -21,7 +21,8 @@ impl TestStore {
     /// Claims a step (one attempt of a lane to work in one minute of the test) for the calling
     /// invocation, and returns how many messages the worker sent or took before it. `None` if
     /// another invocation has claimed the step, or if a later attempt exists. Earlier attempts at
-    /// the same minute are superseded: from now on the store refuses their tallies.
+    /// the same minute are superseded, even one that has not claimed its step yet: from now on the
+    /// store refuses their tallies.
     ///
     /// The lane of the previous minute may still be working. A worker that is limited to a number
     /// of messages calls [`handled`](Self::handled) again when its minute begins.

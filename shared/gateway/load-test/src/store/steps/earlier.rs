@@ -8,15 +8,15 @@ use crate::store::steps::{Handled, key};
 /// Counts of the messages that a worker handled (sent or took) before one of its steps, read from
 /// the newest earlier step back.
 ///
-/// A step's claim stores the number of messages handled in all windows (minutes of the test) but
-/// the previous one, in which the worker's other lane may still be at work. So reading back three
-/// windows is enough.
+/// A step's claim stores the number of messages handled in all earlier windows (minutes of the
+/// test) but the previous one, in which the worker's other lane may still be at work. So reading
+/// back three windows is enough.
 #[derive(Debug, Default)]
 pub(super) struct Earlier {
     /// Number of messages handled in each window, by the window's number.
     handled: BTreeMap<u32, u64>,
-    /// Newest window `w` with a claimed step, and the number of messages handled before window `w -
-    /// 1`, which that claim stores.
+    /// Newest window with a claimed step, and the number of messages handled before the window that
+    /// precedes it, which that claim stores.
     settled: Option<(u32, u64)>,
 }
 

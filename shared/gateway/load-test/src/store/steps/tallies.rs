@@ -20,8 +20,7 @@ use crate::store::{Item, TestStore, TestStoreError, expiry_of_open};
 /// Maximum number of bytes of a tally in one item. DynamoDB limits an item to 400 KB.
 const PART: usize = 350_000;
 
-/// Maximum number of bytes of a tally: it is written in one transaction, which DynamoDB limits to 4
-/// MB.
+/// Maximum number of bytes of a tally. One transaction writes it, which DynamoDB limits to 4 MB.
 const MOST: usize = 3_500_000;
 
 /// Condition for writing the tally of a step: the step was claimed, no later attempt has superseded
