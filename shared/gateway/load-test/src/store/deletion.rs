@@ -16,7 +16,7 @@ use crate::store::{Item, TestStore, TestStoreError};
 /// Maximum number of items that DynamoDB deletes in one `BatchWriteItem` request.
 const BATCH: usize = 25;
 
-/// Maximum number of requests to delete the same items, of which a busy DynamoDB leaves some undone.
+/// Maximum number of requests to delete the same items. A busy DynamoDB leaves some items undone.
 const ATTEMPTS: u32 = 6;
 
 /// Pause before the second request to delete the same items; it doubles with each further request.
