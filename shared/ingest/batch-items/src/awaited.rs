@@ -19,7 +19,8 @@ use uuid::Uuid;
 use crate::item::{readable, text, time};
 use crate::{BatchItemError, BatchItems, Item};
 
-/// Name of the DynamoDB index of batches whose payload the client has not uploaded yet.
+/// Name of the DynamoDB index of batches whose payload is awaited: a client uploads it, or it is
+/// copied from a dropped object.
 pub const AWAITED_INDEX: &str = "awaited-index";
 
 /// Number of partition keys over which the index of awaited uploads is spread, by the batch's id.
@@ -29,7 +30,8 @@ pub const SHARDS: u8 = 16;
 /// awaited uploads).
 const PAGES: u8 = 8;
 
-/// Upload that a client announced and whose arrival is not recorded yet.
+/// Payload that a client uploads, or that is copied from a dropped object, and whose arrival is not
+/// recorded yet.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AwaitedUpload {
@@ -38,7 +40,7 @@ pub struct AwaitedUpload {
     /// Id of the batch, the sort key of the batch's item.
     pub batch_id: Uuid,
     received_at: Timestamp,
-    /// Time until which the client may upload the payload.
+    /// Time until which the payload may be uploaded or copied.
     pub upload_expires_at: Timestamp,
     /// Time at which to check whether the payload was uploaded.
     awaited_until: Timestamp,
@@ -136,7 +138,7 @@ impl BatchItems {
     }
 
     /// Claims the right to send the notification of a batch's payload, unless it was claimed at
-    /// `told_before` or later. The write is conditional, so of concurrent callers one gets the
+    /// `told_before` or later. The write is conditional, so of concurrent callers only one gets the
     /// claim.
     pub async fn take(
         &self,
@@ -184,7 +186,7 @@ impl BatchItems {
 }
 
 /// Reads the first `limit` uploads of one shard of the index. Malformed items stay in the index, so
-/// further pages are read until enough readable items are found.
+/// further pages are read, at most [`PAGES`] in all, until enough readable items are found.
 async fn of_shard(query: QueryFluentBuilder, limit: u16) -> Result<Vec<AwaitedUpload>, BatchItemError> {
     let (mut found, mut from) = (Vec::new(), None);
     for _ in 0..PAGES {

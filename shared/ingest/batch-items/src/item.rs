@@ -45,8 +45,8 @@ struct Stored {
 }
 
 impl Stored {
-    /// Returns the time until which the client may upload the payload; `None` once the payload has
-    /// arrived, and for a batch without an upload.
+    /// Returns the time until which the payload may be uploaded, or copied from a dropped object;
+    /// `None` once it has arrived, and if it was sent with the request.
     fn upload_expires_at(&self) -> Option<Timestamp> {
         let is_open = self.awaited.is_some() || self.status == BatchStatus::Expired;
         self.upload_expires_at.filter(|_| is_open)

@@ -52,8 +52,8 @@ pub enum BatchItemError {
 /// State of a batch's item after [`BatchItems::put`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stored {
-    /// The item holds the batch as it was first stored. If the client uploads the payload, the
-    /// upload expires no earlier than was asked.
+    /// The item holds the batch as it was first stored. If it has an upload, this expires no
+    /// earlier than that of the batch that was put.
     Written,
     /// The payload has arrived, so it may not be uploaded again.
     Arrived,
@@ -193,7 +193,7 @@ impl BatchItems {
     }
 }
 
-/// Returns the state of an item whose update was refused by the condition, from the item as it is.
+/// Returns the state of an item whose conditional update was refused, by its present content.
 fn instead(item: Option<Item>) -> Result<Stored, BatchItemError> {
     let Some(item) = item.filter(|item| !item.is_empty()) else { return Ok(Stored::Gone) };
     // A later time stands there if the payload has not arrived.

@@ -34,7 +34,7 @@ pub(crate) struct Settled {
 }
 
 /// Derives the counters and the state of a locked batch from its chunks, and writes them to the
-/// batch's row.
+/// batch's row, with the deactivation of `batch`.
 pub(crate) async fn settle(session: &mut Session<'_>, batch: &LockedBatch) -> Result<Settled, DatabaseError> {
     let rows = session.query(TALLY, &[&batch.batch_id]).await?;
     settle_by(session, batch, &rows).await

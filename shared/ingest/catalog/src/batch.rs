@@ -155,8 +155,8 @@ impl Database {
 
     /// Fails a batch whose payload cannot be read, and returns its state afterwards. No product
     /// changes. `run` is the run that found the payload unusable, or `None` if no run got that far.
-    /// A batch whose chunks are known does not change, and neither does one that is in a later
-    /// generation than `run`.
+    /// A batch whose chunks are known does not change, since its payload was read before. Neither
+    /// does one that is in a later generation than `run`, which may use the payload.
     ///
     /// # Errors
     /// Same as [`begin_chunking`](Self::begin_chunking).
@@ -171,7 +171,7 @@ impl Database {
 
     /// Fails a batch whose payload no longer exists, and returns its states before and after the
     /// call; `None` if the database does not have the batch. A batch whose chunks are known does
-    /// not change. Idempotent by the batch's id.
+    /// not change, since its payload was read before. Idempotent by the batch's id.
     pub async fn fail_without_payload(
         &self,
         batch_id: Uuid,

@@ -22,9 +22,9 @@ const CONNECT: Duration = Duration::from_secs(5);
 /// time is replaced.
 const PROBE: Duration = Duration::from_secs(2);
 
-/// Settings of every session. Their time limits ensure that no transaction outlives the function
-/// that began it, whether the function was frozen, was cut off, or waits for a lock. JIT is off,
-/// because compiling a statement would take longer than running it.
+/// Settings of every session. The server enforces their time limits, so that no transaction
+/// outlives the function that began it, whether the function was frozen, was cut off, or waits for
+/// a lock. JIT is off, because compiling a statement would take longer than running it.
 const SESSION: &str = "SET statement_timeout = '20s'; SET lock_timeout = '15s'; \
     SET idle_in_transaction_session_timeout = '10s'; SET client_connection_check_interval = '1s'; \
     SET jit = off; SET timezone = 'UTC'";
@@ -45,8 +45,8 @@ pub(crate) type Params<'a> = &'a [&'a (dyn ToSql + Sync)];
 pub(crate) struct Connection {
     client: Client,
     statements: HashMap<&'static str, Statement>,
-    /// True if the last chunk written on this connection changed no row. Then the next chunk
-    /// probably changes none either.
+    /// True if the table already held all rows of the last chunk written on this connection. Then
+    /// it probably holds those of the next chunk too.
     pub(crate) nothing_differed: bool,
     /// True if the rows of the last chunk were neighbours in the table, so that range scans found
     /// them. Then those of the next chunk probably are too.
@@ -74,8 +74,8 @@ impl Connection {
         })
     }
 
-    /// True if the connection still works, as an empty query shows. A frozen function cannot tell
-    /// otherwise.
+    /// True if the connection still works, as an empty query shows. After the function was frozen,
+    /// only a query can tell.
     pub(crate) async fn is_alive(&self) -> bool {
         !self.client.is_closed()
             && matches!(tokio::time::timeout(PROBE, self.client.check_connection()).await, Ok(Ok(())))

@@ -61,7 +61,8 @@ impl Database {
     /// host, port, dbname, username and password, as RDS writes it. `DATABASE_HOST`,
     /// `DATABASE_PORT` and `DATABASE_NAME` override its values. `DATABASE_TLS` is `verify-full`
     /// (the default) or `off`. `DATABASE_CA_SECRET_ARN` is a secret with the certificates of
-    /// authorities in PEM form that verify the server in place of the usual ones.
+    /// authorities in PEM form that verify the server in place of those that the system trusts and
+    /// those of Amazon RDS.
     ///
     /// # Errors
     /// If a variable is missing or invalid. The secrets are read later, each time a connection is
@@ -116,7 +117,7 @@ impl Database {
         Self { budget, ..self }
     }
 
-    /// Checks that the database responds to an empty query.
+    /// Checks that the database responds, on the open connection or on a new one.
     ///
     /// # Errors
     /// If the database does not respond.
@@ -140,9 +141,9 @@ impl Database {
     /// Runs `work` on the connection once earlier calls are done. Waiting and work together have
     /// the time limit of a call.
     ///
-    /// The connection is kept for the next call, whether `work` succeeds or fails. If the call is
-    /// dropped or runs out of time, the connection is closed, and the server rolls its transaction
-    /// back.
+    /// Whether `work` succeeds or fails, the connection is kept for the next call, which checks it.
+    /// If the call is dropped or runs out of time, the connection is closed, and the server rolls
+    /// its transaction back.
     pub(crate) async fn with_connection<T>(
         &self,
         work: impl AsyncFnOnce(&mut Connection) -> Result<T, DatabaseError>,

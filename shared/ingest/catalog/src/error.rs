@@ -103,7 +103,7 @@ impl Retryable for DatabaseError {
 }
 
 impl DatabaseError {
-    /// True if the database could not be used at all, so that further calls would fail too.
+    /// True if the database could not be used at all, so that further calls need not be tried now.
     #[must_use]
     pub const fn is_away(&self) -> bool {
         matches!(

@@ -118,8 +118,8 @@ impl Database {
     }
 }
 
-/// Deletes the refusals that these items got from the database in an earlier generation. Errors
-/// that the chunker found are not affected.
+/// Removes refusals of these items in an earlier generation from the report. They are items of
+/// chunks, so the chunker found no error in them.
 pub(crate) async fn forget_refused(
     session: &mut Session<'_>,
     batch_id: Uuid,

@@ -16,7 +16,7 @@ pub struct FinalBatch {
     /// Generation in which the batch is final. Before the objects may expire, it must be checked
     /// that no later generation has begun.
     pub generation: Generation,
-    /// Idempotency key of the request that created the batch.
+    /// Idempotency key under which the batch was accepted.
     pub idempotency_key: String,
     /// URIs of the payload, of the chunks, and of the file of items in error if there is one.
     pub uris: Vec<String>,

@@ -15,9 +15,9 @@ const UNPIN: &str = "UPDATE batches SET planner = NULL, chunk_items = NULL WHERE
 const FORGET_ERRORS: &str = "WITH forgotten AS (DELETE FROM batch_item_errors WHERE batch_id = $1) \
      UPDATE batches SET errors_omitted = 0 WHERE batch_id = $1";
 
-/// Fixes the chunking plan of a batch that is about to be cut: the plan that an earlier run fixed,
-/// or `plan`. If that plan is of an older version of the planner, the batch starts again in its
-/// next generation.
+/// Fixes the chunking plan of a batch that is about to be cut: keeps the plan of an earlier run, or
+/// stores `plan` if there is none. If the kept plan is of an older version of the planner, stores
+/// `plan`, and the batch starts again in its next generation.
 pub(crate) async fn pin(
     session: &mut Session<'_>,
     batch: &LockedBatch,

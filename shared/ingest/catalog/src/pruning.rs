@@ -34,8 +34,9 @@ use crate::stopped::{self, StalledBatch};
 /// ended by then.
 ///
 /// The server ends a session that idles in a transaction after 10 s, and each statement after 20 s.
-/// A call's client stops after 25 s, with about twenty statements in a transaction. That adds up to
-/// less than a tenth of this time, even if a function was frozen in between.
+/// A call's client stops after 25 s. A transaction has about twenty statements, or sends more
+/// within these 25 s. That adds up to less than a tenth of this time, even if a function was frozen
+/// in between.
 const ANNOUNCED_BEFORE: Duration = Duration::from_mins(10);
 
 /// Maximum number of batches that one call of [`Database::prune`] deletes.

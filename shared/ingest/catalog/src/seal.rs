@@ -47,8 +47,8 @@ pub struct SealedChunk {
     pub uri: String,
     /// Number of valid items that the chunk was made of, including duplicates.
     pub items: u32,
-    /// First establishment of the chunk in the order of CNPJs, by which messages about the chunk
-    /// are grouped.
+    /// First establishment of the chunk in the order of CNPJs, by which Kafka orders the messages
+    /// about chunks.
     pub first_cnpj: Cnpj,
     /// All establishments of the chunk, in the order of CNPJs.
     pub cnpjs: Vec<Cnpj>,
@@ -60,7 +60,7 @@ pub enum SealOutcome {
     /// This call sealed the batch, which now has this state. It is final at once if it has no
     /// chunk.
     Sealed(BatchStatus),
-    /// Another run sealed the batch before. This is the batch's state.
+    /// Another run sealed the batch before, with the same chunks. This is the batch's state.
     AlreadySealed(BatchStatus),
     /// The batch is in a later generation, so the caller's chunks are outdated.
     Superseded,

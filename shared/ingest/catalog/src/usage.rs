@@ -64,8 +64,8 @@ const FOLD: &str = "WITH taken AS (DELETE FROM usage_additions WHERE ctid = ANY(
                  failed = usage_days.failed + EXCLUDED.failed) \
      SELECT count(*) AS folded FROM taken";
 
-/// Usage of one tenant on one day: the final batches that were received, their items, and the bytes
-/// stored at the day's end.
+/// Usage of one tenant on one day: the final batches that were received on it, their items, and the
+/// bytes stored at its end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct UsageDay {
     /// Id of the tenant that sent the batches.

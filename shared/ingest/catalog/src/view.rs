@@ -63,7 +63,7 @@ pub struct PayloadView {
     pub checksum: Option<String>,
 }
 
-/// Numbers of product rows by the change that the batch made to them.
+/// Numbers of a batch's items by outcome, and of the products that it deactivated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[expect(missing_docs, reason = "`ProductBatch` in openapi.yaml describes each member")]
 pub struct ChangesView {

@@ -73,9 +73,9 @@ impl Database {
         self.read(OF_BATCH, &[&batch_id, &i64::from(limit)]).await?.iter().map(event).collect()
     }
 
-    /// Returns up to `limit` events that have been in the outbox for `older_than`, in the order in
-    /// which they occurred; events that were refused come last. Concurrent callers may get the same
-    /// events.
+    /// Returns up to `limit` events that have been in the outbox for `older_than`, in the order of
+    /// their sequence numbers; events that were refused come last. Concurrent callers may get the
+    /// same events.
     pub async fn events_left(
         &self,
         older_than: Duration,

@@ -93,7 +93,7 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// Facts about a chunk's rows that the history of other batches contains.
+/// Facts about a chunk's rows that the history of loads contains.
 struct Knowledge {
     withdrawn: HashSet<i64>,
     outranked: HashSet<i64>,

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use ingestion::product::ATTRIBUTES;
 
 const KEY: [&str; 3] = ["cnpj", "shopid", "productid"];
-/// Columns of a product row that each write sets, in addition to the attributes.
+/// Columns of a product row that each new version sets, in addition to the attributes.
 const VERSION: [&str; 5] = ["row_hash", "last_batch_id", "last_received_at", "last_item_index", "active"];
 /// Columns of a product row that are copied only into a new row.
 const NEW: [&str; 2] = ["key_hash", "deactivated_at"];

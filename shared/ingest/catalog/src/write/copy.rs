@@ -96,7 +96,7 @@ impl Rows {
         self.version(row, presence)
     }
 
-    /// Appends the columns that every write of a product row sets.
+    /// Appends the columns that each new version of a product row sets.
     fn version(&mut self, row: &Row, presence: Presence) -> Result<(), DatabaseError> {
         let attributes =
             row.attributes.decode().map_err(|_| DatabaseError::Unreadable("a product's attributes"))?;

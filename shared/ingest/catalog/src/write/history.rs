@@ -53,7 +53,7 @@ const CONFIRMATIONS: &str = "SELECT c.batch_id, c.chunk_index, h.key, \
      CROSS JOIN LATERAL unnest(c.key_hashes) WITH ORDINALITY AS h (key, place) \
      WHERE (h.key IN (SELECT unnest($2::bigint[]))) IS TRUE";
 /// Maximum number of batches that one query searches. The newest batch is searched first, and
-/// nearly always settles the matter.
+/// nearly always decides for all earlier ones.
 const MOST_AT_ONCE: usize = 8;
 
 /// Returns the key hashes among `rows` that a later full load did not contain. Their products no
@@ -95,8 +95,8 @@ pub(super) async fn withdrawn(
     Ok(withdrawn)
 }
 
-/// Returns the key hashes among `rows` whose content in the table was confirmed by another batch in
-/// a version later than the chunk's, so that the table keeps it. Each of the `rows` is newer than
+/// Returns the key hashes among `rows` whose content in the table was confirmed by another chunk in
+/// a version later than this chunk's, so that the table keeps it. Each of the `rows` is newer than
 /// the version that wrote the table's row.
 pub(super) async fn outranked(
     session: &mut Session<'_>,
@@ -166,7 +166,7 @@ async fn confirmed(
     Ok(confirmed)
 }
 
-/// Row of a chunk that would change the table, unless another batch confirmed the table's content
+/// Row of a chunk that would change the table, unless another chunk confirmed the table's content
 /// in a later version.
 struct Candidate {
     key: i64,

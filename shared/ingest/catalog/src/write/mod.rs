@@ -155,8 +155,8 @@ enum Outcome {
     AlreadyDone,
     Superseded,
     TooOld,
-    /// The chunk would change the table, but holds its establishments' locks only shared, so
-    /// nothing was done.
+    /// The chunk differs from the table, or its tenant would become an owner, but its
+    /// establishments' locks are only shared, so nothing was done.
     Differs,
 }
 
@@ -244,7 +244,8 @@ fn refused(chunk: &Chunk, terms: &Terms, foreign: &Foreign) -> Vec<ItemError> {
 }
 
 /// Marks a chunk as done, reports its refused items, and updates its batch's state and counters.
-/// Returns the batch's states before and after; `None` if no pending chunk with this id exists.
+/// Returns the batch's states before and after; `None` if no chunk with this id is left to be
+/// marked.
 async fn settle_done(
     session: &mut Session<'_>,
     chunk: &Chunk,
@@ -314,9 +315,9 @@ async fn report(
     Ok(())
 }
 
-/// Marks a chunk as done, and stores the hashes of the rows that it contained. Then locks its
-/// batch, and returns it with the counts of its chunks; `None` if no chunk with this id is left to
-/// be marked.
+/// Marks a chunk as done, and stores the hashes of the rows that it contained, or null if it
+/// contained none. Then locks its batch, and returns it with the counts of its chunks; `None` if no
+/// chunk with this id is left to be marked.
 async fn mark_done(
     session: &mut Session<'_>,
     chunk: &Chunk,

@@ -79,7 +79,7 @@ impl AttributeReader<'static> for Edges {
     }
 }
 
-/// Returns attributes with a value for each, and a later source date than the tests' other items.
+/// Returns a value for every attribute, and a later source date than the tests' other items have.
 fn attributes() -> Attributes<'static> {
     let Ok(attributes) = Attributes::read(&mut Edges::default());
     Attributes { source_updated_at: Some("2026-11-21T10:00:00.123456Z".parse().unwrap()), ..attributes }
