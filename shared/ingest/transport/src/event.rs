@@ -54,7 +54,7 @@ pub fn read_chunk_event(json: &[u8]) -> Result<ChunkEvent, EventError> {
     Ok(event)
 }
 
-/// Records the ids of a chunk's event in the current span.
+/// Records the ids of a chunk's event and the chunk's first CNPJ in the current span.
 pub fn record_chunk(event: &ChunkEvent) {
     let (attributes, chunk) = (event.attributes(), event.data());
     let span = tracing::Span::current();

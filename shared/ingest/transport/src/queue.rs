@@ -89,7 +89,7 @@ impl ChunkQueue {
     }
 
     /// Sends the event of a chunk again, as a new message that is delivered after `pause` and whose
-    /// receive count starts at zero.
+    /// receive count begins again.
     pub async fn resend(&self, event: &ChunkEvent, pause: Duration) -> Result<(), AnnounceError> {
         self.send(vec![entry(0, event, pause)?]).await
     }
@@ -121,7 +121,7 @@ impl ChunkQueue {
         self.send(vec![entry.build().map_err(refused)?]).await
     }
 
-    /// Sends messages, and retries those that SQS rejects, up to [`ATTEMPTS`] times.
+    /// Sends messages, and sends those that SQS rejects again, up to [`ATTEMPTS`] times in all.
     async fn send(&self, mut entries: Vec<SendMessageBatchRequestEntry>) -> Result<(), AnnounceError> {
         let mut pause = FIRST_PAUSE;
         for attempt in 1.. {

@@ -22,7 +22,8 @@ impl Changes {
     }
 }
 
-/// Result of writing one chunk or several: the numbers of items by outcome.
+/// Result of writing one chunk or several: the numbers of items by outcome, in which each item
+/// counts once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChunkResult {
     changes: Changes,

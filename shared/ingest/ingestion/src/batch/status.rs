@@ -127,7 +127,7 @@ words! {
         Pending = "PENDING",
         /// The transaction that writes the chunk is committed.
         Done = "DONE",
-        /// The chunk was given up after too many attempts to write it.
+        /// The chunk was given up: it could not be written, or its batch became too old.
         Failed = "FAILED",
     }
 }

@@ -47,7 +47,7 @@ impl From<Malformed> for ChunkFileError {
 /// Encodes a chunk as a compressed file. Equal chunks give equal files.
 ///
 /// # Errors
-/// If compression fails.
+/// If compression itself fails.
 pub fn encode(chunk: &Chunk) -> io::Result<Vec<u8>> {
     let cnpjs = chunk.cnpjs();
     let mut file = frame::encoder();

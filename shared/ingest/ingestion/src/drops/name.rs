@@ -110,7 +110,8 @@ pub fn tenant_of(key: &str) -> Option<Uuid> {
     tenant_id(tenant)
 }
 
-/// Parses a tenant's id, in lower case only, since access policies compare prefixes as text.
+/// Parses a tenant's id in its canonical spelling only (lower case, with hyphens), since access
+/// policies compare prefixes as text.
 fn tenant_id(text: &str) -> Option<Uuid> {
     Uuid::try_parse(text).ok().filter(|id| id.to_string() == text)
 }

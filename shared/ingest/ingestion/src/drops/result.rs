@@ -36,7 +36,7 @@ pub fn refused(source: &Source, reason: &str, detail: &str) -> Value {
 }
 
 /// Builds the result of a dropped object whose batch is final. `batch` has the form of the API's
-/// response.
+/// response, with its `status`.
 #[must_use]
 pub fn final_result(source: &Source, batch_id: Uuid, batch: &impl Serialize, errors: ErrorsFile) -> Value {
     let batch = serde_json::to_value(batch).unwrap_or_default();

@@ -70,7 +70,7 @@ impl Catalogue {
         payload
     }
 
-    /// Passes the catalogue to `sink` in parts, each of which is at most one item.
+    /// Passes the catalogue to `sink` in parts of at most one item.
     pub fn write(&self, layout: Layout, mut sink: impl FnMut(&[u8])) {
         let (open, between, close): (&str, &str, &str) = match layout {
             Layout::Array => ("[", ",", "]"),

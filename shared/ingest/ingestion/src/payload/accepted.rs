@@ -13,8 +13,8 @@ pub struct AcceptedBatch {
     pub payload_bytes: Option<u64>,
     /// Establishments that the API key of the request may load.
     pub cnpjs: CnpjAccess,
-    /// Time until which the client may upload the payload; `None` if the payload has arrived, or
-    /// was sent with the request.
+    /// Time until which the payload may be uploaded, or copied from a dropped object; `None` if it
+    /// has arrived, or was sent with the request.
     pub upload_expires_at: Option<Timestamp>,
 }
 

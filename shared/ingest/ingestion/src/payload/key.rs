@@ -5,9 +5,10 @@ use uuid::{Builder, Uuid};
 use super::PayloadMetadata;
 use crate::chunk::Generation;
 
-/// Builds a batch's id: a UUID of version 7 (RFC 9562) with the time of the batch's receipt, whose
-/// other bits are a SHA-256 of the tenant, the client's idempotency key, the request's fingerprint
-/// and that time. All attempts of one request give the same id, and no other request does.
+/// Builds a batch's id: a UUID of version 7 (RFC 9562) with the time of the batch's receipt (for a
+/// request, of its first claim), whose other bits are a SHA-256 of the tenant, the client's
+/// idempotency key, the request's fingerprint and that time. All attempts of one request give the
+/// same id, and no other request does.
 #[must_use]
 pub fn batch_id(tenant_id: Uuid, idempotency_key: &str, fingerprint: &str, received_at: Timestamp) -> Uuid {
     let milliseconds = u64::try_from(received_at.as_millisecond()).unwrap_or_default();
@@ -24,7 +25,8 @@ pub fn batch_id(tenant_id: Uuid, idempotency_key: &str, fingerprint: &str, recei
     Builder::from_unix_timestamp_millis(milliseconds, &random).into_uuid()
 }
 
-/// Returns the S3 key of a chunk's object: `chunks/<batch id>/<generation>/<index>`.
+/// Returns the S3 key of a chunk's object: `chunks/<batch id>/<generation>/<index>`. The index has
+/// at least six digits.
 #[must_use]
 pub fn chunk_key(batch_id: Uuid, generation: Generation, index: u32) -> String {
     format!("{}{}/{index:06}", chunk_prefix(batch_id), generation.number())

@@ -35,13 +35,13 @@ pub struct Attribute {
 pub enum Kind {
     /// Text, stored as it was sent.
     Text,
-    /// Price with up to four decimal places.
+    /// Price: a number with four decimal places.
     Price,
     /// Decimal number with up to 38 digits.
     Decimal,
     /// Signed integer of 32 bits.
     Integer,
-    /// Time in microseconds. If several members of an item give it, the latest counts.
+    /// Time, to the microsecond. If several members of an item give it, the latest counts.
     Time,
     /// Members of an item that have no column, as one JSON object in canonical form.
     Json,

@@ -51,10 +51,10 @@ impl CnpjAccess {
 
 /// Rules by which the items of one batch are parsed.
 ///
-/// An item is refused for its first fault: in its syntax, in its key, because the CNPJ may not be
-/// loaded, then in its other members. Neither the order of members nor the case of their names
-/// matters. A member that is given twice, even in different case, is a fault, because its meaning
-/// is ambiguous.
+/// An item is refused for its first fault: its syntax is checked first, then its key, then whether
+/// its CNPJ may be loaded, then its other members. Neither the order of members nor the case of
+/// their names matters. A member that is given twice, even in different case, is a fault, because
+/// its meaning is ambiguous.
 #[derive(Clone, Debug)]
 pub struct ItemRules {
     /// Time zone of the source's dates that state none.

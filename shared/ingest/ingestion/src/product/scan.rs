@@ -13,7 +13,7 @@ use crate::split::Value;
 pub(super) enum Json<'a> {
     /// A string known to have no escapes, without its quotation marks.
     Plain(&'a str),
-    /// Any other JSON value, as it was sent.
+    /// Any JSON value, as it was sent.
     Any(&'a str),
 }
 

@@ -40,7 +40,7 @@ impl Part {
         offset.saturating_add(u64::try_from(self.place.start).unwrap_or(u64::MAX))
     }
 
-    /// Returns the part's offset in the payload, and the text from the part's beginning to its end.
+    /// Returns the part's offset in the payload, and all of the text from the part on.
     pub(super) fn of(&self, offset: u64, text: &[u8]) -> (u64, Vec<u8>) {
         (self.offset(offset), text.get(self.place.start..).unwrap_or_default().to_vec())
     }

@@ -34,8 +34,8 @@ impl LineSplitter {
         }
     }
 
-    /// Separates the items of a line that exceeds the size limit, and keeps the last part in
-    /// memory. Returns the bytes of `part` that are left.
+    /// Passes the items of a line that exceeds the size limit to `sink`, as long as they can be
+    /// separated, and keeps the last one. Returns the bytes of `part` that are left.
     fn fill<'w>(&mut self, mut part: &'w [u8], sink: &mut impl Sink) -> &'w [u8] {
         while let Some((beginning, rest)) = self.open.room().and_then(|room| part.split_at_checked(room))
             && !rest.is_empty()

@@ -129,7 +129,7 @@ pub enum PayloadFault {
     TrailingContent,
 }
 
-/// Splitter that finds the items of one payload, which is fed to it piece by piece.
+/// Splitter that finds the items of one payload, which is fed to it in windows.
 #[derive(Debug)]
 pub struct Splitter {
     inner: Inner,
@@ -177,7 +177,7 @@ impl Splitter {
         self.feed_inner(rest, sink)
     }
 
-    /// Ends the payload, and passes the last item to `sink`.
+    /// Ends the payload, and passes what is left of it to `sink`.
     ///
     /// # Errors
     /// If the payload ends too early, or is empty.

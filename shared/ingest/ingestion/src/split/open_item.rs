@@ -57,8 +57,9 @@ impl OpenItem {
     }
 
     /// Searches for further items in the first bytes of an item that exceeds the size limit: the
-    /// kept bytes, and those of `part`. If there are any, passes all parts but the last to `sink`,
-    /// and returns the last part's offset and bytes, since it may continue.
+    /// kept bytes, and `part` up to the limit. If there are any, passes all parts but the last to
+    /// `sink`, and returns the last part's offset and bytes, since it may continue beyond the
+    /// limit.
     pub(super) fn told_apart(&mut self, part: &[u8], sink: &mut impl Sink) -> Option<(u64, Vec<u8>)> {
         let mut text = std::mem::take(&mut self.held);
         let held = text.len();
