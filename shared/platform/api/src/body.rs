@@ -45,7 +45,8 @@ impl Compression {
     }
 }
 
-/// Checks the media type of a body, and returns the body inflated if it is gzip.
+/// Checks the media type of a body, and returns the body: inflated if it is gzip, and otherwise
+/// without a copy.
 ///
 /// # Errors
 /// 415 for another media type or encoding, 413 if the body exceeds `limit`, and 400

@@ -46,8 +46,8 @@ impl Fault {
 }
 
 /// Refusal or failure of a request, sent as a problem document (RFC 9457). `detail` is for the
-/// caller, and contains no internal names, secrets, body text or text of other systems. The
-/// [source](std::error::Error::source) is for the operator, and is logged only.
+/// caller, and contains no stack, secret, name of a table, text of the body or text of another
+/// system. The [source](std::error::Error::source) is for the operator, and is logged only.
 #[derive(Clone, Debug)]
 pub struct Problem {
     /// Reason of the problem, which determines its status, code and title.
@@ -58,7 +58,8 @@ pub struct Problem {
     pub faults: Vec<Fault>,
     /// Seconds in the response header `Retry-After`, if it has one.
     pub retry_after: Option<u32>,
-    /// Further members of the problem document, such as a broker's reply code.
+    /// Further members of the problem document, such as a broker's reply, or the ids of messages in
+    /// doubt.
     pub extensions: Map<String, Value>,
     /// Further response headers, such as `allow`.
     pub headers: Vec<(&'static str, String)>,

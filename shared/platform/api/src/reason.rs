@@ -203,8 +203,8 @@ reasons! {
 }
 
 impl Reason {
-    /// Returns the default seconds of `Retry-After` for the reason; `None` if its problems have no
-    /// such header.
+    /// Returns the seconds of `Retry-After` that problems with this reason have by default; `None`
+    /// if they have no such header.
     #[must_use]
     pub const fn default_retry_after(self) -> Option<u32> {
         match self.status() {

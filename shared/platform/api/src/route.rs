@@ -42,7 +42,7 @@ impl fmt::Display for Route {
 /// Returns the segment of `path` at the template's last `{name}`. It is empty if the template has
 /// none, and `None` if the path does not match the template. A `{name}` matches no empty segment.
 ///
-/// Templates have at most two names, and a function has at most a dozen routes, so a router such as
+/// Templates have at most two names, and a function has about a dozen routes, so a router such as
 /// `matchit`, which can fail when it is built, would need more code than this.
 #[must_use]
 pub fn path_parameter<'a>(template: &str, path: &'a str) -> Option<&'a str> {

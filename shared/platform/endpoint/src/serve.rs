@@ -23,10 +23,13 @@ pub enum Keyed {
     No,
 }
 
-/// Lets `answer` respond to a request, and logs `request.completed` at its end, which is the
-/// request's audit event (docs/audit.md). Both are in a span with the trace id, the idempotency key
-/// and the operation (method and path of the route). Authentication and `answer` fill further
-/// fields of the span, such as `tenant`, `key_name` and those of the target.
+/// Lets `answer` respond to a request, in a span with the trace id, the idempotency key and the
+/// operation (method and path of the route). Authentication fills the span's fields `tenant`,
+/// `key_name` and `key_id`. `answer` fills those of the target, `tags` and `batch_id`, when it
+/// knows them.
+///
+/// The line `request.completed` at the end has all of these fields: it is the request's audit event
+/// (docs/audit.md).
 pub async fn serve(
     service: &str,
     route: Route,

@@ -37,13 +37,13 @@ pub struct LimitsItem {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct TargetLimits {
-    /// Limit of requests per second; `None` for the default.
+    /// Limit of requests per second; `None` if it is not set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requests: Option<Rate>,
-    /// Limit of messages per second; `None` for the default.
+    /// Limit of messages per second; `None` if it is not set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub messages: Option<Rate>,
-    /// Limit of bytes of messages per second; `None` for the default.
+    /// Limit of bytes of messages per second; `None` if it is not set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<Rate>,
 }

@@ -38,7 +38,7 @@ pub struct Rate {
     pub operation: String,
     /// Unit that the price is for.
     pub unit: Unit,
-    /// Number of units that the price buys, 1 or more.
+    /// Number of units that the price is for, 1 or more.
     pub per: u64,
     /// Price of `per` units.
     pub price: Amount,
@@ -168,7 +168,8 @@ impl RateCard {
     /// Parses a rate card from JSON.
     ///
     /// # Errors
-    /// If the document is malformed, or a price is empty or given twice.
+    /// If the document or its currency is malformed, it has too many prices, or a price is invalid
+    /// or given twice.
     pub fn parse(json: &[u8]) -> Result<Self, RateCardError> {
         attempt::malformed::from_slice::<StoredCard>(json)?.try_into()
     }

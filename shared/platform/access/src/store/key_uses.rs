@@ -12,7 +12,8 @@ use super::{AccessStore, MAX_REMEMBERED};
 use crate::api_key::KeyHash;
 use crate::pk;
 
-/// Time for which the environment remembers that it recorded a key's use on a day.
+/// Time for which the environment remembers that it recorded a key's use on a day, which is over by
+/// then.
 const NOTED: Duration = Duration::from_secs(86_400);
 /// Time after which a key's use that could not be recorded is tried again.
 const NOTE_REPAIR: Duration = Duration::from_secs(3_600);

@@ -143,7 +143,7 @@ impl Shared {
         self.known().set.clone().filter(|(since, _)| since.age() < USABLE)
     }
 
-    /// Starts a fetch of the key set: returns false if the last one began less than `pause` ago.
+    /// Claims the fetch of the key set. Returns false if the last one began less than `pause` ago.
     fn begin(&self, pause: Duration) -> bool {
         let now = Moment::now();
         let mut known = self.known();

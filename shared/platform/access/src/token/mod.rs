@@ -48,7 +48,8 @@ pub(crate) struct Tokens {
 pub(crate) struct Bearer {
     /// Id of the tenant, in the only spelling that is allowed.
     pub(crate) tenant: String,
-    /// Name of the caller in logs: `token:` and the printable characters of the subject.
+    /// Name of the caller, as logs, records and the usage have it: `token:` and the subject's first
+    /// printable characters.
     pub(crate) name: String,
     pub(crate) scopes: BTreeSet<Scope>,
 }
@@ -230,7 +231,7 @@ fn unreadable(kind: &ErrorKind) -> TokenError {
     }
 }
 
-/// Returns the name of the caller in logs: `token:` and the subject's first printable characters.
+/// Returns the name of a token's caller: `token:` and the subject's first printable characters.
 fn name(subject: &str) -> String {
     let is_printable =
         |character: &char| !character.is_control() && (*character == ' ' || !character.is_whitespace());
