@@ -20,7 +20,7 @@ pub enum UnpublishableEvent {
 }
 
 /// Maximum bytes of an event, and of all events in one call: the limit of SNS (256 KiB), with room
-/// for attributes. Most events have some hundred bytes.
+/// for attributes. Events have some hundred bytes, and a few kilobytes at most.
 pub(crate) const MAX_BYTES: usize = 240 * 1024;
 
 /// Event that is encoded as JSON to be sent.

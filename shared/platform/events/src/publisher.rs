@@ -91,8 +91,8 @@ impl Publisher {
         Round::new(&self.destinations)
     }
 
-    /// Publishes the events of `facts` in their order to every destination. An event that a
-    /// destination can never accept is logged and skipped.
+    /// Publishes the events of `facts` in their order to every destination. An event that no
+    /// destination can ever accept is logged and skipped.
     ///
     /// # Errors
     /// If a destination did not accept all events. A repeated call publishes events with the same

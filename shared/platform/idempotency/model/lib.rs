@@ -127,7 +127,7 @@ fn a_retention_that_ends_while_requests_come() {
     }
 }
 
-/// Checks three or more executions in a row, the first two of which may crash or lose a call.
+/// Checks three or more executions in a row, with up to two crashes and two faults of calls.
 #[test]
 fn one_trouble_after_the_other() {
     for kind in kinds(1) {

@@ -30,8 +30,9 @@ pub struct ClaimRequest<'a> {
     /// target is part of the record's key if the operation has keys [per
     /// target](OperationType::per_target).
     pub target: &'a str,
-    /// Name of the API key or token that authenticated the caller; empty if there is none. It is
-    /// stored for the usage statistics alone. A takeover keeps the name that the record has.
+    /// Name of the API key or token that authenticated the caller; empty if there is none. It
+    /// decides nothing about the claim, and is only stored: usage is counted by it, and timelines
+    /// show it. A takeover keeps the name that the record has.
     pub key_name: &'a str,
     /// Trace id of the request, for logs and the record.
     pub trace_id: &'a str,

@@ -57,7 +57,8 @@ impl Bucket {
         Self { s3, name }
     }
 
-    /// Writes a compressed body to an S3 object of the execution, and returns its key.
+    /// Writes a compressed body to an S3 object that no other execution writes, and returns its
+    /// key.
     async fn put(&self, execution: &Execution, gzip: Vec<u8>) -> Result<String, StoreError> {
         let key = object_key(execution);
         let put = self.s3.put_object().bucket(&self.name).key(&key).content_type("application/gzip");

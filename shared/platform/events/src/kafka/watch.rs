@@ -23,7 +23,8 @@ pub struct PartitionLag {
     /// Number of the Kafka partition.
     pub partition: i32,
     /// Number of records between the consumer group's committed offset and the end of the
-    /// partition; all records of the partition if the group has committed no offset.
+    /// partition; all records of the partition if the group has committed no offset, because it
+    /// then reads from the beginning.
     pub records: u64,
 }
 

@@ -19,7 +19,7 @@ pub struct Place {
     pub name: String,
 }
 
-/// Units of work that earlier attempts did at another place than the present one.
+/// Units of work that earlier attempts left at another place than the present one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AbandonedProgress {

@@ -70,10 +70,10 @@ impl Store {
         Self { audit, ..self }
     }
 
-    /// Notes the place where an execution will work, before it does any unit there. If earlier
-    /// attempts worked at another place, the execution begins again at this place, and the record
-    /// is updated with that; otherwise nothing is written. Returns `None` if another execution owns
-    /// the record now.
+    /// Returns the execution as it begins at the place where it will work. Must be called before it
+    /// does any unit there. If earlier attempts worked at another place, the execution begins again
+    /// at this one, and the record is updated with that; otherwise nothing is written. Returns
+    /// `None` if another execution owns the record now.
     ///
     /// # Errors
     /// If the store cannot be reached. No unit may then be done at the place.
