@@ -125,8 +125,8 @@ impl Actions {
         self.call(service, &[("content-type", JSON), ("x-amz-target", target)], body.into()).await
     }
 
-    /// Makes a call with retries, until it succeeds or fails with an error that a retry cannot
-    /// help.
+    /// Makes a call. It is retried as often as the configuration says, as long as the failure may
+    /// pass.
     async fn call(&self, service: &str, headers: &[(&str, &str)], body: Bytes) -> Result<Bytes, ActionError> {
         let limits = self.config.timeout_config();
         let for_attempt = limits.and_then(TimeoutConfig::operation_attempt_timeout).unwrap_or(Duration::MAX);

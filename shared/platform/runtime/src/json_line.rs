@@ -4,8 +4,7 @@ use std::io::Write;
 
 use serde::Serialize;
 
-/// Serializes `line` as a line of JSON, and writes it to `to` in one call. Errors are ignored, so
-/// that logging never ends the work that it reports on.
+/// Serializes `line` as a line of JSON, and writes it to `to` in one call. Errors are ignored.
 pub(crate) fn write(line: &impl Serialize, mut to: impl Write) {
     // A line that cannot be written must not end the work that it is about.
     if let Ok(mut text) = serde_json::to_vec(line) {

@@ -7,13 +7,13 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-/// Log levels of libraries whose events would repeat ours.
+/// Log levels of libraries whose events repeat ours, unless something is wrong.
 ///
 /// `aws_` stands for all crates of the SDK. `lapin` is off, because it logs returned messages with
 /// their bodies. `lambda_runtime::layers::panic` is off, because it logs the debug form of an
 /// invocation's error, which [`answered`](crate::answered) logs with its sources.
 /// `lambda_runtime::layers::trace` has no events, but the span with the request id and the X-Ray
-/// trace id, which every line needs.
+/// trace id, which every line needs at every level.
 const QUIET: [(&str, LevelFilter); 10] = [
     ("aws_", LevelFilter::WARN),
     ("hyper", LevelFilter::WARN),

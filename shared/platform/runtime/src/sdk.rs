@@ -37,8 +37,8 @@ impl Sdk {
         Self::load(aws_config::defaults(BehaviorVersion::latest())).await
     }
 
-    /// Creates the configuration for a local stack, with an explicit endpoint, region and
-    /// credentials.
+    /// Creates the configuration for a local stack, with this endpoint, region and credentials in
+    /// place of those of the environment.
     pub async fn at(endpoint: &str, region: &str, access_key_id: &str, secret_access_key: &str) -> Self {
         let credentials = Credentials::new(access_key_id, secret_access_key, None, None, "given");
         let loader = aws_config::defaults(BehaviorVersion::latest())

@@ -28,8 +28,8 @@ pub struct Change {
     pub new: Option<Item>,
 }
 
-/// Differences to add to the counters of a usage line. A difference may be negative, such as that
-/// of failed requests when a retry completes one.
+/// Differences to add to counters. Those of a day or an hour may be negative, such as that of
+/// failed requests when a retry completes one; totals never decrease.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Delta([i64; COUNTERS]);
 

@@ -16,7 +16,7 @@ const LONGEST_REQUEST: Duration = Duration::from_secs(60);
 /// counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gap {
-    /// Beginning of the gap.
+    /// Beginning of the gap: requests from then on may be missing.
     pub from: Timestamp,
     /// First moment after the gap.
     pub until: Timestamp,
@@ -67,7 +67,8 @@ pub struct State {
 pub struct Standing {
     /// Time at which counting began; `None` before the first run.
     pub counted_from: Option<Timestamp>,
-    /// Time up to which all changes of the stream are counted; `None` before the first run.
+    /// Time up to which all changes of the stream are counted; `None` before the first complete
+    /// run.
     pub read_until: Option<Timestamp>,
     /// Gaps: periods of which changes may be missing in the counters.
     pub gaps: Vec<Gap>,

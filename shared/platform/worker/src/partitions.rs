@@ -35,9 +35,9 @@ pub enum ServeError {
 /// Handles the Kafka records of each partition in order. If a record fails and cannot be parked,
 /// the later records of its partition wait for the next delivery; other partitions proceed.
 ///
-/// If the time runs out, the invocation fails, and the next delivery begins with the same records.
-/// But if a record was parked, all remaining records are parked too. Otherwise the parked record
-/// would use up the time of each delivery again.
+/// If the time runs out, the invocation fails, so that the next delivery continues where this one
+/// ended. But if a record was parked, all remaining records are parked too: the next delivery
+/// begins with the same records, and those that use up the time would do so again.
 pub(crate) async fn serve<J: Job>(
     job: &J,
     partitions: Vec<Vec<Record>>,
