@@ -11,7 +11,7 @@ pub type ChunkEvent = Event<ChunkReady>;
 pub struct Origin {
     /// Id of the tenant that the batch belongs to.
     pub tenant_id: Uuid,
-    /// Idempotency key of the request that created the batch.
+    /// Idempotency key under which the batch was accepted.
     pub idempotency_key: String,
     /// Trace id of the request that created the batch.
     pub trace_id: String,
