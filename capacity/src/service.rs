@@ -7,7 +7,7 @@ use crate::question::Question;
 use crate::service_times::{ByChange, ServiceTimes};
 use crate::worker::Work;
 
-/// Step of an invocation, which uses one resource.
+/// Step of an invocation: a wait, or the use of one resource.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Step {
     /// Wait of this many seconds, whatever other jobs run.

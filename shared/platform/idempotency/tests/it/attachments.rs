@@ -47,8 +47,8 @@ async fn it_can_be_had_from_the_stored_response_on_and_by_its_tenant_alone() {
     test.remove().await;
 }
 
-/// The first attempt attached an object and failed; the second attempt attached another one and
-/// completed.
+/// The first attempt attached an object and outlived its lease; the second attempt attached another
+/// one.
 #[tokio::test]
 async fn attempts_do_not_replace_what_others_stored() {
     let test = TestStore::make().await;
