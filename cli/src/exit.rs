@@ -27,7 +27,7 @@ pub(crate) enum Exit {
     Held = 7,
     /// The time limit for waiting passed, and the work continues.
     TimedOut = 8,
-    /// The command found nothing to do, and an option makes that an error.
+    /// The command found nothing to do or to show.
     Nothing = 9,
     /// A check found a fault.
     Faulty = 10,
@@ -68,7 +68,7 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// Reason why a command ended early: what failed, why, and what to do next.
+/// Reason why a command ended early, in up to three lines: what failed, why, and what to do next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Failure {
     /// Exit code of the failure.

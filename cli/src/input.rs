@@ -14,7 +14,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _};
 
 use crate::exit::{Explain as _, Failure};
 
-/// Maximum bytes of a document that a command reads, such as the body of a request.
+/// Maximum number of bytes of a document that a command reads, such as the body of a request.
 const MAX_DOCUMENT: u64 = 4 * 1024 * 1024;
 /// Maximum number of values and bytes of text that a YAML document may expand to through its
 /// aliases. A document of 4 MiB without aliases expands to less: two of its bytes count as three at

@@ -21,9 +21,9 @@ const SCHEMA: &str = "integrahub.records.v1";
 /// Prefixes of the keys of idempotency records, one for each operation.
 const OPERATIONS: [&str; 8] =
     ["PRODUCE", "CONSUME", "MOVE", "INGEST", "REPLAY", "DROP", "LOAD_TEST", "LOAD_TEST_STOP"];
-/// Maximum bytes that a stored response may have after it is inflated.
+/// Maximum number of bytes to which a stored response is inflated.
 const MAX_RESPONSE: u64 = 16 * 1024 * 1024;
-/// Maximum characters of a value of the record that people see.
+/// Maximum number of characters of a value of the record that are shown to people.
 const SHOWN: usize = 2_000;
 
 /// Runs `integrahub record`.

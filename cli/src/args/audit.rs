@@ -79,7 +79,7 @@ choices! {
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "Example:\n  integrahub requests --target QM1:DEV.QUEUE.1 --tenant acme")]
 pub(crate) struct Requests {
-    /// Only requests to this target, as answers name it, such as QM1:DEV.QUEUE.1
+    /// Target of the requests, as answers name it, such as QM1:DEV.QUEUE.1
     #[arg(long, value_parser = NonEmptyStringValueParser::new().try_map(target))]
     pub(crate) target: String,
     /// Only requests of this tenant, by its name or id

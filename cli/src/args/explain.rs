@@ -50,7 +50,7 @@ pub(crate) struct Explain {
     /// Tenant of the key, if several tenants have a key of this name
     #[arg(long, requires = "key")]
     pub(crate) tenant: Option<String>,
-    /// Target profile, if --target gives members that replace members of it
+    /// Target profile, if --target has a target that replaces members of it
     #[arg(long, value_name = "PROFILE")]
     pub(crate) target_ref: Option<String>,
     /// Target profile, or a target as `broker://host:port/queue?vhost=…&channel=…`, with the

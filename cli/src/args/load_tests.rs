@@ -51,7 +51,7 @@ pub(crate) struct TestRun {
     /// File for the report as an HTML page
     #[arg(long, value_name = "FILE", conflicts_with = "no_wait")]
     pub(crate) html: Option<PathBuf>,
-    /// Id of an earlier test to compare with
+    /// Id of a finished test to compare with
     #[arg(long, value_name = "TEST")]
     pub(crate) baseline: Option<Uuid>,
     /// Idempotency key of an earlier run, to follow the test that it started
@@ -67,7 +67,7 @@ pub(crate) struct TestShow {
     /// File for the report as an HTML page
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
-    /// Id of an earlier test to compare with
+    /// Id of a finished test to compare with
     #[arg(long, value_name = "TEST")]
     pub(crate) baseline: Option<Uuid>,
 }

@@ -101,7 +101,7 @@ pub(crate) struct Send {
     /// Pattern of file names in the directory, with * and ?; without it, those of JSON files
     #[arg(long, value_name = "PATTERN", requires = "watch")]
     pub(crate) glob: Vec<String>,
-    /// Time between two scans of the directory; a file is sent once it did not change in between
+    /// Time between two scans of the directory; a file is sent if it did not change in between
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "5s")]
     pub(crate) interval: Duration,
     /// Longest random time before the first request, so that many senders do not begin together

@@ -15,8 +15,8 @@ const PAGE: &str = "1000";
 /// Error code of items that the database rejected. The file of items in error does not contain
 /// them.
 const OF_THE_DATABASE: &str = "REJECTED_BY_DATABASE";
-/// Maximum bytes of a line in the file of items in error: an item of 256 KiB, escaped, and its
-/// error.
+/// Maximum number of bytes of a line in the file of items in error: an item of 256 KiB, escaped,
+/// and its error.
 const MAX_LINE: usize = 4 * 1024 * 1024;
 
 /// Passes each item in error of a batch to `take`, and returns their number. The file of items in

@@ -18,7 +18,7 @@ const LIST: &str = "integrahub.contexts.v1";
 const ONE: &str = "integrahub.context.v1";
 /// Name of the JSON schema in which the current context's name is printed.
 const CURRENT: &str = "integrahub.current-context.v1";
-/// Maximum bytes that are read from standard input when it has an API key.
+/// Maximum number of bytes that are read of an API key on standard input.
 const MAX_KEY: u64 = 1_000;
 
 /// Runs `integrahub context`.

@@ -15,10 +15,11 @@ use crate::exit::{Explain as _, Failure};
 
 /// Environment variable with the API key.
 const VARIABLE: &str = "INTEGRAHUB_API_KEY";
-/// Maximum bytes of an API key, without the blanks and line ends around it. The API accepts no
-/// longer keys.
+/// Maximum number of bytes of an API key, without the blanks and line ends around it: the 256 that
+/// the API reads, and some room.
 const MAX_BYTES: usize = 300;
-/// Maximum bytes that are read of a key file, or of the output of a command that prints the key.
+/// Maximum number of bytes that are read of a key file, or of the output of a command that prints
+/// the key.
 const MAX_FILE: u64 = 4096;
 
 /// Source of an API key: a file, a command, or a value that is known already.

@@ -60,7 +60,7 @@ fn raised_of(alarm: &Node) -> Option<Raised> {
     })
 }
 
-/// Returns the checks that report the raised alarms, one for each.
+/// Returns a check for each raised alarm, or a single check if none is raised or known.
 pub(crate) fn state(found: &Known<(usize, Vec<Raised>)>) -> Vec<Check> {
     match found {
         Err(unknown) => vec![IN_ALARM.skip(unknown)],

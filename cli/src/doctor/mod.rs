@@ -37,7 +37,7 @@ use crate::output::{Format, Output, with_schema};
 const SCHEMA: &str = "integrahub.doctor.v1";
 /// Name of the parameter file that is read if the command line names none.
 const SETTINGS: &str = "samconfig.toml";
-/// Maximum bytes of the parameter file.
+/// Maximum number of bytes of the parameter file.
 const LARGEST: u64 = 1024 * 1024;
 
 /// Report of the checks so far. As text, each check is printed as soon as it is made.
@@ -272,7 +272,7 @@ impl<'a> Subject<'a> {
         Ok(())
     }
 
-    /// Reads the access table. If no context has its name, the stack's outputs have.
+    /// Reads the access table, whose name may come from the stack's outputs.
     async fn table(&self) -> Known<Snapshot> {
         let unknown = |right: &'static str| move |failure: Failure| Unknown::of_failure(&failure, right);
         let table = Table::of(&self.context).await.map_err(unknown("cloudformation:DescribeStacks"))?;

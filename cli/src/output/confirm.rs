@@ -6,7 +6,7 @@ use super::Output;
 use super::terminal::harmless;
 use crate::exit::{Exit, Explain as _, Failure};
 
-/// Maximum bytes of the answer that a person types to a question.
+/// Maximum number of bytes that are read of a person's answer to a question.
 const MAX_ANSWER: u64 = 4096;
 
 impl Output {

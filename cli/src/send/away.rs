@@ -43,7 +43,7 @@ impl Away {
 
     /// Moves a finished file to `done` or `failed`, and writes its result and its items in error
     /// next to it. A file that may succeed later stays. If another program has overwritten the
-    /// file, the new file stays and only the result is written.
+    /// file, the new file stays, and the result of the old one is written.
     ///
     /// # Errors
     /// If the items in error cannot be downloaded, or the file system fails.

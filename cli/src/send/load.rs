@@ -9,7 +9,7 @@ use super::content::Content;
 use super::journal::{Entry, State, Way};
 use crate::args::{LoadType, PartialItems, Send};
 
-/// Maximum bytes of content that one request carries. Larger content is uploaded.
+/// Maximum number of bytes of content that one request carries. Larger content is uploaded.
 pub(crate) const MAX_REQUEST: u64 = 4_500_000;
 
 /// Options of a load that are the same for all files of a run.

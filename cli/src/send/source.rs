@@ -9,7 +9,7 @@ use super::load::Version;
 use crate::exit::{Exit, Explain as _, Failure};
 use crate::input;
 
-/// Maximum bytes of a file, which is S3's limit for one PUT request.
+/// Maximum number of bytes of a file: S3's limit for one PUT request.
 pub(crate) const MAX_FILE: u64 = 5_000_000_000;
 
 /// File to send, or standard input.
@@ -53,7 +53,7 @@ impl Source {
     /// Returns the file's size and the time of its last change, by which a later change is noticed.
     ///
     /// # Errors
-    /// If there is no such file.
+    /// If there is no such file, or it is too large.
     pub(crate) async fn version(&self) -> Result<Version, Failure> {
         let metadata = tokio::fs::metadata(&self.path).await.or_explain(|| format!("read {}", self.name))?;
         if !metadata.is_file() {

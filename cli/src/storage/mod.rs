@@ -35,7 +35,7 @@ const LOOK: Duration = Duration::from_secs(5);
 const DOWNLOAD: Duration = Duration::from_secs(60);
 /// Bytes of a file that are read at a time.
 const BLOCK: usize = 256 * 1024;
-/// Maximum bytes that are read of an error response from S3.
+/// Maximum number of bytes that are read of an error response from S3.
 const MAX_ERROR: usize = 64 * 1024;
 
 /// Text that replaces the error code of a response without one.

@@ -19,8 +19,8 @@ impl Pace {
         Self { per_second, free_at: Mutex::new(Instant::now()) }
     }
 
-    /// Returns the maximum bytes of a block: those of one second, so that even a slow rate shows
-    /// progress.
+    /// Returns the maximum number of bytes of a block: those of one second, so that even a slow
+    /// rate shows progress.
     pub(super) fn block(&self) -> usize {
         usize::try_from(self.per_second.get()).unwrap_or(BLOCK).min(BLOCK)
     }

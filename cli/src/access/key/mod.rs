@@ -246,7 +246,7 @@ pub(crate) fn cnpjs<T: AsRef<str>>(texts: &[T]) -> Result<BTreeSet<String>, Fail
 }
 
 /// Checks that a key's scopes, tenant and establishments fit together, and returns the
-/// establishments. A scope for products needs establishments; other scopes must have none.
+/// establishments. A key with a scope for products needs them; any other key must have none.
 pub(crate) fn rights(
     tenant: &str,
     scopes: &BTreeSet<String>,

@@ -189,7 +189,8 @@ pub(crate) fn merged(before: LimitsItem, new: LimitsItem) -> LimitsItem {
 }
 
 /// Returns warnings about limits without effect: for a target without a profile, or above the
-/// tenant's own limit. `has_profile` says whether the tenant has a profile of this name.
+/// tenant's own limit. `has_profile` says whether the tenant has a profile of this name once the
+/// limits hold.
 pub(crate) fn doubts(tenant: &str, item: &LimitsItem, has_profile: impl Fn(&str) -> bool) -> Vec<String> {
     let without = item.targets.keys().filter(|name| !has_profile(name)).map(|name| {
         format!("warning: the tenant {tenant} has no profile `{name}`, so the limits of that target hold for nothing")

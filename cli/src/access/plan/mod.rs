@@ -322,7 +322,8 @@ impl Planner<'_> {
         make().map_err(named)
     }
 
-    /// With `--prune`, plans to remove the tenant's entries of a kind whose keys are not in `kept`.
+    /// With `--prune`, plans to remove the tenant's entries of a kind whose partition keys are not
+    /// in `kept`.
     fn prune(&mut self, tenant: &str, kind: Kind, kept: &BTreeSet<String>) {
         if !self.prune {
             return;

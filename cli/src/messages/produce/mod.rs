@@ -18,7 +18,7 @@ use crate::storage::Storage;
 
 const PRODUCED: &str = "integrahub.produced.v1";
 const PATH: &str = "/messages/produce";
-/// Maximum bytes of a template file for generated messages.
+/// Maximum number of bytes of a template file for generated messages.
 const MAX_TEMPLATE: u64 = 4 * 1024 * 1024;
 
 /// Runs `integrahub produce`: puts messages from files, lines or options, or generated ones.

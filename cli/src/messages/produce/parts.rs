@@ -18,11 +18,11 @@ use crate::input;
 use crate::storage::{Attempts, Signed, Storage};
 
 const BODIES: &str = "/messages/bodies";
-/// Maximum bytes of a message body that can be uploaded.
+/// Maximum number of bytes of a message body that can be uploaded.
 const MAX_BODY: u64 = 32 * 1024 * 1024;
-/// Maximum bytes of a message inside a request, as JSON. A request has at most 4 MB.
+/// Maximum number of bytes of a message inside a request, as JSON. A request has at most 4 MB.
 const MAX_INLINE: usize = 3_000_000;
-/// Maximum bytes of all messages in one request, as JSON.
+/// Maximum number of bytes of all messages in one request, as JSON.
 const PART_BYTES: usize = 3_000_000;
 /// Maximum number of messages in one produce request.
 const PART_COUNT: usize = 10_000;
