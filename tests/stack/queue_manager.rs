@@ -42,16 +42,11 @@ impl QueueManager {
     /// IBM MQ has them, 100 MB.
     pub fn start_for_long_messages() -> Self {
         let text = CONFIGURATION.replace("max_message_length = 4194304", "max_message_length = 104857600");
-        let limits = [
-            ("DEV.APP.SVRCONN", "max_message_length"),
-            ("DEV.QUEUE.1", "MAXMSGL"),
-            ("DEV.QUEUE.2", "MAXMSGL"),
-            ("DEV.QUEUE.3", "MAXMSGL"),
-        ];
-        let text = limits.iter().fold(text, |text, (name, limit)| {
-            let named = format!("name = \"{name}\"\n");
-            text.replace(&named, &format!("{named}{limit} = 104857600\n"))
-        });
+        let long = |text: String, queue: &&str| {
+            let named = format!("name = \"{queue}\"\n");
+            text.replace(&named, &format!("{named}MAXMSGL = 104857600\n"))
+        };
+        let text = ["DEV.QUEUE.1", "DEV.QUEUE.2", "DEV.QUEUE.3"].iter().fold(text, long);
         Self::start_with(&text)
     }
 

@@ -16,6 +16,8 @@ pub(crate) struct Fault {
     /// Number of calls in a row that the fault affects.
     #[serde(default = "one")]
     times: u32,
+    /// Name of the only application that the fault affects; `None` for all.
+    application: Option<String>,
     #[serde(flatten)]
     effect: Effect,
     /// Moment of the fault: in place of the call, or after it was carried out.
@@ -68,10 +70,14 @@ impl Faults {
 
     /// Returns the effect of the fault that affects this call, if there is one. Every call that a
     /// fault may affect is counted.
-    pub(crate) fn of(&self, verb: &str) -> Option<(Effect, When)> {
+    pub(crate) fn of(&self, verb: &str, application: &str) -> Option<(Effect, When)> {
         let mut faults = self.faults();
         let mut found = None;
-        for fault in faults.iter_mut().filter(|fault| fault.verb == verb) {
+        for fault in faults.iter_mut() {
+            let concerns = fault.application.as_ref().is_none_or(|name| name == application);
+            if fault.verb != verb || !concerns {
+                continue;
+            }
             if fault.nth > 1 {
                 fault.nth -= 1;
             } else if found.is_none() {

@@ -46,8 +46,12 @@ impl Server {
     /// committed it.
     fn serve(&self, mut socket: UnixStream) {
         let mut session = None;
+        let mut application = String::new();
         while let Ok(request) = protocol::read(&mut socket) {
-            let reply = self.answer(&mut session, request, &socket);
+            if let Request::Connect(connect) = &request {
+                application = connect.application.to_string();
+            }
+            let reply = self.answer(&mut session, request, &application, &socket);
             let is_answered = reply.is_some_and(|reply| protocol::write(&mut socket, &reply).is_ok());
             if !is_answered || session.is_none() {
                 break;
@@ -59,8 +63,14 @@ impl Server {
     }
 
     /// Carries out a call with its injected faults. `None` if the connection is lost meanwhile.
-    fn answer(&self, session: &mut Option<u64>, mut request: Request, socket: &UnixStream) -> Option<Reply> {
-        let fault = self.faults.of(request.verb());
+    fn answer(
+        &self,
+        session: &mut Option<u64>,
+        mut request: Request,
+        application: &str,
+        socket: &UnixStream,
+    ) -> Option<Reply> {
+        let fault = self.faults.of(request.verb(), application);
         // A commit that says "backed out" is.
         let backed_out = Some((Effect::Reason(mq::MQRC_BACKED_OUT), When::Before));
         let backs_out = request == Request::Commit && fault == backed_out;

@@ -81,6 +81,11 @@ def test_the_outcome_of_a_commit_is_unknown(daemon, qm, when, expected):
             get(queue)
 
 
+def test_a_fault_of_another_application_is_none_of_ours(daemon, qm):
+    daemon.fault("MQPUT", reason=CMQC.MQRC_Q_FULL, application="somebody else")
+    put(qm, "DEV.QUEUE.1")
+
+
 def test_a_quiescing_queue_manager_lets_go(daemon, qm):
     queue = open_queue(qm, "DEV.QUEUE.1")
     threading.Timer(0.3, lambda: daemon.control("quiesce")).start()
