@@ -48,9 +48,9 @@ impl Job for DeadLetter {
     }
 
     /// Keeps a message in its queue if a later attempt may record it, and forwards it to the
-    /// unhandled queue otherwise. A message that waits for a repair stays too, since no dead-letter
-    /// queue follows this one, and so does one for which time ran out: the reserve is long enough
-    /// for the call that hides it.
+    /// unhandled queue otherwise. A message that waits for a repair stays too, since no other
+    /// function reads it after this one, and so does one for which time ran out: the reserve is
+    /// long enough for the call that hides it.
     async fn dispose(&self, failure: &Failure<DeadLetterError>, record: &Record) -> Disposition {
         match failure.retry() {
             Retry::Later | Retry::Contended | Retry::OutOfTime | Retry::AfterRepair => {
