@@ -6,11 +6,8 @@ first line. Then it reads commands, one JSON object a line, and answers each wit
 `{"error": "..."}`:
 
     {"topic": "chunks.ready", "partitions": 6, "replication": 3}    creates a topic
-    {"fail": "chunks.ready", "code": 29}    answers requests about a topic with an error (0: none)
     {"next": 0, "codes": [19, 7]}           errors of the next requests of an API key
     {"down": 1}, {"up": 1}                  a broker by its number, from 1
-    {"delay": 1, "ms": 500}                 a broker's time to answer
-    {"leader": 2, "topic": "chunks.ready", "partition": 0}
 
 It ends when its input does, or with `--forever` by a signal. Nothing outlives it: the records are in memory, at most 5 MB or 100,000
 of each partition.
@@ -137,8 +134,6 @@ class Cluster:
         match command:
             case {"topic": topic, "partitions": partitions, "replication": replication}:
                 code = self.call("topic_create", topic.encode(), partitions, replication)
-            case {"fail": topic, "code": code}:
-                code = self.call("topic_set_error", topic.encode(), code)
             case {"next": api, "codes": codes}:
                 code = self.call(
                     "push_request_errors_array",
@@ -150,18 +145,14 @@ class Cluster:
                 code = self.call("broker_set_down", broker)
             case {"up": broker}:
                 code = self.call("broker_set_up", broker)
-            case {"delay": broker, "ms": milliseconds}:
-                code = self.call("broker_set_rtt", broker, milliseconds)
-            case {"leader": broker, "topic": topic, "partition": partition}:
-                code = self.call("partition_set_leader", topic.encode(), partition, broker)
             case _:
                 return {"error": "unknown command"}
         return {"error": self.kafka.rd_kafka_err2str(code).decode()} if code else {}
 
     def call(self, name, *arguments):
         function = getattr(self.kafka, f"rd_kafka_mock_{name}")
-        # These two return nothing.
-        function.restype = None if name in ("topic_set_error", "push_request_errors_array") else ctypes.c_int
+        # This one returns nothing.
+        function.restype = None if name == "push_request_errors_array" else ctypes.c_int
         return function(self.cluster, *arguments) or 0
 
 

@@ -26,7 +26,7 @@ const WINDOW: usize = 64 * 1024;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Part {
-    /// Whole pipeline of the chunker, with the payload in memory and the chunks discarded
+    /// Whole pipeline of the chunker, with the payload and the files of the chunks in memory
     Pipeline,
     /// Decompression of the payload
     Inflate,
