@@ -118,7 +118,7 @@ impl Global {
 
 /// Parses the base URL of the API. A user or a password in it is refused, because suggested
 /// commands would repeat them.
-fn address(text: &str) -> Result<Url, String> {
+pub(crate) fn address(text: &str) -> Result<Url, String> {
     let url: Url = text.parse().map_err(|error: url::ParseError| error.to_string())?;
     if !url.username().is_empty() || url.password().is_some() {
         return Err("an address has no user and no password; --api-key-file names the API key".to_owned());

@@ -5,10 +5,12 @@ use std::fs;
 use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 use url::Url;
 
 use super::LOCAL;
+use crate::args;
 use crate::aws;
 use crate::directory::Places;
 use crate::exit::{Explain as _, Failure};
@@ -43,7 +45,7 @@ pub(crate) struct Contexts {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Settings {
     /// Base URL of the API.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "address", skip_serializing_if = "Option::is_none")]
     pub(crate) url: Option<Url>,
     /// `CloudFormation` stack of the deployment.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -63,6 +65,12 @@ pub(crate) struct Settings {
     /// Names of the stack's resources.
     #[serde(default, skip_serializing_if = "aws::Names::is_empty")]
     pub(crate) names: aws::Names,
+}
+
+/// Reads the base URL of an API by the rules of the option `--url`.
+fn address<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Url>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    args::address(&text).map(Some).map_err(D::Error::custom)
 }
 
 /// Configuration file as it is written, with its version.
@@ -222,5 +230,14 @@ mod tests {
         assert!(refused.what.contains("version 2"), "{refused}");
         let misspelt = Contexts::parse("version = 1\n[contexts.a]\nurll = \"x\"", "/nowhere".into());
         assert!(misspelt.unwrap_err().why.unwrap().contains("urll"));
+    }
+
+    #[test]
+    fn an_address_in_the_file_follows_the_rules_of_the_option() {
+        let url =
+            |url| Contexts::parse(&format!("version = 1\n[contexts.a]\nurl = '{url}'"), "/nowhere".into());
+        let read = url("https://a.test/x").unwrap();
+        assert_eq!(read.get("a").unwrap().url, Some("https://a.test/x".parse().unwrap()));
+        assert!(url("https://a.test/x?stage=y").unwrap_err().why.unwrap().contains("no `?`"));
     }
 }
