@@ -70,7 +70,8 @@ fn is_watched(metric: &str, resource: &str) -> bool {
 fn a_message_stays_hidden_for_as_long_as_its_function_may_need() {
     let (functions, queues) = (resources("AWS::Serverless::Function"), resources("AWS::SQS::Queue"));
     for (queue, function, mapping) in read_queues() {
-        let time_out = functions[&function]["Properties"]["Timeout"].as_u64().unwrap();
+        let time_out = functions[&function]["Properties"].get("Timeout");
+        let time_out = time_out.unwrap_or(&TEMPLATE["Globals"]["Function"]["Timeout"]).as_u64().unwrap();
         let hidden = queues[&queue]["Properties"]["VisibilityTimeout"].as_u64().unwrap();
         assert!(hidden >= VISIBILITY_FACTOR * time_out, "{queue}: {hidden} s for {time_out} s of {function}");
         // A message is all the work that an invocation has time and memory for, where it is not

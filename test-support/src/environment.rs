@@ -13,8 +13,8 @@ pub fn repository() -> PathBuf {
 }
 
 /// Lets `scripts/python-env.sh` make the environment `.local/<name>` of these requirements, unless
-/// it is there, and returns its interpreter. Tests are processes of their own that may ask for it at
-/// once: the script lets one make it while the others wait.
+/// it is there, and returns its interpreter. Tests are processes of their own that may ask for it
+/// at once: the script lets one make it while the others wait.
 ///
 /// # Panics
 /// If the script fails, for example because no package index can be reached.

@@ -4,8 +4,8 @@ use std::io::{self, Read, Write};
 
 use serde::{Serialize, de::DeserializeOwned};
 
-/// Maximum length of a frame on a socket, in bytes. The largest message of MQ is 100 MB; the rest is
-/// for its properties and descriptor.
+/// Maximum length of a frame on a socket, in bytes. The largest message of MQ is 100 MB; the rest
+/// is for its properties and descriptor.
 const MAX_FRAME: u32 = 120 * 1024 * 1024;
 
 pub fn write<T: Serialize>(writer: &mut impl Write, value: &T) -> io::Result<()> {

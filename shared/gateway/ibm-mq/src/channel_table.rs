@@ -81,8 +81,8 @@ pub(crate) fn promises_tls(url: &str, queue_manager: &str) -> Result<(), Channel
     unprotected.map_or(Ok(()), |channel| Err(ChannelTableError::Unprotected(channel.name)))
 }
 
-/// Builds the error of a table that is not valid JSON, or lacks a member, without the parser's text,
-/// which may quote the file.
+/// Builds the error of a table that is not valid JSON, or lacks a member, without the parser's
+/// text, which may quote the file.
 fn malformed(error: &serde_json::Error) -> ChannelTableError {
     let (line, column) = (error.line(), error.column());
     ChannelTableError::Malformed(
