@@ -1,7 +1,9 @@
 //! Addresses and keys of the API and of the stores behind it, as a file that a shell can source.
 
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+use tempfile::{NamedTempFile, TempPath};
 
 use crate::failure::{Explain as _, Failure};
 
@@ -12,41 +14,17 @@ fn quoted(value: &str) -> String {
     format!("'{}'", value.replace('\'', r"'\''"))
 }
 
-/// File with the stack's addresses and keys, as variables of a shell. It exists while the stack can
-/// be used, and is removed when dropped.
-#[derive(Debug)]
-pub(crate) struct EnvFile {
-    path: PathBuf,
-}
-
-impl EnvFile {
-    /// Writes the file in one step. Only its owner can read it, because it has the broker's
-    /// password.
-    ///
-    /// # Errors
-    /// If the file system fails.
-    pub(crate) fn publish(path: PathBuf, variables: &Variables) -> Result<Self, Failure> {
-        let explain = || format!("write {}", path.display());
-        let directory = path.parent().unwrap_or(Path::new("."));
-        let mut file = tempfile::NamedTempFile::new_in(directory).or_explain(explain)?;
-        for (name, value) in variables {
-            writeln!(file, "export {name}={}", quoted(value)).or_explain(explain)?;
-        }
-        file.persist(&path).or_explain(explain)?;
-        Ok(Self { path })
+/// Writes the file in one step, and removes it when the returned path is dropped: it is there while
+/// the stack can be used. Only its owner can read it, because it has the broker's password.
+pub(crate) fn publish(path: &Path, variables: &Variables) -> Result<TempPath, Failure> {
+    let explain = || format!("write {}", path.display());
+    let directory = path.parent().unwrap_or(Path::new("."));
+    let mut file = NamedTempFile::new_in(directory).or_explain(explain)?;
+    for (name, value) in variables {
+        writeln!(file, "export {name}={}", quoted(value)).or_explain(explain)?;
     }
-
-    /// Removes the file of a stack whose supervisor was killed, because it describes a stack that
-    /// is gone.
-    pub(crate) fn forget(path: &Path) {
-        let _missing = std::fs::remove_file(path);
-    }
-}
-
-impl Drop for EnvFile {
-    fn drop(&mut self) {
-        Self::forget(&self.path);
-    }
+    file.persist(path).or_explain(explain)?;
+    TempPath::try_from_path(path).or_explain(explain)
 }
 
 #[cfg(test)]
@@ -59,7 +37,7 @@ mod tests {
         let path = directory.path().join("env");
         let value = r#"amqp://it's&"a" $HOME `id` \ #word"#;
         let variables = vec![("AMQP_URL", value.to_owned()), ("AWS_REGION", "r".to_owned())];
-        let file = EnvFile::publish(path.clone(), &variables).unwrap();
+        let file = publish(&path, &variables).unwrap();
         let script = format!(". {} && printenv AMQP_URL AWS_REGION", path.display());
         let shown = std::process::Command::new("sh").args(["-euc", &script]).output().unwrap();
         assert_eq!(String::from_utf8(shown.stdout).unwrap(), format!("{value}\nr\n"));

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use runtime::Sdk;
+use tempfile::TempPath;
 use tokio::task::JoinHandle;
 
 use crate::commands::Signals;
@@ -15,7 +16,7 @@ use crate::components::queue_manager::QueueManager;
 use crate::components::rabbitmq::RabbitMq;
 use crate::console::{complain, say};
 use crate::deploy::{DROP_BUCKET, Deployment, EVENT_BUS, EVENT_TOPIC, INLINE_TARGETS, STACK_NAME, deploy};
-use crate::env_file::{EnvFile, Variables};
+use crate::env_file::{self, Variables};
 use crate::failure::{Explain as _, Failure};
 use crate::front::{self, Door, Front, Kind};
 use crate::layout::Layout;
@@ -32,7 +33,7 @@ pub(crate) struct Stack {
     /// Variables of the env file.
     pub(crate) variables: Variables,
     front: JoinHandle<Result<(), Failure>>,
-    env_file: EnvFile,
+    env_file: TempPath,
 }
 
 impl Stack {
@@ -86,7 +87,8 @@ pub(crate) async fn during(
 async fn start(layout: &Layout, supervisor: &Supervisor, door: Door, given: Given) -> Result<Stack, Failure> {
     let begin = Instant::now();
     say(format_args!("Starting the local stack in {}", layout.state().display()));
-    EnvFile::forget(&layout.env_file());
+    // It describes a stack that is gone.
+    let _missing = std::fs::remove_file(layout.env_file());
     let ended = leftovers::end(layout).await;
     if !ended.is_empty() {
         say(format_args!("  ended what an earlier stack had left running: {}", ended.join(", ")));
@@ -154,7 +156,7 @@ async fn start(layout: &Layout, supervisor: &Supervisor, door: Door, given: Give
         tokio::spawn(
             async move { tokio::try_join!(one.serve(door), another.serve(other)).map(|((), ())| ()) },
         );
-    let env_file = EnvFile::publish(layout.env_file(), &variables)?;
+    let env_file = env_file::publish(&layout.env_file(), &variables)?;
     say(format_args!("  answering at {base_url} after {:.1} s", begin.elapsed().as_secs_f64()));
     Ok(Stack { base_url, given, variables, front, env_file })
 }

@@ -6,7 +6,6 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 
 use crate::console::{during, say};
-use crate::env_file::EnvFile;
 use crate::failure::Failure;
 use crate::layout::Layout;
 use crate::lock::{Claim, claim};
@@ -23,7 +22,8 @@ pub(super) async fn stop() -> Result<ExitCode, Failure> {
         }
         nothing &= !stop_supervisor(what, &layout).await?;
         let ended = leftovers::end(&layout).await;
-        EnvFile::forget(&layout.env_file());
+        // A supervisor that was killed has left it.
+        let _missing = std::fs::remove_file(layout.env_file());
         if !ended.is_empty() {
             nothing = false;
             say(format_args!("Ended what {what} had left running: {}", ended.join(", ")));
