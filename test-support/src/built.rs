@@ -5,12 +5,13 @@
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// The stand-in for IBM MQ's client library.
+/// File name of the shared library that stands in for IBM MQ's client library.
 pub const MQ_LIBRARY: &str = "libmqm_r.so";
-/// The stand-in's queue manager.
+/// File name of the program that stands in for a queue manager of IBM MQ.
 pub const MQ_MANAGER: &str = "mqm-standin";
 
-/// The newest file of this name.
+/// Finds the newest file of this name that `cargo` built, in the profile's directory or its
+/// `deps/`.
 ///
 /// # Errors
 /// If the file was not built. The message says what to run.

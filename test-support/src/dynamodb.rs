@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::http_server::{Server, response};
 
-/// A table behind an endpoint.
+/// Fake DynamoDB table with the key `pk`, behind an HTTP endpoint.
 #[derive(Debug)]
 pub struct FakeTable {
     server: Server,
@@ -18,14 +18,15 @@ pub struct FakeTable {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Items by their keys, with their types.
+    /// Items by key, in DynamoDB's JSON with typed attributes.
     items: BTreeMap<String, Value>,
-    /// Names of the calls.
+    /// Operations that were called, in order.
     calls: Vec<String>,
 }
 
 impl FakeTable {
-    /// Starts an empty table that returns at most so many items of a call.
+    /// Starts an empty table. `BatchGetItem` reads at most `most` keys of a call and leaves the
+    /// others unprocessed.
     pub async fn start(most: usize) -> Self {
         let state = Arc::new(Mutex::new(State::default()));
         let shared = Arc::clone(&state);
@@ -40,24 +41,24 @@ impl FakeTable {
         Self { server, state }
     }
 
-    /// The endpoint for a client.
+    /// Returns the endpoint URL to configure in a DynamoDB client.
     #[must_use]
     pub fn endpoint(&self) -> String {
         self.server.url()
     }
 
-    /// Puts an item, which has the types of its attributes.
+    /// Puts an item, given in DynamoDB's JSON with typed attributes.
     pub fn put(&self, item: Value) {
         self.with(|state| state.put(item));
     }
 
-    /// The item of a key.
+    /// Returns the item with this key.
     #[must_use]
     pub fn item(&self, pk: &str) -> Option<Value> {
         self.with(|state| state.items.get(pk).cloned())
     }
 
-    /// The names of the calls since the last look at them.
+    /// Returns the operations that were called since the last call of this method.
     #[must_use]
     pub fn calls(&self) -> Vec<String> {
         self.with(|state| std::mem::take(&mut state.calls))

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The root of the repository.
+/// Returns the root directory of the repository.
 ///
 /// # Panics
 /// If the directory that this was built in is gone.
@@ -12,9 +12,9 @@ pub fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().unwrap()
 }
 
-/// Lets `scripts/python-env.sh` make the environment `.local/<name>` of these requirements, unless
-/// it is there, and returns its interpreter. Tests are processes of their own that may ask for it
-/// at once: the script lets one make it while the others wait.
+/// Returns the Python interpreter of the environment `.local/<name>`. If the environment does not
+/// exist, `scripts/python-env.sh` creates it with these requirements. Test processes may call this
+/// at the same time: the script lets one create the environment while the others wait.
 ///
 /// # Panics
 /// If the script fails, for example because no package index can be reached.

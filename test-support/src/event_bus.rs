@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::http_server::{Answer, Server, response};
 
-/// A bus and a topic behind one endpoint.
+/// Fake EventBridge bus and SNS topic behind one HTTP endpoint.
 #[derive(Debug)]
 pub struct FakeEventBus {
     server: Server,
@@ -22,12 +22,12 @@ struct State {
     is_away: bool,
     is_bus_away: bool,
     refused: Vec<String>,
-    /// The entries of each call to the bus.
+    /// Entries of each `PutEvents` call.
     calls: Vec<Vec<Value>>,
-    /// The events that each took.
+    /// Events that the bus accepted.
     on_the_bus: Vec<Value>,
     on_the_topic: Vec<Value>,
-    /// The attributes of the topic's messages.
+    /// Parameters of the messages that the topic accepted.
     attributes: Vec<BTreeMap<String, String>>,
 }
 
@@ -43,46 +43,50 @@ impl FakeEventBus {
         Self { server, state }
     }
 
-    /// The endpoint for a client.
+    /// Returns the endpoint URL to configure in a client of EventBridge or SNS.
     #[must_use]
     pub fn endpoint(&self) -> String {
         self.server.url()
     }
 
-    /// Answers every call with an error, until it is back.
+    /// Makes the bus and the topic unavailable, or available again. While unavailable, every call
+    /// fails with status 503.
     pub fn go_away(&self, is_away: bool) {
         self.with(|state| state.is_away = is_away);
     }
 
-    /// Answers every call to the bus with an error, until it is back.
+    /// Makes the bus alone unavailable, or available again. While unavailable, `PutEvents` fails
+    /// with status 503.
     pub fn bus_goes_away(&self, is_away: bool) {
         self.with(|state| state.is_bus_away = is_away);
     }
 
-    /// Refuses events of these types, and takes others of the same call.
+    /// Makes the bus and the topic reject events of these types. Other events of the same call are
+    /// accepted.
     pub fn refuse(&self, types: &[&str]) {
         self.with(|state| state.refused = types.iter().map(|name| (*name).to_owned()).collect());
     }
 
-    /// The events that the bus took.
+    /// Returns the events that the bus accepted.
     #[must_use]
     pub fn on_the_bus(&self) -> Vec<Value> {
         self.with(|state| state.on_the_bus.clone())
     }
 
-    /// The events that the topic took.
+    /// Returns the events that the topic accepted.
     #[must_use]
     pub fn on_the_topic(&self) -> Vec<Value> {
         self.with(|state| state.on_the_topic.clone())
     }
 
-    /// The parameters of the topic's entries, without the prefix that each has.
+    /// Returns the parameters of each message that the topic accepted. Their names lack the prefix
+    /// `PublishBatchRequestEntries.member.N.`.
     #[must_use]
     pub fn attributes(&self) -> Vec<BTreeMap<String, String>> {
         self.with(|state| state.attributes.clone())
     }
 
-    /// The entries of each call to the bus.
+    /// Returns the entries of each `PutEvents` call.
     #[must_use]
     pub fn calls(&self) -> Vec<Vec<Value>> {
         self.with(|state| state.calls.clone())

@@ -6,11 +6,12 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-/// Threads stop within microseconds, unless the machine is busy.
+/// Time limit for all threads of a process to stop. They stop within microseconds, unless the
+/// machine is busy.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Lets a process stand still, and returns once each of its threads does: a thread that runs when
-/// the signal is sent could still answer a request afterwards. SIGCONT lets it go on.
+/// Stops a process by SIGSTOP, and returns when all of its threads have stopped. A thread that
+/// still runs could answer a request. SIGCONT resumes the process.
 ///
 /// # Panics
 /// If there is no such process, or a thread does not stop.
@@ -23,13 +24,14 @@ pub fn freeze(pid: Pid) {
     }
 }
 
-/// A process that ended meanwhile has no threads.
+/// Returns true if every thread of the process is stopped, or the process has ended.
 fn stands_still(pid: Pid) -> bool {
     let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return true };
     threads.filter_map(Result::ok).all(|thread| is_stopped(&thread.path().join("stat")))
 }
 
-/// The state follows the name, which is in parentheses and may have any character (proc(5)).
+/// Returns true if the `stat` file of a thread shows it as stopped or ended. The state follows the
+/// name, which is in parentheses and may contain any character (proc(5)).
 fn is_stopped(stat: &Path) -> bool {
     let Ok(text) = std::fs::read_to_string(stat) else { return true };
     let state = text.rsplit_once(')').and_then(|(_, rest)| rest.trim_start().chars().next());

@@ -12,12 +12,12 @@ use tokio::task::JoinHandle;
 
 use crate::ports;
 
-/// `None` closes the connection.
+/// Response to a request; `None` closes the connection without a response.
 pub type Answer = Option<Response<Bytes>>;
 
 const CLOSED: &str = "closed on purpose";
 
-/// Listens on a free port of this machine until it is dropped.
+/// HTTP server on a free port of 127.0.0.1. It stops listening when it is dropped.
 #[derive(Debug)]
 pub struct Server {
     pub port: u16,
@@ -25,7 +25,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Answers every request by `answer`.
+    /// Starts a server that answers every request with the result of `answer`.
     pub async fn start<F, A>(answer: F) -> Self
     where
         F: Fn(Request<Bytes>) -> A + Clone + Send + 'static,
@@ -59,7 +59,7 @@ impl Server {
         format!("http://127.0.0.1:{}", self.port)
     }
 
-    /// Refuses new connections from now on.
+    /// Stops listening, so that new connections are refused.
     pub fn stop(&self) {
         self.task.abort();
     }

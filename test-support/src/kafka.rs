@@ -12,11 +12,11 @@ use serde_json::{Value, json};
 use crate::environment::{python, repository};
 use crate::freeze::freeze;
 
-/// Key of the request by which a client produces.
+/// API key number of the `Produce` request in Kafka's protocol.
 const PRODUCE: i16 = 0;
 
-/// A cluster of three brokers without TLS and logins. A topic that a client asks about and allows
-/// to be made has four partitions.
+/// Fake Kafka cluster of three brokers, without TLS and logins. An auto-created topic has four
+/// partitions.
 #[derive(Debug)]
 pub struct Broker {
     process: Child,
@@ -25,7 +25,7 @@ pub struct Broker {
 }
 
 impl Broker {
-    /// Starts a cluster. The first start in a checkout installs its Python environment.
+    /// Starts a cluster. The first start in a checkout installs the stand-in's Python environment.
     ///
     /// # Panics
     /// If it does not start.
@@ -45,7 +45,8 @@ impl Broker {
         Self { process, console: Mutex::new((input, output)), bootstrap_servers: line.trim().to_owned() }
     }
 
-    /// Returns the addresses, as `127.0.0.1:40381,127.0.0.1:35887,127.0.0.1:35101`.
+    /// Returns the addresses of the brokers, such as
+    /// `127.0.0.1:40381,127.0.0.1:35887,127.0.0.1:35101`.
     #[must_use]
     pub fn bootstrap_servers(&self) -> &str {
         &self.bootstrap_servers
@@ -56,28 +57,29 @@ impl Broker {
         self.control(&json!({"topic": topic, "partitions": partitions, "replication": 3}));
     }
 
-    /// Refuses the next produces with these errors of Kafka's protocol, one each.
+    /// Makes the next `Produce` requests fail, each with one of these error codes of Kafka's
+    /// protocol.
     pub fn refuse_produces(&self, codes: &[i16]) {
         self.control(&json!({"next": PRODUCE, "codes": codes}));
     }
 
-    /// Takes a broker, from 1 to 3, off the network. Its connections are closed, and its partitions
-    /// keep it as their leader.
+    /// Disconnects a broker (1 to 3) from the network: its connections are closed, and it stays the
+    /// leader of its partitions.
     pub fn take_down(&self, broker: u8) {
         self.control(&json!({"down": broker}));
     }
 
-    /// Puts a broker on the network again.
+    /// Connects a broker to the network again after [`Broker::take_down`].
     pub fn bring_up(&self, broker: u8) {
         self.control(&json!({"up": broker}));
     }
 
-    /// Lets the cluster stand still: it takes connections and answers nothing.
+    /// Stops the cluster's process: the cluster accepts connections and answers nothing.
     pub fn pause(&self) {
         freeze(self.pid());
     }
 
-    /// Lets a cluster that stands still go on.
+    /// Resumes the cluster after [`Broker::pause`].
     pub fn resume(&self) {
         kill(self.pid(), Signal::SIGCONT).unwrap();
     }
@@ -86,7 +88,7 @@ impl Broker {
         Pid::from_raw(i32::try_from(self.process.id()).unwrap())
     }
 
-    /// Gives the stand-in a command, which its file describes.
+    /// Sends a command to the stand-in. `local/kafka/broker.py` describes the commands.
     ///
     /// # Panics
     /// If the stand-in refuses the command.

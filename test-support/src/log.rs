@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
 
-/// Keeps everything that is written to it. Clones are the same log.
+/// Log writer that keeps its output in memory. Clones share one log.
 #[derive(Clone, Debug, Default)]
 pub struct Sink(Arc<Mutex<Vec<u8>>>);
 

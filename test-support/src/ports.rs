@@ -7,15 +7,15 @@
 use std::io;
 use std::net::{Ipv4Addr, TcpListener};
 
-/// Linux: where the lowest and the highest port stand that the system hands out.
+/// File in which Linux shows the range of ephemeral ports: the lowest and the highest one.
 const EPHEMERAL: &str = "/proc/sys/net/ipv4/ip_local_port_range";
-/// Well-known services live below.
+/// Lowest port to choose. Well-known services listen on lower ports.
 const LOWEST: u16 = 10_000;
-/// The usual beginning of the system's range, should it be unknown.
+/// Usual start of the ephemeral port range, assumed if the file of the range cannot be read.
 const USUAL_END: u16 = 32_768;
 const ATTEMPTS: usize = 1_000;
 
-/// `N` different ports that nothing listens on at the moment.
+/// Returns `N` different ports of 127.0.0.1 on which nothing listens at the moment.
 ///
 /// # Errors
 /// If no such port was found.
@@ -32,8 +32,8 @@ pub fn free<const N: usize>() -> io::Result<[u16; N]> {
     Ok(ports)
 }
 
-/// A listener on a port that the system hands out. Until the caller accepts, it takes connections
-/// and says nothing.
+/// Opens a listener on an ephemeral port of 127.0.0.1, and returns it with the port. Clients can
+/// connect before the caller accepts, and get no data until then.
 pub async fn listen() -> (tokio::net::TcpListener, u16) {
     let listener = tokio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     let port = listener.local_addr().unwrap().port();

@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 
 use crate::ports;
 
-/// Forwards from a free port of this machine.
+/// TCP proxy on a free port of 127.0.0.1.
 #[derive(Debug)]
 pub struct Proxy {
     pub port: u16,
@@ -21,12 +21,13 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// Forwards to a host and port.
+    /// Starts a proxy that forwards connections to this host and port.
     pub async fn start(upstream: (String, u16)) -> Self {
         Self::after_resets(0, upstream).await
     }
 
-    /// Forwards to a host and port after it has closed the first `resets` connections.
+    /// Starts a proxy that closes the first `resets` connections, and forwards later ones to this
+    /// host and port.
     pub async fn after_resets(resets: usize, upstream: (String, u16)) -> Self {
         let (listener, port) = ports::listen().await;
         let this =
@@ -43,13 +44,14 @@ impl Proxy {
         this
     }
 
-    /// Counts the connections that were ever accepted.
+    /// Returns the number of connections that the proxy has accepted since its start.
     #[must_use]
     pub fn accepted(&self) -> usize {
         self.accepted.load(Ordering::SeqCst)
     }
 
-    /// Waits until `expected` connections are open, and says how many are.
+    /// Waits up to two seconds until `expected` connections are open, and returns the number of
+    /// open ones.
     pub async fn settled(&self, expected: usize) -> usize {
         for _ in 0..100 {
             if self.open() == expected {
@@ -66,13 +68,13 @@ impl Proxy {
         open.len()
     }
 
-    /// Breaks the connections that are open.
+    /// Closes all open connections.
     pub async fn cut(&self) {
         self.open.lock().unwrap().abort_all();
         self.settled(0).await;
     }
 
-    /// Lets the connections that are open hang: nothing passes any more, and nobody is told.
+    /// Freezes all open connections: they stay open, and no more bytes pass in either direction.
     pub fn freeze(&self) {
         self.frozen.send_replace(());
     }

@@ -13,16 +13,16 @@ use crate::built::{self, MQ_MANAGER};
 #[derive(Debug)]
 pub struct QueueManager {
     process: Option<(Child, BufReader<ChildStdout>)>,
-    /// Directory of the sockets.
+    /// Directory of the queue manager's sockets.
     directory: PathBuf,
     configuration: PathBuf,
     name: String,
 }
 
 impl QueueManager {
-    /// Starts one. `text` is a configuration, in which the name `QM1` and the listeners are
-    /// replaced. A listener is a connection name, as `localhost(1414)`: a part of the name of a
-    /// socket.
+    /// Starts a queue manager with the configuration `text`, in which `name` replaces the name
+    /// `QM1`, and `listener` the listeners. A listener is a connection name such as
+    /// `localhost(1414)`; the stand-in listens on a Unix socket of that name.
     pub fn start(directory: &Path, name: &str, listener: &str, text: &str) -> Self {
         let text: Vec<String> = text
             .lines()
@@ -40,7 +40,7 @@ impl QueueManager {
         this
     }
 
-    /// Runs it, again after it was killed.
+    /// Starts the queue manager's process, also again after [`QueueManager::kill`].
     pub fn run(&mut self) {
         let mut child = Command::new(built::find(MQ_MANAGER).unwrap())
             .args(["run", "--directory"])
@@ -58,7 +58,7 @@ impl QueueManager {
         self.process = Some((child, output));
     }
 
-    /// Kills it. What was persistent and committed outlives it.
+    /// Kills the queue manager's process. Committed persistent messages are kept.
     pub fn kill(&mut self) {
         if let Some((mut child, _)) = self.process.take() {
             child.kill().unwrap();
@@ -74,12 +74,12 @@ impl QueueManager {
         &self.directory
     }
 
-    /// The process, while it runs.
+    /// Returns the process id of the queue manager; `None` after [`QueueManager::kill`].
     pub fn id(&self) -> Option<u32> {
         self.process.as_ref().map(|(child, _)| child.id())
     }
 
-    /// Sends a line to the control socket.
+    /// Sends a command to the queue manager's control socket, and returns the answer.
     pub fn control(&self, line: &Value) -> Value {
         let mut socket = UnixStream::connect(self.directory.join(format!("{}.control", self.name))).unwrap();
         writeln!(socket, "{line}").unwrap();
@@ -98,25 +98,26 @@ impl QueueManager {
         self.status()["connections"].as_array().unwrap().len()
     }
 
-    /// The most connections at a time, and how many were refused for a full channel, since a
-    /// channel's limit was last set.
+    /// Returns the largest number of connections at one time, and the number of connections that
+    /// were refused because a channel was at its limit. Both are counted since a channel's limit
+    /// was last set.
     pub fn since_limit(&self) -> (u64, u64) {
         let status = self.status();
         let count = |member: &str| status["since_limit"][member].as_u64().unwrap();
         (count("most"), count("refused"))
     }
 
-    /// Counts the messages of a queue, uncommitted ones among them.
+    /// Returns the number of messages on a queue, uncommitted ones included.
     pub fn depth(&self, queue: &str) -> u64 {
         self.status()["depths"][queue].as_u64().unwrap()
     }
 
-    /// Counts the messages of a queue that are committed and not held by any client.
+    /// Returns the number of messages on a queue that are committed and not held by any client.
     pub fn ready(&self, queue: &str) -> u64 {
         self.status()["ready"][queue].as_u64().unwrap()
     }
 
-    /// Counts the requested faults that have not occurred yet.
+    /// Returns the number of injected faults that have not occurred yet.
     pub fn faults(&self) -> u64 {
         self.status()["faults"].as_u64().unwrap()
     }
@@ -125,17 +126,19 @@ impl QueueManager {
         self.control(&json!("status"))
     }
 
-    /// Puts a message on a queue, past every client.
+    /// Puts a message on a queue through the control socket, without a client.
     pub fn put(&self, queue: &str, message: &Value) {
         self.control(&json!({"put": {"queue": queue, "messages": [message]}}));
     }
 
-    /// Puts a message in a character set, past every client.
+    /// Puts a message with this format and character set (CCSID) on a queue through the control
+    /// socket, without a client.
     pub fn put_encoded(&self, queue: &str, format: &str, ccsid: i32, body: &[u8]) {
         self.put(queue, &json!({"format": format, "ccsid": ccsid, "body": hex::encode(body)}));
     }
 
-    /// Takes the messages of a queue that are committed and that nobody holds, past every client.
+    /// Removes the committed messages that no client holds from a queue, through the control
+    /// socket, and returns them.
     pub fn take(&self, queue: &str) -> Vec<Value> {
         self.control(&json!({ "take": queue }))["messages"].as_array().unwrap().clone()
     }

@@ -16,23 +16,24 @@ use tokio::process::{Child, Command};
 use crate::ports;
 use crate::root::Root;
 
-/// Debian's launchers that run as their caller; the ones in `/usr/sbin` switch to the system's user
-/// and the system's directories.
+/// Directory of Debian's RabbitMQ launchers that run as the calling user. The launchers in
+/// `/usr/sbin` switch to the system's user and directories.
 const PROGRAMS: &str = "/usr/lib/rabbitmq/bin";
 
-/// Location of a node's files, and its ports on 127.0.0.1.
+/// RabbitMQ node: its programs, its home directory, and its ports on 127.0.0.1.
 #[derive(Clone, Debug)]
 pub struct Node {
     pub root: Root,
     pub home: PathBuf,
-    /// Name as `name@localhost`.
+    /// Name of the node, such as `name@localhost`.
     pub name: &'static str,
     pub port: u16,
     pub distribution_port: u16,
     pub epmd_port: u16,
 }
 
-/// Erlang's port mapper. RabbitMQ would start one by itself, as a daemon that outlives it.
+/// Returns the command that runs `epmd`, Erlang's port mapper. RabbitMQ would start its own as a
+/// daemon that keeps running after the node ends.
 #[must_use]
 pub fn epmd(root: &Root, port: u16) -> Command {
     let mut command = Command::from(root.command("epmd"));
@@ -41,8 +42,8 @@ pub fn epmd(root: &Root, port: u16) -> Command {
 }
 
 impl Node {
-    /// Writes what the node reads at its start: these lines of `rabbitmq.conf`, after that of its
-    /// listener, and the plugins.
+    /// Writes the files that the node reads at its start: `rabbitmq.conf` with its listener and
+    /// these lines, and the list of enabled plugins.
     ///
     /// # Errors
     /// If the file system refuses.
@@ -55,7 +56,8 @@ impl Node {
             .try_for_each(|directory| std::fs::create_dir_all(self.home.join(directory)))
     }
 
-    /// Returns the command that becomes the node. Its port mapper runs already.
+    /// Returns a command whose process becomes the node. The port mapper ([`epmd`]) must already
+    /// run.
     #[must_use]
     pub fn server(&self) -> Command {
         let file = |name: &str| self.home.join(name);
@@ -80,8 +82,7 @@ impl Node {
         command
     }
 
-    /// `rabbitmqctl` for this node. Like the server, and unlike Erlang by itself, it does not keep
-    /// the processors busy while it waits.
+    /// Returns a `rabbitmqctl` command for this node. Its Erlang schedulers do not busy-wait.
     #[must_use]
     pub fn ctl(&self) -> Command {
         let mut command = self.command("rabbitmqctl");
@@ -105,20 +106,20 @@ impl Node {
     }
 }
 
-/// A node of a test's own, which may be killed. It ends when this is dropped.
+/// Running RabbitMQ node of one test, which the test may kill. The node ends when this is dropped.
 #[derive(Debug)]
 pub struct RabbitMq {
     pub node: Node,
     server: Child,
-    /// The port mapper of all nodes that were started together.
+    /// Port mapper that this node shares with the nodes started together with it.
     _epmd: Arc<Child>,
     _home: TempDir,
 }
 
 impl RabbitMq {
-    /// Starts a node of this version and name with what `configure` says: the lines of
-    /// `rabbitmq.conf`, besides that of the listener, and the plugins. It may write files into the
-    /// node's home; the node reads `advanced.config` there.
+    /// Starts a node of this version and name. `configure` returns lines of `rabbitmq.conf`,
+    /// without the listener, and the plugins to enable. It may also write files into the node's
+    /// home directory, such as `advanced.config`.
     ///
     /// # Panics
     /// If RabbitMQ is not installed, or does not start.
@@ -135,8 +136,8 @@ impl RabbitMq {
         nodes.remove(0)
     }
 
-    /// Starts nodes of these names at once, as a cluster wants it that is being formed. They share
-    /// a port mapper, which ends with the last one.
+    /// Starts nodes of these names at the same time, so that they can form a cluster. They share
+    /// one port mapper, which ends with the last node.
     ///
     /// # Panics
     /// As [`RabbitMq::start`].
@@ -166,22 +167,22 @@ impl RabbitMq {
         nodes
     }
 
-    /// Ends the node and waits until it is gone: politely, or by `SIGKILL`.
+    /// Ends the node by this signal, and waits until its process has ended.
     pub async fn end(&mut self, signal: Signal) {
         let pid = Pid::from_raw(i32::try_from(self.server.id().expect("it runs")).unwrap());
         kill(pid, signal).expect("signal the broker");
         self.server.wait().await.expect("wait for the broker");
     }
 
-    /// Starts a node that was ended, and waits until it has recovered its queues: it listens before
-    /// that, and refuses who asks for them.
+    /// Starts an ended node again, and waits until it has recovered its queues. The node listens
+    /// before that, and rejects operations on queues that are not recovered.
     pub async fn start_again(&mut self) {
         self.server = launch(&self.node);
         self.is_up().await;
         self.ctl(&["await_startup"]).await;
     }
 
-    /// Runs `rabbitmqctl` as an administrator does, and returns what it prints.
+    /// Runs `rabbitmqctl` on the node, and returns its output.
     ///
     /// # Panics
     /// If it fails.
@@ -193,7 +194,7 @@ impl RabbitMq {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// Waits until it listens, or fails with what it logged when it ended instead.
+    /// Waits until the node listens. If its process ends instead, panics with the node's log.
     async fn is_up(&mut self) {
         tokio::select! {
             () = listens(self.node.port) => {}
@@ -205,7 +206,7 @@ impl RabbitMq {
     }
 }
 
-/// The launcher becomes the node, so its process is the node's.
+/// Starts the node's launcher, whose process becomes the node.
 fn launch(node: &Node) -> Child {
     let log = std::fs::File::options().append(true).create(true).open(node.home.join("server.log")).unwrap();
     let mut command = node.server();

@@ -8,23 +8,24 @@ use std::path::PathBuf;
 use std::process::Command;
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/brokers.sh");
-/// Names the directory of `scripts/cached.sh`.
+/// Environment variable with the cache directory of `scripts/cached.sh`.
 const CACHE: &str = "INTEGRAHUB_CACHE";
 
-/// Directory tree with a server's programs. The default is the machine's own.
+/// Directory tree with a server's programs, such as those of RabbitMQ 4.3. The default is the
+/// machine's own file system.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Root(Option<String>);
 
 impl Root {
-    /// The version of RabbitMQ that the environment chooses, as `RABBITMQ=4.3` does, or else the
-    /// machine's own.
+    /// Returns the root with the RabbitMQ version in the variable `RABBITMQ`, such as `4.3`; the
+    /// machine's own if it is not set.
     #[must_use]
     pub fn of_rabbitmq() -> Self {
         Self::chosen("rabbitmq", "RABBITMQ")
     }
 
-    /// The version of PostgreSQL that the environment chooses, as `POSTGRESQL=17` does, or else the
-    /// machine's own.
+    /// Returns the root with the PostgreSQL version in the variable `POSTGRESQL`, such as `17`; the
+    /// machine's own if it is not set.
     #[must_use]
     pub fn of_postgresql() -> Self {
         Self::chosen("postgresql", "POSTGRESQL")
@@ -35,8 +36,8 @@ impl Root {
         Self(version.map(|version| format!("{product}-{version}")))
     }
 
-    /// The root of this name, as `rabbitmq-4.3`, if it has been made, and this process may enter
-    /// it: in some containers, nothing may be mounted.
+    /// Returns the root of this name, such as `rabbitmq-4.3`. Returns `None` if it was not
+    /// unpacked, or this process cannot enter it: some containers do not permit mounts.
     #[must_use]
     pub fn usable(name: &str) -> Option<Self> {
         let root = Self(Some(name.to_owned()));
@@ -48,14 +49,14 @@ impl Root {
         self.directory().is_none_or(|directory| directory.join("version").is_file())
     }
 
-    /// The directory that has its `/usr`; the machine's own has none.
+    /// Returns the directory that contains the root's files; `None` for the machine's own.
     #[must_use]
     pub fn directory(&self) -> Option<PathBuf> {
         self.0.as_ref().map(|name| cache().join("brokers").join(name))
     }
 
-    /// A command of one of its programs, with an empty environment. The process that is started
-    /// becomes the program.
+    /// Returns a command that runs a program of this root, with an empty environment. The started
+    /// process becomes the program.
     #[must_use]
     pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let Some(name) = &self.0 else {
@@ -69,7 +70,7 @@ impl Root {
         command
     }
 
-    /// Lets a command of this root run as another account.
+    /// Makes a command of this root run as another user and group.
     pub fn run_as(&self, command: &mut Command, uid: u32, gid: u32) {
         match &self.0 {
             None => command.uid(uid).gid(gid),
@@ -79,7 +80,8 @@ impl Root {
     }
 }
 
-/// The directory that every clone of this machine shares, as `scripts/cached.sh` finds it.
+/// Returns the cache directory that all clones on this machine share, by the same rules as
+/// `scripts/cached.sh`.
 fn cache() -> PathBuf {
     let named =
         |variable: &str| std::env::var_os(variable).filter(|value| !value.is_empty()).map(PathBuf::from);

@@ -12,20 +12,20 @@ use uuid::Uuid;
 
 use crate::http_server::{self, Server, response};
 
-/// Time that a function may take until it asks for an event.
+/// Time limit for a function to ask for its next event.
 const PATIENCE: Duration = Duration::from_secs(90);
 
-/// Answer of a function, and its time.
+/// Response of a function to an event, and the time at which it arrived.
 #[derive(Clone, Debug)]
 pub struct Answer {
     pub at: Instant,
     pub body: Bytes,
 }
 
-/// Reason for which there is no answer, or no question for an event.
+/// Reason why a function did not answer an event, or did not ask for its next one.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Failure {
-    /// The function reported an error, at its start or of an event.
+    /// Error that the function reported, at its start or while it handled an event.
     #[error("the function failed: {}", String::from_utf8_lossy(.0))]
     Reported(Bytes),
     #[error("the function went away, or neither answers nor asks for events")]
@@ -49,12 +49,14 @@ struct Environment {
     pending: Mutex<HashMap<String, Reply>>,
 }
 
-/// Hands events to the function. Clones reach the same environment.
+/// Client that sends events to the function of a [`RuntimeApi`]. Clones send to the same execution
+/// environment.
 #[derive(Clone, Debug)]
 pub struct Invoker(mpsc::Sender<Event>);
 
 impl Invoker {
-    /// Waits for the answer however long it takes. The function is told that it has `time`.
+    /// Sends an event to the function and waits for the answer without a time limit. `time` only
+    /// sets the deadline that the function is told.
     ///
     /// # Errors
     /// If the function fails, or goes away.
@@ -66,7 +68,8 @@ impl Invoker {
     }
 }
 
-/// The Runtime API at an address of its own, until it is dropped.
+/// Fake Lambda Runtime API for one execution environment, on a port of its own. It stops when it is
+/// dropped.
 #[derive(Debug)]
 pub struct RuntimeApi {
     pub invoker: Invoker,
@@ -75,7 +78,7 @@ pub struct RuntimeApi {
 }
 
 impl RuntimeApi {
-    /// Starts the API for a function of this name.
+    /// Starts the Runtime API for a function of this name.
     pub async fn start(name: &str) -> Self {
         let (polls, polled) = mpsc::unbounded_channel();
         let (invoker, events) = mpsc::channel(1);
@@ -93,13 +96,13 @@ impl RuntimeApi {
         Self { invoker: Invoker(invoker), server, polls: polled }
     }
 
-    /// Returns the value of the variable `AWS_LAMBDA_RUNTIME_API`.
+    /// Returns the value for the function's environment variable `AWS_LAMBDA_RUNTIME_API`.
     #[must_use]
     pub fn address(&self) -> String {
         format!("127.0.0.1:{}", self.server.port)
     }
 
-    /// Waits until the function asks for its next event, and says when it did.
+    /// Waits until the function asks for its next event, and returns the time at which it did.
     ///
     /// # Errors
     /// If it fails to start, or does not ask in time.

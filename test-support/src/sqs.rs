@@ -11,26 +11,27 @@ use wiremock::{Mock, MockServer, Request, Respond, ResponseTemplate};
 #[derive(Debug)]
 pub struct FakeSqs(MockServer);
 
-/// A call as the SDK sent it.
+/// Call to SQS, as the SDK sent it.
 #[derive(Clone, Debug)]
 pub struct Call {
-    /// Operation as `AmazonSQS.SendMessage`.
+    /// Operation in the form of the header `X-Amz-Target`, such as `AmazonSQS.SendMessage`.
     pub operation: String,
     pub body: Value,
 }
 
 impl FakeSqs {
-    /// Answers every call with an empty object.
+    /// Starts a fake SQS that answers every call with an empty JSON object.
     pub async fn accepting() -> Self {
         Self::responding(ResponseTemplate::new(200).set_body_json(json!({}))).await
     }
 
-    /// Answers every call a minute late.
+    /// Starts a fake SQS that answers every call only after a minute.
     pub async fn silent() -> Self {
         Self::responding(ResponseTemplate::new(200).set_delay(Duration::from_mins(1))).await
     }
 
-    /// Gives one answer to each call. After the last one, calls fail.
+    /// Starts a fake SQS that returns these answers, one to each call. Later calls fail with status
+    /// 500.
     pub async fn answering(answers: Vec<Value>) -> Self {
         let answers = Mutex::new(VecDeque::from(answers));
         Self::responding(move |_: &Request| match answers.lock().unwrap().pop_front() {
@@ -46,19 +47,19 @@ impl FakeSqs {
         Self(server)
     }
 
-    /// The endpoint for a client.
+    /// Returns the endpoint URL to configure in an SQS client.
     #[must_use]
     pub fn endpoint(&self) -> String {
         self.0.uri()
     }
 
-    /// The URL of a queue.
+    /// Returns the URL of the one queue of the fake SQS.
     #[must_use]
     pub fn queue_url(&self) -> String {
         format!("{}/000000000000/queue-of-ours", self.0.uri())
     }
 
-    /// The calls until now.
+    /// Returns all calls so far.
     pub async fn calls(&self) -> Vec<Call> {
         let call = |request: Request| Call {
             operation: request.headers["x-amz-target"].to_str().unwrap().to_owned(),

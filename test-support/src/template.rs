@@ -8,7 +8,7 @@ use serde_norway::Value;
 
 use crate::environment::repository;
 
-/// Function with the settings that the template deploys it with.
+/// Lambda function with the settings that `template.yaml` gives it.
 #[derive(Clone, Debug)]
 pub struct Deployed {
     /// Name of the function's binary.
@@ -18,7 +18,7 @@ pub struct Deployed {
     pub variables: Vec<(String, String)>,
 }
 
-/// SAM template, with values for some of its parameters and resources.
+/// SAM template `template.yaml`, with values for some of its parameters and resources.
 #[derive(Debug)]
 pub struct Template {
     root: Value,
@@ -39,7 +39,7 @@ impl Template {
         Self { root, references, resources_have_names: false }
     }
 
-    /// Resolves a resource that was given no name to its logical id.
+    /// Makes a resource without a name in `references` resolve to its logical id.
     #[must_use]
     pub fn with_resources_by_name(self) -> Self {
         Self { resources_have_names: true, ..self }

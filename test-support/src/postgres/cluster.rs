@@ -13,13 +13,14 @@ use tokio_postgres::NoTls;
 use super::{Server, home};
 use crate::ports;
 
-/// Password of the user `postgres`; the server lets that user in by no other means.
+/// Password of the user `postgres`. The server requires it for every connection.
 pub const PASSWORD: &str = "only-for-tests";
 
-/// Time that a server may take to make its cluster and to listen.
+/// Time limit for a server to create its cluster and to answer.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A server with one user, `postgres`, and a database of that name. It ends when this is dropped.
+/// PostgreSQL server with one user, `postgres`, and a database of that name. The server stops when
+/// this is dropped.
 #[derive(Debug)]
 pub struct Cluster {
     pub server: Server,
@@ -28,7 +29,7 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// A new server with these settings besides the usual ones.
+    /// Starts a new server. `settings` (`name=value`) are added to the usual ones.
     pub async fn start(settings: &[&str]) -> Self {
         let (home, account) = home("integrahub-cluster-").unwrap();
         let [port] = ports::free().unwrap();
@@ -40,14 +41,15 @@ impl Cluster {
         cluster
     }
 
-    /// Ends the server at once, as a crash does, and starts it again at the same place.
+    /// Stops the server at once, as in a crash, and starts it again with the same files and port.
     pub async fn restart(&self) {
         self.stop(Signal::SIGQUIT);
         *self.process() = spawn(&self.server);
         self.ready().await;
     }
 
-    /// Ends the server by a signal: SIGQUIT at once, SIGINT in order.
+    /// Stops the server by a signal and waits for its end: SIGQUIT stops it at once, SIGINT
+    /// cleanly.
     pub fn stop(&self, signal: Signal) {
         let mut process = self.process();
         if matches!(process.try_wait(), Ok(None)) {
@@ -62,7 +64,7 @@ impl Cluster {
         format!("postgres://postgres:{PASSWORD}@127.0.0.1:{}/postgres?sslmode=disable", self.server.port)
     }
 
-    /// A file that the server can read, and nobody else.
+    /// Writes a file that only the server can read, and returns its path.
     pub fn file(&self, name: &str, content: &str) -> PathBuf {
         self.server.write(name, content).unwrap();
         self.server.directory.join(name)

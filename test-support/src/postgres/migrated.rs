@@ -5,8 +5,9 @@ use std::time::Duration;
 use tokio_postgres::{Client, NoTls};
 use uuid::Uuid;
 
-/// Makes a database at the server of this URL, and returns its name. It is a copy of one that the
-/// first of the tests at the server lets `migrate` prepare for all of them.
+/// Creates a migrated database on the server at this URL, and returns the database's name. The
+/// first caller on a server prepares a template database with `migrate`; every database is a copy
+/// of the template.
 pub async fn migrated(server: &str, migrate: impl AsyncFnOnce(String)) -> String {
     const TEMPLATE: &str = "migrated";
     // Also held while copying: PostgreSQL copies no database that is in use.

@@ -26,9 +26,9 @@ pub struct Account {
     pub gid: u32,
 }
 
-/// Makes a directory that only a server may read, and returns the account that owns it, if that is
-/// not the caller. PostgreSQL refuses to run as root, so for root it runs as `postgres`, which
-/// Debian's package creates.
+/// Creates a temporary directory that only the server can read. Returns it with the account that
+/// the server must run as; `None` means the caller's own. PostgreSQL refuses to run as root, so
+/// root runs it as the user `postgres`, which Debian's package creates.
 ///
 /// # Errors
 /// If there is no such account, or the file system refuses.
@@ -50,9 +50,9 @@ pub fn home(prefix: &str) -> io::Result<(TempDir, Option<Account>)> {
     Ok((directory, Some(account)))
 }
 
-/// Returns the directory below which a server's files are made: one in memory if it has room. The
-/// tests make and drop hundreds of databases with 300 files each, and on a disk a third of the
-/// server's processor time goes into that.
+/// Returns the parent directory for servers' files: `/dev/shm` if it has 4 GiB free, or else
+/// `/tmp`. Tests create and drop hundreds of databases with 300 files each, and on a disk that
+/// takes a third of the server's CPU time.
 fn temporary() -> PathBuf {
     const MEMORY: &str = "/dev/shm";
     const ROOM: u64 = 4 << 30;
@@ -61,21 +61,21 @@ fn temporary() -> PathBuf {
     if room >= ROOM { MEMORY.into() } else { "/tmp".into() }
 }
 
-/// A server in a directory that is its alone.
+/// PostgreSQL server with a directory of its own.
 #[derive(Clone, Debug)]
 pub struct Server {
     pub directory: PathBuf,
-    /// Port on 127.0.0.1.
+    /// Port of 127.0.0.1 on which the server listens.
     pub port: u16,
-    /// Account that the server runs as and that owns the directory, if it is not the caller.
+    /// Account that the server runs as and that owns the directory; `None` for the caller's own.
     pub account: Option<Account>,
-    /// Settings as `name=value`, besides the usual ones.
+    /// Settings of the server as `name=value`, besides the usual ones.
     pub settings: Vec<String>,
 }
 
 impl Server {
-    /// Prepares the first start: the cluster will have a superuser `postgres` with this password,
-    /// and what these statements make, one a line.
+    /// Prepares the first start. The new cluster gets a superuser `postgres` with this password,
+    /// and runs these SQL statements, one a line.
     ///
     /// # Errors
     /// If the files cannot be written.
@@ -84,7 +84,7 @@ impl Server {
         self.write("statements.sql", statements)
     }
 
-    /// Returns the command that becomes the server. It makes the cluster first, if
+    /// Returns a command whose process becomes the server. The process creates the cluster first if
     /// [`Server::prepare`] was called since the last start.
     ///
     /// # Errors
@@ -107,7 +107,7 @@ impl Server {
         Ok(command)
     }
 
-    /// Writes a new file that the server can read, and nobody else.
+    /// Writes a new file that only the server can read.
     ///
     /// # Errors
     /// If there is such a file, or the file system refuses.

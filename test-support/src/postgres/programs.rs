@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 
 use crate::root::Root;
 
-/// Debian has them here, by version, and not on the path.
+/// Directory of PostgreSQL's programs in Debian, by version. Debian does not add it to `PATH`.
 const DEBIAN: &str = "/usr/lib/postgresql";
 
-/// The directory with the programs of the newest version in a root, as those who entered it see it.
-/// On the machine itself they may be on the path instead.
+/// Returns the directory with the programs of the newest PostgreSQL in a root, as a path inside
+/// that root. The machine's own programs may also be on `PATH`.
 pub(super) fn programs(root: &Root) -> Option<PathBuf> {
     if let Some(directory) = root.directory() {
         let found = newest(&directory.join(DEBIAN.trim_start_matches('/')))?;
@@ -33,7 +33,7 @@ fn newest(versions: &Path) -> Option<PathBuf> {
         .map(|(_, directory)| directory)
 }
 
-/// Clients alone may be installed too.
+/// Returns true if the directory has the server's programs, not only the clients.
 fn has_server(directory: &Path) -> bool {
     ["initdb", "postgres"].iter().all(|program| directory.join(program).is_file())
 }
