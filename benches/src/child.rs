@@ -11,15 +11,16 @@ use tokio::process::{ChildStdin, ChildStdout, Command};
 use crate::cpu::Cpu;
 use crate::error::Error;
 
-/// A program, and how it is started.
+/// Program to start, with its arguments and environment variables.
 #[derive(Clone, Debug)]
 pub(crate) struct Program {
-    /// Name in reports.
+    /// Name of the program in reports.
     pub(crate) name: String,
     pub(crate) path: PathBuf,
     pub(crate) arguments: Vec<OsString>,
     pub(crate) variables: Vec<(String, String)>,
-    /// True if the program gets no environment but `variables`, and no input and output.
+    /// True if the program runs like a Lambda function: with no environment but `variables`, and
+    /// without standard input and output.
     pub(crate) is_function: bool,
 }
 
@@ -34,24 +35,26 @@ impl Program {
         }
     }
 
-    /// The contender of this program that `command` names.
+    /// Returns this program itself, run as the contender that `command` names.
     pub(crate) fn own(name: &str, command: &str) -> Result<Self, Error> {
         Ok(Self::at(name, std::env::current_exe()?).arg("contend").arg(command))
     }
 
-    /// A program beside this one.
+    /// Returns the program of this name in the directory of the running program.
     pub(crate) fn beside(name: &str) -> Result<Self, Error> {
         Ok(Self::at(name, std::env::current_exe()?.with_file_name(name)))
     }
 
-    /// A script of `benches/python`, with an interpreter of `scripts/bench-setup.sh`.
+    /// Returns a script of `benches/python`, run by the interpreter of an environment that
+    /// `scripts/bench-setup.sh` creates.
     pub(crate) fn python(name: &str, environment: &str, script: &str) -> Self {
         let root = repository();
         let interpreter = root.join(".local").join(environment).join("bin/python");
         Self::at(name, interpreter).arg(root.join("benches/python").join(script))
     }
 
-    /// A script in Node.js. `None` where it is not installed.
+    /// Returns a script run by Node.js; `None` if the script is not there, since
+    /// `scripts/bench-setup.sh` installs it only together with Node.js.
     pub(crate) fn node(name: &str, script: &str) -> Option<Self> {
         let script = repository().join(script);
         // The SDK would print that it wants a newer Node.js from 2027 on.
@@ -70,7 +73,7 @@ impl Program {
     }
 }
 
-/// A process, which ends with its value.
+/// Running process of a program. It is killed when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Child {
     pub(crate) name: String,
@@ -99,12 +102,12 @@ impl Child {
         Ok(Self { name: name.clone(), process, cpu, input, output })
     }
 
-    /// CPU time of the process so far.
+    /// Returns the CPU time of the process so far.
     pub(crate) fn cpu(&self) -> Result<Duration, Error> {
         self.cpu.so_far()
     }
 
-    /// Closes the input, and waits until the process has ended in order.
+    /// Closes the process's standard input, and waits until the process ends successfully.
     pub(crate) async fn end(mut self) -> Result<(), Error> {
         drop(self.input.take());
         let status = self.process.wait().await?;

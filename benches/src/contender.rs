@@ -11,7 +11,7 @@ use tokio::process::{ChildStdin, ChildStdout};
 use crate::child::{Child, Program};
 use crate::error::Error;
 
-/// A running program that is given work and measured.
+/// Running program that a benchmark gives work and measures.
 pub(crate) trait Contender: Sized {
     type Work: ?Sized;
     type Answer;
@@ -23,7 +23,7 @@ pub(crate) trait Contender: Sized {
     async fn stop(self) -> Result<(), Error>;
 }
 
-/// Starts a contender for one piece of work.
+/// Starts a contender, sends it one piece of work and stops it. Returns its answer.
 pub(crate) async fn once<C: Contender>(program: &Program, work: &C::Work) -> Result<C::Answer, Error> {
     let mut contender = C::start(program).await?;
     let answer = contender.send(work).await?;
@@ -31,14 +31,15 @@ pub(crate) async fn once<C: Contender>(program: &Program, work: &C::Work) -> Res
     Ok(answer)
 }
 
-/// Everyone's turn, beginning with another one each round.
+/// Returns all contenders in the order of their turns in this round. Each round begins with the
+/// next contender.
 pub(crate) fn turns<T>(all: &[T], round: u32) -> impl Iterator<Item = &T> {
     let first = usize::try_from(round).unwrap_or_default() % all.len().max(1);
     all.iter().cycle().skip(first).take(all.len())
 }
 
-/// A program that answers each line of its input with a line of JSON, which a `T` can be read from.
-/// Other lines are its log.
+/// Contender that answers each line on its standard input with one line of JSON of the type `T`.
+/// Other lines of its output are its log.
 #[derive(Debug)]
 pub(crate) struct Answering<T> {
     child: Child,
@@ -80,7 +81,8 @@ impl<T: DeserializeOwned> Contender for Answering<T> {
     }
 }
 
-/// Answers each line of the standard input: what a contender in Rust does.
+/// Runs the loop of a contender in Rust: answers each line on the standard input with a line of
+/// JSON on the standard output.
 pub(crate) async fn serve<T: Serialize>(
     mut answer: impl AsyncFnMut(&str) -> Result<T, Error>,
 ) -> Result<(), Error> {

@@ -8,12 +8,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 
-/// The clock of a process: user and system time of all its threads, ended ones too.
+/// CPU clock of a process: user and system time of all its threads, also of ended ones.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cpu(ClockId);
 
 impl Cpu {
-    /// The clock of this process.
+    /// CPU clock of this process.
     pub(crate) const OWN: Self = Self(ClockId::CLOCK_PROCESS_CPUTIME_ID);
 
     pub(crate) fn of(pid: i32) -> Result<Self, Error> {
@@ -25,14 +25,14 @@ impl Cpu {
     }
 }
 
-/// Cost of a piece of work: time by the clock, and processor time of the process that did it.
+/// Cost of a piece of work: elapsed time, and CPU time of the process that did it.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Took {
     pub(crate) seconds: f64,
     pub(crate) cpu_seconds: f64,
 }
 
-/// Measures this process from its making on.
+/// Stopwatch that measures elapsed time and CPU time of this process from its start.
 #[derive(Debug)]
 pub(crate) struct Stopwatch {
     cpu: Duration,

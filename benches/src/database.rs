@@ -10,7 +10,7 @@ use uuid::Uuid;
 use crate::cpu::Cpu;
 use crate::error::Error;
 
-/// Server on which databases are made.
+/// PostgreSQL server on which the benchmarks create their databases.
 pub(crate) struct Server {
     url: Url,
     administrator: Client,
@@ -21,7 +21,7 @@ impl Server {
         Ok(Self { url: Url::parse(url)?, administrator: connect(url).await? })
     }
 
-    /// Does work that gets the URL of a new database, and drops that.
+    /// Creates a database, runs `work` with its URL, and drops the database.
     pub(crate) async fn during<T>(
         &self,
         work: impl AsyncFnOnce(&str) -> Result<T, Error>,
@@ -48,8 +48,8 @@ pub(crate) async fn connect(url: &str) -> Result<Client, Error> {
     Ok(client)
 }
 
-/// CPU time so far of all processes that serve the observer's database, the observer's own left
-/// out.
+/// Returns the CPU time so far of all PostgreSQL processes that serve clients of the observer's
+/// database, except the observer's own.
 pub(crate) async fn of_others(observer: &Client) -> Result<Duration, Error> {
     let query = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() \
          AND backend_type = 'client backend' AND pid <> pg_backend_pid()";

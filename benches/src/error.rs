@@ -1,2 +1,2 @@
-/// Error of a measurement, which no benchmark tells from others.
+/// Error of a benchmark. No benchmark distinguishes kinds of errors.
 pub(crate) type Error = Box<dyn std::error::Error + Send + Sync>;

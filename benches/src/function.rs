@@ -10,11 +10,11 @@ use crate::child::{Child, Program};
 use crate::contender::Contender;
 use crate::error::Error;
 
-/// The longest that a function may take for an event.
+/// Maximum time for a function to answer an event.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
-/// All functions of `template.yaml`, by the names of their binaries, with the variables of a
-/// deployment with an existing database.
+/// Returns all functions of `template.yaml`, each under the name of its binary. Their environment
+/// variables are those of a deployment with an existing database.
 pub(crate) fn all() -> Result<Vec<Program>, Error> {
     // A deployment with the ingest cannot leave it at its default.
     let secret = "arn:aws:secretsmanager:us-east-1:000000000000:secret:bench".to_owned();
@@ -33,26 +33,26 @@ pub(crate) fn named(name: &str) -> Result<Program, Error> {
     found.ok_or_else(|| format!("template.yaml has no function {name}").into())
 }
 
-/// A function that has asked for its first event. Its process has nothing in its environment but
-/// what Lambda and its program give it.
+/// Running function that has asked for its first event. Its environment variables are only those of
+/// Lambda and those of its program.
 #[derive(Debug)]
 pub(crate) struct Environment {
     pub(crate) child: Child,
     pub(crate) api: RuntimeApi,
     spawned: Instant,
-    /// Time from its spawn to its first poll, and CPU time until then.
+    /// Time from the start of the process to its first request for an event, and CPU time until
+    /// then.
     pub(crate) to_poll: Duration,
     pub(crate) cpu_to_poll: Duration,
 }
 
-/// Answer of a function to an event.
+/// Response of a function to an event, with the times that it took.
 #[derive(Debug)]
 pub(crate) struct Answered {
     pub(crate) body: Bytes,
-    /// Time since the function's spawn.
+    /// Time from the start of the function's process to the response.
     pub(crate) after: Duration,
-    /// CPU time of the event, with all that the function does up to its next poll, and of the
-    /// process since its spawn.
+    /// CPU time of the process for this event, until it asks for the next one, and since its start.
     pub(crate) cpu: Duration,
     pub(crate) whole_cpu: Duration,
 }
@@ -71,7 +71,8 @@ impl Contender for Environment {
         Ok(Self { cpu_to_poll: child.cpu()?, child, api, spawned, to_poll })
     }
 
-    /// Hands an event to the function and waits for its answer and its next poll.
+    /// Sends an event to the function, and waits for the response and for the function's next
+    /// request for an event.
     async fn send(&mut self, event: &[u8]) -> Result<Answered, Error> {
         let before = self.child.cpu()?;
         let invocation = self.api.invoker.invoke(Bytes::copy_from_slice(event), PATIENCE);

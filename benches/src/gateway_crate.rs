@@ -14,10 +14,11 @@ use tokio::sync::watch;
 use crate::cpu::{Stopwatch, Took};
 use crate::error::Error;
 
-/// More than any call fetches: taking messages is compared, and not what an answer can carry.
+/// Maximum size of a fetch in bytes, set so high that it never takes effect: the benchmark measures
+/// getting messages, not the limit of a response.
 const PLENTY: usize = 1 << 30;
 
-/// A broker, and what its messages are like.
+/// Client of a broker, with the body and the properties of the messages that it puts.
 pub(crate) struct Client<B> {
     pub(crate) broker: B,
     pub(crate) access: Access,
@@ -26,7 +27,7 @@ pub(crate) struct Client<B> {
 }
 
 impl<B: Broker> Client<B> {
-    /// Puts messages, at most so many at once.
+    /// Puts `messages` messages, at most `at_once` in a call.
     pub(crate) async fn put(
         &self,
         queue: &str,
@@ -47,7 +48,7 @@ impl<B: Broker> Client<B> {
         stopwatch.stop()
     }
 
-    /// Gets and commits messages, at most so many in a unit of work.
+    /// Gets and commits `messages` messages, at most `unit` in a unit of work.
     pub(crate) async fn get(&self, queue: &str, messages: u32, unit: u32) -> Result<Took, Error> {
         let queue = self.connected(queue).await?;
         let stopwatch = Stopwatch::start()?;
@@ -105,7 +106,7 @@ pub(crate) fn bounded<T: TryFrom<i64>>(number: u32) -> Result<T, Error> {
     T::try_from(i64::from(number)).map_err(|_| format!("{number} is out of bounds").into())
 }
 
-/// Access to an endpoint at one address, as a user.
+/// Returns the access to a broker at one address, with a user and a password.
 pub(crate) fn access(endpoint: Endpoint, address: Address, user: String, password: String) -> Access {
     let addresses = vec![address];
     let special = addresses.clone().into();

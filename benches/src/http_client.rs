@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use crate::error::Error;
 
-/// API Gateway answers after 30 s at the latest.
+/// Time limit of a request. API Gateway answers within 30 s.
 const PATIENCE: Duration = Duration::from_secs(45);
 const ATTEMPTS: u32 = 10;
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
@@ -43,7 +43,7 @@ impl Http {
         Ok(Self { client, base_url: base_url.to_owned() })
     }
 
-    /// `None` where there was no answer.
+    /// Sends a request once. Returns `None` if there was no response.
     pub(crate) async fn send(&self, call: &Call) -> Option<Answer> {
         // A signed URL is whole.
         let base_url = if call.path.starts_with('/') { self.base_url.as_str() } else { "" };
@@ -53,8 +53,8 @@ impl Http {
         Some(Answer { status, headers, body: response.bytes().await.ok()? })
     }
 
-    /// Sends until there is an answer that is final, as the contract says: again after
-    /// `Retry-After`, and again if there was no answer. `hear` gets the outcome of each attempt.
+    /// Sends a request until it gets a final response, as `openapi.yaml` says: again after
+    /// `Retry-After`, and again if there was no response. `hear` gets the outcome of each attempt.
     ///
     /// # Errors
     /// If the last answer has another status. The message has that answer.
@@ -91,14 +91,14 @@ impl Call {
         Self::new(Method::GET, path, Bytes::new()).with("x-api-key", api_key)
     }
 
-    /// A JSON body as it stands.
+    /// Builds a `POST` request with this API key. The body is sent unchanged, as JSON.
     pub(crate) fn post(path: impl Into<String>, api_key: &str, body: impl Into<Bytes>) -> Self {
         Self::new(Method::POST, path, body.into())
             .with("x-api-key", api_key)
             .with("content-type", "application/json")
     }
 
-    /// A body for a signed URL. It needs the headers that were signed.
+    /// Builds a `PUT` request to a signed URL. The caller must add the headers that were signed.
     pub(crate) fn put(url: impl Into<String>, body: Bytes) -> Self {
         Self::new(Method::PUT, url, body)
     }
@@ -107,13 +107,13 @@ impl Call {
         Self { method, path: path.into(), headers: HeaderMap::new(), body }
     }
 
-    /// Adds an idempotency key that no other call has.
+    /// Adds a new, unique idempotency key.
     #[must_use]
     pub(crate) fn with_new_key(self) -> Self {
         self.with("idempotency-key", &Uuid::new_v4().to_string())
     }
 
-    /// Adds a header, unless HTTP does not allow its name or value.
+    /// Adds a header. A name or value that HTTP does not allow is skipped.
     #[must_use]
     pub(crate) fn with(mut self, name: &str, value: &str) -> Self {
         if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::from_str(value)) {
@@ -132,13 +132,13 @@ impl Answer {
         self.headers.get(name)?.to_str().ok()
     }
 
-    /// The status, the reason of a problem, and a little of the body.
+    /// Returns the status and the beginning of the body, for messages.
     pub(crate) fn describe(&self) -> String {
         let body = String::from_utf8_lossy(&self.body);
         format!("{} {}", self.status, body.chars().take(300).collect::<String>())
     }
 
-    /// The status and the reason of a problem.
+    /// Returns the status and, if the response is a problem, its reason, such as `409 BUSY`.
     pub(crate) fn outcome(&self) -> String {
         match self.json().get("reason").and_then(Value::as_str) {
             Some(reason) if self.status >= 400 => format!("{} {reason}", self.status),

@@ -49,57 +49,57 @@ struct Cli {
 enum Command {
     /// Compare produce and consume with other clients of RabbitMQ
     Clients(clients::Options),
-    /// Compare functions' starts with one in Node.js
+    /// Compare the start of each function with one in Node.js
     Startup(startup::Options),
-    /// Measure a warm request beyond its calls
+    /// Measure the CPU time of a warm request without its calls to AWS and the broker
     Warm(warm::Options),
     /// Compare idempotent requests with Powertools for AWS Lambda
     Idempotency(idempotency::Options),
-    /// Compare the product ingest with its unavoidable parts, with Node.js and with raw COPY
+    /// Compare the product ingest with its indispensable parts, with Node.js and with raw COPY
     Ingest(ingest::Options),
-    /// Compare the way from an object in S3 to committed rows with Node.js and Python
+    /// Compare the loading of catalogues from S3 to committed rows with Node.js and Python
     Load(load::Options),
-    /// Compare puts and gets on IBM MQ with the calls alone and with IBM's client in Python
+    /// Compare puts and gets on IBM MQ with bare calls of the MQI and with IBM's client in Python
     Mq(mq::Options),
-    /// Measure a morning peak of catalogues, and quiet tenants beside a flood
+    /// Measure a morning peak of catalogues, and quiet tenants beside another tenant's flood
     Peak(peak::Options),
-    /// Compare load tests of a stack with a bare client of RabbitMQ
+    /// Compare load tests of a running stack with a bare client of RabbitMQ
     Tests(load_tests::Options),
-    /// Measure limits by the second that many environments hold
+    /// Measure rate limits that many execution environments enforce together
     Limits(limits::Options),
-    /// Send what well-behaved and hostile callers send, for minutes
+    /// Run well-behaved and hostile callers against a running stack for minutes
     Soak(soak::Options),
-    /// Be a contender
+    /// Run as the contender of a benchmark
     #[command(hide = true, subcommand)]
     Contend(Contender),
 }
 
 #[derive(Debug, Subcommand)]
 enum Contender {
-    /// The crate `rabbitmq`, as mq-access calls it
+    /// Crate `rabbitmq`, as mq-access calls it
     Rabbitmq(clients::Contest),
-    /// The client library alone
+    /// RabbitMQ client library alone
     Lapin(clients::Contest),
-    /// The crate `ibm-mq`, as mq-access calls it
+    /// Crate `ibm-mq`, as mq-access calls it
     IbmMq(mq::Contest),
-    /// The client library alone, under the load of a test
+    /// RabbitMQ client library alone, under the load of a load test
     PacedLapin {
         #[arg(long, env = "AMQP_URL", hide_env_values = true)]
         url: String,
     },
-    /// A request's calls alone
+    /// Calls of a request alone, without the functions
     CallsAlone {
         task: String,
         #[arg(long, env = "AMQP_URL", hide_env_values = true)]
         url: String,
     },
-    /// The crate `idempotency`
+    /// Crate `idempotency`
     Claims { task: String },
-    /// A payload cut into chunks, or a part of that
+    /// Chunker's pipeline, or one part of it
     Cut { part: Part },
-    /// Catalogues from S3 to PostgreSQL
+    /// Loading of catalogues from S3 to PostgreSQL
     LoadRows,
-    /// A function that does nothing
+    /// Lambda function that does nothing
     RuntimeAlone { kind: Kind, bytes: usize },
 }
 

@@ -12,17 +12,17 @@ use test_support::http_server::{Server, response};
 
 use crate::error::Error;
 
-/// A call as the SDK sent it.
+/// Call to DynamoDB, as the SDK sent it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Call {
-    /// Name without that of the service and its version.
+    /// Name of the operation, such as `PutItem`.
     pub(crate) operation: String,
     pub(crate) body: Value,
-    /// Time until DynamoDB had answered.
+    /// Time until DynamoDB answered.
     pub(crate) took: Duration,
 }
 
-/// Target and body of each call, and the time that it took.
+/// Calls in order, each with its header `X-Amz-Target`, its body and its duration.
 type Calls = Mutex<Vec<(String, Bytes, Duration)>>;
 
 #[derive(Debug)]
@@ -52,7 +52,7 @@ impl Recorder {
         lock(&self.calls).clear();
     }
 
-    /// Returns the calls since the recorder last forgot.
+    /// Returns the calls since the last [`Recorder::forget`].
     pub(crate) fn calls(&self) -> Result<Vec<Call>, Error> {
         let call = |(target, body, took): &(String, Bytes, Duration)| {
             let operation = target.rsplit('.').next().unwrap_or_default().to_owned();
@@ -61,7 +61,7 @@ impl Recorder {
         lock(&self.calls).iter().map(call).collect()
     }
 
-    /// The size of what was asked since it last forgot, without headers.
+    /// Returns the total size of the request bodies since the last [`Recorder::forget`], in bytes.
     pub(crate) fn bytes(&self) -> usize {
         lock(&self.calls).iter().map(|(_, body, _)| body.len()).sum()
     }
@@ -90,7 +90,7 @@ async fn pass_on(upstream: RequestBuilder, request: Request<Bytes>, calls: &Call
     }
 }
 
-/// Headers without those that belong to one connection.
+/// Removes the headers that belong to one connection.
 fn end_to_end(mut headers: HeaderMap) -> HeaderMap {
     for name in [header::HOST, header::CONNECTION, header::CONTENT_LENGTH, header::TRANSFER_ENCODING] {
         headers.remove(name);

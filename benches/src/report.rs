@@ -3,7 +3,7 @@
 
 use std::fmt::{self, Display, Formatter, Write as _};
 
-/// Measured values of all contenders, and the table of them.
+/// Report of a benchmark: the measured values of all contenders, and the columns of their table.
 #[derive(Debug)]
 pub(crate) struct Report {
     about: String,
@@ -11,7 +11,7 @@ pub(crate) struct Report {
     rows: Vec<Row>,
 }
 
-/// Values of one contender in one case.
+/// Values of one contender in one case, in one row of the table.
 #[derive(Debug)]
 struct Row {
     case: String,
@@ -19,7 +19,7 @@ struct Row {
     values: Vec<(&'static str, f64)>,
 }
 
-/// A column, which shows a figure: a name that measured values go by.
+/// Column of the table. It shows one figure, which is the name under which values are measured.
 #[derive(Clone, Debug)]
 pub(crate) struct Column {
     heading: &'static str,
@@ -34,15 +34,15 @@ enum Shown {
     Median,
     Mean,
     Late,
-    /// Distance between the least and the greatest value, as a share of the median.
+    /// Difference between the largest and the smallest value, as a share of the median.
     Spread,
-    /// Another contender's median, as a multiple of the row's.
+    /// Median of this other contender, as a multiple of the row's.
     Times(&'static str),
-    /// The row's median, as a multiple of another contender's.
+    /// Row's median, as a multiple of that of this other contender.
     Of(&'static str),
 }
 
-/// Bound of what a column shows.
+/// Goal for the values of a column: a lower or an upper bound.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Goal {
     AtLeast(f64),
@@ -50,32 +50,36 @@ pub(crate) enum Goal {
 }
 
 impl Column {
-    /// The median of a figure, which the column is named after.
+    /// Creates a column with the median of a figure. Its heading is the figure's name.
     pub(crate) const fn median(figure: &'static str, decimals: usize) -> Self {
         Self::new(figure, figure, decimals, Shown::Median)
     }
 
-    /// The mean of a figure that is counted, with as many decimals as it has: one too many shows.
+    /// Creates a column with the mean of a counted figure. All decimals are shown, so that even one
+    /// extra count is visible.
     pub(crate) const fn mean(figure: &'static str) -> Self {
         Self::new(figure, figure, 6, Shown::Mean)
     }
 
-    /// The 95th percentile.
+    /// Creates a column with the 95th percentile of a figure.
     pub(crate) const fn late(heading: &'static str, figure: &'static str, decimals: usize) -> Self {
         Self::new(heading, figure, decimals, Shown::Late)
     }
 
-    /// The distance between the least and the greatest value, as a share of the median.
+    /// Creates a column with the spread of a figure: the difference between the largest and the
+    /// smallest value, as a share of the median.
     pub(crate) const fn spread(figure: &'static str) -> Self {
         Self::new("spread", figure, 0, Shown::Spread)
     }
 
-    /// The figure of `whose` as a multiple of each other contender's in the same case.
+    /// Creates a column with the figure of the contender `whose`, as a multiple of the row's in the
+    /// same case.
     pub(crate) const fn times(heading: &'static str, figure: &'static str, whose: &'static str) -> Self {
         Self::new(heading, figure, 2, Shown::Times(whose))
     }
 
-    /// Each other contender's figure as a multiple of that of `whose` in the same case.
+    /// Creates a column with the row's figure, as a multiple of that of the contender `whose` in
+    /// the same case.
     pub(crate) const fn of(heading: &'static str, figure: &'static str, whose: &'static str) -> Self {
         Self::new(heading, figure, 2, Shown::Of(whose))
     }
@@ -89,8 +93,8 @@ impl Column {
         self
     }
 
-    /// Goals by the names of their rows or contenders, or `""` for all that have a value. Another
-    /// column has them, and says where one was missed.
+    /// Sets goals by the name of a row or a contender; `""` means every row with a value. The table
+    /// shows the goals in a column of their own, and marks those that were missed.
     pub(crate) const fn goals(mut self, goals: &'static [(&'static str, Goal)]) -> Self {
         self.goals = goals;
         self
@@ -103,7 +107,7 @@ impl Column {
         goal.map(|(_, goal)| goal.judge(value)).unwrap_or_default()
     }
 
-    /// The contender that others are compared with.
+    /// Returns the contender that the others are compared with, if the column compares them.
     const fn reference(&self) -> Option<&'static str> {
         match self.shown {
             Shown::Times(whose) | Shown::Of(whose) => Some(whose),
@@ -113,7 +117,7 @@ impl Column {
 }
 
 impl Goal {
-    /// True if a value meets the goal. NaN never does.
+    /// Returns true if a value meets the goal. NaN never does.
     fn is_met(self, value: f64) -> bool {
         match self {
             Self::AtLeast(least) => value >= least,
@@ -121,7 +125,7 @@ impl Goal {
         }
     }
 
-    /// The goal, and whether it was missed.
+    /// Returns the goal as text, with `missed` if the value misses it.
     fn judge(self, value: f64) -> String {
         let text = match self {
             Self::AtLeast(least) => format!("≥ {least}"),
@@ -136,8 +140,8 @@ impl Report {
         Self { about: about.into(), columns: columns.to_vec(), rows: Vec::new() }
     }
 
-    /// Takes what was measured once. Rows stand in the order of their cases and then of their
-    /// contenders, each in that of the first values.
+    /// Adds measured values to the row of a case and a contender. Rows are ordered by case and then
+    /// by contender, each in the order in which they were first added.
     pub(crate) fn add(&mut self, case: &str, who: &str, values: &[(&'static str, f64)]) {
         let is_it = |row: &Row| row.case == case && row.who == who;
         if let Some(row) = self.rows.iter_mut().find(|row| is_it(row)) {
@@ -148,7 +152,7 @@ impl Report {
         }
     }
 
-    /// Takes what was measured once, and says so meanwhile.
+    /// Adds measured values, and prints them to standard error as progress.
     #[expect(clippy::print_stderr, reason = "it takes minutes")]
     pub(crate) fn tell(&mut self, case: &str, who: &str, values: &[(&'static str, f64)]) {
         let shown: Vec<_> = values
@@ -172,7 +176,7 @@ impl Report {
         row.map_or(f64::NAN, |row| median(&row.values(figure)))
     }
 
-    /// Says which goals were missed, of rows that have nothing to judge too.
+    /// Returns the missed goals as text. A goal whose row has no value counts as missed.
     pub(crate) fn missed(&self) -> Vec<String> {
         let mut missed = Vec::new();
         for column in &self.columns {
@@ -255,7 +259,7 @@ fn number(value: f64, column: &Column) -> String {
     }
 }
 
-/// A table in Markdown, with numbers in all columns but the first.
+/// Formats a Markdown table. All columns but the first are aligned for numbers.
 pub(crate) fn table(headings: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let numbers = "---:|".repeat(headings.len().saturating_sub(1));
     let mut text = format!("| {} |\n|---|{numbers}\n", headings.join(" | "));
@@ -265,7 +269,7 @@ pub(crate) fn table(headings: &[&str], rows: impl IntoIterator<Item = Vec<String
     text
 }
 
-/// The date, and the processor as the kernel describes it.
+/// Returns the date, the number of cores and the processor's name, for the report.
 fn circumstances() -> String {
     let date = jiff::Timestamp::now().strftime("%Y-%m-%d");
     let cpus = std::thread::available_parallelism().map_or(0, std::num::NonZero::get);
@@ -284,7 +288,8 @@ fn median(values: &[f64]) -> f64 {
     if values.len() % 2 == 1 { at(middle) } else { f64::midpoint(at(middle.wrapping_sub(1)), at(middle)) }
 }
 
-/// The value below which this share of all values lies; the nearest one, without interpolation.
+/// Returns the smallest of the values that this share of all values does not exceed, without
+/// interpolation.
 fn percentile(values: &[f64], share: f64) -> f64 {
     let values = sorted(values);
     let last = values.len().saturating_sub(1);
@@ -292,8 +297,8 @@ fn percentile(values: &[f64], share: f64) -> f64 {
     values.get(below).copied().unwrap_or(f64::NAN)
 }
 
-/// The distance between the least and the greatest value, as a share of the median. A single value
-/// has none.
+/// Returns the difference between the largest and the smallest value, as a share of the median; NaN
+/// for a single value.
 fn spread(values: &[f64]) -> f64 {
     match sorted(values).as_slice() {
         [least, .., greatest] => (greatest - least) / median(values),
@@ -307,7 +312,7 @@ fn sorted(values: &[f64]) -> Vec<f64> {
     values
 }
 
-/// A count as a number to reckon with.
+/// Converts a count to a floating-point number.
 pub(crate) fn count(number: usize) -> f64 {
     u32::try_from(number).map_or(f64::INFINITY, f64::from)
 }

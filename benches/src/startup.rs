@@ -23,8 +23,8 @@ use crate::function::{self, Environment};
 use crate::report::Goal::AtMost;
 use crate::report::{Column, Report};
 
-/// Requests that every contender must refuse alike before they are compared; the first is the one
-/// that is measured.
+/// Names of sample events that every contender must refuse in the same way before the comparison.
+/// The first one is measured.
 const REFUSED: [&str; 12] = [
     "count-out-of-range",
     "unknown-member",
@@ -40,17 +40,18 @@ const REFUSED: [&str; 12] = [
     "expiry-out-of-range",
 ];
 
-/// Answer of DynamoDB about the API key, which is known and may write. It has no other item.
+/// Response of DynamoDB for the API key: the key is known and may write. Every other item is
+/// missing.
 const KNOWN_KEY: &str = r#"{"Item":{"pk":{"S":"KEY#"},"tenantId":{"S":"11111111-1111-4111-8111-111111111111"},"scopes":{"SS":["mq:read","mq:write"]}}}"#;
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// Starts of each contender
+    /// Number of starts of each contender
     #[arg(long, env = "STARTS", default_value_t = 40)]
     starts: u32,
 }
 
-/// The function that there is in Node.js too.
+/// Function that also exists in Node.js.
 const PRODUCE: &str = "produce";
 const NODE: &str = "produce in Node.js";
 const NODE_BUNDLED: &str = "produce in Node.js, bundled";
@@ -117,8 +118,8 @@ pub(crate) async fn run(options: &Options) -> Result<(), Error> {
     Ok(())
 }
 
-/// Every function of the template with the path of its upload, and where Node.js is installed, its
-/// equals of `produce`.
+/// Returns every function of the template, and if Node.js is installed also the versions of
+/// `produce` in Node.js. Each comes with the path of its deployed files.
 fn contenders(endpoint: &str) -> Result<Vec<(Program, PathBuf)>, Error> {
     let functions = function::all()?.into_iter();
     let mut contenders: Vec<_> = functions
@@ -139,16 +140,19 @@ fn contenders(endpoint: &str) -> Result<Vec<(Program, PathBuf)>, Error> {
     Ok(contenders)
 }
 
-/// True if the contender is `produce`, in whatever language.
+/// Returns true if the contender is `produce`, in either language. Only these parse the measured
+/// request.
 fn parses(contender: &Program) -> bool {
     contender.name.starts_with(PRODUCE)
 }
 
-/// Bytes that a zip has for an entry, twice, beside its name; and bytes that end it.
+/// Number of bytes that a zip file has for each entry besides its data and twice its name, and
+/// number of bytes at its end.
 const ENTRY: u64 = 30 + 46;
 const END: u64 = 22;
 
-/// Size of a file, or of everything in a directory: unpacked, and as entries of a zip.
+/// Returns the size in bytes of a file, or of all files in a directory: unpacked, and as entries of
+/// a zip file.
 fn size(root: &Path, path: &Path) -> Result<(u64, u64), Error> {
     if path.is_dir() {
         return std::fs::read_dir(path)?.try_fold((0, 0), |sum, entry| {
@@ -170,9 +174,11 @@ fn megabytes(bytes: u64) -> f64 {
     u32::try_from(bytes).map_or(f64::INFINITY, f64::from) / 1e6
 }
 
-/// Status and reason in a response's problem.
+/// HTTP status and reason of a problem response.
 type Refusal = (u64, String);
 
+/// Checks that all contenders that parse requests refuse the sample events in the same way.
+///
 /// # Errors
 /// If contenders that parse requests answer differently, or one of them does not refuse.
 async fn check_alike(contenders: &[(Program, PathBuf)]) -> Result<(), Error> {

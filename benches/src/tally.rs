@@ -20,7 +20,8 @@ pub(crate) struct Tally(Mutex<Counts>);
 
 #[derive(Debug, Default)]
 struct Counts {
-    /// Microseconds to three digits, by their case and what took so long.
+    /// Histograms of durations in microseconds, with three significant digits, by case and by what
+    /// was measured.
     durations: BTreeMap<(&'static str, String), Histogram<u64>>,
     answers: BTreeMap<(&'static str, String), u64>,
 }
@@ -41,7 +42,7 @@ impl Tally {
         *self.lock().answers.entry((kind, outcome)).or_default() += 1;
     }
 
-    /// Makes a report of all durations, a row for each case and what took so long.
+    /// Builds a report of all durations, with a row for each case and each thing that was measured.
     pub(crate) fn report(&self, about: String, columns: &[Column]) -> Report {
         let mut report = Report::new(about, columns);
         for ((case, what), durations) in &self.lock().durations {
@@ -54,7 +55,7 @@ impl Tally {
         report
     }
 
-    /// A table of how often each kind of request got which answer.
+    /// Formats a table of how often each kind of request got which response.
     pub(crate) fn answers(&self) -> String {
         let counts = self.lock();
         let row = |((kind, outcome), times): (&(&str, String), &u64)| {

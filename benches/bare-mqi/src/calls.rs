@@ -14,7 +14,7 @@ pub(crate) struct Connection {
     handle: mq::MQHCONN,
 }
 
-/// A property as a caller keeps it.
+/// Property of a message that was got, copied out of the call's buffers.
 pub(crate) struct Property {
     pub(crate) name: String,
     pub(crate) kind: MQLONG,
@@ -36,8 +36,8 @@ impl Codes {
     }
 }
 
-/// Calls a function of the library with the connection's handle and these arguments, and returns
-/// its codes. Pointers among the arguments are those of values that outlive the call.
+/// Calls a function of IBM MQ's client library with the connection's handle and these arguments,
+/// and returns its codes. Every value that an argument points to must outlive the call.
 macro_rules! call {
     ($connection:ident.$verb:ident($($argument:expr),*)) => {{
         let (connection, mut codes) = (&$connection, Codes::UNSET);
@@ -49,7 +49,7 @@ macro_rules! call {
 }
 
 impl Connection {
-    /// Connects as the environment says.
+    /// Connects to the queue manager that the environment variables name.
     pub(crate) fn open() -> Result<Self, Error> {
         let library = variable("IBM_MQ_LIBRARY")?;
         // SAFETY: the path is that of IBM's client library, or of one with its functions.
@@ -123,8 +123,8 @@ impl Connection {
         call!(self.MQPUT(queue, md, &mut options, length, body)).check("MQPUT")
     }
 
-    /// Gets the next message into the descriptor, the handle and the buffer, and says how long its
-    /// body is.
+    /// Gets the next message into the descriptor, the message handle and the buffer, and returns
+    /// the body's length in bytes.
     pub(crate) fn get(
         &self,
         queue: mq::MQHOBJ,
@@ -141,7 +141,7 @@ impl Connection {
         codes.check("MQGET").map(|()| usize::try_from(length).unwrap_or_default())
     }
 
-    /// All properties.
+    /// Returns all properties of the message that the handle holds.
     pub(crate) fn properties(&self, message: mq::MQHMSG) -> Result<Vec<Property>, Error> {
         let (mut name, mut value) = ([0_u8; mq::MQ_MAX_PROPERTY_NAME_LENGTH + 1], [0_u8; 1024]);
         let mut which = mq::MQIMPO_INQ_FIRST;
@@ -180,7 +180,7 @@ impl Connection {
     }
 }
 
-/// The first bytes of a buffer.
+/// Returns the first `length` bytes of a buffer; none if the length is negative or too large.
 fn first(buffer: &[u8], length: MQLONG) -> &[u8] {
     buffer.get(..usize::try_from(length).unwrap_or_default()).unwrap_or_default()
 }

@@ -52,7 +52,7 @@ fn variable(name: &str) -> Result<String, Error> {
     std::env::var(name).map_err(|_| format!("{name} is not set").into())
 }
 
-/// A queue that stays open, or that is opened and closed for each unit of work.
+/// Queue that stays open, or is opened and closed for each unit of work if `reopens` is set.
 struct Queue<'c> {
     connection: &'c Connection,
     name: &'c str,
@@ -62,7 +62,8 @@ struct Queue<'c> {
 }
 
 impl Queue<'_> {
-    /// Commits a unit of work, and opens the queue for the next one.
+    /// Commits a unit of work. If the queue is reopened for each unit, also closes it, and opens it
+    /// again unless this was the last unit.
     fn commit(&mut self, is_last: bool) -> Result<(), Error> {
         if !self.reopens {
             return self.connection.commit();
@@ -100,7 +101,7 @@ fn put(queue: &mut Queue<'_>, unit: u32, messages: u32) -> Result<(), Error> {
     Ok(())
 }
 
-/// A message as a caller keeps it.
+/// Message that was got, copied out of the call's buffers.
 struct Kept {
     descriptor: mq::MQMD,
     body: Vec<u8>,
@@ -142,16 +143,16 @@ fn is_whole(message: &Kept) -> bool {
         && message.descriptor.PutDate != [0; 8]
 }
 
-/// The length of a body in bytes.
+/// Length of a message body in bytes.
 const BODY: usize = 1024;
 const KEY: &str = "0190b5a8-0000-7000-8000-000000000001";
 
-/// User and system time of this process, all threads together.
+/// Returns the CPU time of this process, with all its threads, in user and system mode.
 fn cpu() -> Result<Duration, Error> {
     Ok(ClockId::CLOCK_PROCESS_CPUTIME_ID.now()?.into())
 }
 
-/// The length of a buffer as a call takes it.
+/// Returns the length of a buffer as the MQI's type `MQLONG`.
 fn length_of(bytes: &[u8]) -> MQLONG {
     MQLONG::try_from(bytes.len()).unwrap_or(MQLONG::MAX)
 }

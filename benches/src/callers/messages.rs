@@ -11,10 +11,10 @@ use crate::http_client::{Answer, Call};
 pub(crate) const PRODUCE: &str = "/messages/produce";
 pub(crate) const CONSUME: &str = "/messages/consume";
 const MOST: usize = 8;
-/// Number of times that a caller looks for the rest of its messages.
+/// Maximum number of consume requests by which a caller tries to get all its messages.
 const LOOKS: u32 = 5;
 
-/// Number of times that each message was seen, by its body.
+/// Number of times that each message was received, by its body.
 type Seen = BTreeMap<String, usize>;
 
 pub(crate) async fn put_and_get(caller: &Caller, queue: &str, cycle: usize) -> Result<(), Error> {
@@ -55,7 +55,8 @@ pub(crate) async fn put_and_get(caller: &Caller, queue: &str, cycle: usize) -> R
     account(&bodies, &got, duplicates)
 }
 
-/// Takes what a failed cycle has left, so that it is not counted again and again.
+/// Removes the messages that a failed cycle left on the queue, so that later cycles do not count
+/// them.
 pub(crate) async fn empty(caller: &Caller, queue: &str) {
     for _ in 0..LOOKS {
         let consume = json!({"maxMessages": 1000, "waitSeconds": 0, "ack": "commit"});
@@ -71,7 +72,7 @@ fn body(cycle: usize, index: usize) -> String {
     format!("{cycle}/{index}/{padding}")
 }
 
-/// Request about a queue of the target profile of the local broker.
+/// Builds a request about a queue, with the target profile of the local broker.
 pub(crate) fn request(path: &str, api_key: &str, queue: &str, members: Value) -> Call {
     let mut body = json!({"targetRef": "local-rabbit", "target": {"queue": queue}});
     if let (Some(body), Value::Object(members)) = (body.as_object_mut(), members) {
@@ -85,7 +86,8 @@ async fn depth(caller: &Caller, queue: &str, expected: usize) -> Result<(), Erro
     expect("currentDepth", &number(&answer.json(), "/currentDepth"), &expected)
 }
 
-/// Every message at least once, and none more often where the gateway did not say so.
+/// Checks that every message was received at least once. `duplicates` is the number of extra copies
+/// that the gateway announced; more are an error.
 fn account(bodies: &[String], seen: &Seen, duplicates: usize) -> Result<(), Error> {
     let missing = bodies.iter().filter(|body| !seen.contains_key(*body)).count();
     expect("messages that are missing", &missing, &0)?;
@@ -111,7 +113,8 @@ pub(crate) fn number(answer: &Value, pointer: &str) -> usize {
     number.and_then(|number| usize::try_from(number).ok()).unwrap_or_default()
 }
 
-/// A replay is the first answer, and says that it is one.
+/// Checks that a replayed response has the first response's body and the header `Idempotent-Replay:
+/// true`.
 pub(crate) fn same(replayed: &Answer, first: &Answer) -> Result<(), Error> {
     expect("Idempotent-Replay", &replayed.header("idempotent-replay"), &Some("true"))?;
     expect("a replay's body", &replayed.body, &first.body)

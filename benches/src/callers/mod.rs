@@ -12,12 +12,13 @@ use crate::error::Error;
 use crate::http_client::{Answer, Call, Http};
 use crate::tally::Tally;
 
-/// Tenant B's key, which no hostile caller uses: a tenant's budget is its own.
+/// API key of tenant B. Hostile callers use other tenants' keys, since each tenant has a budget of
+/// its own.
 pub(crate) const KEY: &str = "local-dev-key-b";
-/// Path of the list of batches. A batch is below it, by its id.
+/// Path of the list of batches. A batch has this path followed by its id.
 pub(crate) const BATCHES: &str = "/v1/inovafarma/batches";
 
-/// Requests of every kind, in a soak's report.
+/// Name of the row for requests of every kind, in a soak's report.
 pub(crate) const ALL: &str = "all";
 pub(crate) const WITHOUT: &str = "without hostile callers";
 pub(crate) const WITH: &str = "with hostile callers";
@@ -25,9 +26,9 @@ pub(crate) const WITH: &str = "with hostile callers";
 /// Phase of a run in which a request is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// Beside a morning peak.
+    /// Duration of a morning peak, in which other requests are sent beside the catalogues.
     Meanwhile,
-    /// Before and between what a soak measures.
+    /// Time before and between the phases that a soak measures.
     Unmeasured,
     HostileWarmUp,
     Calm,
@@ -51,7 +52,8 @@ impl Caller {
         self.now() != Phase::Over
     }
 
-    /// Sends until there is an answer that is final, and takes it if it has this status.
+    /// Sends a request, with retries, until it gets a final response. Returns the response if it
+    /// has this status.
     pub(crate) async fn call(&self, kind: &'static str, call: &Call, status: u16) -> Result<Answer, Error> {
         let (phase, begin) = (self.now(), Instant::now());
         let answer = self.http.insist(call, status, |outcome| self.tally.answered(kind, outcome)).await;
@@ -60,7 +62,8 @@ impl Caller {
         Ok(answer)
     }
 
-    /// Counts what began in that phase, with all its attempts.
+    /// Records how long a request or a batch took, with its retries. `from` is the phase in which
+    /// it began. Nothing is recorded if that phase is not measured, or has ended since.
     pub(crate) fn took(&self, kind: &'static str, from: Phase, begin: Instant) -> Result<(), Error> {
         let seconds = begin.elapsed().as_secs_f64();
         let whole = match (from, self.now()) {
@@ -74,6 +77,8 @@ impl Caller {
     }
 }
 
+/// Compares a value with the expected one.
+///
 /// # Errors
 /// If the two values differ. The message says what was expected.
 pub(crate) fn expect<T: PartialEq + Debug>(what: &str, is: &T, expected: &T) -> Result<(), Error> {

@@ -15,7 +15,7 @@ pub(crate) const BODY: [u8; 1024] = [0xA5; 1024];
 const KEY: &str = "0190b5a8-0000-7000-8000-000000000001";
 pub(crate) const PREFETCH: u16 = 1000;
 
-/// Number of messages that are published before their confirms are awaited.
+/// Number of messages to publish before waiting for their confirms.
 const WINDOW: u32 = 1000;
 
 pub(crate) struct Queues {
@@ -30,7 +30,7 @@ impl Queues {
         Ok(Self { _connection: connection, channel })
     }
 
-    /// Declares a durable classic queue, empty.
+    /// Creates an empty durable classic queue, in place of one with the same name.
     pub(crate) async fn create(&self, name: &str) -> Result<(), Error> {
         self.delete(name).await?;
         let options = QueueDeclareOptions { durable: true, ..QueueDeclareOptions::default() };
@@ -51,7 +51,8 @@ impl Queues {
         Err(format!("{name} has {ready} messages instead of {messages}").into())
     }
 
-    /// Puts messages on a new queue, shaped as the gateway's.
+    /// Creates the queue anew and puts messages on it, with properties like those of the gateway's
+    /// messages.
     pub(crate) async fn fill(&self, queue: &str, messages: u32) -> Result<(), Error> {
         self.create(queue).await?;
         let queue = ShortString::from(queue);
@@ -67,14 +68,14 @@ impl Queues {
     }
 }
 
-/// Opens a connection, which closes when it is dropped, and its only channel.
+/// Opens a connection and one channel on it. The connection closes when it is dropped.
 pub(crate) async fn open(url: &str) -> Result<(Connection, Channel), Error> {
     let connection = Connection::connect(url, ConnectionProperties::default()).await?;
     let channel = connection.create_channel().await?;
     Ok((connection, channel))
 }
 
-/// Publishes a message, which comes back if there is no such queue.
+/// Publishes a message as mandatory: the broker returns it if the queue does not exist.
 pub(crate) async fn publish(
     channel: &Channel,
     queue: &ShortString,
@@ -85,7 +86,7 @@ pub(crate) async fn publish(
     Ok(channel.basic_publish(ShortString::default(), queue.clone(), options, body, properties).await?)
 }
 
-/// Waits for the broker's answer, which has to be that it has the message.
+/// Waits for the broker's confirm. A negative confirm or a returned message is an error.
 pub(crate) async fn confirm(confirm: PublisherConfirm) -> Result<(), Error> {
     let confirmation = confirm.await?;
     if confirmation.is_ack() && confirmation.take_message().is_none() {
@@ -100,23 +101,23 @@ pub(crate) async fn consumer(channel: &Channel, queue: &ShortString) -> Result<C
     Ok(channel.basic_consume(queue.clone(), "bench".into(), options, arguments).await?)
 }
 
-/// Acknowledges a delivery and all before it.
+/// Acknowledges a delivery and all earlier ones on the channel.
 pub(crate) async fn acknowledge(channel: &Channel, delivery_tag: u64) -> Result<(), Error> {
     Ok(channel.basic_ack(delivery_tag, BasicAckOptions { multiple: true }).await?)
 }
 
-/// Counts the ready messages.
+/// Returns the number of ready messages on a queue.
 pub(crate) async fn inspect(channel: &Channel, queue: &ShortString) -> Result<u32, Error> {
     let options = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::default() };
     Ok(channel.queue_declare(queue.clone(), options, FieldTable::default()).await?.message_count())
 }
 
-/// The properties without which a message does not outlive the broker.
+/// Returns the properties that make a message persistent.
 pub(crate) fn persistent() -> BasicProperties {
     BasicProperties::default().with_delivery_mode(PERSISTENT)
 }
 
-/// A message's properties as the gateway makes them.
+/// Returns message properties like those that the gateway sets.
 pub(crate) fn properties(key: &str, sequence: u32) -> BasicProperties {
     let mut headers = FieldTable::default();
     headers.insert("idempotencyKey".into(), AMQPValue::LongString(key.into()));

@@ -19,13 +19,14 @@ use crate::report::{Column, Report};
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// The broker, with credentials
+    /// URL of RabbitMQ, with credentials
     #[arg(long, env = "AMQP_URL", hide_env_values = true)]
     url: String,
-    /// Messages of each run
+    /// Number of messages of each run
     #[arg(long, env = "MESSAGES", default_value_t = 100_000)]
     messages: u32,
-    /// Runs of each contender; a multiple of four gives each the same turns
+    /// Number of runs of each contender; with a multiple of four, every contender is first, second,
+    /// third and last equally often
     #[arg(long, env = "ROUNDS", default_value_t = 4)]
     rounds: u32,
 }
@@ -87,7 +88,7 @@ pub(crate) async fn run(options: &Options) -> Result<(), Error> {
     Ok(())
 }
 
-/// Environment of a contender in Rust.
+/// Settings of a contender in Rust, from environment variables.
 #[derive(Debug, Args)]
 pub(crate) struct Contest {
     #[arg(long, env = "AMQP_URL", hide_env_values = true)]
@@ -96,13 +97,13 @@ pub(crate) struct Contest {
     pub(crate) messages: u32,
 }
 
-/// Most messages that a request may take, and put.
+/// Maximum numbers of messages that one request may get, and put.
 const MAX_FETCHED: u32 = 10_000;
 const MAX_PRODUCED: u32 = 100_000;
 const CONNECTIONS: usize = 5;
 
-/// The contender of the project: the crate `rabbitmq`, which makes ids, bodies and headers for
-/// every message and measures every message, in units of work of the size that a request may have.
+/// Runs the project's contender for RabbitMQ: the crate `rabbitmq`, which creates an id, a body and
+/// headers for each message. Its units of work have the maximum size of a request.
 pub(crate) async fn contend_as_crate(contest: &Contest) -> Result<(), Error> {
     let AMQPUri { authority, vhost, .. } = contest.url.parse().map_err(|_| "AMQP_URL is not an AMQP URL")?;
     let address = Address { host: authority.host, port: authority.port };

@@ -22,21 +22,22 @@ use crate::report::{Column, Report, count};
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// The DynamoDB that both use
+    /// Endpoint of the DynamoDB that both contenders use
     #[arg(long, env = "AWS_ENDPOINT_URL")]
     endpoint: String,
-    /// The table that both use, with the key `pk`
+    /// Table that both contenders use, with the key `pk`
     #[arg(long, env = "IDEMPOTENCY_TABLE")]
     table: String,
-    /// Blocks of each kind for each contender
+    /// Number of blocks of each kind for each contender
     #[arg(long, env = "ROUNDS", default_value_t = 10)]
     rounds: u32,
-    /// Requests of a block
+    /// Number of requests in a block
     #[arg(long, env = "REQUESTS", default_value_t = 200)]
     requests: usize,
 }
 
-/// Conflicts of a block: fewer, or the limit for them would be reached.
+/// Number of conflicts in a block. It is smaller than that of other requests, because conflicts
+/// have a limit that would be reached.
 const CONFLICTS: usize = 20;
 
 const OURS: &str = "IntegraHub";

@@ -22,7 +22,7 @@ struct Request {
     body: Value,
 }
 
-/// Handles blocks of requests.
+/// Runs the project's contender, which handles blocks of requests with the crate `idempotency`.
 pub(crate) async fn contend(task: &str) -> Result<(), Error> {
     runtime::init_log("info");
     let task: Task = serde_json::from_str(task)?;
@@ -43,7 +43,8 @@ pub(crate) async fn contend(task: &str) -> Result<(), Error> {
     .await
 }
 
-/// Handles one request from its text on; the work is to have the response.
+/// Handles one request, starting with its JSON text. The work that idempotency protects is only to
+/// return `response`.
 async fn handle(store: &Store, request: &str, response: &Reply) -> Result<Job, Error> {
     let Request { idempotency_key, body } = serde_json::from_str(request)?;
     let key = IdempotencyKey::parse(&idempotency_key, KeyForm::Uuid)?;

@@ -6,14 +6,14 @@ use serde_json::{Value, json};
 
 use crate::error::Error;
 
-/// Values that all blocks have in common. The body and the response are those of every request.
+/// Data for all blocks of requests: the table, and the body and the response of every request.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Task {
     pub(crate) table: String,
-    /// JSON text.
+    /// JSON text of a request's body.
     pub(crate) body: String,
-    /// JSON text of the body with one other value.
+    /// JSON text of a body that differs from `body` in one value, for conflicts.
     pub(crate) other_body: String,
     pub(crate) response: Reply,
 }
@@ -23,24 +23,24 @@ pub(crate) struct Task {
 pub(crate) enum Job {
     New,
     Replay,
-    /// A body that differs from the one that its key was used for.
+    /// Request with a used idempotency key and another body.
     Conflict,
 }
 
 impl Job {
-    /// All jobs, with their names in the report.
+    /// Kinds of requests, with their names in the report.
     pub(crate) const ALL: [(Self, &'static str); 3] =
         [(Self::New, "new"), (Self::Replay, "replayed"), (Self::Conflict, "other body")];
 }
 
-/// Requests, one after another.
+/// Block of requests of one kind, handled one after another and measured as a whole.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Block {
     pub(crate) job: Job,
     pub(crate) keys: Vec<String>,
 }
 
-/// Sizes of a request's body and of a response's, in bytes.
+/// Sizes of a request's body and of a response, in bytes.
 const BODY: usize = 1024;
 const RESPONSE: usize = 300;
 
@@ -69,7 +69,7 @@ impl Task {
     }
 }
 
-/// Nested, with texts, numbers and an array, as orders are.
+/// Builds the JSON text of an order: a nested object with texts, numbers and an array.
 fn order(quantity: u32) -> Result<String, Error> {
     let item = |number: u32| {
         json!({
@@ -86,7 +86,7 @@ fn order(quantity: u32) -> Result<String, Error> {
     if body.len() == BODY { Ok(body) } else { Err("the body has another size".into()) }
 }
 
-/// Adds a text that brings it to that many bytes.
+/// Adds a text member to an object, so that its JSON text has this number of bytes.
 fn pad(value: &mut Value, name: &str, bytes: usize) {
     let Some(object) = value.as_object_mut() else { return };
     object.insert(name.to_owned(), String::new().into());

@@ -14,12 +14,12 @@ use uuid::Uuid;
 
 use crate::error::Error;
 
-/// Returns one edition of the catalogue; with the next one, every product changes.
+/// Returns an edition of the catalogue. From one edition to the next, every product changes.
 pub(crate) fn edition(items: u32, edition: u32) -> Catalogue {
     Catalogue { items, edition, newer: 1000, ..Catalogue::default() }
 }
 
-/// An edition as clients send it.
+/// Returns an edition of the catalogue as clients send it: a JSON array in gzip.
 pub(crate) fn gzip(items: u32, number: u32) -> Result<Vec<u8>, Error> {
     gzipped(&edition(items, number).payload(Layout::Array))
 }
@@ -30,7 +30,7 @@ pub(crate) fn gzipped(text: &[u8]) -> Result<Vec<u8>, Error> {
     Ok(gzip.finish()?)
 }
 
-/// A batch that nobody accepted, for a catalogue that was received then.
+/// Builds the data of a batch that was received at this time, without a request to the ingest.
 pub(crate) fn new_batch(received_at: Timestamp) -> NewBatch {
     let batch_id = Uuid::now_v7();
     let metadata = PayloadMetadata {
@@ -49,8 +49,7 @@ pub(crate) fn new_batch(received_at: Timestamp) -> NewBatch {
     NewBatch { metadata, payload_uri, payload_bytes: None, cnpjs: CnpjAccess::Any }
 }
 
-/// Rules that items are judged by: the time zone is the one that template.yaml has where nothing
-/// else is said.
+/// Returns the rules by which items are validated. The time zone is the default of `template.yaml`.
 pub(crate) fn rules() -> Result<ItemRules, Error> {
     let zone = TimeZone::get("America/Sao_Paulo")?;
     Ok(ItemRules { zone, cnpjs: CnpjAccess::Any, partial: PartialPolicy::Warn })

@@ -17,10 +17,10 @@ use ingestion::split::Format;
 use super::catalogue::rules;
 use crate::error::Error;
 
-/// Bytes of the payload that come at once, as storage hands them on.
+/// Number of bytes of the payload that are read at a time, like a read from S3.
 pub(super) const FRAME: usize = 16 * 1024;
 
-/// The payload, as if it came from storage.
+/// Payload in memory, read in parts like an object in S3.
 pub(super) struct Stored(pub(super) Bytes);
 
 impl Source for Stored {
@@ -30,7 +30,7 @@ impl Source for Stored {
     }
 }
 
-/// Files of chunks by their index, in the memory of this process.
+/// Chunk files by the index of their chunk, in memory.
 #[derive(Clone, Default)]
 pub(crate) struct Files(Arc<Mutex<BTreeMap<u32, Vec<u8>>>>);
 
@@ -39,7 +39,7 @@ impl Files {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a file away.
+    /// Removes the file of a chunk and returns it.
     pub(crate) fn take(&self, index: u32) -> Result<Vec<u8>, Error> {
         self.lock().remove(&index).ok_or_else(|| format!("the chunk {index} is missing").into())
     }
@@ -66,7 +66,7 @@ impl Output for Files {
     }
 }
 
-/// Drops a report.
+/// Error report that discards its content.
 pub(crate) struct NoReport;
 
 impl ReportFile for NoReport {
@@ -81,7 +81,7 @@ impl ReportFile for NoReport {
     async fn abandon(self) {}
 }
 
-/// Cuts a payload that is an array without faults.
+/// Splits a payload, a JSON array without invalid items, into chunks.
 pub(crate) async fn cut(batch: BatchStamp, source: &mut impl Source, files: &Files) -> Result<Seal, Error> {
     let spec = CutSpec {
         format: Format::Array,
@@ -99,7 +99,7 @@ pub(crate) async fn cut(batch: BatchStamp, source: &mut impl Source, files: &Fil
     }
 }
 
-/// Writes a chunk that was not written before.
+/// Writes a chunk to the database. A chunk that was written before is an error.
 pub(crate) async fn write(database: &Database, chunk: &Chunk) -> Result<Changes, Error> {
     match database.write_chunk(chunk).await? {
         WriteOutcome::Done { result, .. } => Ok(result.changes()),

@@ -41,7 +41,7 @@ pub(crate) enum Part {
 pub(super) struct Pass {
     /// Size of the payload's decompressed content in bytes, whatever part of the work is measured.
     pub(super) bytes: u32,
-    /// Number of items, if the measured part looks at items.
+    /// Number of items; `None` if the measured part does not look at items.
     pub(super) items: Option<u32>,
     #[serde(flatten)]
     pub(super) took: Took,

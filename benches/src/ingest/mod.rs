@@ -21,13 +21,14 @@ use crate::report::{Column, Report};
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// Items of the catalogue
+    /// Number of items in the catalogue
     #[arg(long, env = "ITEMS", default_value_t = 100_000)]
     items: u32,
-    /// Runs of each contender
+    /// Number of runs of each contender
     #[arg(long, env = "ROUNDS", default_value_t = 5)]
     rounds: u32,
-    /// The server that writing is measured on, in databases of its own; with none, only cutting is
+    /// URL of the PostgreSQL server on which writing is measured, in new databases; if it is not
+    /// given, only the splitting of payloads is measured
     #[arg(long, env = "DATABASE_URL", hide_env_values = true)]
     database_url: Option<String>,
 }
@@ -38,7 +39,7 @@ const PARSE: &str = "parse alone";
 const COMPRESS: &str = "compress alone";
 const NODE: &str = "Node.js";
 
-/// Contenders whose times add up.
+/// Contenders that measure one part of the pipeline each. Their times are added up.
 const PARTS: [&str; 3] = [INFLATE, PARSE, COMPRESS];
 const SUM: &str = "inflate, parse, compress";
 

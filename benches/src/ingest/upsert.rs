@@ -32,23 +32,25 @@ const COLUMNS: [Column; 4] = [
     Column::median(WAL, 0).goals(&[("unchanged", AtMost(16.0))]),
 ];
 
-/// Cost of all rows once: CPU time in µs, and bytes of WAL.
+/// Cost of writing all rows: CPU time in µs, and bytes of WAL.
 #[derive(Clone, Copy, Debug)]
 struct Cost {
     micros: f64,
     wal: f64,
 }
 
-/// Edition of the catalogue, in a batch that was received at this second of the round.
+/// Load of one edition of the catalogue. Its batch is received `second` seconds after the start of
+/// the round.
 #[derive(Clone, Copy, Debug)]
 struct Load {
     second: i64,
     edition: u32,
-    /// Place of an item in the catalogue by its place in the payload, of so many.
+    /// Function from an item's place in the payload, and the number of items, to its place in the
+    /// catalogue.
     order: fn(u32, u32) -> u32,
 }
 
-/// Rows of a chunk and of a COPY.
+/// Number of rows in a chunk and in a COPY.
 const CHUNK: u32 = 1000;
 
 pub(super) async fn measure(url: &str, items: u32, rounds: u32) -> Result<Report, Error> {
@@ -94,15 +96,15 @@ async fn round(url: &str, items: u32) -> Result<[(&'static str, Cost); 5], Error
 
 struct Bench {
     database: Database,
-    /// Connection that measures, and another one that copies.
+    /// Connection that reads the costs, and another one that runs COPY.
     observer: Client,
     copier: Client,
     items: u32,
 }
 
 impl Bench {
-    /// Loads the catalogue, chunk by chunk, in which all items must have the outcome that is
-    /// counted.
+    /// Loads an edition of the catalogue, chunk by chunk, and returns its cost. `counted` returns
+    /// the number of a chunk's items that have the expected outcome; all items must have it.
     async fn load(&self, load: Load, counted: fn(Changes) -> u64) -> Result<Cost, Error> {
         let received_at = Timestamp::from_second(1_800_000_000 + load.second)?;
         let batch = new_batch(received_at);
@@ -126,7 +128,7 @@ impl Bench {
         self.cost(&format!("{load:?}"), write).await
     }
 
-    /// Does work on all rows, and returns its cost to PostgreSQL's processes.
+    /// Runs work on all rows, and returns its cost in PostgreSQL's processes.
     ///
     /// # Errors
     /// If it was done on another number of rows.
@@ -147,8 +149,8 @@ impl Bench {
         format!("[{}]", (0..self.items).map(item).collect::<Vec<_>>().join(",")).into_bytes()
     }
 
-    /// Copies the rows that are there into the other table, as many at a time as a chunk has and in
-    /// a chunk's order.
+    /// Copies all rows of `products` into the table `reference` by COPY, in parts of a chunk's size
+    /// and order, and returns the cost.
     async fn copy(&self) -> Result<Cost, Error> {
         let mut files = Vec::new();
         for first in (0..self.items).step_by(CHUNK.try_into().unwrap_or(usize::MAX)) {
@@ -167,7 +169,7 @@ impl Bench {
         self.cost("COPY", copy).await
     }
 
-    /// Returns one chunk's rows as COPY writes them.
+    /// Returns the rows of one chunk in COPY's binary format.
     async fn rows(&self, first: u32) -> Result<Bytes, Error> {
         let query = format!(
             "COPY (SELECT * FROM products WHERE last_item_index >= {first} AND last_item_index < {} \
@@ -178,14 +180,15 @@ impl Bench {
         Ok(parts.concat().into())
     }
 
-    /// Returns the position where the log of writes ends.
+    /// Returns the present end of the WAL (write-ahead log), in bytes.
     async fn wal(&self) -> Result<i64, Error> {
         let query = "SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint";
         Ok(self.observer.query_one(query, &[]).await?.try_get(0)?)
     }
 }
 
-/// Another place for each of `items` places, far from its neighbours'.
+/// Returns another place for the item at `index`, far from those of its neighbours. No two items
+/// get the same place.
 fn scattered(index: u32, items: u32) -> u32 {
     // A prime that divides no number of items which anybody measures, so all places are different.
     const STRIDE: u64 = 15_485_863;

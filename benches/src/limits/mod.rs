@@ -25,29 +25,29 @@ use crate::report::{Column, Report, count};
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// The DynamoDB of the table
+    /// Endpoint of the DynamoDB with the table
     #[arg(long, env = "AWS_ENDPOINT_URL")]
     endpoint: String,
-    /// The table of buckets, with the key `pk`
+    /// Table of rate limit buckets, with the key `pk`
     #[arg(long, env = "LIMITS_TABLE")]
     table: String,
-    /// Seconds for which tenants send
+    /// Number of seconds for which tenants send requests
     #[arg(long, env = "LIMIT_SECONDS", default_value_t = 40)]
     seconds: u32,
-    /// Blocks of requests that need no call
+    /// Number of blocks of requests that need no call to the table
     #[arg(long, env = "ROUNDS", default_value_t = 10)]
     rounds: u32,
-    /// Requests of a block
+    /// Number of requests in a block
     #[arg(long, env = "REQUESTS", default_value_t = 10_000)]
     requests: usize,
 }
 
 const ENVIRONMENTS: u32 = 50;
-/// Requests a second, and at once, that each tenant may send.
+/// Rate limit and burst of each tenant, in requests a second and requests.
 const PER_SECOND: u32 = 500;
-/// Tenants, and how much each sends, as a part of its limit.
+/// Tenants, with the rate of their requests as a multiple of their limit.
 const TENANTS: [(&str, f64); 3] = [("over", 3.0), ("near", 0.9), ("below", 0.2)];
-/// Window in which what was admitted is counted.
+/// Length of the window in which admitted requests are counted.
 const WINDOW: Duration = Duration::from_secs(10);
 
 const ASKED: &str = "asked, 1/s";
@@ -71,11 +71,11 @@ const CPU: &str = "CPU µs";
 const CPU_COLUMNS: [Column; 2] =
     [Column::median(CPU, 1).goals(&[("no call", AtMost(20.0))]), Column::spread(CPU)];
 
-/// Requests of a tenant.
+/// Requests that a tenant sent, and those that were admitted.
 #[derive(Debug, Default)]
 struct Sent {
     asked: usize,
-    /// Times of those that were admitted.
+    /// Times at which requests were admitted, since the start.
     admitted: Vec<Duration>,
 }
 
@@ -89,7 +89,7 @@ pub(crate) async fn run(options: &Options) -> Result<(), Error> {
     Ok(())
 }
 
-/// Lets all tenants send at once.
+/// Sends the requests of all tenants at the same time, and reports how well the limits held.
 async fn flood(options: &Options, dynamodb: &Client, recorder: &Recorder) -> Result<Report, Error> {
     let seconds = options.seconds;
     let item = LimitsItem {
@@ -144,7 +144,7 @@ async fn flood(options: &Options, dynamodb: &Client, recorder: &Recorder) -> Res
     Ok(report)
 }
 
-/// Sends a tenant's requests to one environment.
+/// Sends a tenant's requests to the limiter of one environment, until `duration` has passed.
 async fn send(
     limiter: Limiter,
     tenant: String,
@@ -168,8 +168,8 @@ async fn send(
     }
 }
 
-/// Measures requests that find their units in the environment's share, with every limit that there
-/// is.
+/// Measures requests that need no call to the table, because the environment has already drawn
+/// enough units. The requests are subject to every kind of limit.
 async fn without_calls(options: &Options, dynamodb: &Client) -> Result<Report, Error> {
     let rate = |per_second| Rate::new(per_second, None).map(Some);
     let limits = TargetLimits { requests: rate(1e6)?, messages: rate(1e7)?, bytes: rate(1e9)? };
@@ -211,7 +211,7 @@ fn limiter(options: &Options, dynamodb: &Client) -> Limiter {
     Limiter::new(dynamodb.clone(), options.table.clone(), DefaultLimits::default())
 }
 
-/// Calls about a tenant's buckets.
+/// Returns the calls about the buckets of a tenant.
 fn of_tenant<'a>(calls: &'a [Call], tenant: &str) -> Vec<&'a Call> {
     let is_of = |call: &Call| {
         let pk = call.body.pointer("/Key/pk/S").and_then(Value::as_str);
@@ -220,7 +220,7 @@ fn of_tenant<'a>(calls: &'a [Call], tenant: &str) -> Vec<&'a Call> {
     calls.iter().filter(|call| is_of(call)).collect()
 }
 
-/// Returns the most times within a window.
+/// Returns the largest number of these times that lie within one window.
 fn most_in_a_window(times: &mut [Duration]) -> usize {
     times.sort();
     let windows = times.iter().enumerate().map(|(first, begin)| {

@@ -21,21 +21,21 @@ use crate::report::{Column, Report};
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// Items of the catalogue
+    /// Number of items in the catalogue
     #[arg(long, env = "ITEMS", default_value_t = 100_000)]
     items: u32,
-    /// Runs of each contender
+    /// Number of runs of each contender
     #[arg(long, env = "ROUNDS", default_value_t = 5)]
     rounds: u32,
-    /// The server, on which databases are made
+    /// URL of the PostgreSQL server, on which databases are created
     #[arg(long, env = "DATABASE_URL", hide_env_values = true)]
     database_url: String,
-    /// The bucket that the catalogues lie in meanwhile
+    /// Bucket that holds the catalogues during the benchmark
     #[arg(long, env = "PAYLOAD_BUCKET")]
     bucket: String,
 }
 
-/// Cost of one catalogue from the first look at its object to the last commit.
+/// Cost of loading one catalogue, from the first read of its S3 object to the last commit.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Loaded {
     items: u64,
@@ -67,10 +67,11 @@ const COLUMNS: [Column; 7] = [
     Column::of("CPU, it / IntegraHub", ALL_CPU, OURS),
 ];
 
-/// Items of the catalogue that a contender gets first, which only warms up.
+/// Number of items in the catalogue that each contender loads first, unmeasured, to warm up.
 const WARM_UP: u32 = 5000;
 
-/// Sum over all that the rows say, whatever its spelling: a number for the whole table.
+/// SQL query for a checksum of the whole table `products`. Different spellings of the same number
+/// give the same checksum.
 const SUM: &str = "SELECT sum(hashtextextended(concat_ws('|', cnpj, shopid, productid, title, description, ean, brand, ncm, \
      category, imagelink, coalesce(color, '-'), price, pricepromo, wholesaleprice, trim_scale(quantity), trim_scale(size), \
      trim_scale(measure), trim_scale(wholesalemin), indice, source_created_at, source_updated_at, extra), 0))::text FROM products";
@@ -103,12 +104,12 @@ pub(crate) async fn run(options: &Options) -> Result<(), Error> {
 }
 
 struct Comparison {
-    /// Keys of the catalogues.
+    /// S3 keys of the catalogues.
     warm_up: String,
     first: String,
     second: String,
     items: u32,
-    /// Sums over the rows after each phase, which every contender must leave alike.
+    /// Checksums of the table after each phase. They must be the same for every contender.
     sums: Option<Vec<String>>,
     report: Report,
 }

@@ -20,11 +20,13 @@ use crate::error::Error;
 use crate::ingest::catalogue::new_batch;
 use crate::ingest::chunks::{self, Files, cut};
 
-/// Chunks that are written at once: two instances of `upsert`, with a connection each. They take
-/// turns for the establishment's lock, so while PostgreSQL writes one chunk the next is read.
+/// Number of chunks that are written at the same time, like two instances of `upsert` with a
+/// connection each. They wait for the same establishment's lock, so one reads the next chunk while
+/// PostgreSQL writes the other.
 const WRITERS: usize = 2;
 
-/// The contender's process, which gets keys of catalogues.
+/// Runs the process of the project's contender, which reads the S3 keys of catalogues from its
+/// standard input.
 pub(crate) async fn contend() -> Result<(), Error> {
     let mut environment = Environment::of_process();
     let bucket = environment.required("PAYLOAD_BUCKET");
@@ -45,7 +47,7 @@ pub(crate) async fn contend() -> Result<(), Error> {
 
 struct Loader {
     objects: Objects,
-    /// The chunker's.
+    /// Database connection of the chunker's part. `writers` are those of `upsert`.
     database: Database,
     writers: Vec<Arc<Database>>,
 }
@@ -79,7 +81,8 @@ impl Loader {
     }
 }
 
-/// Writes chunks as long as there is another one, and returns the number of rows that changed.
+/// Writes the next chunks until all `count` chunks are taken, and returns the number of rows that
+/// changed.
 async fn write(database: &Database, files: &Files, next: &AtomicU32, count: u32) -> Result<u64, Error> {
     let mut rows = 0;
     loop {

@@ -18,13 +18,14 @@ use crate::contender::serve;
 use crate::error::Error;
 
 const A_SECOND: u64 = 1_000_000;
-/// Longest latency that is told apart, in microseconds, and the digits of all: those of a report.
+/// Longest latency that is measured exactly, in microseconds, and the number of significant digits:
+/// the same as in a load test's report.
 const LONGEST: u64 = 120 * A_SECOND;
 const DIGITS: u8 = 3;
-/// Due time of the message after the last one, which ends the consumer.
+/// Due time in the message after the last one, which tells the consumer to end.
 const END: u64 = u64::MAX;
 
-/// A message on its way: when it was due, and the broker's answer.
+/// Message in flight: its due time, and the broker's pending confirm.
 type Sent = (u64, PublisherConfirm);
 
 pub(crate) async fn contend(url: &str) -> Result<(), Error> {
@@ -61,19 +62,19 @@ async fn load(url: &str, task: &Task) -> Result<Measured, Error> {
     })
 }
 
-/// Runs a part of the work as a task of its own.
+/// Runs a part of the work in a Tokio task of its own.
 async fn apart<T: Send + 'static>(
     part: impl Future<Output = Result<T, Error>> + Send + 'static,
 ) -> Result<T, Error> {
     tokio::spawn(part).await?
 }
 
-/// Schedule of a run, in microseconds from its start.
+/// Schedule of a run, with times in microseconds since its start.
 #[derive(Clone, Copy, Debug)]
 struct Clock {
     begin: Instant,
     rate: Option<u64>,
-    /// End of the warm-up.
+    /// End of the warm-up, and end of the run.
     from: u64,
     until: u64,
 }
@@ -92,12 +93,12 @@ impl Clock {
         u64::try_from(self.begin.elapsed().as_micros()).unwrap_or(END)
     }
 
-    /// Time at which a message is due: without a rate, as soon as it can be sent.
+    /// Returns the time at which a message is due. Without a rate, every message is due at once.
     fn due(&self, number: u64) -> u64 {
         self.rate.map_or_else(|| self.now(), |rate| number.saturating_mul(A_SECOND).div_ceil(rate))
     }
 
-    /// Waits by the same timer as a worker of a load test; it is precise to a millisecond.
+    /// Waits until a time of the schedule, to the millisecond. Load tests use the same timer.
     async fn wait_until(&self, due: u64) {
         if self.now() < due {
             sleep_until(self.begin + Duration::from_micros(due)).await;
@@ -105,7 +106,8 @@ impl Clock {
     }
 }
 
-/// Latencies in microseconds from when messages were due, without those of the warm-up.
+/// Histogram of latencies in microseconds, from the due times of the messages. Messages of the
+/// warm-up are left out.
 struct Latencies {
     histogram: Histogram<u64>,
     from: u64,
@@ -128,7 +130,7 @@ impl Latencies {
     }
 }
 
-/// Returns how many messages were due, and how late they were sent.
+/// Sends the messages of a run on schedule. Returns their number, and how late they were sent.
 async fn produce(channel: Channel, clock: Clock, sent: Sender<Sent>) -> Result<(u64, Latencies), Error> {
     let (mut count, mut lateness) = (0, Latencies::new(clock)?);
     loop {
@@ -146,7 +148,7 @@ async fn produce(channel: Channel, clock: Clock, sent: Sender<Sent>) -> Result<(
     Ok((count, lateness))
 }
 
-/// Publishes a message that carries the time at which it was due.
+/// Publishes a message with its due time at the beginning of the body.
 async fn put(channel: &Channel, due: u64) -> Result<PublisherConfirm, Error> {
     let mut body = BODY;
     if let Some(stamp) = body.first_chunk_mut() {
@@ -164,8 +166,8 @@ async fn confirm_all(mut answers: Receiver<Sent>, clock: Clock) -> Result<Latenc
     Ok(latencies)
 }
 
-/// Returns how many messages came, how many of them between warm-up and end, and how long after
-/// they were due.
+/// Receives the messages of a run. Returns their number, the number of those received between the
+/// warm-up and the end of the run, and the latencies.
 async fn consume(
     channel: Channel,
     mut deliveries: Consumer,

@@ -21,15 +21,16 @@ use crate::report::{Column, Report};
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// Seconds of each run, without what is left on the queue at its end
+    /// Number of seconds of each run, without the time in which the consumer empties the queue
+    /// afterwards
     #[arg(long, env = "BENCH_TEST_SECONDS", default_value_t = 20)]
     seconds: u32,
-    /// Runs of each contender at each rate
+    /// Number of runs of each contender at each rate
     #[arg(long, env = "ROUNDS", default_value_t = 5)]
     rounds: u32,
     #[arg(long, env = "API")]
     base_url: String,
-    /// Key with the scope `mq:admin`, of a tenant with the target profile `local-rabbit`
+    /// API key with the scope `mq:admin`, of a tenant with the target profile `local-rabbit`
     #[arg(long, env = "API_KEY", hide_env_values = true)]
     api_key: String,
     #[arg(long, env = "AMQP_URL", hide_env_values = true)]
@@ -37,8 +38,8 @@ pub(crate) struct Options {
 }
 
 const QUEUE: &str = "bench.tests";
-/// Time that a run may take beyond its seconds. A load test waits up to five minutes until its
-/// queue is empty.
+/// Maximum time of a run beyond its seconds. A load test waits up to five minutes until its queue
+/// is empty.
 const PATIENCE: Duration = Duration::from_mins(7);
 
 const OURS: &str = "IntegraHub";
@@ -62,21 +63,21 @@ const LATENCIES: [Column; 6] = [
 ];
 const WITHIN: &[(&str, Goal)] = &[("put, bare lapin", AtMost(1.1)), ("end to end, bare lapin", AtMost(1.1))];
 
-/// Load of one run.
+/// Load that a contender puts on the broker in one run.
 #[derive(Debug, Serialize, Deserialize)]
 struct Task {
     seconds: u32,
     warm_up_seconds: u32,
-    /// Rate, from 1; `None` if the producer goes as fast as it can.
+    /// Rate in messages a second, at least 1; `None` if the producer sends as fast as it can.
     rate_per_sec: Option<u32>,
 }
 
-/// Figures of a run, in the form of a test's report.
+/// Measured values of a run, in the JSON of a load test's report.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Measured {
     rates: Rates,
-    /// Latencies from when a message was due until it was sent, confirmed, and received.
+    /// Latencies from a message's due time until it was sent, confirmed, and received.
     lateness_us: Latency,
     put_latency_us: Latency,
     end_to_end_latency_us: Latency,
@@ -89,7 +90,7 @@ struct Rates {
     received_per_sec: f64,
 }
 
-/// Percentiles in microseconds.
+/// Percentiles of a latency in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Latency {
     p50: u32,
@@ -102,7 +103,7 @@ struct Accounting {
     received: u64,
 }
 
-/// Seconds at the beginning of a run that are not in its figures.
+/// Returns the length of the warm-up, which is left out of the measured values, in seconds.
 const fn warm_up(seconds: u32) -> u32 {
     seconds / 4
 }
@@ -151,7 +152,7 @@ pub(crate) async fn run(options: &Options) -> Result<(), Error> {
     Ok(())
 }
 
-/// The broker, and how each contender is told to load it.
+/// Connections and settings for measuring both contenders.
 struct Stand<'a> {
     options: &'a Options,
     http: Http,

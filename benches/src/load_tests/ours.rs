@@ -13,11 +13,11 @@ use crate::error::Error;
 use crate::http_client::{Call, Http};
 
 const TESTS: &str = "/tests";
-/// Time from the request to the test's start, at the most.
+/// Maximum time from the request for a load test to the test's start.
 const AHEAD: Duration = Duration::from_secs(15);
 const PAUSE: Duration = Duration::from_secs(2);
 
-/// Runs a test to its end.
+/// Runs a load test of the stack to its end, and returns its measured values.
 pub(super) async fn load(http: &Http, api_key: &str, task: &Task) -> Result<Measured, Error> {
     let post = Call::post(TESTS, api_key, body(task).to_string()).with_new_key();
     let accepted = http.insist(&post, 202, drop).await?.json();

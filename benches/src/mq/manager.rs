@@ -20,7 +20,7 @@ pub(super) const PASSWORD: &str = "bench";
 #[derive(Debug)]
 pub(super) struct Manager {
     daemon: QueueManager,
-    /// CPU time of the daemon.
+    /// CPU clock of the queue manager's process.
     pub(super) cpu: Cpu,
     library: PathBuf,
     directory: TempDir,
@@ -38,7 +38,7 @@ impl Manager {
         Ok(Self { cpu: Cpu::of(pid)?, daemon, library, directory })
     }
 
-    /// A contender with everything by which it finds the queue manager.
+    /// Adds the environment variables by which a contender finds the queue manager.
     pub(super) fn given_to(&self, program: Program) -> Program {
         let directory = self.directory.path().display().to_string();
         program
@@ -52,6 +52,8 @@ impl Manager {
             .env("MQ_PASSWORD", PASSWORD)
     }
 
+    /// Checks the number of messages on a queue after a contender's run.
+    ///
     /// # Errors
     /// If the queue does not have so many messages after this contender's run.
     pub(super) fn expect(&self, queue: &str, messages: u32, who: &str) -> Result<(), Error> {

@@ -27,20 +27,21 @@ use crate::report::Goal::{AtLeast, AtMost};
 use crate::report::{Column, Report};
 use manager::{CHANNEL, Manager, NAME, PASSWORD, USER};
 
-/// The queue that all contenders use, one after another.
+/// Queue that all contenders use, one after another.
 const QUEUE: &str = "BENCH.QUEUE";
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// Messages of each run
+    /// Number of messages of each run
     #[arg(long, env = "MESSAGES", default_value_t = 20_000)]
     messages: u32,
-    /// Runs of each contender; a multiple of six gives each the same turns
+    /// Number of runs of each contender; with a multiple of six, every contender is first to sixth
+    /// equally often
     #[arg(long, env = "ROUNDS", default_value_t = 6)]
     rounds: u32,
 }
 
-/// Numbers of messages in a unit of work.
+/// Numbers of messages in a unit of work that are measured.
 const UNITS: [u32; 3] = [1, 10, 100];
 
 const OURS: &str = "IntegraHub";
@@ -111,7 +112,7 @@ pub(crate) async fn run(options: &Options) -> Result<(), Error> {
     Ok(())
 }
 
-/// Environment of the contender in Rust.
+/// Settings of the contender in Rust, from environment variables.
 #[derive(Debug, Args)]
 pub(crate) struct Contest {
     #[arg(long, env = "MESSAGES")]
@@ -120,7 +121,7 @@ pub(crate) struct Contest {
     library: PathBuf,
 }
 
-/// The contender of the project: the crate `ibm-mq`.
+/// Runs the project's contender for IBM MQ: the crate `ibm-mq`.
 pub(crate) async fn contend(contest: &Contest) -> Result<(), Error> {
     let address = Address { host: "127.0.0.1".to_owned(), port: 1414 };
     let endpoint = Endpoint {

@@ -14,11 +14,11 @@ use crate::http_client::Call;
 pub(super) struct Outcome {
     status: String,
     error: Option<String>,
-    /// Numbers of items that were parsed, that were processed, and that were in error.
+    /// Numbers of items that were parsed, that were processed, and that failed.
     items: [i64; 3],
     /// Number of items in the batch's error report.
     reported: i64,
-    /// Number of products that the database has of the load's establishments, and the sum of their
+    /// Number of products of the load's establishments in the database, and the sum of their
     /// `INDICE`.
     products: [i64; 2],
 }
@@ -27,7 +27,7 @@ const TABLES: &str = "SELECT (SELECT count(*) FROM batch_item_errors WHERE batch
      coalesce(sum(indice), 0) FROM products WHERE cnpj = ANY($1::bpchar[])";
 
 impl Outcome {
-    /// Returns the outcome to expect of a batch of `items` items, of which those with the indices
+    /// Returns the expected outcome of a batch of `items` items, of which those with the indices
     /// `loaded` are valid. The `INDICE` of an item is its index.
     pub(super) fn loaded(items: u32, loaded: &[u32]) -> Self {
         let products = loaded.iter().fold([0, 0], |[count, sum], index| [count + 1, sum + i64::from(*index)]);
@@ -37,7 +37,8 @@ impl Outcome {
         Self { status: "COMPLETED".to_owned(), error: None, items, reported: failed, products }
     }
 
-    /// Returns the outcome to expect of a batch whose payload failed as a whole.
+    /// Returns the expected outcome of a batch whose payload failed as a whole, with this error
+    /// code.
     pub(super) fn failed(code: &str) -> Self {
         let (status, error) = ("FAILED".to_owned(), Some(code.to_owned()));
         Self { status, error, items: [0; 3], reported: 0, products: [0; 2] }
@@ -78,8 +79,7 @@ impl Times {
 }
 
 impl Stack<'_> {
-    /// Compares the outcome of a final batch with the outcome to expect, and returns the batch's
-    /// times.
+    /// Compares the outcome of a final batch with the expected one, and returns the batch's times.
     ///
     /// # Errors
     /// If the outcomes differ. The message names the batch.

@@ -13,13 +13,13 @@ use crate::error::Error;
 use crate::report::table;
 
 const BETWEEN_SAMPLES: Duration = Duration::from_secs(1);
-/// Time without another final batch after which the rest is given up. `reconcile` recovers stalled
-/// batches before.
+/// Time without a newly final batch after which the benchmark gives up. The function `reconcile`
+/// recovers stalled batches earlier.
 const PATIENCE: Duration = Duration::from_mins(30);
-/// Most samples that are shown.
+/// Maximum number of samples in the table.
 const SHOWN: usize = 20;
 
-/// Batches of one round.
+/// Batches of one round that are to become final.
 pub(super) struct Backlog<'a> {
     observer: &'a Client,
     tenants: Vec<Uuid>,
@@ -34,7 +34,7 @@ pub(super) struct Sample {
     chunking: i64,
     processing: i64,
     ended: i64,
-    /// CPU time of PostgreSQL since the begin.
+    /// CPU time of PostgreSQL since the first sample.
     cpu: Duration,
 }
 
@@ -45,14 +45,15 @@ const OPEN: &str = "SELECT coalesce(string_agg(concat(batch_id, ' is ', status),
      FROM batches WHERE tenant_id = ANY($1) AND received_at >= $2 AND finished_at IS NULL";
 
 impl<'a> Backlog<'a> {
-    /// This number of batches of these tenants, received from now on.
+    /// Creates the backlog of a round: `all` batches of these tenants, received from now on.
     pub(super) fn of(observer: &'a Client, tenants: Vec<Uuid>, all: usize) -> Result<Self, Error> {
         // A time of receipt has whole milliseconds.
         let since = Timestamp::from_millisecond(Timestamp::now().as_millisecond())?;
         Ok(Self { observer, tenants, since, all: i64::try_from(all)? })
     }
 
-    /// Takes samples until all batches are final. `accepted` counts those that were sent so far.
+    /// Takes samples until all batches are final. `accepted` is the number of catalogues accepted
+    /// so far.
     ///
     /// # Errors
     /// If batches do not end in time. The message names them.
@@ -85,7 +86,7 @@ impl<'a> Backlog<'a> {
     }
 }
 
-/// A table of some samples at even distances, up to the last one.
+/// Formats evenly spaced samples, the last one included, as a table.
 pub(super) fn series(samples: &[Sample]) -> String {
     let headings = ["s", "waiting", "CHUNKING", "PROCESSING", "final", "PostgreSQL, % of a core"];
     let step = samples.len().div_ceil(SHOWN).max(1);

@@ -15,15 +15,18 @@ const CHAIN: &str = "beside a chain's flood";
 const DISTRIBUTOR: &str = "beside a distributor's flood";
 const WHOLESALER: &str = "beside a wholesaler's flood";
 const AT_ONCE: &str = "beside a chain's flood at once";
-/// Establishments that each chunk of a chain's flood has.
+/// Number of establishments in each chunk of a chain's flood.
 const OF_A_CHAIN: u32 = 4;
-/// Floods that leave half of the machine free, with the establishments that each chunk of them has.
-/// A chunk of more than 32 waits at one of six gates, one of more than 128 at the last gate, which
-/// all of them pass one by one.
+/// Floods that leave half of the machine free, with the number of establishments in each of their
+/// chunks. A chunk with more than 32 establishments has to take one of six gates, which are locks
+/// in PostgreSQL; a chunk with more than 128 takes the last gate, of which there is only one.
 const FLOODS: [(&str, u32); 3] = [(CHAIN, OF_A_CHAIN), (DISTRIBUTOR, 64), (WHOLESALER, 200)];
-/// Most catalogues of a flood that are sent at once to find out how fast the machine writes them.
+/// Maximum number of a flood's catalogues that are sent at once to measure how fast the machine
+/// loads them.
 const TRIAL: usize = 40;
-/// Ways in of the quiet catalogues in turn, and their establishments: those with many pass a gate.
+/// Ways into the ingest that the quiet catalogues take in turn, with their number of
+/// establishments. A chunk with 64 establishments has to take a gate, as those of a distributor's
+/// flood do.
 const QUIET: [(Way, u32); 3] = [(GZIP, 1), (FILE, 1), (UPLOAD, 64)];
 const TWICE: Goal = Goal::AtMost(2.0);
 
@@ -39,7 +42,8 @@ const COLUMNS: [Column; 5] = [
     ]),
 ];
 
-/// Times within which the catalogues of a flood are sent, and those of the quiet tenants.
+/// Schedule of a measurement: the time within which the flood is sent, and the start and length of
+/// the time within which the quiet catalogues are sent.
 #[derive(Clone, Copy, Debug)]
 struct Schedule {
     flood_within: Duration,
@@ -51,17 +55,17 @@ struct Fairness<'a> {
     stack: &'a Stack<'a>,
     quiet: &'a [Tenant],
     flooding: &'a Tenant,
-    /// Number of the quiet catalogues.
+    /// Number of quiet catalogues.
     number: usize,
-    /// Items of a flood, and of each of its catalogues.
+    /// Number of items of a flood, and of each of its catalogues.
     items: u32,
     each: u32,
     tally: Tally,
 }
 
-/// Measures quiet tenants alone, beside floods that leave half of the machine free, and beside one
-/// that is sent at once. Lambda runs each invocation on a processor of its own; on one machine a
-/// flood that has all of it delays others by that alone, whatever the queues do.
+/// Measures quiet tenants alone, beside floods that leave half of the machine free, and beside a
+/// flood that is sent at once. Lambda runs each invocation on a CPU of its own. On one machine, a
+/// flood that uses every CPU delays the others by that alone, whatever the queues do.
 pub(super) async fn measure(stack: &Stack<'_>, tenants: &[Tenant], flooding: &Tenant) -> Result<(), Error> {
     let (window, few) = (stack.options.window(), stack.options.few());
     let number = tenants.len() * usize::try_from(stack.options.catalogues)?;
@@ -98,14 +102,14 @@ pub(super) async fn measure(stack: &Stack<'_>, tenants: &[Tenant], flooding: &Te
 }
 
 impl Fairness<'_> {
-    /// Makes the catalogues of a flood, at most this number.
+    /// Creates the catalogues of a flood, at most `most` of them.
     fn flood(&self, establishments: u32, most: usize) -> Result<Vec<Load>, Error> {
         let numbers = (0..self.items.div_ceil(self.each)).take(most);
         numbers.map(|_| Load::new(self.flooding, GZIP, Content::Sound, self.each, establishments)).collect()
     }
 
-    /// Returns the time that the machine takes for each catalogue of a flood if it does nothing
-    /// else.
+    /// Measures the average time in which the machine loads one catalogue of a flood, if it does
+    /// nothing else.
     async fn takes(&self, establishments: u32) -> Result<Duration, Error> {
         let trial = self.flood(establishments, TRIAL)?;
         let number = u32::try_from(trial.len())?.max(1);
@@ -116,7 +120,8 @@ impl Fairness<'_> {
         Ok(took.unwrap_or_default() / number)
     }
 
-    /// Sends the quiet catalogues beside a flood.
+    /// Sends the quiet catalogues beside a flood, and records the times of those that were received
+    /// before the whole flood was loaded.
     async fn beside(&self, who: &'static str, flood: Vec<Load>, schedule: Schedule) -> Result<(), Error> {
         let few = self.stack.options.few();
         let quiet = self.quiet.iter().cycle().zip(QUIET.into_iter().cycle()).take(self.number);

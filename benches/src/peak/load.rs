@@ -9,12 +9,12 @@ use super::tenant::Tenant;
 use crate::error::Error;
 use crate::ingest::catalogue::gzipped;
 
-/// Largest body of a request in bytes. A larger catalogue is uploaded.
+/// Maximum size of a request's body in bytes. A larger catalogue is uploaded.
 const LARGEST_BODY: usize = 4_500_000;
-/// Share of items with a fault in a catalogue that has some, in thousandths.
+/// Share of invalid items in a catalogue with invalid items, in thousandths.
 const BAD: u32 = 100;
 
-/// A way into the ingest.
+/// Way of sending a catalogue to the ingest: by request, upload or file, and its format.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Way {
     pub(super) name: &'static str,
@@ -46,7 +46,7 @@ const fn way(name: &'static str, door: Door, layout: Layout, is_gzip: bool) -> W
     Way { name, door, layout, is_gzip }
 }
 
-/// State in which a catalogue is sent.
+/// Content of a catalogue: valid, with invalid items, or not readable as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Content {
     Sound,
@@ -55,7 +55,7 @@ pub(super) enum Content {
     BrokenOff,
 }
 
-/// A catalogue of establishments that no other one has.
+/// Catalogue to send, whose establishments are in no other catalogue.
 #[derive(Debug)]
 pub(super) struct Load {
     pub(super) tenant: Tenant,
@@ -106,7 +106,8 @@ impl Content {
         matches!(self, Self::Sound | Self::BadItems)
     }
 
-    /// Ways in that it is sent by. In lines, such mistakes are errors of items.
+    /// Returns the ways by which a catalogue with this content is sent. Unreadable content is not
+    /// sent as lines, because there each bad line fails only its item.
     pub(super) fn ways(self) -> impl Iterator<Item = Way> {
         WAYS.into_iter().filter(move |way| self.is_readable() || way.layout == Layout::Array)
     }

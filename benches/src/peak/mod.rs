@@ -29,26 +29,27 @@ use crate::peak::tenant::Tenant;
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// Tenants that send catalogues
+    /// Number of tenants that send catalogues
     #[arg(long, env = "PEAK_TENANTS", default_value_t = 8)]
     tenants: u32,
-    /// Catalogues of each
+    /// Number of catalogues of each tenant
     #[arg(long, env = "CATALOGUES", default_value_t = 5)]
     catalogues: u32,
-    /// Items of the largest ones; most have a hundredth of that
+    /// Number of items of the largest catalogues; most catalogues have a hundredth of it
     #[arg(long, env = "ITEMS", default_value_t = 20_000)]
     items: u32,
-    /// Seconds within which they arrive
+    /// Number of seconds within which all catalogues are sent
     #[arg(long, env = "WINDOW", default_value_t = 30)]
     window: u32,
-    /// Items of a flood, as a multiple of those of the quiet tenants together
+    /// Number of items of a flood, as a multiple of the items of all quiet catalogues together
     #[arg(long, env = "PEAK_FLOOD", default_value_t = 100)]
     flood: u32,
-    /// Chunks of one establishment on a slow database; 0 leaves them out
+    /// Number of chunks of one establishment to load on a slowed-down database; 0 skips this part
     #[arg(long, env = "PEAK_CHUNKS", default_value_t = 200)]
     #[arg(value_parser = value_parser!(u32).range(..=200))]
     chunks: u32,
-    /// Milliseconds for which that database holds the lock of each of them beyond its work
+    /// Number of milliseconds for which the slowed-down database holds each chunk's locks beyond
+    /// its work
     #[arg(long, env = "PEAK_SLOW_MS", default_value_t = 2000)]
     #[arg(value_parser = value_parser!(u32).range(..=8000))]
     slow_ms: u32,
@@ -58,10 +59,10 @@ pub(crate) struct Options {
     amqp_url: String,
     #[arg(long, env = "DATABASE_URL", hide_env_values = true)]
     database_url: String,
-    /// The bucket that files are dropped into
+    /// Bucket for files that are dropped into the ingest
     #[arg(long, env = "PAYLOAD_BUCKET")]
     bucket: String,
-    /// The table that keys and grants are stored in
+    /// DynamoDB table of API keys and grants
     #[arg(long, env = "ACCESS_TABLE")]
     access_table: String,
 }
@@ -71,19 +72,20 @@ impl Options {
         Duration::from_secs(self.window.into())
     }
 
-    /// Items of a small catalogue.
+    /// Returns the number of items of a small catalogue.
     fn few(&self) -> u32 {
         (self.items / 100).max(1)
     }
 }
 
-/// Time within which a file has to be stored.
+/// Time limit for storing a file in S3.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The stack, as callers and an observer of its database reach it.
+/// Running stack, with the clients that the benchmark uses.
 struct Stack<'a> {
     options: &'a Options,
-    /// Sends what is no request meanwhile.
+    /// Caller that sends the catalogues. Requests beside them use a copy in the phase
+    /// [`Phase::Meanwhile`].
     caller: Caller,
     s3: aws_sdk_s3::Client,
     queues: Queues,

@@ -19,13 +19,14 @@ use crate::http_client::Call;
 use crate::report::Column;
 use crate::tally::{LONGEST, NUMBER, P50, P95, P99};
 
-/// Sizes in turn, as parts of the largest one. Their number and that of the ways have no divisor in
-/// common, so every size takes every way.
+/// Divisors of the largest catalogue's number of items, taken in turn. Their number and that of the
+/// ways into the ingest have no common divisor, so every size is sent by every way.
 const PARTS: [u32; 7] = [100, 10, 100, 1, 100, 10, 100];
-/// Most items of an establishment, about.
+/// Approximate maximum number of items of an establishment.
 const EACH: u32 = 2000;
 
-/// Queue of the messages that are put and got meanwhile, and the time between such requests.
+/// Queue for the messages that are put and got during the peak, and the pause between such
+/// requests.
 const QUEUE: &str = "bench.peak";
 const PAUSE: Duration = Duration::from_millis(500);
 
@@ -96,7 +97,7 @@ fn broken(options: &Options, tenant: &Tenant) -> Result<Vec<Load>, Error> {
     Ok(loads)
 }
 
-/// Puts messages and gets them again, at a modest rate.
+/// Puts messages and gets them again, at a low rate, until the peak is over.
 async fn messages(stack: &Stack<'_>, caller: &Caller) -> Result<(), Error> {
     stack.queues.create(QUEUE).await?;
     let mut cycle = 0;
@@ -109,7 +110,8 @@ async fn messages(stack: &Stack<'_>, caller: &Caller) -> Result<(), Error> {
     stack.queues.delete(QUEUE).await
 }
 
-/// Lists each tenant's newest batches, and looks at the newest one.
+/// Lists the newest batches of each tenant in turn and reads the newest one, until the peak is
+/// over.
 async fn queries(caller: &Caller, tenants: &[Tenant]) -> Result<(), Error> {
     for Tenant { api_key, .. } in tenants.iter().cycle().take_while(|_| caller.goes_on()) {
         let list = Call::get(format!("{BATCHES}?limit=20"), api_key);

@@ -13,19 +13,20 @@ use super::load::Load;
 use super::send::Sent;
 use crate::error::Error;
 
-/// A catalogue, and the time from the begin of its round until it is sent.
+/// Catalogue to send, with the time from the start of its round until it is sent.
 pub(super) type Planned = (Duration, Load);
-/// A batch that ended as it should, by what was sent.
+/// Catalogue whose batch ended as expected, with the batch's times.
 pub(super) type Ended = (Load, Times);
 
-/// Plans catalogues at even distances.
+/// Plans to send catalogues at equal intervals within a time.
 pub(super) fn spread(loads: Vec<Load>, from: Duration, within: Duration) -> Result<Vec<Planned>, Error> {
     let distance = within / u32::try_from(loads.len())?.max(1);
     Ok((0_u32..).zip(loads).map(|(index, load)| (from + distance * index, load)).collect())
 }
 
 impl Stack<'_> {
-    /// Returns the batches, and the backlog over time.
+    /// Sends the planned catalogues, and waits until their batches are final. Returns the
+    /// catalogues with their batches' times, and samples of the backlog.
     pub(super) async fn round(&self, planned: Vec<Planned>) -> Result<(Vec<Ended>, Vec<Sample>), Error> {
         let accepted = AtomicI64::new(0);
         let tenants = planned.iter().map(|(_, load)| load.tenant.id).collect();

@@ -19,11 +19,12 @@ use crate::http_client::{Answer, Call};
 const LOAD_TYPE: &str = "full";
 const ACCEPTED: &str = "accepted";
 
-/// A catalogue that was accepted.
+/// Catalogue that the ingest accepted.
 #[derive(Debug)]
 pub(super) struct Sent {
     pub(super) load: Load,
-    /// The path that shows its batch: by its id, or in the list of a file's batches.
+    /// Path of the API that shows its batch: the batch itself, or for a file the list of the file's
+    /// batches.
     pub(super) path: String,
     pub(super) accepted_at: Timestamp,
 }

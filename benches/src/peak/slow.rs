@@ -13,11 +13,12 @@ use super::tenant::Tenant;
 use crate::error::Error;
 use crate::report::table;
 
-/// Items of a chunk.
+/// Number of items in a chunk.
 const CHUNK_ITEMS: u32 = 1000;
-/// Time after which the stack's log has what functions logged.
+/// Time to wait until the stack's log contains everything that the functions logged.
 const LOGGED: Duration = Duration::from_secs(5);
-/// End of what `upsert` logs of a chunk whose event it sends again, after the chunk.
+/// Text in the log line of `upsert` for a chunk that waited for locks in vain, and whose event is
+/// sent again. The chunk's name is before the text.
 const WAITED: &str = " waited for locks";
 const AS_FAST_AS_IT_IS: &str =
     "DROP TRIGGER IF EXISTS bench_slow ON batch_chunks; DROP FUNCTION IF EXISTS bench_slow()";
@@ -61,7 +62,8 @@ pub(super) async fn measure(stack: &Stack<'_>, tenant: &Tenant) -> Result<(), Er
 }
 
 impl Stack<'_> {
-    /// Has the database hold the locks of each chunk for this time after its work.
+    /// Installs a database trigger by which each chunk's transaction takes this much longer before
+    /// it commits and releases its locks.
     async fn slow_down(&self, milliseconds: u32) -> Result<(), Error> {
         let slow = format!(
             "{AS_FAST_AS_IT_IS}; \
@@ -74,8 +76,8 @@ impl Stack<'_> {
     }
 }
 
-/// Counts how often the event of each chunk was sent again, by the log that the stack keeps of its
-/// functions; none if it keeps none.
+/// Counts how often the event of each chunk was sent again, from the log of the stack's functions.
+/// The map is empty if the stack keeps no log.
 fn sent_again() -> Result<HashMap<String, u32>, Error> {
     let mut chunks = HashMap::new();
     let Some(environment) = std::env::var_os("INTEGRAHUB_STACK_ENV") else { return Ok(chunks) };
@@ -87,7 +89,7 @@ fn sent_again() -> Result<HashMap<String, u32>, Error> {
     Ok(chunks)
 }
 
-/// Returns the chunk that a line of the log says was sent again, by its number and its batch.
+/// Returns the chunk that a log line reports as sent again, as text with its number and its batch.
 fn chunk_of(line: &str) -> Option<&str> {
     line.split_once(WAITED)?.0.rsplit('"').next()
 }

@@ -15,7 +15,7 @@ pub(super) struct Tenant {
 }
 
 impl Tenant {
-    /// Stores the API key of a new tenant, and its grant to drop files, as an operator does.
+    /// Creates a tenant, and stores its API key and its grant to drop files, as an operator does.
     pub(super) async fn store(dynamodb: &Client, table: &str) -> Result<Self, Error> {
         let tenant = Self { id: Uuid::new_v4(), api_key: format!("peak-{}", Uuid::new_v4()) };
         let (id, hash) = (tenant.id.to_string(), ApiKey::from(tenant.api_key.as_str()).hash());

@@ -14,12 +14,12 @@ use crate::error::Error;
 use crate::http_client::Call;
 
 const PAUSE: Duration = Duration::from_millis(300);
-/// Items of a catalogue.
+/// Number of items in a catalogue.
 const ITEMS: u32 = 50;
-/// Time that a batch may take.
+/// Maximum time for a batch to become final.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Kind of request, its path, and a member that each answer has.
+/// Kind of a request, its path, and the JSON pointer of a member that every response has.
 type Look = (&'static str, &'static str, &'static str);
 
 const LOOKS: [Look; 4] = [
@@ -31,7 +31,7 @@ const LOOKS: [Look; 4] = [
 const OFTEN: Look = ("batches", "/v1/inovafarma/batches?limit=5", "/batches");
 
 impl Soaker {
-    /// Puts messages and gets them again.
+    /// Puts messages and gets them again, until the soak is over.
     pub(super) async fn put_and_get(self, queue: String) {
         let mut cycle = 0;
         while self.caller.goes_on() {
@@ -44,7 +44,8 @@ impl Soaker {
         }
     }
 
-    /// Looks at what anybody may look at.
+    /// Reads the health, status and contract endpoints and the list of batches, until the soak is
+    /// over.
     pub(super) async fn look(self) {
         while self.caller.goes_on() {
             for (kind, path, member) in LOOKS.into_iter().flat_map(|look| [look, OFTEN]) {
@@ -63,7 +64,7 @@ impl Soaker {
         }
     }
 
-    /// Loads small catalogues and follows each batch to its end.
+    /// Loads small catalogues and waits for each batch to become final, until the soak is over.
     pub(super) async fn load(self) {
         let mut seed = u64::from(std::process::id()) << 32;
         while self.caller.goes_on() {

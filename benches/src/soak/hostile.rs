@@ -11,17 +11,18 @@ use crate::callers::Phase;
 use crate::error::Error;
 use crate::http_client::Answer;
 
-/// A little of the machine is left to those whom it does not attack: everything runs on the same
-/// processors here.
+/// Pause between two requests of a hostile caller. It leaves some CPU time to the well-behaved
+/// callers, since everything runs on one machine.
 const PAUSE: Duration = Duration::from_millis(250);
-/// The largest problem document.
+/// Maximum size of a problem response in bytes.
 const LARGEST_PROBLEM: usize = 4096;
-/// Reasons that may be the answer to anything: a limit that says when to come back.
+/// Reasons of rate limits, which may refuse any request with `Retry-After`.
 const LIMITS: [&str; 4] = ["TENANT_RATE_LIMIT", "KEY_REUSE_ABUSE", "BUSY", "POOL_TIMEOUT"];
 const NO_BATCH: &str = "01a1fd8c-697b-7c4e-8d21-3f5a6b7c8d9e";
 
 impl Soaker {
-    /// Sends all shapes in turn. Each caller begins with another one.
+    /// Sends all hostile requests in turn, until the soak is over. Each caller begins with another
+    /// one.
     pub(super) async fn attack(mut self, number: usize) {
         let mut turn = u64::try_from(number).unwrap_or_default() * 1_000_000;
         for shape in SHAPES.iter().cycle().skip(number.wrapping_mul(7)) {
@@ -34,14 +35,15 @@ impl Soaker {
         }
     }
 
-    /// Sends one long browse after the other.
+    /// Browses an empty queue again and again, each time for as long as possible, until the soak is
+    /// over.
     pub(super) async fn browse(mut self) {
         while self.may_go_on().await {
             self.send(&LONG_BROWSE, 0).await;
         }
     }
 
-    /// Waits for its phase, and returns false when all is over.
+    /// Waits for the next phase in which hostile callers send. Returns false when the soak is over.
     async fn may_go_on(&mut self) -> bool {
         let is_it = |phase: &Phase| matches!(phase, Phase::HostileWarmUp | Phase::Hostile | Phase::Over);
         self.caller.phase.wait_for(is_it).await.is_ok_and(|phase| *phase != Phase::Over)

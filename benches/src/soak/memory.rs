@@ -5,18 +5,18 @@ use std::path::Path;
 
 use tokio::time::Instant;
 
-/// Resident memory of one function: of its largest process, in MB, by seconds since the begin.
+/// Resident memory of a function's largest process: pairs of seconds since the start and MB.
 type Samples = Vec<(f64, f64)>;
 
 #[derive(Debug)]
 pub(super) struct Memory {
-    /// Variable that all processes of this stack have in their environment.
+    /// Environment variable, as `NAME=value`, that all processes of this stack have.
     mark: String,
     begin: Instant,
     functions: BTreeMap<String, Samples>,
 }
 
-/// Course of a function's memory after the warm-up, in MB.
+/// Change of a function's memory after the warm-up, in MB.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Course {
     pub(super) first: f64,
@@ -27,8 +27,8 @@ pub(super) struct Course {
     pub(super) growth: f64,
 }
 
-/// Most that a line may gain, in MB and as a share of the mean: allocators keep a little more with
-/// every new largest request.
+/// Maximum growth of a function's memory, in MB and as a share of its first value; the larger one
+/// counts. Allocators keep a little more memory with every new largest request.
 const MOST_MB: f64 = 10.0;
 const MOST_SHARE: f64 = 0.1;
 
@@ -52,8 +52,8 @@ impl Memory {
         }
     }
 
-    /// A process's function and its memory. `None` for all other processes, and those that have
-    /// just ended.
+    /// Returns the function that a process runs, and its resident memory in MB. Returns `None` if
+    /// the process is none of this stack's functions, or has just ended.
     fn function(&self, process: &Path) -> Option<(String, f64)> {
         let environment = std::fs::read(process.join("environ")).ok()?;
         let environment = String::from_utf8_lossy(&environment);
@@ -66,7 +66,7 @@ impl Memory {
         Some((short(name), kilobytes / 1024.0))
     }
 
-    /// Returns the course of each function's memory from then on.
+    /// Returns how the memory of each function changed, from `from` seconds after the start.
     pub(super) fn courses(&self, from: f64) -> Vec<(&str, Course)> {
         let courses = self.functions.iter().filter_map(|(function, samples)| {
             let after: Samples = samples.iter().copied().filter(|(at, _)| *at >= from).collect();
@@ -97,7 +97,8 @@ impl Course {
     }
 }
 
-/// A function's logical id without what CloudFormation puts around it.
+/// Returns the logical id of a function from its physical name, without the stack's name and
+/// CloudFormation's suffix.
 fn short(name: &str) -> String {
     let name = name.strip_prefix("integrahub-").unwrap_or(name);
     name.split('-').next().unwrap_or(name).to_owned()

@@ -32,45 +32,49 @@ pub(crate) struct Options {
     base_url: String,
     #[arg(long, env = "AMQP_URL", hide_env_values = true)]
     amqp_url: String,
-    /// Endpoint in the environment of this stack's functions, which tells them from others'
+    /// AWS endpoint of this stack's functions, by which their processes are recognized
     #[arg(long, env = "AWS_ENDPOINT_URL")]
     endpoint: String,
-    /// Seconds of the run, without the time that the last requests take
+    /// Number of seconds of the run, without the time that the last requests take
     #[arg(long, env = "SOAK_SECONDS", default_value_t = 1200)]
     seconds: u32,
-    /// Callers that put and get messages, each with a queue of its own
+    /// Number of well-behaved callers that put and get messages, each on its own queue
     #[arg(long, env = "SOAK_CALLERS", default_value_t = 2)]
     callers: usize,
-    /// Hostile callers, beside one that browses an empty queue for as long as it may
+    /// Number of hostile callers, besides one that only browses an empty queue
     #[arg(long, env = "SOAK_HOSTILE", default_value_t = 1)]
     hostile: usize,
 }
 
-/// Shorter runs show that answers are right; times and memory they only report.
+/// Minimum length of a run whose times and memory have to meet the goals. A shorter run only checks
+/// that responses are right.
 const JUDGED_FROM: Duration = Duration::from_secs(120);
-/// Number of turns that a block of each kind has.
+/// Number of blocks without hostile callers, and of blocks with them.
 const TURNS: u32 = 5;
-/// The share of the run in which nothing is compared yet: functions start, and their memory grows
-/// to its size.
+/// Divisor of the run's length that gives the length of the warm-up. Measurements begin after the
+/// warm-up, when functions have started and their memory has grown to its usual size.
 const WARM_UP: u32 = 5;
-/// The longest that a request may still run after its block.
+/// Maximum time for a hostile caller's last request after the end of the run.
 const LAST_REQUESTS: Duration = Duration::from_secs(60);
-/// The longest that a catalogue may still take.
+/// Maximum time for a well-behaved caller's last batch after the end of the run.
 const LAST_BATCHES: Duration = Duration::from_secs(180);
 const BETWEEN_SAMPLES: Duration = Duration::from_secs(2);
 
-/// State that all callers of a soak share, beside the times and counts of their requests.
+/// State that all callers of a soak share, apart from the durations and outcomes of their requests.
 #[derive(Debug, Default)]
 struct Shared {
     wrong: Mutex<Vec<String>>,
-    /// Id of a batch of the well-behaved callers.
+    /// Id of a batch that a well-behaved caller created. Hostile callers try to read its errors and
+    /// to replay it with another tenant's key.
     batch: OnceLock<String>,
-    /// Read by every hostile request while it is under way.
+    /// Lock that each hostile request holds for reading until its response. Write access means that
+    /// no such request is in flight.
     under_way: RwLock<()>,
 }
 
 impl Shared {
-    /// Keeps what is wrong with an answer.
+    /// Returns a checked value. An error is added to the list of wrong responses, and `None` is
+    /// returned.
     fn check<T>(&self, checked: Result<T, Error>) -> Option<T> {
         let keep = |wrong: Error| {
             self.wrong.lock().unwrap_or_else(PoisonError::into_inner).push(chain(&*wrong));
@@ -134,8 +138,9 @@ pub(crate) async fn run(options: &Options) -> Result<(), Error> {
     conclude(&caller.tally, &memory, &wrong, whole)
 }
 
-/// A warm-up, and then blocks without and with hostile callers. Between them the requests of the
-/// block before come to their end, and what is measured then belongs to neither.
+/// Switches the phases of a soak: a warm-up, then alternating blocks without and with hostile
+/// callers. Between two blocks, hostile requests that are still in flight may end; that time is not
+/// measured.
 async fn take_turns(whole: Duration, phase: &watch::Sender<Phase>, shared: &Shared) {
     let begin = Instant::now();
     let warm_up = whole / WARM_UP;

@@ -16,10 +16,10 @@ const COLUMNS: [Column; 3] = [
     // The factor by which a well-behaved caller may wait longer while others are hostile.
     Column::of("with / without", P95, WITHOUT).goals(&[("all, with hostile callers", AtMost(2.0))]),
 ];
-/// Number of wrong answers that are shown.
+/// Maximum number of wrong responses in the report.
 const SHOWN: usize = 20;
 
-/// Prints the findings.
+/// Prints the report of a soak, and checks its goals.
 ///
 /// # Errors
 /// If a goal was missed.

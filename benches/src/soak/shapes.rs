@@ -13,7 +13,8 @@ use crate::callers::BATCHES;
 use crate::callers::messages::{CONSUME, PRODUCE, request};
 use crate::http_client::Call;
 
-/// Tenant A's keys and the pharmacy's. The well-behaved callers are another tenant's.
+/// API keys of the hostile callers: tenant A's with all scopes, tenant A's that only reads, and the
+/// pharmacy's. The well-behaved callers belong to another tenant.
 const ALL_SCOPES: &str = "local-dev-key-a";
 const READS_ONLY: &str = "local-readonly-key";
 const PHARMACY: &str = "local-pharmacy-key";
@@ -24,7 +25,7 @@ const CONNECTION_TEST: &str = "/connections/test";
 const EMPTY: &str = "soak.hostile.empty";
 const REUSED: &str = "soak.hostile.reused";
 const LARGE: &str = "soak.hostile.large";
-/// Queues that exist while the soak runs.
+/// Queues of the hostile callers, which exist while the soak runs.
 pub(super) const QUEUES: [&str; 3] = [EMPTY, REUSED, LARGE];
 
 const MB: usize = 1_000_000;
@@ -36,16 +37,16 @@ pub(super) struct Shape {
     pub(super) call: fn(&Turn) -> Call,
 }
 
-/// Values that make a request differ from the one before.
+/// Values that differ from one hostile request to the next.
 #[derive(Debug)]
 pub(super) struct Turn {
     pub(super) key: String,
     pub(super) number: u64,
-    /// A batch of a tenant that no hostile caller has a key of.
+    /// Id of a batch of a tenant whose API key no hostile caller has.
     pub(super) foreign_batch: String,
 }
 
-/// An empty queue is browsed for as long as that may take.
+/// Hostile request that browses an empty queue for the maximum wait of 20 seconds.
 pub(super) const LONG_BROWSE: Shape = shape("long browse", &[200], |_| {
     request(CONSUME, READS_ONLY, EMPTY, json!({"browseOnly": true, "waitSeconds": 20}))
 });
@@ -125,7 +126,7 @@ static LONG_NAME: LazyLock<Vec<u8>> =
     LazyLock::new(|| format!("{{\"{}\":1}}", "a".repeat(7 * MB / 2)).into_bytes());
 static SLASHES: LazyLock<Vec<u8>> =
     LazyLock::new(|| format!("{{\"{}\":1}}", "/".repeat(2 * MB)).into_bytes());
-/// 64 MB in 64 KB.
+/// Gzip bomb: 64 KB that decompress to 64 MB.
 static BOMB: LazyLock<Bytes> = LazyLock::new(|| gzip(&vec![b' '; 64 * MB]));
 static MANY_MESSAGES: LazyLock<Vec<u8>> = LazyLock::new(|| {
     let messages = r#",{"bodyText":""}"#.repeat(249_000);

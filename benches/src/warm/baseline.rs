@@ -15,22 +15,23 @@ use crate::cpu::Stopwatch;
 use crate::error::Error;
 use crate::recorder::Call;
 
-/// The queue of the local target profile.
+/// Queue of the local target profile.
 const QUEUE: &str = "DEV.QUEUE.1";
 
-/// Calls, order and message to repeat for every key.
+/// Calls of one recorded request, to be made again with other idempotency keys.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Task {
-    /// Key that the calls were recorded with.
+    /// Idempotency key of the recorded request.
     pub(crate) key: String,
     pub(crate) calls: Vec<Call>,
-    /// Payload with which a function is invoked, if one is.
+    /// Payload with which a Lambda function is invoked; `None` if the request invokes none.
     pub(crate) order: Option<String>,
-    /// True if the task puts a message on a channel of its own.
+    /// True if the request puts a message on RabbitMQ, on a channel of its own.
     pub(crate) publish: bool,
 }
 
-/// The program itself.
+/// Runs the process that makes only the calls of a request, for each idempotency key on its
+/// standard input.
 pub(crate) async fn contend(task: &str, amqp_url: &str) -> Result<(), Error> {
     let task: Task = serde_json::from_str(task)?;
     let sdk = Sdk::from_environment().await;
@@ -59,7 +60,8 @@ pub(crate) async fn contend(task: &str, amqp_url: &str) -> Result<(), Error> {
     .await
 }
 
-/// Publishes one message as the gateway shapes it, confirmed, on a channel of its own.
+/// Publishes one message with properties like those of the gateway's, on a new channel, and waits
+/// for the confirm.
 async fn publish(connection: &Connection, key: &str) -> Result<(), Error> {
     let channel = connection.create_channel().await?;
     channel.confirm_select(ConfirmSelectOptions::default()).await?;

@@ -10,7 +10,7 @@ use serde_dynamo::Item;
 use crate::error::Error;
 use crate::recorder::Call;
 
-/// A call's body: an item is put, or the item of a key is updated.
+/// Recorded `PutItem` or `UpdateItem` call, to be made again.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub(crate) struct Replay {
@@ -25,7 +25,8 @@ pub(crate) struct Replay {
 }
 
 impl Replay {
-    /// A call with `key` wherever `recorded` stood.
+    /// Builds a call from a recorded one, with the idempotency key `recorded` replaced by `key`
+    /// everywhere.
     pub(crate) fn of(call: &Call, recorded: &str, key: &str) -> Result<Self, Error> {
         match call.operation.as_str() {
             "PutItem" | "UpdateItem" => {

@@ -27,15 +27,15 @@ use crate::warm::pair::{Pair, Sent};
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// DynamoDB, and what else of AWS the functions use
+    /// Endpoint of DynamoDB and of the other AWS services that the functions use
     #[arg(long, env = "AWS_ENDPOINT_URL")]
     endpoint: String,
-    /// Requests of each contender
+    /// Number of requests of each contender
     #[arg(long, env = "REQUESTS", default_value_t = 1000)]
     requests: u32,
 }
 
-/// Requests that only warm caches and connections up.
+/// Number of requests before the measurement, which warm caches and connections up.
 const WARM_UP: u32 = 50;
 
 const ALL: &str = "in all";
@@ -93,7 +93,8 @@ fn new_key() -> String {
     Uuid::new_v4().to_string()
 }
 
-/// The functions, and beside each its calls alone and the runtime alone.
+/// Functions to measure, each with two contenders for comparison: its calls alone, and Lambda's
+/// runtime alone.
 struct Contenders {
     pair: Pair,
     calls: [Answering<Took>; 2],
@@ -118,7 +119,8 @@ impl Contenders {
         Ok(Self { pair, calls, runtimes })
     }
 
-    /// CPU times of each function, of its calls and of the runtime for one request.
+    /// Measures one request. Returns the CPU times of each function, of its calls alone and of the
+    /// runtime alone.
     async fn take_turns(&mut self, recorded: &Recorded) -> Result<[[Duration; 3]; 2], Error> {
         let (key, other) = (new_key(), new_key());
         let [of_produce, of_mq_access] = &mut self.calls;
@@ -131,7 +133,7 @@ impl Contenders {
     }
 }
 
-/// Parts of one warm request.
+/// Parts of one recorded warm request: events, responses and calls of both functions.
 #[derive(Debug)]
 struct Recorded {
     event: Vec<u8>,
@@ -142,8 +144,9 @@ struct Recorded {
     mq_access: Task,
 }
 
-/// Lets functions of their own send their calls to DynamoDB through recorders. Of three requests
-/// the last is taken: what is read once and remembered is not part of a warm one.
+/// Records the calls of one warm request, by running the functions with recorders in front of
+/// DynamoDB. The third request is recorded, because the first ones also read data that the
+/// functions then cache.
 async fn record(endpoint: &str) -> Result<Recorded, Error> {
     let of_produce = Recorder::start(endpoint).await;
     let of_mq_access = Recorder::start(endpoint).await;

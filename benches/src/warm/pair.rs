@@ -14,7 +14,7 @@ use crate::contender::Contender as _;
 use crate::error::Error;
 use crate::function::{self, Environment, PATIENCE};
 
-/// The function that answers with the last reply at once.
+/// Name of a fake function that at once returns the last reply of `mq-access`.
 pub(crate) const ECHO: &str = "echo";
 const API_KEY: &str = "local-dev-key-a";
 
@@ -23,12 +23,12 @@ pub(crate) struct Pair {
     produce: Environment,
     mq_access: Environment,
     pub(crate) lambda: Server,
-    /// Last order that `produce` gave to `mq-access`, and the reply.
+    /// Last payload with which `produce` invoked `mq-access`, and the reply.
     last: Last,
     event: Value,
 }
 
-/// A request as it went in and came out.
+/// Event of a request and the response to it.
 #[derive(Debug)]
 pub(crate) struct Sent {
     pub(crate) event: Vec<u8>,
@@ -38,7 +38,8 @@ pub(crate) struct Sent {
 type Last = Arc<Mutex<(Bytes, Bytes)>>;
 
 impl Pair {
-    /// Each function calls DynamoDB at an address of its own.
+    /// Starts both functions. Each calls DynamoDB at an endpoint of its own, so that its calls can
+    /// be recorded apart.
     pub(crate) async fn start(dynamodb_of_produce: &str, dynamodb_of_mq_access: &str) -> Result<Self, Error> {
         let mq_access = start("mq-access", dynamodb_of_mq_access, dynamodb_of_mq_access).await?;
         let last = Last::default();
@@ -53,7 +54,7 @@ impl Pair {
         Ok(Self { produce, mq_access, lambda, last, event: serde_json::from_slice(&event)? })
     }
 
-    /// Puts one random message of 1 KiB.
+    /// Sends a request that puts one random message of 1 KiB.
     pub(crate) async fn send(&mut self, key: &str) -> Result<Sent, Error> {
         let mut event = self.event.clone();
         if let Some(event) = event.as_object_mut() {
@@ -75,7 +76,7 @@ impl Pair {
         Ok(Sent { event, answer: answer.body.to_vec() })
     }
 
-    /// Returns the CPU times that both functions took for one request.
+    /// Sends one request, and returns the CPU times of `produce` and of `mq-access` for it.
     pub(crate) async fn cpu_of(&mut self, key: &str) -> Result<[Duration; 2], Error> {
         let [produce, mq_access] = self.cpu()?;
         self.send(key).await?;
@@ -87,7 +88,7 @@ impl Pair {
         Ok([self.produce.child.cpu()?, self.mq_access.child.cpu()?])
     }
 
-    /// Returns the last order that `produce` gave to `mq-access`, and the reply.
+    /// Returns the last payload with which `produce` invoked `mq-access`, and the reply.
     pub(crate) fn last_order(&self) -> (Vec<u8>, Vec<u8>) {
         let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         (last.0.to_vec(), last.1.to_vec())
@@ -99,7 +100,7 @@ impl Pair {
     }
 }
 
-/// Variables of the stack that the functions need besides those of the template.
+/// Environment variables of the stack that the functions need besides those of the template.
 const OF_THE_STACK: [&str; 5] =
     ["AWS_REGION", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "ACCESS_TABLE", "IDEMPOTENCY_TABLE"];
 
@@ -112,7 +113,8 @@ async fn start(name: &str, endpoint: &str, lambda: &str) -> Result<Environment, 
         .await
 }
 
-/// Lambda's Invoke: `POST /2015-03-31/functions/{name}/invocations`.
+/// Answers Lambda's API call `Invoke`, `POST /2015-03-31/functions/{name}/invocations`: runs
+/// `mq-access`, or returns its last reply if the name is that of the fake function [`ECHO`].
 async fn invoke(mq_access: &Invoker, last: &Last, request: Request<Bytes>) -> Response<Bytes> {
     let last = || last.lock().unwrap_or_else(PoisonError::into_inner);
     if request.uri().path().split('/').nth(3) == Some(ECHO) {

@@ -8,16 +8,16 @@ use serde::de::IgnoredAny;
 
 use crate::error::Error;
 
-/// Kind of event that the function takes.
+/// Kind of event that the idle function takes.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum Kind {
-    /// A request of API Gateway
+    /// Request from API Gateway
     Http,
-    /// An order of one function to another
+    /// Payload by which one function invokes another
     Order,
 }
 
-/// The function, whose answers have so many bytes.
+/// Runs a Lambda function that does nothing but return a response of this number of bytes.
 pub(crate) async fn serve(kind: Kind, bytes: usize) -> Result<(), Error> {
     let answer = "x".repeat(bytes);
     let answer = answer.as_str();
