@@ -95,6 +95,6 @@ impl Drop for Cluster {
 fn spawn(server: &Server) -> Child {
     let log = server.directory.join("log");
     let log = fs::OpenOptions::new().append(true).create(true).open(log).unwrap();
-    let mut command = server.command().unwrap();
+    let mut command = server.command();
     command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap()
 }

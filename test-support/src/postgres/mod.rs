@@ -2,7 +2,6 @@
 
 mod cluster;
 mod migrated;
-mod programs;
 
 use std::ffi::OsStr;
 use std::fs::{File, Permissions};
@@ -14,10 +13,13 @@ use std::process::Command;
 use tempfile::TempDir;
 
 use crate::root::Root;
-use programs::programs;
 
 pub use cluster::{Cluster, PASSWORD};
 pub use migrated::migrated;
+
+/// Directory where Debian has PostgreSQL's programs by version, and not on the path.
+const VERSIONS: &str = "/usr/lib/postgresql";
+const LAUNCH: &str = include_str!("launch.sh");
 
 /// Account that a server runs as.
 #[derive(Clone, Copy, Debug)]
@@ -86,25 +88,20 @@ impl Server {
 
     /// Returns a command whose process becomes the server. The process creates the cluster first if
     /// [`Server::prepare`] was called since the last start.
-    ///
-    /// # Errors
-    /// If PostgreSQL is not installed.
-    pub fn command(&self) -> io::Result<Command> {
+    pub fn command(&self) -> Command {
         let root = Root::of_postgresql();
-        let programs = programs(&root)
-            .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "there is no PostgreSQL"))?;
         let mut command = root.command("sh");
         command
             .envs(std::env::var_os("PATH").map(|path| ("PATH", path)))
-            .env("BINARIES", programs)
+            .env("VERSIONS", VERSIONS)
             .env("PORT", self.port.to_string())
-            .args(["-c", include_str!("launch.sh"), "launch"])
+            .args(["-c", LAUNCH, "launch"])
             .args(self.settings.iter().flat_map(|setting| [OsStr::new("-c"), setting.as_ref()]))
             .current_dir(&self.directory);
         if let Some(account) = self.account {
             root.run_as(&mut command, account.uid, account.gid);
         }
-        Ok(command)
+        command
     }
 
     /// Writes a new file that only the server can read.
@@ -116,5 +113,29 @@ impl Server {
         let mut file = File::options().write(true).create_new(true).mode(0o600).open(&path)?;
         file.write_all(content.as_bytes())?;
         self.account.map_or(Ok(()), |account| chown(path, Some(account.uid), Some(account.gid)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_version_with_a_server_is_launched() {
+        let versions = tempfile::tempdir().unwrap();
+        for (version, program) in [("9", "postgres"), ("15", "postgres"), ("17", "psql")] {
+            let directory = versions.path().join(version).join("bin");
+            std::fs::create_dir_all(&directory).unwrap();
+            for name in ["initdb", program] {
+                let path = directory.join(name);
+                let mut file = File::options().write(true).create_new(true).mode(0o700).open(path).unwrap();
+                file.write_all(b"#!/bin/sh\necho $0").unwrap();
+            }
+        }
+        let mut launch = Command::new("sh");
+        launch.args(["-c", LAUNCH]).env("VERSIONS", versions.path()).env("PORT", "1");
+        let launched = launch.current_dir(versions.path()).output().unwrap().stdout;
+        let newest = versions.path().join("15/bin/postgres");
+        assert_eq!(String::from_utf8_lossy(&launched).trim(), newest.to_str().unwrap());
     }
 }

@@ -64,9 +64,8 @@ impl Postgres {
         let server = Server { directory, port: self.port, account, settings: Vec::new() };
         let explain = || format!("prepare {}", server.directory.display());
         server.prepare(&secret(), &self.roles()).or_explain(explain)?;
-        let command = server.command().or_explain(|| "start PostgreSQL's server".to_owned())?;
         let ready = Ready::Connects(self.url());
-        let component = Component::new("postgres", command.into(), ready, "usually 2 s");
+        let component = Component::new("postgres", server.command().into(), ready, "usually 2 s");
         // At SIGTERM it would wait for its clients to go.
         Ok(Component { stop_signal: Signal::SIGINT, ..component })
     }
