@@ -14,9 +14,8 @@ use crate::built::{self, MQ_MANAGER};
 pub struct QueueManager {
     process: Option<(Child, BufReader<ChildStdout>)>,
     /// Directory of the queue manager's sockets.
-    directory: PathBuf,
-    configuration: PathBuf,
-    name: String,
+    pub directory: PathBuf,
+    pub name: String,
 }
 
 impl QueueManager {
@@ -32,10 +31,8 @@ impl QueueManager {
                 _ => line.to_owned(),
             })
             .collect();
-        let configuration = directory.join(format!("{name}.toml"));
-        std::fs::write(&configuration, text.join("\n")).unwrap();
-        let directory = directory.to_owned();
-        let mut this = Self { process: None, directory, configuration, name: name.to_owned() };
+        std::fs::write(directory.join(format!("{name}.toml")), text.join("\n")).unwrap();
+        let mut this = Self { process: None, directory: directory.to_owned(), name: name.to_owned() };
         this.run();
         this
     }
@@ -46,7 +43,7 @@ impl QueueManager {
             .args(["run", "--directory"])
             .arg(&self.directory)
             .arg("--configuration")
-            .arg(&self.configuration)
+            .arg(self.directory.join(format!("{}.toml", self.name)))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -64,14 +61,6 @@ impl QueueManager {
             child.kill().unwrap();
             child.wait().unwrap();
         }
-    }
-
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    pub fn directory(&self) -> &Path {
-        &self.directory
     }
 
     /// Returns the process id of the queue manager; `None` after [`QueueManager::kill`].

@@ -53,7 +53,7 @@ async fn a_report_fills_no_queue_that_the_caller_may_not_name() {
     let none = || json!({});
     for (report, allowed) in [
         (json!({"report": 1792, "replyTo": "DEV.QUEUE.2"}), true),
-        (json!({"report": 1792, "replyTo": "DEV.QUEUE.1", "replyToQueueManager": manager.name()}), true),
+        (json!({"report": 1792, "replyTo": "DEV.QUEUE.1", "replyToQueueManager": manager.name}), true),
         (json!({"replyTo": "DEV.QUEUE.3", "replyToQueueManager": "QM9"}), true),
         (json!({"report": 64, "replyTo": "DEV.QUEUE.3"}), true),
         (json!({"report": 1792, "replyTo": "DEV.QUEUE.3"}), false),

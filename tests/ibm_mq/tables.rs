@@ -27,7 +27,7 @@ async fn a_profile_may_name_a_table_of_channels() {
     let target = manager.target("DEV.QUEUE.1");
     let (host, port) = target["connName"].as_str().unwrap().rsplit_once(':').unwrap();
     let connection =
-        |port: u16| json!({"connection": [{"host": host, "port": port}], "queueManager": manager.name()});
+        |port: u16| json!({"connection": [{"host": host, "port": port}], "queueManager": manager.name});
     let table = tempfile::NamedTempFile::new().unwrap();
     let channels = json!({"channel": [
         {"name": "A.CHANNEL", "type": "clientConnection", "clientConnection": connection(9)},

@@ -71,7 +71,7 @@ impl QueueManager {
     pub fn target(&self, queue: &str) -> Value {
         json!({
             "broker": "ibmmq",
-            "queueManager": self.name(),
+            "queueManager": self.name,
             "queue": queue,
             "channel": "DEV.APP.SVRCONN",
             "connName": format!("127.0.0.1:{}", self.port),
@@ -92,9 +92,9 @@ impl Drop for QueueManager {
     fn drop(&mut self) {
         self.kill();
         let sockets = ["control".to_owned(), "journal".to_owned(), "lock".to_owned(), "toml".to_owned()]
-            .map(|ending| format!("{}.{ending}", self.name()));
+            .map(|ending| format!("{}.{ending}", self.name));
         for file in sockets.iter().chain([&format!("127.0.0.1({})", self.port)]) {
-            let _ = std::fs::remove_file(self.directory().join(file));
+            let _ = std::fs::remove_file(self.directory.join(file));
         }
     }
 }

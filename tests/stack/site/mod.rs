@@ -199,7 +199,7 @@ impl Site {
     pub fn shown(&self, queue: &Queue) -> String {
         match self {
             Self::RabbitMq(_) => format!("/:{}", queue.name),
-            Self::IbmMq(manager, _) => format!("{}:{}", manager.name(), queue.name),
+            Self::IbmMq(manager, _) => format!("{}:{}", manager.name, queue.name),
         }
     }
 

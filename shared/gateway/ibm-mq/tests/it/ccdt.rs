@@ -82,7 +82,7 @@ async fn a_table_says_where_the_queue_manager_is() {
     let here = [("127.0.0.1", manager.port)];
     let table = Table::of(&[
         channel("DEV.ADMIN.SVRCONN", &here, "ANOTHER"),
-        channel("DEV.NARROW.SVRCONN", &here, manager.name()),
+        channel("DEV.NARROW.SVRCONN", &here, &manager.name),
     ]);
     client.access = by(&table.url(), &client.access);
     client.put("DEV.QUEUE.1", &texts(&["a", "b"]), "a").await.unwrap();
@@ -94,7 +94,7 @@ async fn a_table_says_where_the_queue_manager_is() {
     let report = client.broker.test(&client.access, Some(&queue("DEV.QUEUE.1")), deadline()).await;
     assert!(report.ok, "{report:?}");
     // By the name of a queue manager group.
-    client.access.endpoint.queue_manager = format!("*{}", manager.name());
+    client.access.endpoint.queue_manager = format!("*{}", manager.name);
     assert_eq!(
         client.broker.depth(&client.access, &queue("DEV.QUEUE.1"), deadline()).await.unwrap().current_depth,
         0
@@ -105,8 +105,8 @@ async fn a_table_says_where_the_queue_manager_is() {
 async fn the_next_channel_of_a_table_is_tried_if_the_first_one_is_not_reachable() {
     let manager = QueueManager::start();
     let mut client = manager.client();
-    let first = channel("A.CHANNEL", &[("no-such-host", 1414), ("127.0.0.1", 9)], manager.name());
-    let second = channel("DEV.APP.SVRCONN", &[("127.0.0.1", manager.port)], manager.name());
+    let first = channel("A.CHANNEL", &[("no-such-host", 1414), ("127.0.0.1", 9)], &manager.name);
+    let second = channel("DEV.APP.SVRCONN", &[("127.0.0.1", manager.port)], &manager.name);
     let table = Table::of(&[first.clone(), second]);
     client.access = by(&table.url(), &client.access);
     client.put("DEV.QUEUE.1", &texts(&["a"]), "a").await.unwrap();
@@ -166,12 +166,11 @@ async fn a_table_that_cannot_be_read_is_refused() {
 async fn nothing_is_sent_by_a_table_if_tls_is_wanted_and_a_channel_is_not_protected() {
     let manager = QueueManager::start();
     let client = manager.client();
-    let listener =
-        UnixListener::bind(manager.directory().join(format!("listener({})", manager.port))).unwrap();
+    let listener = UnixListener::bind(manager.directory.join(format!("listener({})", manager.port))).unwrap();
     listener.set_nonblocking(true).unwrap();
     let here = [("listener", manager.port)];
-    let bare = channel("BARE", &here, manager.name());
-    let protected = with_cipher(channel("APP", &here, manager.name()));
+    let bare = channel("BARE", &here, &manager.name);
+    let protected = with_cipher(channel("APP", &here, &manager.name));
     for channels in [vec![bare.clone()], vec![protected, bare.clone()]] {
         let table = Table::of(&channels);
         let error = refused(&client, &with_tls(by(&table.url(), &client.access))).await;
@@ -194,7 +193,7 @@ async fn a_table_whose_channels_are_protected_goes_to_the_client() {
     let client = manager.client();
     let here = [("127.0.0.1", manager.port)];
     let table = Table::of(&[
-        with_cipher(channel("DEV.APP.SVRCONN", &here, manager.name())),
+        with_cipher(channel("DEV.APP.SVRCONN", &here, &manager.name)),
         channel("BARE", &here, "ANOTHER"),
     ]);
     let error = refused(&client, &with_tls(by(&table.url(), &client.access))).await;

@@ -29,7 +29,7 @@ async fn a_connection_is_kept_for_its_target_and_user_and_makes_room_for_others(
     assert_eq!(manager.connections(), 2);
     let [report] = &client.broker.pools()[..] else { panic!("{:?}", client.broker.pools()) };
     assert_eq!((report.open, report.in_use, report.max_size), (2, 0, 2));
-    assert_eq!(report.target, format!("ibmmq://127.0.0.1:{}/{}", manager.port, manager.name()));
+    assert_eq!(report.target, format!("ibmmq://127.0.0.1:{}/{}", manager.port, manager.name));
 }
 
 #[tokio::test]
@@ -302,7 +302,7 @@ async fn the_events_of_connections_are_those_of_the_connection_model() {
         assert_eq!((&context["broker"], &context["host"]), (&json!("IBM MQ"), &json!("127.0.0.1")), "{line}");
         assert_eq!(
             (&context["queue_manager"], &context["user"]),
-            (&json!(manager.name()), &json!("app")),
+            (&json!(manager.name), &json!("app")),
             "{line}"
         );
         assert!(context["vhost"].is_null(), "{line}");

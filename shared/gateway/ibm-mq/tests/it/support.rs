@@ -96,7 +96,7 @@ impl QueueManager {
         let addresses = vec![Address { host: "127.0.0.1".to_owned(), port: self.port }];
         Access {
             endpoint: Endpoint {
-                queue_manager: self.name().to_owned(),
+                queue_manager: self.name.clone(),
                 channel: Some("DEV.APP.SVRCONN".to_owned()),
                 special: addresses.clone().into(),
                 addresses,
