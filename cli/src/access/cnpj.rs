@@ -118,7 +118,8 @@ async fn make(
     Ok(outcome(&changed))
 }
 
-/// Returns the exit code of a change of owners.
+/// Returns the exit code after establishments were assigned, moved or released: `Refused` if all of
+/// them were refused, `Partial` if some were, otherwise `Done`.
 pub(crate) fn outcome(changed: &Changed) -> Exit {
     match (changed.refused.is_empty(), changed.changed.is_empty() && changed.unchanged.is_empty()) {
         (true, _) => Exit::Done,

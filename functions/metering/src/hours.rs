@@ -16,7 +16,7 @@ use crate::records::Records;
 const RECOUNTED_AFTER: Duration = Duration::from_mins(10);
 /// Time after the end of an hour at which its totals are published.
 const PUBLISHED_AFTER: Duration = Duration::from_mins(15);
-/// Length of the period before the present whose hours a recount covers.
+/// Maximum age of the hours that a recount covers.
 const RECOUNTED_FOR: Duration = Duration::from_hours(48);
 /// Maximum age of an hour whose totals are still published if destinations were not available. The
 /// usage table keeps the counts of an hour for four days.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use access::{LimitsItem, Rate};
 
-/// Rate limit of one unit, for a tenant, a target or a queue manager.
+/// Rate limit on requests, messages or bytes, for a tenant, a target or a queue manager.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct One<'a> {
     /// Subject of the limit: `tenant`, `target` or `queueManager`.

@@ -282,9 +282,8 @@ impl Close<'_> {
         Ok((sum, is_whole))
     }
 
-    /// True if the queues are empty after a test that puts and takes messages, and no client that
-    /// could hold messages has one open. False if that cannot be determined, or if the test does
-    /// not do both.
+    /// Returns true if the test both puts and takes messages, its queues are empty, and no client
+    /// has one of them open for taking messages. Returns false if the queues cannot be inspected.
     async fn is_drained(&self, record: &TestRecord) -> bool {
         if record.test.producers.is_none() || record.test.consumers.is_none() {
             return false;

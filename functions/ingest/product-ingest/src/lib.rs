@@ -89,8 +89,8 @@ impl ProductIngest {
     }
 }
 
-/// Logs the failure of a store and builds the client's problem. A retry with the same key executes
-/// the request again.
+/// Logs that a table or bucket could not store the batch, and builds the problem response. A retry
+/// with the same idempotency key executes the request again.
 fn unavailable(error: &(dyn std::error::Error + 'static)) -> Problem {
     tracing::error!(event_type = "ingest.store_unavailable", error, "cannot store the batch: {error}");
     Problem::new(Reason::StoreUnavailable, "the batch could not be stored; send it again with the same key")

@@ -78,7 +78,7 @@ pub struct Reconcile {
     pub settings: Settings,
 }
 
-/// Number of checks in a run, among which its time is divided.
+/// Number of checks in a run. They share the time of the run.
 const CHECKS: u32 = 8;
 const _: () = assert!(Check::ALL.len() == 8);
 

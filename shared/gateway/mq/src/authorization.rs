@@ -65,9 +65,10 @@ impl Authorization<'_> {
         }
     }
 
-    /// Returns the addresses of the target that may be loopback, link-local, multicast or
-    /// unspecified: those that the profile names, and those that an allow-list entry names or
-    /// covers by a range of addresses.
+    /// Returns the target's addresses that are permitted to be, or to resolve to, a loopback,
+    /// link-local, multicast or unspecified IP address. The operator permits such an address by
+    /// naming it in the profile or in an allow-list entry, or by an entry with a range of IP
+    /// addresses.
     pub(crate) fn special_addresses(&self) -> SpecialAddresses {
         let is_own = |address: &Address| {
             self.profile.is_some_and(|profile| profile.covers_addresses(slice::from_ref(address)))

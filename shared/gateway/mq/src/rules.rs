@@ -36,7 +36,7 @@ pub enum EntryPart {
     Tenant,
     /// Product of the broker: RabbitMQ or IBM MQ.
     Broker,
-    /// Host and port, which have to match each address of the target.
+    /// Host and port of the allow-list entry, which each address of the target has to match.
     Address,
     /// Loopback, link-local, multicast or unspecified address, which only an entry with this very
     /// address or a range of addresses covers.

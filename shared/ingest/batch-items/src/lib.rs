@@ -193,7 +193,8 @@ impl BatchItems {
     }
 }
 
-/// Returns the state of an item whose conditional update was refused, by its present content.
+/// Determines the state of a batch's item after DynamoDB refused its conditional update. `item` is
+/// the item that DynamoDB returned with the refusal.
 fn instead(item: Option<Item>) -> Result<Stored, BatchItemError> {
     let Some(item) = item.filter(|item| !item.is_empty()) else { return Ok(Stored::Gone) };
     // A later time stands there if the payload has not arrived.

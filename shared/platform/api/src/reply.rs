@@ -10,7 +10,8 @@ use sha2::{Digest as _, Sha256};
 /// HTTP response: status, headers (lower-case names) and a text body.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reply {
-    /// HTTP status. Work that does not answer an HTTP request may use any number for each outcome.
+    /// HTTP status code. A reply that is not for an HTTP request may have any number that its
+    /// reader understands.
     pub status: u16,
     /// HTTP headers of the response, by lower-case name.
     pub headers: BTreeMap<String, String>,

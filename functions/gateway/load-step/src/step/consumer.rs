@@ -206,7 +206,8 @@ impl<'a> Consuming<'a> {
         }
     }
 
-    /// Takes messages until the consumer's minute of the test ends, or nothing is left to do.
+    /// Takes messages on one connection until the consumer's window (a minute of the test) closes,
+    /// or the consumer has nothing left to take.
     async fn take(&mut self, connection: &mut (dyn LoadConsumer + '_)) -> Result<Done, Leave> {
         let shift = self.shift;
         let mut breath = Breath::new();

@@ -56,7 +56,8 @@ impl Attendance {
         self.windows(worker, now).any(|earlier| earlier < window)
     }
 
-    /// Returns the windows (minutes of the test) in which lanes of the worker are at work at `now`.
+    /// Returns the windows (minutes of the test) in which the worker still works at `now`, in
+    /// either of its two lanes. A lane is a series of invocations that takes every other window.
     fn windows(&self, worker: Worker, now: Micros) -> impl Iterator<Item = Window> {
         let own = self.working.iter().filter(move |(lane, _)| lane.worker == worker);
         own.map(|(_, window)| *window).filter(move |window| window.closes().plus(Self::LONGEST) > now)

@@ -296,8 +296,8 @@ impl<'a> Taking<'a> {
         self.kept_before.map_or(asked, |kept| kept.min(asked))
     }
 
-    /// Returns the prefetch for the next consumer, with `ready` messages on the queue; 0 if no more
-    /// are taken.
+    /// Returns the prefetch count for the next consumer, with `ready` messages on the queue; 0 if
+    /// the request takes no more messages.
     fn prefetch(&mut self, ready: usize) -> usize {
         if self.stop.is_some() {
             return 0;

@@ -132,7 +132,8 @@ pub struct Planner {
 }
 
 impl Planner {
-    /// Creates a planner for one run over a batch's payload, in this generation.
+    /// Creates a planner for one run over a batch's payload. `generation` counts how often the
+    /// batch was started, replays included.
     #[must_use]
     pub fn new(plan: Plan, batch: BatchStamp, generation: Generation) -> Self {
         let attributes = Writer(BytesMut::with_capacity(ALLOCATED_AT_ONCE));

@@ -30,7 +30,8 @@ const LOG_PAUSE: i64 = 60 * SECOND;
 /// Number of buckets that are read at once.
 const READS: usize = 16;
 
-/// Rate limiter of a function. Clones use the same shares of the buckets.
+/// Rate limiter of a Lambda function. Clones share the units that this execution environment has
+/// drawn from the buckets.
 #[derive(Clone, Debug)]
 pub struct Limiter(Option<Arc<Inner>>);
 

@@ -51,7 +51,8 @@ struct Spent {
     before: i64,
 }
 
-/// Draws of `need` or more units, which are not tried before `until`.
+/// Pause in drawing from the bucket: before `until`, this environment does not try to draw `need`
+/// units or more, because the bucket would refuse them.
 #[derive(Clone, Copy, Debug)]
 struct Quiet {
     need: i64,
