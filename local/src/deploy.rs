@@ -15,7 +15,7 @@ use crate::failure::{Explain as _, Failure};
 use crate::layout::Layout;
 use crate::supervisor::isolate;
 
-/// Inline targets that tenants may name: brokers on this machine.
+/// Allow-list of inline targets for the tenants: brokers on this machine.
 pub(crate) const INLINE_TARGETS: &str = "\
      rabbitmq://127.0.0.1:*/*?tenant=*&tls=optional&secrets=secret://local/*,secret://mq/app \
      rabbitmq://localhost:*/*?tenant=*&tls=optional&secrets=secret://local/*,secret://mq/app \
@@ -23,11 +23,10 @@ pub(crate) const INLINE_TARGETS: &str = "\
      &secrets=secret://local/*,secret://mq/app \
      ibmmq://localhost:1414/*?tenant=*&tls=optional&secrets=secret://mq/app&channel=DEV.*&login=none";
 
-/// Parameters of the local stack that differ from the template's defaults: inline targets on this
-/// machine for all tenants, records that are kept for up to 30 days, as many concurrent executions
-/// as an account of some age allows, dropped objects also from a bucket that is not the stack's,
-/// events to a bus and a topic, load tests as large as one machine bears, and this machine's
-/// processor.
+/// Template parameters of the local stack that differ from their defaults. They allow inline
+/// targets on this machine for all tenants, records that are kept for up to 30 days, more
+/// concurrent executions, dropped objects from a second bucket, and load tests of a size that one
+/// machine can run. Events go to a bus and a topic, and the architecture is that of this machine.
 const PARAMETERS: [(&str, &str); 12] = [
     ("InlineTargets", INLINE_TARGETS),
     ("IdempotencyExpiryMaxSeconds", "2592000"),
@@ -46,8 +45,8 @@ const PARAMETERS: [(&str, &str); 12] = [
 /// Name of the CloudFormation stack that is deployed locally.
 pub(crate) const STACK_NAME: &str = "integrahub";
 
-/// Bucket that the deployment takes dropped objects from, and bus and topic that it sends events
-/// to. `local/deploy.py` makes them: a deployment owns none of them.
+/// Bucket from which the deployment accepts dropped objects, and bus and topic to which it sends
+/// events. `local/deploy.py` creates them, because the template expects them to exist.
 pub(crate) const DROP_BUCKET: &str = "partner-files";
 pub(crate) const EVENT_BUS: &str = "arn:aws:events:us-east-1:000000000000:event-bus/integrahub-events";
 pub(crate) const EVENT_TOPIC: &str = "arn:aws:sns:us-east-1:000000000000:integrahub-events";
@@ -58,18 +57,18 @@ const ARCHITECTURE: &str = if cfg!(target_arch = "aarch64") { "arm64" } else { "
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Deployment {
     pub(crate) routes: Vec<RouteEntry>,
-    /// Routes of the REST API, which the parameters of the local stack leave out.
+    /// Routes of the REST API.
     pub(crate) rest_routes: Vec<RouteEntry>,
-    /// Body of the REST API's response to a request without a route, with the variables of API
-    /// Gateway.
+    /// Body of the REST API's response to a request without a route. It contains variables of API
+    /// Gateway, such as `$context.requestId`.
     pub(crate) rest_unrouted: String,
-    /// URL of the queue that receives the event bus's events.
+    /// URL of the SQS queue that receives the events of the event bus.
     pub(crate) events_queue: String,
-    /// Physical names by logical id.
+    /// Physical names of the resources by logical id.
     names: BTreeMap<String, String>,
 }
 
-/// A route of an API: `METHOD /path` or `$default`, and the function's logical id.
+/// Route of an API: its key (`METHOD /path` or `$default`), and the logical id of the function.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct RouteEntry {
     pub(crate) key: String,
@@ -77,7 +76,7 @@ pub(crate) struct RouteEntry {
 }
 
 impl Deployment {
-    /// The physical name of a resource.
+    /// Returns the physical name of the resource with this logical id.
     ///
     /// # Errors
     /// If the template has no such resource.
@@ -88,9 +87,9 @@ impl Deployment {
     }
 }
 
-/// Deploys with the database whose credentials are in the secret of that ARN, the library by which
-/// IBM MQ is reached, and Kafka for chunks and events if there is one. The database must answer
-/// already, because the deployment migrates it.
+/// Deploys the template with the database whose secret has the ARN `database_secret`, with this
+/// client library of IBM MQ, and with Kafka for chunks and events if it is given. The database must
+/// already answer, because the deployment migrates it.
 ///
 /// # Errors
 /// If the packaging or CloudFormation fails; the error has their messages.
@@ -106,7 +105,7 @@ pub(crate) async fn deploy(
     let log = layout.log("deploy");
     let explain = || "run local/deploy.py".to_owned();
     let binaries = std::env::current_exe().or_explain(explain)?;
-    let binaries = binaries.parent().unwrap_or(layout.root());
+    let binaries = binaries.parent().unwrap_or(&layout.root);
     let mut parameters = BTreeMap::from(PARAMETERS);
     parameters.insert("DatabaseSecretArn", database_secret);
     let servers = kafka.map(Kafka::bootstrap_servers);
@@ -119,9 +118,9 @@ pub(crate) async fn deploy(
     command.env_clear();
     isolate(&mut command, layout);
     command
-        .arg(layout.root().join("local/deploy.py"))
+        .arg(layout.root.join("local/deploy.py"))
         .arg("--template")
-        .arg(layout.root().join("template.yaml"))
+        .arg(layout.root.join("template.yaml"))
         .arg("--binaries")
         .arg(binaries)
         .args(["--endpoint", &ministack.endpoint(), "--stack", STACK_NAME, "--parameters", &parameters])

@@ -7,12 +7,12 @@ use crate::failure::{Explain as _, Failure};
 /// Directories of one stack: `.local/` for `make run`, `.local/test/` for the tests' own.
 #[derive(Clone, Debug)]
 pub(crate) struct Layout {
-    root: PathBuf,
-    state: PathBuf,
+    pub(crate) root: PathBuf,
+    pub(crate) state: PathBuf,
 }
 
 impl Layout {
-    /// Returns the layout of the stack that a person runs.
+    /// Returns the layout of the stack that `make run` starts.
     ///
     /// # Errors
     /// If the current directory is outside the repository.
@@ -35,15 +35,8 @@ impl Layout {
         Self { root: root.to_owned(), state: root.join(".local") }
     }
 
-    pub(crate) fn root(&self) -> &Path {
-        &self.root
-    }
-
-    pub(crate) fn state(&self) -> &Path {
-        &self.state
-    }
-
-    /// Returns a Python that `scripts/setup.sh` has set up. All stacks of the repository share it.
+    /// Returns the path of the Python interpreter in this environment, which `scripts/setup.sh`
+    /// creates. All stacks of the repository share it.
     pub(crate) fn python(&self, environment: &str) -> PathBuf {
         self.root.join(".local").join(environment).join("bin/python")
     }
@@ -64,7 +57,7 @@ impl Layout {
         self.state.join("data")
     }
 
-    /// Empty directories for a start from scratch; nothing of an earlier run is kept.
+    /// Empties the directories of data and logs, so that nothing of an earlier run is left.
     ///
     /// # Errors
     /// If the file system fails.
@@ -81,7 +74,7 @@ impl Layout {
         Ok(())
     }
 
-    /// A component's private directory.
+    /// Creates the data directory of a component, and returns its path.
     ///
     /// # Errors
     /// If the file system fails.

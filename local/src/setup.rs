@@ -12,7 +12,7 @@ use crate::layout::Layout;
 /// # Errors
 /// If something is missing and cannot be installed. The script has said what to do.
 pub(crate) async fn ensure(layout: &Layout) -> Result<(), Failure> {
-    let script = layout.root().join("scripts/setup.sh");
+    let script = layout.root.join("scripts/setup.sh");
     let mut command = Command::new(&script);
     command.stdin(Stdio::null()).kill_on_drop(true);
     let status = command.status().await.or_explain(|| format!("run {}", script.display()))?;

@@ -28,9 +28,9 @@ use crate::{seed, setup};
 #[derive(Debug)]
 pub(crate) struct Stack {
     pub(crate) base_url: String,
-    /// Options that the user gave to the stack.
+    /// Settings that the user gave to the stack.
     pub(crate) given: Given,
-    /// Variables of the env file.
+    /// Environment variables with the stack's addresses and keys, also written to the env file.
     pub(crate) variables: Variables,
     front: JoinHandle<Result<(), Failure>>,
     env_file: TempPath,
@@ -44,8 +44,8 @@ impl Stack {
     }
 }
 
-/// Starts a stack whose front listens at `door`, and a front of the other kind at a free port, does
-/// `work` with it, and stops it in whatever way that ends.
+/// Starts a stack, runs `work` with it, and stops it whatever the outcome is. One API is served at
+/// `door`, and the other kind of API at a free port.
 ///
 /// # Errors
 /// If a component cannot be started or ends by itself, or `work` fails.
@@ -86,7 +86,7 @@ pub(crate) async fn during(
 
 async fn start(layout: &Layout, supervisor: &Supervisor, door: Door, given: Given) -> Result<Stack, Failure> {
     let begin = Instant::now();
-    say(format_args!("Starting the local stack in {}", layout.state().display()));
+    say(format_args!("Starting the local stack in {}", layout.state.display()));
     // It describes a stack that is gone.
     let _missing = std::fs::remove_file(layout.env_file());
     let ended = leftovers::end(layout).await;
@@ -101,9 +101,9 @@ async fn start(layout: &Layout, supervisor: &Supervisor, door: Door, given: Give
     let ministack = Ministack::new(aws_port, given.ibm_mq_library.as_deref().and_then(Path::parent));
     let postgres = Postgres::new(database_port);
     let rabbitmq = RabbitMq::new(amqp_port, distribution_port, epmd_port);
-    let queue_manager = QueueManager::new(layout, rabbitmq.password())?;
+    let queue_manager = QueueManager::new(layout, &rabbitmq.password)?;
     let library = given.ibm_mq_library.clone().unwrap_or_else(|| queue_manager.library());
-    let kafka = kafka::is_wanted().then(|| Kafka::new(kafka_port));
+    let kafka = kafka::is_wanted().then(|| Kafka { port: kafka_port });
     let sdk = Sdk::at(&ministack.endpoint(), REGION, ACCESS_KEY_ID, SECRET_ACCESS_KEY).await;
     let (deployment, (), ()) = tokio::try_join!(
         async {
@@ -192,7 +192,7 @@ fn variables(
         ("INLINE_TARGETS", INLINE_TARGETS.to_owned()),
         ("ESTABLISHMENT_OWNERS", "first".to_owned()),
         ("RABBIT_CONN_NAME", rabbitmq.conn_name()),
-        ("IBM_MQ_DIRECTORY", queue_manager.directory().display().to_string()),
+        ("IBM_MQ_DIRECTORY", queue_manager.directory.display().to_string()),
         ("PAYLOAD_BUCKET", deployment.name("PayloadBucket")?.to_owned()),
         ("BATCHES_TABLE", deployment.name("BatchesTable")?.to_owned()),
         ("BATCHES_QUEUE_URL", deployment.name("BatchesReceivedQueue")?.to_owned()),

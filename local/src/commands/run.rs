@@ -19,7 +19,7 @@ use crate::supervisor::isolate;
 use crate::targets::Given;
 
 const DEMONSTRATION: &str = "local/demo.sh";
-/// Catalogue to send after the demonstration.
+/// File name of the catalogue that the user is told how to send after the demonstration.
 const CATALOGUE: &str = "catalogue.json";
 
 pub(super) async fn run(port: u16, kind: Kind, demonstrate: bool, given: Given) -> Result<ExitCode, Failure> {
@@ -52,19 +52,19 @@ pub(super) async fn run(port: u16, kind: Kind, demonstrate: bool, given: Given) 
     .await
 }
 
-/// Runs the script of the demonstration, or the part of it that the arguments name. Returns false
-/// if a signal asked to stop meanwhile.
+/// Runs the demonstration's script, or with arguments a part of it. Returns false if a signal
+/// stopped this process meanwhile.
 async fn show(
     arguments: &[&str],
     stack: &Stack,
     layout: &Layout,
     signals: &mut Signals,
 ) -> Result<bool, Failure> {
-    let mut command = Command::new(layout.root().join(DEMONSTRATION));
+    let mut command = Command::new(layout.root.join(DEMONSTRATION));
     command.env_clear();
     isolate(&mut command, layout);
     let program = program()?;
-    command.args(arguments).env("PROGRAMS", program.parent().unwrap_or(layout.root()));
+    command.args(arguments).env("PROGRAMS", program.parent().unwrap_or(&layout.root));
     if let Some(library) = &stack.given.ibm_mq_library {
         command.env("IBM_MQ_LIBRARY", library);
     }
@@ -92,13 +92,13 @@ fn introduce(stack: &Stack, layout: &Layout, catalogue: &Path) -> Result<(), Fai
         "  In another terminal: `. .local/env` (addresses and credentials). Logs: .local/logs/functions.log and others",
     );
     let program = program()?;
-    let program = program.strip_prefix(layout.root()).unwrap_or(&program);
+    let program = program.strip_prefix(&layout.root).unwrap_or(&program);
     say(format_args!("  Send a catalogue: {} send --type delta {}", program.display(), catalogue.display()));
     Ok(())
 }
 
-/// Writes the catalogues that the demonstration loads and one that it does not, of which it returns
-/// the path in the repository.
+/// Writes the catalogues that the demonstration loads, and one for the user to send. Returns the
+/// path of the latter, relative to the repository.
 fn write_catalogues(layout: &Layout) -> Result<PathBuf, Failure> {
     let full = Catalogue { items: 5_000, ..Catalogue::default() };
     for (name, form, catalogue) in [
@@ -111,10 +111,10 @@ fn write_catalogues(layout: &Layout) -> Result<PathBuf, Failure> {
         std::fs::write(&path, catalogue.payload(form)).or_explain(|| format!("write {}", path.display()))?;
     }
     let path = layout.data().join(CATALOGUE);
-    Ok(path.strip_prefix(layout.root()).unwrap_or(&path).to_owned())
+    Ok(path.strip_prefix(&layout.root).unwrap_or(&path).to_owned())
 }
 
-/// Returns the path of the command line's program, which is built next to this program.
+/// Returns the path of the program `integrahub`, which is built next to this program.
 fn program() -> Result<PathBuf, Failure> {
     let local = std::env::current_exe().or_explain(|| "find this program".to_owned())?;
     Ok(local.with_file_name("integrahub"))

@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 pub(super) async fn stop() -> Result<ExitCode, Failure> {
     let mut nothing = true;
     for (what, layout) in [("the stack", Layout::of_run()?), ("the tests' stack", Layout::of_tests()?)] {
-        if !layout.state().exists() {
+        if !layout.state.exists() {
             continue;
         }
         nothing &= !stop_supervisor(what, &layout).await?;

@@ -9,33 +9,29 @@ use super::{Component, Ready};
 use crate::failure::Failure;
 use crate::layout::Layout;
 
-/// Topic of chunks: the default of the template's parameter.
+/// Kafka topic of chunks, the default of the template's parameter.
 const TOPIC: &str = "chunks.ready";
-/// Topic of events: the default of the template's parameter.
+/// Kafka topic of events, the default of the template's parameter.
 pub(crate) const EVENTS_TOPIC: &str = "batches.received";
-/// Topic of failed chunks: the default of the template's parameter.
+/// Kafka topic of failed chunks, the default of the template's parameter.
 const FAILURES_TOPIC: &str = "chunks.failed";
-/// Maximum number of records of an invocation: the default of the template's parameter.
+/// Maximum number of records in one invocation, the default of the template's parameter.
 const BATCH: &str = "10";
-/// The number of partitions of each topic.
+/// Number of partitions of each topic.
 const PARTITIONS: u16 = 12;
 
-/// True if `KAFKA=1` is set.
+/// Returns true if the environment variable `KAFKA` is `1`.
 pub(crate) fn is_wanted() -> bool {
     std::env::var("KAFKA").is_ok_and(|value| value == "1")
 }
 
-/// A cluster of one broker.
+/// Stand-in for a Kafka cluster, with one broker.
 #[derive(Debug)]
 pub(crate) struct Kafka {
-    port: u16,
+    pub(crate) port: u16,
 }
 
 impl Kafka {
-    pub(crate) const fn new(port: u16) -> Self {
-        Self { port }
-    }
-
     pub(crate) fn bootstrap_servers(&self) -> String {
         format!("127.0.0.1:{}", self.port)
     }
@@ -47,8 +43,8 @@ impl Kafka {
         Component::new("kafka", command, Ready::Listens(self.port), "usually at once")
     }
 
-    /// The stand-in for Lambda's event source mapping, which brings the records of the topic to the
-    /// function of this name.
+    /// Returns the component that stands in for Lambda's event source mapping: it invokes this
+    /// function with the records of the chunks' topic.
     ///
     /// # Errors
     /// If its directory cannot be made.
@@ -71,6 +67,6 @@ impl Kafka {
 
 fn python(layout: &Layout, script: &str) -> Command {
     let mut command = Command::new(layout.python("kafka"));
-    command.env_clear().env("PYTHONDONTWRITEBYTECODE", "1").arg(layout.root().join(script));
+    command.env_clear().env("PYTHONDONTWRITEBYTECODE", "1").arg(layout.root.join(script));
     command
 }

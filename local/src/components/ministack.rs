@@ -8,7 +8,7 @@ use super::{Component, Ready};
 use crate::failure::Failure;
 use crate::layout::{Layout, create};
 
-/// The account of the stand-in's default credentials.
+/// Region and default credentials of the AWS stand-in.
 pub(crate) const REGION: &str = "us-east-1";
 pub(crate) const ACCESS_KEY_ID: &str = "test";
 pub(crate) const SECRET_ACCESS_KEY: &str = "test";
@@ -16,7 +16,7 @@ pub(crate) const SECRET_ACCESS_KEY: &str = "test";
 #[derive(Debug)]
 pub(crate) struct Ministack {
     port: u16,
-    /// Directory where the libraries of IBM MQ's client find each other.
+    /// Directory of IBM MQ's client libraries, in which the system looks for their dependencies.
     libraries: Option<PathBuf>,
 }
 
@@ -40,7 +40,7 @@ impl Ministack {
         let mut command = Command::new(layout.python("python"));
         command
             .env_clear()
-            .arg(layout.root().join("local/aws_stand_in.py"))
+            .arg(layout.root.join("local/aws_stand_in.py"))
             .current_dir(&home)
             .env("HOME", &home)
             .env("TMPDIR", &temporary)

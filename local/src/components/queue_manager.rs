@@ -1,6 +1,6 @@
 //! The stand-in for IBM MQ: the queue manager `QM1`, and the library by which clients reach it.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use test_support::built::{self, MQ_LIBRARY, MQ_MANAGER};
 use tokio::process::Command;
@@ -12,7 +12,8 @@ use crate::layout::Layout;
 pub(crate) const NAME: &str = "QM1";
 pub(crate) const CHANNEL: &str = "DEV.APP.SVRCONN";
 pub(crate) const USER: &str = "app";
-/// Name of a socket of the stand-in; no port of the machine is used.
+/// Address at which clients reach the stand-in for IBM MQ. It names a Unix socket, and no port of
+/// the machine is used.
 pub(crate) const CONN_NAME: &str = "127.0.0.1:1414";
 
 const CONFIGURATION: &str = include_str!("../../qm1.toml");
@@ -20,7 +21,7 @@ const CONFIGURATION: &str = include_str!("../../qm1.toml");
 #[derive(Debug)]
 pub(crate) struct QueueManager {
     /// Directory of the sockets, the journal and the library.
-    directory: PathBuf,
+    pub(crate) directory: PathBuf,
     password: String,
 }
 
@@ -34,11 +35,8 @@ impl QueueManager {
         Ok(Self { directory, password: password.to_owned() })
     }
 
-    pub(crate) fn directory(&self) -> &Path {
-        &self.directory
-    }
-
-    /// Returns the path of the library, which stays as it is if another one is built.
+    /// Returns the path of the stack's copy of the client library. A later build does not change
+    /// the copy.
     pub(crate) fn library(&self) -> PathBuf {
         self.directory.join(MQ_LIBRARY)
     }

@@ -15,7 +15,7 @@ pub(crate) struct RabbitMq {
     port: u16,
     distribution_port: u16,
     epmd_port: u16,
-    password: String,
+    pub(crate) password: String,
 }
 
 impl RabbitMq {
@@ -33,11 +33,8 @@ impl RabbitMq {
         format!("amqp://{USER}:{}@{}/%2f", self.password, self.conn_name())
     }
 
-    pub(crate) fn password(&self) -> &str {
-        &self.password
-    }
-
-    /// Erlang's port mapper. RabbitMQ would start one by itself, as a daemon that outlives it.
+    /// Returns the component that runs `epmd`, Erlang's port mapper. RabbitMQ would start its own
+    /// as a daemon that keeps running after the node ends.
     ///
     /// # Errors
     /// If the component's directory cannot be made.

@@ -18,14 +18,14 @@ pub(super) async fn database(secrets: Client, postgres: &Postgres) -> Result<Str
     created.arn.ok_or_else(|| Failure::new(format!("The secret {DATABASE} has no ARN.")))
 }
 
-/// The stack's own secrets, and the user's. One of the user's takes the place of the stack's own of
-/// the same name.
+/// Stores the stack's own secrets and the user's. A secret of the user's replaces one of the
+/// stack's with the same name.
 pub(super) async fn seed(secrets: Client, rabbitmq: &RabbitMq, targets: &Targets) -> Result<(), Failure> {
     // `mq/app` is the password of the user at both brokers, under a name such as a deployment would
     // have.
     let own = [
-        ("local/rabbit", rabbitmq.password()),
-        ("mq/app", rabbitmq.password()),
+        ("local/rabbit", rabbitmq.password.as_str()),
+        ("mq/app", rabbitmq.password.as_str()),
         ("local/wrong", "not-the-password"),
     ];
     let mut all = targets.secrets.clone();

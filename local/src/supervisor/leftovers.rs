@@ -8,12 +8,13 @@ use super::process;
 use crate::components::postgres;
 use crate::layout::Layout;
 
-/// Time that leftover processes get to end; short, since their data are thrown away.
+/// Time that leftover processes have to end before they are killed. It is short, since their data
+/// are discarded.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Ends every process of the stack in `layout` that still runs: its environment names the
-/// directory. Only the holder of the stack's lock may call this. Returns the names and ids of the
-/// processes.
+/// Ends every process of the stack in `layout` that still runs. The processes are found by their
+/// environment variable with the stack's directory. Only the holder of the stack's lock may call
+/// this. Returns the names and ids of the ended processes.
 pub(crate) async fn end(layout: &Layout) -> Vec<String> {
     let mut ended = signal_all(layout, Signal::SIGTERM);
     let deadline = tokio::time::Instant::now() + GRACE;
@@ -49,7 +50,7 @@ fn signal_all(layout: &Layout, signal: Signal) -> Vec<String> {
 
 fn found(layout: &Layout) -> Vec<i32> {
     let own = i32::try_from(std::process::id()).ok();
-    process::marked(layout.state()).into_iter().filter(|pid| Some(*pid) != own).collect()
+    process::marked(&layout.state).into_iter().filter(|pid| Some(*pid) != own).collect()
 }
 
 #[cfg(test)]
@@ -67,7 +68,7 @@ mod tests {
             command.arg("60").stdout(Stdio::null());
             command
         };
-        let mut marked = sleep().env(process::MARKER, layout.state()).spawn().unwrap();
+        let mut marked = sleep().env(process::MARKER, &layout.state).spawn().unwrap();
         let mut stranger = sleep().spawn().unwrap();
         assert_eq!(end(&layout).await, [format!("sleep ({})", marked.id())]);
         assert!(marked.wait().is_ok());

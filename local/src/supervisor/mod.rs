@@ -18,10 +18,11 @@ use crate::console;
 use crate::failure::{Explain as _, Failure};
 use crate::layout::Layout;
 
-/// RabbitMQ needs about one second for an orderly stop; the data is thrown away in any case.
+/// Time that a component has to stop before it is killed. RabbitMQ needs about one second for a
+/// clean stop. The data is discarded anyway.
 const GRACE: Duration = Duration::from_secs(4);
 const POLL: Duration = Duration::from_millis(50);
-/// Time after which waiting for a component is given up.
+/// Time limit for a component to start.
 const PATIENCE: Duration = Duration::from_secs(240);
 
 #[derive(Debug)]
@@ -38,7 +39,7 @@ struct Running {
     ended: watch::Receiver<bool>,
 }
 
-/// A component's process is over.
+/// End of a component's process.
 #[derive(Debug)]
 pub(crate) struct Ended {
     name: &'static str,
@@ -46,14 +47,15 @@ pub(crate) struct Ended {
 }
 
 impl Supervisor {
-    /// Returns a supervisor, and the channel on which components that end are reported.
+    /// Creates a supervisor, and the channel on which it reports components that end.
     pub(crate) fn new(layout: Layout) -> (Self, mpsc::UnboundedReceiver<Ended>) {
         let (report_end, ends) = mpsc::unbounded_channel();
         (Self { layout, running: Mutex::default(), report_end }, ends)
     }
 
-    /// Starts a component in a process group of its own (so that Ctrl-C reaches the supervisor
-    /// alone), and waits until it answers. The caller watches the channel of ends at the same time.
+    /// Starts a component, and waits until it is ready. It runs in its own process group, so that
+    /// Ctrl-C reaches only the supervisor. Meanwhile, the caller must watch the channel of ended
+    /// components.
     ///
     /// # Errors
     /// If it cannot be started, or does not answer in time.
@@ -93,13 +95,14 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Returns the sentence about a component that ended by itself.
+    /// Builds the error for a component that ended by itself, with the end of its log.
     pub(crate) fn describe(&self, ended: &Ended) -> Failure {
         let problem = format!("{} ended by itself ({}).", ended.name, ended.how);
         Failure::new(with_log(&problem, &self.layout.log(ended.name)))
     }
 
-    /// Ends all components, the last started first, and their remaining descendants.
+    /// Stops all components, the last started one first, and then kills what is left of their child
+    /// processes.
     pub(crate) async fn stop(&self) {
         let mut running = std::mem::take(&mut *self.running.lock().unwrap_or_else(PoisonError::into_inner));
         while let Some(mut component) = running.pop() {
@@ -112,13 +115,13 @@ impl Supervisor {
     }
 }
 
-/// Gives a cleared environment `PATH`, a locale and the stack's mark, which all descendants of the
-/// process carry. Nothing else of the user's environment reaches it.
+/// Adds `PATH`, a locale and the stack's marker variable to a cleared environment. All descendants
+/// of the process inherit the marker. Nothing else of the user's environment is passed on.
 pub(crate) fn isolate(command: &mut Command, layout: &Layout) {
     if let Some(path) = std::env::var_os("PATH") {
         command.env("PATH", path);
     }
-    command.env("LC_ALL", "C.UTF-8").env(process::MARKER, layout.state());
+    command.env("LC_ALL", "C.UTF-8").env(process::MARKER, &layout.state);
 }
 
 async fn watch_end(
@@ -144,7 +147,7 @@ async fn answers(ready: &Ready) -> bool {
     }
 }
 
-/// A problem, the end of the log that may explain it, and where the rest is.
+/// Formats a problem with the last lines of a log and the log's path.
 fn with_log(problem: &str, log: &Path) -> String {
     const LINES: usize = 15;
     let text = std::fs::read(log).unwrap_or_default();

@@ -6,11 +6,12 @@ use std::path::Path;
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 
-/// Environment variable with the stack's state directory. Every process of a stack, however deep,
-/// carries it.
+/// Environment variable with the stack's state directory. Every process of a stack has it,
+/// descendants included, so it tells which processes belong to the stack.
 pub(crate) const MARKER: &str = "INTEGRAHUB_LOCAL_STATE";
 
-/// Processes of this user whose environment says that they belong to the stack in `state`.
+/// Returns the ids of the processes whose environment variable says that they belong to the stack
+/// in `state`.
 pub(crate) fn marked(state: &Path) -> Vec<i32> {
     let marker = [MARKER.as_bytes(), b"=", state.as_os_str().as_bytes()].concat();
     let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
@@ -24,17 +25,17 @@ pub(crate) fn marked(state: &Path) -> Vec<i32> {
         .collect()
 }
 
-/// Returns a process's name as the system keeps it, for messages.
+/// Returns the name of a process as the kernel has it, for messages.
 pub(crate) fn name(pid: i32) -> String {
     std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim_end().to_owned()
 }
 
-/// Signals a process. A process that has gone already is no error.
+/// Sends a signal to a process. It is no error if the process does not exist any more.
 pub(crate) fn signal(pid: i32, signal: Signal) {
     let _gone = kill(Pid::from_raw(pid), signal);
 }
 
-/// Signals all processes of a group. A group that has gone already is no error.
+/// Sends a signal to all processes of a group. It is no error if the group does not exist any more.
 pub(crate) fn signal_group(leader: i32, signal: Signal) {
     let _gone = killpg(Pid::from_raw(leader), signal);
 }
