@@ -5,20 +5,20 @@ use std::fmt::Display;
 use std::future::Future;
 use std::time::{Duration, Instant};
 
-/// Time after which a step that is not done says that it is still running.
+/// Time after which a running step prints that it is still running.
 const PATIENCE: Duration = Duration::from_secs(4);
 
 pub(crate) fn say(line: impl Display) {
     println!("{line}");
 }
 
-/// A line that stands apart from the tool's own.
+/// Prints a line to standard error, after an empty line that sets it apart.
 pub(crate) fn complain(line: impl Display) {
     eprintln!("\n{line}");
 }
 
-/// Waits for `work`. Every few seconds prints what it waits for, for how long already, and `usual`,
-/// the usual duration.
+/// Waits for `work`. Meanwhile, prints every few seconds what it waits for, the time so far, and
+/// the usual duration `usual`.
 pub(crate) async fn during<T>(what: &str, usual: &str, work: impl Future<Output = T>) -> T {
     let start = Instant::now();
     let mut work = std::pin::pin!(work);

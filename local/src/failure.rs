@@ -7,7 +7,7 @@ use std::io;
 
 pub(crate) use ::attempt::chain;
 
-/// Failure as a sentence that says what happened and what to do about it.
+/// Error for the user, as a sentence that says what happened and what to do about it.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Failure(String);
@@ -18,9 +18,9 @@ impl Failure {
     }
 }
 
-/// Context for an error from a lower layer: the attempted action.
+/// Conversion of an error from a lower layer to a [`Failure`] that names the attempted action.
 pub(crate) trait Explain<T> {
-    /// Adds the attempt to the error; `attempt` completes the sentence "Could not …".
+    /// Converts the error to a [`Failure`]. `attempt` completes the sentence "Could not …".
     ///
     /// # Errors
     /// A [`Failure`] with the error's whole chain.

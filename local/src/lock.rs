@@ -10,15 +10,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::failure::{Explain as _, Failure};
 
-/// Outcome of asking for a directory.
+/// Result of claiming a directory for a stack.
 #[derive(Debug)]
 pub(crate) enum Claim {
-    /// The locked file. The claim ends when it is dropped, or the process in whatever way.
+    /// The directory is claimed by this process. The claim ends when the locked file is closed,
+    /// also by the end of the process.
     Ours(File),
     Taken(Holder),
 }
 
-/// The supervisor that has a directory.
+/// Process that has claimed a directory: the supervisor of another stack.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Holder {
     pub(crate) pid: i32,
@@ -31,7 +32,8 @@ impl fmt::Display for Holder {
     }
 }
 
-/// Claims a directory by its lock file for this process.
+/// Claims a directory for this process, by locking its lock file. `purpose` tells other processes
+/// what the directory is used for.
 ///
 /// # Errors
 /// If the file cannot be used.

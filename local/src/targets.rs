@@ -18,22 +18,22 @@ use crate::failure::{Explain as _, Failure};
 /// Settings that the user gave to the stack.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Given {
-    /// IBM MQ's client library, in place of the stand-in's.
+    /// Path of IBM MQ's client library, in place of the stand-in's.
     pub(crate) ibm_mq_library: Option<PathBuf>,
     pub(crate) targets: Targets,
-    /// A secret ending of the API keys. Their names are in the repository, and a key reaches these
-    /// targets.
+    /// Random ending of the API keys if the user gave targets, since the names of the keys are
+    /// public and each key can reach the targets.
     key_ending: Option<String>,
 }
 
-/// Target profiles and secrets, by name.
+/// Target profiles and secrets that the user gave, by name.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Targets {
     pub(crate) profiles: BTreeMap<String, Value>,
     pub(crate) secrets: BTreeMap<String, Secret>,
 }
 
-/// The content of a secret.
+/// Content of a secret: text or binary.
 #[derive(Clone)]
 pub(crate) enum Secret {
     Text(String),
@@ -68,7 +68,7 @@ impl Given {
         Ok(Self { ibm_mq_library, targets, key_ending })
     }
 
-    /// Returns the API key of this name.
+    /// Returns the API key with this name: the name itself, with the random ending if there is one.
     pub(crate) fn api_key(&self, name: &str) -> String {
         self.key_ending.as_ref().map_or_else(|| name.to_owned(), |ending| format!("{name}-{ending}"))
     }
@@ -127,7 +127,7 @@ fn profile(path: &Path, name: &str) -> Result<Value, Failure> {
     attempt::malformed::from_slice(&text).or_explain(explain)
 }
 
-/// Reads a regular file; a pipe would block the start.
+/// Reads a regular file. Anything else is an error, because a pipe would block the start.
 fn content(path: &Path) -> io::Result<Vec<u8>> {
     if fs::metadata(path)?.is_file() {
         fs::read(path)
@@ -154,7 +154,7 @@ fn secret(path: &Path) -> Result<Secret, Failure> {
 mod tests {
     use super::*;
 
-    /// Makes a directory with these files, which no other user can read.
+    /// Creates a directory with these files. Only the present user can read them.
     fn directory(files: &[(&str, &[u8])]) -> tempfile::TempDir {
         let directory = tempfile::tempdir().unwrap();
         for (name, content) in files {

@@ -13,7 +13,7 @@ pub struct Configuration {
     pub name: String,
     /// Connection names at which clients reach this queue manager.
     pub listeners: Vec<ConnectionName>,
-    /// MAXUMSGS: messages put or got within one unit of work.
+    /// Maximum number of messages that are put or got within one unit of work (MAXUMSGS).
     #[serde(default = "uncommitted")]
     pub max_uncommitted: usize,
     #[serde(default = "message_length")]
@@ -42,13 +42,14 @@ pub struct Channel {
     /// Users that may connect through the channel.
     #[serde(default)]
     pub users: Vec<String>,
-    /// The user of clients that give none; without it they are refused.
+    /// User of clients that connect without credentials; if it is not set, such clients are
+    /// refused.
     pub default_user: Option<String>,
-    /// MAXINST: connections at a time.
+    /// Maximum number of connections at the same time (MAXINST).
     pub max_instances: Option<usize>,
 }
 
-/// Rights of users on queues, which are named or have a prefix before `**`.
+/// Rights of users on queues. A queue name may end with `**`, which stands for any ending.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Authority {
@@ -64,7 +65,7 @@ pub enum Right {
     Get,
     Put,
     Inquire,
-    /// Pass or set the context.
+    /// Right to pass on or set the context of a message: its sender and its time.
     Context,
 }
 
@@ -73,7 +74,7 @@ fn uncommitted() -> usize {
 }
 
 impl Configuration {
-    /// Reads a file.
+    /// Reads the configuration file of a queue manager.
     ///
     /// # Errors
     /// If the file cannot be read or is no configuration; the text says which, and why.

@@ -17,11 +17,11 @@ use crate::shown::Shown;
 enum Command {
     /// Adds a fault.
     Fault(Fault),
-    /// Removes all faults, and runs again.
+    /// Removes all faults, and makes the queue manager run again after `quiesce` or `stop`.
     Reset,
     Quiesce,
     Stop,
-    /// Sets the number of connections that a channel admits; `null` for any number.
+    /// Sets the maximum number of a channel's connections; `null` for no limit.
     ChannelLimit {
         channel: String,
         instances: Option<usize>,
@@ -29,14 +29,16 @@ enum Command {
     Status,
     /// Removes the committed, unlocked messages from this queue, and returns them.
     Take(String),
-    /// Puts messages on this queue and commits them, whatever their length.
+    /// Puts messages on this queue and commits them, even if they are longer than the queue
+    /// permits.
     Put {
         queue: String,
         messages: Vec<Shown>,
     },
 }
 
-/// Longer lines are refused. A message counts twice, for its hexadecimal digits.
+/// Maximum length of a command line in bytes. A longer line is refused. Each byte of a message
+/// takes two hexadecimal digits.
 const MAX_LINE: u64 = 16 * 1024 * 1024;
 
 pub(crate) fn serve(server: &Server, socket: &UnixStream) {

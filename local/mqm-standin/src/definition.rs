@@ -5,7 +5,7 @@ use serde::Deserialize;
 
 use crate::protocol::Chars;
 
-/// A kind of queue, with the number that MQ has for it.
+/// Kind of a queue, with IBM MQ's number for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[repr(i32)]
 #[serde(rename_all = "snake_case")]
@@ -17,8 +17,8 @@ pub enum Kind {
     Model = mq::MQQT_MODEL,
 }
 
-/// A queue as the configuration has it, with the queue manager's defaults. An attribute that its
-/// kind lacks has no effect.
+/// Definition of a queue in the configuration file, completed with default values. Attributes that
+/// its kind of queue does not have are ignored.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Definition {

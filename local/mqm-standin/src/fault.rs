@@ -4,7 +4,7 @@ use std::sync::{Mutex, PoisonError};
 
 use serde::Deserialize;
 
-/// A call that shall go wrong.
+/// Fault to inject into calls of the MQI.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Fault {
@@ -32,9 +32,9 @@ pub(crate) enum Effect {
     Reason(i32),
     /// The call is carried out, and warns with this reason code if it ends well.
     Warning(i32),
-    /// The connection is lost.
+    /// The connection is closed, as if the network had failed.
     Cut(bool),
-    /// The call is never answered.
+    /// The call never returns.
     Hang(bool),
 }
 

@@ -17,7 +17,7 @@ use mqm_standin::server::{Server, control_socket};
 enum Command {
     /// Run until standard input ends or a signal comes. Prints `ready` once clients can connect.
     Run {
-        /// Directory of the sockets, in which clients find them by MQM_STANDIN_DIR.
+        /// Directory of the sockets. Clients find it through the variable `MQM_STANDIN_DIR`.
         #[arg(long, env = "MQM_STANDIN_DIR")]
         directory: PathBuf,
         #[arg(long)]
@@ -70,8 +70,8 @@ fn run(directory: &Path, configuration: &Path) -> Result<(), Box<dyn std::error:
     Ok(())
 }
 
-/// Waits until standard input is closed, and forever if detached: then only a signal ends the
-/// process.
+/// Waits until standard input is closed. If `detached`, waits forever, so that only a signal ends
+/// the process.
 fn wait(detached: bool) {
     let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
     if detached {

@@ -26,8 +26,8 @@ impl Server {
         Self { manager, faults: Faults::default() }
     }
 
-    /// Listens at each connection name, and at the control socket, in the directory. Returns once
-    /// all sockets are there.
+    /// Listens on a Unix socket for each connection name, and on the control socket, in this
+    /// directory. Returns when all sockets exist.
     pub fn listen(
         self: &Arc<Self>,
         directory: &Path,
@@ -42,8 +42,8 @@ impl Server {
         accept(&control_socket(directory, name), move |socket| control::serve(&server, &socket))
     }
 
-    /// Serves calls until the connection is lost, which backs out uncommitted work unless MQDISC
-    /// committed it.
+    /// Serves the calls of one connection until it ends. Work that is still uncommitted then is
+    /// backed out.
     fn serve(&self, mut socket: UnixStream) {
         let mut session = None;
         let mut application = String::new();
@@ -62,7 +62,8 @@ impl Server {
         }
     }
 
-    /// Carries out a call with its injected faults. `None` if the connection is lost meanwhile.
+    /// Carries out a call, with the fault to inject if there is one. Returns `None` if the
+    /// connection is to be closed without a reply.
     fn answer(
         &self,
         session: &mut Option<u64>,
@@ -119,7 +120,7 @@ fn accept(path: &Path, serve: impl Fn(UnixStream) + Clone + Send + 'static) -> i
     Ok(())
 }
 
-/// Returns true if the peer closes its end within this time.
+/// Returns true if the peer has closed the connection, or closes it within this time.
 fn closes(socket: &UnixStream, within: PollTimeout) -> bool {
     let mut polled = [PollFd::new(socket.as_fd(), PollFlags::empty())];
     let ends = PollFlags::POLLHUP | PollFlags::POLLERR;

@@ -6,7 +6,7 @@ use serde_json::Value as Json;
 
 use crate::protocol::{Chars, Descriptor, Id, Message, Property, Value};
 
-/// A message. A member that a line leaves out is as in MQMD_DEFAULT.
+/// Message in the JSON of the control socket. Missing members have the values of MQMD_DEFAULT.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub(crate) struct Shown {
@@ -53,7 +53,7 @@ impl From<&Message> for Shown {
 }
 
 impl Shown {
-    /// The message. Its properties are texts, numbers of 64 bits and booleans.
+    /// Converts the JSON to a message. Properties may be texts, 64-bit integers and booleans.
     ///
     /// # Errors
     /// If a text is not an id, not bytes, or not the value of a property. The message says which.
@@ -84,7 +84,7 @@ fn bytes(digits: &str) -> Result<Vec<u8>, String> {
     hex::decode(digits).map_err(|error| error.to_string())
 }
 
-/// An id, which zeros fill up.
+/// Parses an id from hexadecimal digits. Missing bytes at the end are zero.
 fn id(digits: &str) -> Result<Id, String> {
     let (bytes, mut id) = (bytes(digits)?, Id::default());
     let begin = id.get_mut(..bytes.len()).ok_or_else(|| format!("{digits} is longer than an id"))?;

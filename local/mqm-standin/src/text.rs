@@ -13,8 +13,9 @@ const EBCDIC: i32 = 37;
 const EBCDIC_INTERNATIONAL: i32 = 500;
 const WINDOWS: i32 = 1252;
 
-/// CCSID 37 has the characters of ISO 8859-1 in another order. From the Unicode Consortium's table
-/// CP037.TXT (<https://www.unicode.org/Public/MAPPINGS/VENDORS/MICSFT/EBCDIC/>).
+/// Characters of CCSID 37 by their byte, which are those of ISO 8859-1 in another order. The source
+/// is the Unicode Consortium's table CP037.TXT
+/// (<https://www.unicode.org/Public/MAPPINGS/VENDORS/MICSFT/EBCDIC/>).
 #[rustfmt::skip]
 const IN_EBCDIC: [u8; 256] = [
     0x00, 0x01, 0x02, 0x03, 0x9c, 0x09, 0x86, 0x7f, 0x97, 0x8d, 0x8e, 0x0b, 0x0c, 0x0d, 0x0e, 0x0f,
@@ -39,11 +40,11 @@ const IN_EBCDIC: [u8; 256] = [
 const INTERNATIONAL_DIFFERS: [(usize, char); 7] =
     [(0x4a, '['), (0x4f, '!'), (0x5a, ']'), (0x5f, '^'), (0xb0, '¢'), (0xba, '¬'), (0xbb, '|')];
 
-/// The characters of windows-1252 from 0x80 on, instead of the control characters of ISO 8859-1,
-/// which stay in five places.
+/// Characters of windows-1252 for the bytes from 0x80 to 0x9f. Five of these bytes keep the control
+/// characters of ISO 8859-1.
 const IN_WINDOWS: &str = "€\u{81}‚ƒ„…†‡ˆ‰Š‹Œ\u{8d}Ž\u{8f}\u{90}‘’“”•–—˜™š›œ\u{9d}žŸ";
 
-/// The character of each byte, if this is such a character set.
+/// Returns the character of each byte in this character set; `None` if the CCSID is not supported.
 fn characters(ccsid: i32) -> Option<[char; 256]> {
     let mut characters: [char; 256] =
         std::array::from_fn(|byte| u8::try_from(byte).unwrap_or_default().into());
@@ -67,7 +68,7 @@ fn characters(ccsid: i32) -> Option<[char; 256]> {
     Some(characters)
 }
 
-/// Reads text.
+/// Decodes text from the character set with this CCSID, which has one byte for each character.
 pub(crate) fn decode(bytes: &[u8], ccsid: i32) -> Result<String, Reason> {
     if ccsid == ASCII && !bytes.is_ascii() {
         return Err(Reason(mq::MQRC_NOT_CONVERTED));

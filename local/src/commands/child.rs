@@ -12,11 +12,12 @@ use crate::failure::{Explain as _, Failure};
 use crate::stack::Stack;
 use crate::supervisor::process;
 
-/// Time that a program gets to end if a signal asks for it.
+/// Time that a program has to end after a signal.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Runs a program with the variables of the stack, and returns how it ended. If a signal asks to
-/// stop before, the program is asked to end too, and there is the exit code for the signal.
+/// Runs a program with the stack's environment variables, and returns its exit status. If a signal
+/// stops this process earlier, the program gets SIGTERM, and the exit code for the signal is
+/// returned.
 ///
 /// # Errors
 /// If the program cannot be run.
@@ -48,7 +49,8 @@ pub(super) async fn run(
     }
 }
 
-/// Asks a process to end when dropped. If it were killed, its own children would be left running.
+/// Guard that sends SIGTERM to a process when dropped. SIGKILL would leave the process's children
+/// running.
 #[derive(Debug)]
 struct Terminated(Option<i32>);
 

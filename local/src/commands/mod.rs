@@ -27,23 +27,23 @@ pub(crate) enum Command {
         /// Kind of the API at that port; the other kind is at a free port.
         #[arg(long, env = "FRONT", default_value = "http")]
         front: Kind,
-        /// Shows the demonstration if 1, skips it if 0.
+        /// Run the demonstration if 1, skip it if 0.
         #[arg(long, env = "DEMO", default_value_t = 1, value_parser = clap::value_parser!(u8).range(0..=1))]
         demo: u8,
-        /// IBM MQ's client library, libmqm_r.so, in place of the stand-in's.
+        /// Path of IBM MQ's client library, libmqm_r.so, to use in place of the stand-in's.
         #[arg(long, env = "IBM_MQ_LIBRARY")]
         ibm_mq_library: Option<PathBuf>,
-        /// A directory with target profiles and secrets to have from the start.
+        /// Directory with target profiles and secrets that exist from the start.
         #[arg(long, env = "TARGETS")]
         targets: Option<PathBuf>,
     },
-    /// Start a stack of the tests' own, run a command against it, stop it, and end with the
-    /// command's exit code.
+    /// Start a separate stack for tests, run a command against it, stop the stack, and exit with
+    /// the command's exit code.
     Test {
         #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
         command: Vec<String>,
     },
-    /// Stop every stack of this repository, also what a killed one left running.
+    /// Stop every stack of this repository, and all processes that a killed stack left running.
     Stop,
 }
 

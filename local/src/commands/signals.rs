@@ -6,7 +6,8 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::failure::{Explain as _, Failure};
 
-/// Registered once, so that no signal takes the program down before it has cleaned up.
+/// Listener for the signals that stop the program. It is registered once, so that no signal ends
+/// the program before it has cleaned up.
 #[derive(Debug)]
 pub(crate) struct Signals {
     interrupt: Signal,
@@ -14,7 +15,7 @@ pub(crate) struct Signals {
     hang_up: Signal,
 }
 
-/// Codes with which a shell reports that a signal ended a program.
+/// Exit codes by which a shell reports that SIGINT or SIGTERM ended a program.
 const INTERRUPTED: u8 = 130;
 const TERMINATED: u8 = 143;
 
@@ -32,7 +33,7 @@ impl Signals {
         })
     }
 
-    /// Waits for a signal that asks to stop, and returns the exit code for it.
+    /// Waits for a signal that stops the program, and returns the exit code for it.
     pub(crate) async fn wait(&mut self) -> ExitCode {
         tokio::select! {
             _ = self.interrupt.recv() => ExitCode::from(INTERRUPTED),

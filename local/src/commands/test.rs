@@ -16,7 +16,7 @@ use crate::lock::{Claim, claim};
 use crate::stack::{self, Stack};
 use crate::targets::Given;
 
-/// Port 0: the system chooses a free port.
+/// Port 0 lets the system choose a free port.
 const PORT: u16 = 0;
 
 pub(super) async fn test(command: Vec<String>) -> Result<ExitCode, Failure> {

@@ -11,13 +11,13 @@ use serde_json::json;
 
 use super::Kind;
 
-/// Name that a REST API gives to a function's header `WWW-Authenticate`.
+/// Name under which a REST API returns a function's header `WWW-Authenticate`.
 const REMAPPED: &str = "x-amzn-remapped-www-authenticate";
 
 /// HTTP response with its whole body.
 pub(super) type Answer = Response<Bytes>;
 
-/// Response of the gateway itself, with API Gateway's text.
+/// Error response of API Gateway itself, with the gateway's own text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Gateway {
     NotFound,
@@ -26,7 +26,7 @@ pub(super) enum Gateway {
     BadRequest,
     InternalServerError,
     ServiceUnavailable,
-    /// The body cannot be inflated as `Content-Encoding` says.
+    /// The body cannot be decompressed as `Content-Encoding` says.
     UnsupportedMediaType,
     /// The body is longer than the gateway accepts.
     TooLong,
@@ -58,7 +58,8 @@ impl Gateway {
         }
     }
 
-    /// Answers of a REST API, with the statuses that the template's gateway responses give them.
+    /// Returns the status and the message of a REST API. The template's gateway responses set the
+    /// statuses.
     fn of_rest_api(self) -> (StatusCode, &'static str) {
         match self {
             Self::NotFound | Self::Forbidden => (StatusCode::FORBIDDEN, "Forbidden"),
@@ -72,7 +73,8 @@ impl Gateway {
     }
 }
 
-/// Returns the template's response of a REST API to a request without a route.
+/// Returns the response of a REST API to a request without a route. `template` is its body, with
+/// variables of API Gateway.
 pub(super) fn unrouted(template: &str, id: &str) -> Answer {
     let mut answer = Response::new(Bytes::from(template.replace("$context.requestId", id)));
     *answer.status_mut() = StatusCode::NOT_FOUND;
@@ -84,14 +86,14 @@ pub(super) fn unrouted(template: &str, id: &str) -> Answer {
     answer
 }
 
-/// Answer of a function, in the format of an HTTP API or of a REST API.
+/// Response object that a function returns, in the format of an HTTP API or of a REST API.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct FunctionAnswer {
     status_code: u16,
     #[serde(default)]
     headers: BTreeMap<String, String>,
-    /// All headers, in the format of a REST API.
+    /// Headers with all their values, in the format of a REST API.
     #[serde(default)]
     multi_value_headers: BTreeMap<String, Vec<String>>,
     body: Option<String>,
@@ -99,8 +101,8 @@ struct FunctionAnswer {
     is_base64_encoded: bool,
 }
 
-/// Returns the response to a function's answer. If the gateway cannot make one of it, the function
-/// has failed.
+/// Builds the HTTP response from the object that a function returned. An object that the gateway
+/// does not understand gives an internal server error.
 pub(super) fn from_function(kind: Kind, payload: &[u8]) -> Answer {
     let answer = serde_json::from_slice(payload).ok().and_then(response);
     answer.map_or_else(|| Gateway::InternalServerError.answer(kind), |answer| remapped(kind, answer))
@@ -137,7 +139,7 @@ fn response(answer: FunctionAnswer) -> Option<Answer> {
     Some(response)
 }
 
-/// True for headers about the connection, which the server sets itself.
+/// Returns true for headers about the connection, which the server sets itself.
 fn is_of_the_connection(name: &HeaderName) -> bool {
     [header::CONTENT_LENGTH, header::TRANSFER_ENCODING, header::CONNECTION].contains(name)
 }

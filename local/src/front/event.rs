@@ -15,10 +15,11 @@ use serde_json::{Map, Value, json};
 
 use super::routes::Match;
 
-/// Values by name, in the order in which they were sent.
+/// Values of headers or query parameters by name, in the order in which they were sent.
 pub(super) type Grouped = BTreeMap<String, Vec<String>>;
 
-/// Origin of a request: the addresses of its connection.
+/// Origin of a request: the client's IP address, and the port of this machine that the request came
+/// in on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Origin {
     pub(super) client: IpAddr,
@@ -26,8 +27,8 @@ pub(super) struct Origin {
 }
 
 impl Origin {
-    /// Returns all values of each header, by lower-case name. The gateway replaces what a client
-    /// says about the connection, the host included.
+    /// Returns all values of each header, by lower-case name. The gateway replaces headers about
+    /// the connection, such as `Host`.
     pub(super) fn headers(self, sent: &HeaderMap) -> Grouped {
         let sent = sent.iter().map(|(name, value)| {
             (name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned())
@@ -45,7 +46,8 @@ impl Origin {
     }
 }
 
-/// The event for one request. `id` is the gateway's own request id.
+/// Builds the event of an HTTP API for one request, in the payload format 2.0. `id` is the
+/// gateway's own request id.
 pub(super) fn event(parts: &Parts, body: &[u8], found: &Match<'_>, id: &str, origin: Origin) -> Value {
     let headers = joined(origin.headers(&parts.headers));
     let mut event = json!({
@@ -67,7 +69,7 @@ pub(super) fn event(parts: &Parts, body: &[u8], found: &Match<'_>, id: &str, ori
     event
 }
 
-/// Returns the decoded path. HTTP APIs pass it on decoded, though its member is called raw.
+/// Returns the decoded path. HTTP APIs decode the path even in the event's member `rawPath`.
 fn decoded_path(parts: &Parts) -> Cow<'_, str> {
     percent_decode_str(parts.uri.path()).decode_utf8_lossy()
 }
@@ -119,8 +121,8 @@ fn insert_if_any(members: &mut Map<String, Value>, name: &str, values: &BTreeMap
     }
 }
 
-/// Inserts the body as text where the media type is textual and the bytes are; in base64 otherwise,
-/// every byte intact.
+/// Inserts the request's body into the event: as text if the media type is textual and the body is
+/// UTF-8, and otherwise in base64.
 fn insert_body(members: &mut Map<String, Value>, headers: &HeaderMap, body: &[u8]) {
     let (body, encoded) = match std::str::from_utf8(body) {
         Ok(text) if is_textual(headers) => (text.to_owned(), false),

@@ -17,7 +17,7 @@ use crate::failure::{Explain as _, Failure};
 pub(crate) use log::Log;
 pub(crate) use proxy::Front;
 
-/// Kind of API that the template creates.
+/// Kind of API Gateway's API: HTTP API or REST API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Kind {
     Http,
@@ -25,7 +25,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// Returns the other kind.
+    /// Returns the other kind of API.
     pub(crate) fn other(self) -> Self {
         match self {
             Self::Http => Self::Rest,
@@ -33,7 +33,7 @@ impl Kind {
         }
     }
 
-    /// Path in front of the API's own. A REST API has its stage there.
+    /// Returns the path in front of all routes. For a REST API it is the stage's.
     fn base_path(self) -> &'static str {
         match self {
             Self::Http => "",
@@ -42,7 +42,7 @@ impl Kind {
     }
 }
 
-/// Port that is bound for an API.
+/// Bound port on which an API is to be served.
 #[derive(Debug)]
 pub(crate) struct Door {
     pub(crate) kind: Kind,
@@ -51,14 +51,14 @@ pub(crate) struct Door {
 }
 
 impl Door {
-    /// Address of the API, to which paths are added.
+    /// Returns the URL of the API, to which the paths of routes are added.
     pub(crate) fn base_url(&self) -> String {
         format!("http://{}{}", self.address, self.kind.base_path())
     }
 }
 
-/// Binds the port before anything else is started, so that a port in use fails at once and not
-/// after ten seconds.
+/// Binds the port of an API. The port is bound before the components start, so that a port in use
+/// is reported at once.
 ///
 /// # Errors
 /// If the port is in use or not allowed.

@@ -32,18 +32,18 @@ use crate::failure::{Explain as _, Failure, chain};
 pub(super) const MAX_BODY: usize = 10 * 1024 * 1024;
 /// Lambda's limit for an event and for a response, in bytes.
 const MAX_EVENT: usize = 6 * 1024 * 1024;
-/// Maximum number of bytes of a too large body that are still read, so that its sender gets to read
-/// the answer.
+/// Maximum number of bytes of a too large body that are still read. Without reading them, the
+/// client would not get to read the error response.
 const MAX_DRAINED: usize = 64 * 1024 * 1024;
 /// Time after which API Gateway no longer waits for a function.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// Number of functions that may start at once for each core of the machine, and the time that an
-/// invocation counts as starting. A region starts any number; here their starts would take the time
-/// from each other until stores seem to be down.
+/// Maximum number of functions that may start at once for each core, and the time for which an
+/// invocation counts as starting. AWS has no such limit. On one machine, too many starts slow each
+/// other down until stores seem to be unavailable.
 const STARTS_PER_CORE: usize = 4;
 const STARTING: Duration = Duration::from_secs(1);
 
-/// Front of the local stack: one HTTP or REST API with its routes.
+/// Stand-in for API Gateway, serving one HTTP or REST API with its routes.
 #[derive(Clone, Debug)]
 pub(crate) struct Front {
     lambda: Client,
@@ -52,7 +52,8 @@ pub(crate) struct Front {
     kind: Kind,
     routes: Arc<Routes>,
     port: u16,
-    /// Body of the response to a request without a route, if the API has its own.
+    /// Body of the response to a request without a route; empty for an HTTP API, which has a fixed
+    /// response.
     unrouted: Arc<str>,
 }
 
@@ -81,7 +82,7 @@ impl Front {
         Ok([http, rest])
     }
 
-    /// Serves at a door until dropped.
+    /// Serves the API on a bound port until the future is dropped.
     ///
     /// # Errors
     /// If the listener fails.
@@ -194,8 +195,9 @@ fn refusal(error: &SdkError<InvokeError>) -> Gateway {
     }
 }
 
-/// True if a request's `Host` names this machine. The keys of the local stack are public, and a
-/// foreign page whose name resolves to this machine (DNS rebinding) would send its own name.
+/// Returns true if the request's header `Host` names this machine. The local API keys are public. A
+/// web page whose host name resolves to this machine (DNS rebinding) could otherwise use them, and
+/// its requests have its own name in `Host`.
 fn is_of_this_machine(headers: &http::HeaderMap) -> bool {
     let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
     let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
@@ -207,8 +209,8 @@ fn declared_length(headers: &http::HeaderMap) -> usize {
     length.and_then(|length| length.parse().ok()).unwrap_or(0)
 }
 
-/// The whole body, or the refusal of one that is too large. Of that a bounded part is read and
-/// thrown away.
+/// Reads the whole body. A body that is too large is read and discarded up to a bound, and is an
+/// error.
 async fn read(mut body: Body, declared: usize) -> Result<Bytes, Gateway> {
     if declared > MAX_DRAINED {
         return Err(Gateway::TooLong);

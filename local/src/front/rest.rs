@@ -17,7 +17,8 @@ use super::event::{Grouped, Origin, query_parameters};
 use super::proxy::MAX_BODY;
 use super::routes::Match;
 
-/// The event for one request to a path of the API. `id` is the gateway's own request id.
+/// Builds the event of a REST API for one request. `path` is the path without the stage, and `id`
+/// the gateway's own request id.
 pub(super) fn rest_event(
     parts: &Parts,
     path: &str,
@@ -63,7 +64,7 @@ pub(super) fn rest_event(
     })
 }
 
-/// The last value of each name, or null if there is no name.
+/// Returns the last value of each name, or null if there are no names.
 fn last(grouped: &Grouped) -> Value {
     let last = grouped.iter().map(|(name, values)| (name.clone(), values.last()));
     or_null(&last.collect())
@@ -73,8 +74,8 @@ fn or_null<T: serde::Serialize>(members: &BTreeMap<String, T>) -> Value {
     if members.is_empty() { Value::Null } else { json!(members) }
 }
 
-/// Returns the body as the gateway passes it on: inflated if `Content-Encoding` says that it is
-/// compressed. The header is kept.
+/// Returns the body in the form in which the gateway passes it on: decompressed if the header
+/// `Content-Encoding` names a compression. The header itself is passed on unchanged.
 pub(super) fn inflated(headers: &HeaderMap, body: Bytes) -> Result<Bytes, Gateway> {
     let encoding = headers.get(header::CONTENT_ENCODING).and_then(|value| value.to_str().ok());
     let encoding = encoding.unwrap_or_default().trim().to_ascii_lowercase();

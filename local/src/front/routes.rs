@@ -8,20 +8,20 @@ use percent_encoding::percent_decode_str;
 use crate::deploy::{Deployment, RouteEntry};
 use crate::failure::{Explain as _, Failure};
 
-/// Key of the route that takes what no other route takes.
+/// Key of the route for requests that no other route matches.
 const DEFAULT: &str = "$default";
 
-/// The routes of an API.
+/// Routing table of an API.
 #[derive(Debug, Default)]
 pub(crate) struct Routes {
-    /// Routes with a path, by their methods.
+    /// Routes with a path, by HTTP method.
     by_method: BTreeMap<String, Router<Route>>,
     default: Option<Route>,
 }
 
 #[derive(Debug)]
 struct Route {
-    /// Route key as the template writes it: `POST /messages/produce`, `GET /docs/{file}`,
+    /// Route key in the template, such as `POST /messages/produce`, `GET /docs/{file}` or
     /// `$default`.
     key: String,
     function: String,
@@ -32,12 +32,12 @@ struct Route {
 pub(crate) struct Match<'a> {
     pub(crate) key: &'a str,
     pub(crate) function: &'a str,
-    /// Decoded values of the path's variables.
+    /// Decoded values of the path parameters.
     pub(crate) parameters: BTreeMap<String, String>,
 }
 
 impl Routes {
-    /// Builds the table of an API's routes.
+    /// Builds the routing table of an API.
     ///
     /// # Errors
     /// If the local stack does not know a route, because the template has none of its kind.
@@ -65,8 +65,8 @@ impl Routes {
         routes.insert(path, route).or_explain(|| format!("tell the route `{key}` from the others"))
     }
 
-    /// The most specific route for a method and a path as it was sent; none leaves it to the
-    /// gateway's own answer.
+    /// Finds the most specific route for a method and an undecoded path. If there is none, the
+    /// gateway answers itself.
     pub(crate) fn find(&self, method: &str, path: &str) -> Option<Match<'_>> {
         let found = self.by_method.get(method).and_then(|routes| routes.at(path).ok());
         let (route, parameters) = match &found {

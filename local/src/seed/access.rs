@@ -27,14 +27,14 @@ const ALL: &[&str] = &["mq:read", "mq:write", "mq:admin", "products:read", "prod
 
 type Item = HashMap<String, AttributeValue>;
 
-/// An API key and its rights.
+/// API key of the local stack, with its tenant and its rights.
 #[derive(Debug)]
 pub(crate) struct Key {
     pub(crate) name: &'static str,
     pub(crate) tenant: &'static str,
     scopes: &'static [&'static str],
     cnpjs: Cnpjs,
-    /// Purpose of the key, for people.
+    /// Purpose of the key, as shown to the user.
     pub(crate) purpose: &'static str,
 }
 
@@ -60,7 +60,7 @@ const fn key(
 const READS: &[&str] = &["mq:read", "products:read"];
 const PRODUCTS: &[&str] = &["products:write", "products:read"];
 
-/// API keys of the local stack. The demonstration uses the first.
+/// API keys of the local stack. The demonstration uses the first one.
 pub(crate) const KEYS: [Key; 4] = [
     key("local-dev-key-a", TENANT_A, ALL, None, "tenant 1111…, all scopes"),
     key("local-dev-key-b", TENANT_B, ALL, None, "tenant 2222…, all scopes"),
@@ -92,7 +92,7 @@ pub(super) async fn seed(
     Ok(())
 }
 
-/// Returns an item of the table: the members of `item`, and its key.
+/// Builds an item of the access table: the members of `item`, and its key `pk`.
 fn item(pk: String, item: &impl Serialize) -> Result<Item, Failure> {
     let explain = || format!("make the item {pk} of the access table");
     let mut item: Item = serde_dynamo::to_item(item).or_explain(explain)?;
@@ -114,13 +114,14 @@ fn key_item(key: &Key, given: &Given) -> Result<Item, Failure> {
     item(pk::key(&hash), &members)
 }
 
-/// Returns a grant for the payload bucket and for `buckets`.
+/// Builds a tenant's grant to drop objects into `buckets`, and always into the payload bucket.
 fn grant_item(tenant: &str, cnpjs: Cnpjs, buckets: &[&str]) -> Result<Item, Failure> {
     let buckets = buckets.iter().map(|&bucket| bucket.to_owned()).collect();
     item(pk::drops(tenant), &DropGrant { establishments: establishments(cnpjs), buckets })
 }
 
-/// Returns target profiles of the stack's own brokers, and the user's.
+/// Builds the target profiles of a tenant: those of the stack's own brokers, and those that the
+/// user gave.
 fn profile_items(tenant: &str, rabbitmq: &RabbitMq, given: &Given) -> Result<Vec<Item>, Failure> {
     let mut profiles = given.targets.profiles.clone();
     profiles.entry("local-rabbit".to_owned()).or_insert_with(|| local_rabbit(rabbitmq));

@@ -7,10 +7,10 @@ use lapin::{Connection, ConnectionProperties, ExchangeKind};
 use crate::components::rabbitmq::RabbitMq;
 use crate::failure::{Explain as _, Failure};
 
-/// Durable classic queues; the first is the profile's own.
+/// Durable classic queues to declare. The first is the queue of the local target profiles.
 pub(crate) const QUEUES: [&str; 3] = ["DEV.QUEUE.1", "DEV.QUEUE.2", "DEV.QUEUE.3"];
 
-/// A durable topic exchange, with the queue that gets the messages of a routing key.
+/// Durable topic exchange to declare, with the queue and the routing key of its binding.
 const EXCHANGE: &str = "DEV.EXCHANGE";
 const BINDING: (&str, &str) = ("DEV.QUEUE.3", "orders.#");
 

@@ -19,11 +19,12 @@ use crate::deploy::Deployment;
 use crate::failure::Failure;
 use crate::targets::Given;
 
-/// Time limit of a request: the stand-in is slow while everything starts at once.
+/// Time limit of a request. It is long, because the AWS stand-in is slow while the components
+/// start.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Stores where the database is and how to get in, and returns the secret's ARN. The deployment
-/// needs it, so it comes before everything else.
+/// Stores the database's address and credentials as a secret, and returns its ARN. Call this first,
+/// since the deployment needs the ARN.
 ///
 /// # Errors
 /// If the secret cannot be written.

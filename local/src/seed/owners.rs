@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 use super::access::{OF_PHARMACY, TENANT_PHARMACY};
 use crate::failure::{Explain as _, Failure};
 
-/// Name under which the establishments are assigned.
+/// Name of the administrator that is stored with the assignment of the establishments.
 const BY: &str = "local stack";
 
-/// Assigns the pharmacy's establishments, as an administrator does.
+/// Assigns the pharmacy's establishments to its tenant, as an administrator does.
 ///
 /// # Errors
 /// If the function cannot be invoked, or its answer lacks assignments.

@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use crate::connection::Route;
 
-/// A larger table is refused.
+/// Maximum size of a channel table in bytes. A larger table is refused.
 const MAX_LENGTH: u64 = 1024 * 1024;
 
 #[derive(Debug, Deserialize)]
@@ -52,8 +52,9 @@ fn port() -> u16 {
     1414
 }
 
-/// The channels and addresses that a table has for a queue manager, or for a group by `*NAME`, in
-/// the order in which they are tried: channels in alphabetical order, as if none had a weight.
+/// Finds the channels and addresses that a table (CCDT) has for a queue manager, or for a group of
+/// queue managers if the name begins with `*`. They are returned in the order in which they are
+/// tried: channels in alphabetical order, as if none had a weight.
 pub(crate) fn find(url: &str, queue_manager: &Chars) -> Result<Route, Reason> {
     let table = read(url).ok_or(Reason(mq::MQRC_CCDT_URL_ERROR))?;
     let name = queue_manager.to_string();
@@ -82,8 +83,7 @@ pub(crate) fn find(url: &str, queue_manager: &Chars) -> Result<Route, Reason> {
     Ok(route.collect())
 }
 
-/// Reads a channel table from a path or `file:` URL. The stand-in has no network to fetch a table
-/// from.
+/// Reads a channel table from a path or a `file:` URL; other URLs are not supported.
 fn read(url: &str) -> Option<Table> {
     let url = url.trim();
     let path = url.strip_prefix("file://").unwrap_or(url);

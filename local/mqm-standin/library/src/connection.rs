@@ -17,9 +17,9 @@ pub(crate) type Route = Vec<(Chars, ConnectionName)>;
 
 #[derive(Debug)]
 pub(crate) struct Connection {
-    /// `None` once the connection is lost.
+    /// Socket of the connection; `None` once the connection is lost.
     socket: Mutex<Option<UnixStream>>,
-    /// The only thread that may use the handle; `None` if threads share it (MQCNO_HANDLE_SHARE_*).
+    /// Thread that alone may use the handle; `None` if threads share it (MQCNO_HANDLE_SHARE_*).
     owner: Option<ThreadId>,
     queue_manager: Chars,
 }
@@ -35,8 +35,9 @@ fn connections() -> MutexGuard<'static, Connections> {
     CONNECTIONS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Connects by the first of these channels and addresses that answers. Returns the handle, and the
-/// connection's id unless this thread has the connection already.
+/// Connects through the first of these channels and addresses that answers. Returns the handle and
+/// the connection's id. If this thread already has such a connection, returns its handle, and
+/// `None` for the id.
 pub(crate) fn open(request: &Connect, route: &Route) -> Result<(i32, Option<Id>), Reason> {
     let shares = mq::MQCNO_HANDLE_SHARE_BLOCK | mq::MQCNO_HANDLE_SHARE_NO_BLOCK;
     let owner = (request.options & shares == 0).then(|| std::thread::current().id());
@@ -73,8 +74,8 @@ pub(crate) fn open(request: &Connect, route: &Route) -> Result<(i32, Option<Id>)
     Err(failure)
 }
 
-/// Returns the socket of an address, in the directory that the environment names or else in the
-/// working directory.
+/// Returns the path of the Unix socket for an address. The directory is that in the variable
+/// `MQM_STANDIN_DIR`, or else the working directory.
 fn socket(address: &ConnectionName) -> PathBuf {
     address.socket(Path::new(&std::env::var_os(DIRECTORY).unwrap_or_default()))
 }

@@ -5,7 +5,8 @@ use mqm_standin::protocol::{Context, Descriptor};
 
 use crate::structures::{Borrowed, chars, field};
 
-/// Defines the two directions by the members that are the same, and by those of text.
+/// Generates the conversions between MQMD and [`Descriptor`] in both directions, from a list of the
+/// fields with numbers or bytes and a list of the fields with text.
 macro_rules! conversions {
     (
         descriptor: $($member:ident = $theirs:ident),*; $($text:ident = $their_text:ident),*;

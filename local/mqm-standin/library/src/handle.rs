@@ -9,7 +9,7 @@ use mqm_standin::protocol::{Property, Reason};
 #[derive(Debug, Default)]
 pub(crate) struct MessageHandle {
     pub(crate) properties: Vec<Property>,
-    /// The end of the inquiry before.
+    /// Index of the property that the last inquiry returned.
     pub(crate) cursor: Option<usize>,
 }
 
@@ -24,12 +24,12 @@ fn handles() -> MutexGuard<'static, Handles> {
     HANDLES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// True if a caller's structure names a handle.
+/// Returns true if the field of a caller's structure holds a message handle.
 pub(crate) fn is_set(handle: i64) -> bool {
     handle != mq::MQHM_NONE && handle != mq::MQHM_UNUSABLE_HMSG
 }
 
-/// Builds a handle of a connection.
+/// Creates a message handle for a connection.
 pub(crate) fn create(connection: i32) -> Result<i64, Reason> {
     crate::connection::find(connection)?;
     let mut handles = handles();
@@ -71,8 +71,8 @@ impl MessageHandle {
         }
     }
 
-    /// The property that an inquiry is about, which the cursor is put on: that of a name, or any by
-    /// `%`.
+    /// Returns the property with this name, or with any name if it is `%`, and moves the cursor to
+    /// it. `options` says where the search begins, as for MQINQMP.
     pub(crate) fn look(&mut self, name: &str, options: i32) -> Result<Property, Reason> {
         let is_under_cursor = options & mq::MQIMPO_INQ_PROP_UNDER_CURSOR != 0;
         let from = match self.cursor {
@@ -88,7 +88,7 @@ impl MessageHandle {
     }
 }
 
-/// Returns a property's name as it is stored, if MQ accepts it.
+/// Checks a property's name by the rules of IBM MQ, and returns it without trailing blanks.
 pub(crate) fn name(text: &str) -> Result<String, Reason> {
     let name = text.trim_end();
     let is_start = |letter: char| letter.is_alphabetic() || matches!(letter, '_' | '$');

@@ -8,7 +8,8 @@ use std::ptr;
 use libmqm_sys as mq;
 use mqm_standin::protocol::{Chars, Reason};
 
-/// A structure of MQ's with an identifier, a version, and a length for each version.
+/// Structure of the MQI that begins with an identifier and a version. Its length depends on the
+/// version.
 ///
 /// # Safety
 ///
@@ -56,7 +57,7 @@ versioned! {
     MQDMHO, MQDMHO_STRUC_ID, MQRC_DMHO_ERROR: [];
 }
 
-/// First fields of every structure but MQCD.
+/// First fields of every structure of the MQI but MQCD.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct Head {
@@ -64,7 +65,7 @@ struct Head {
     version: i32,
 }
 
-/// A caller's structure: a copy to work on, and where it came from.
+/// Copy of a caller's structure, with the location that it was copied from.
 #[derive(Debug)]
 pub(crate) struct Borrowed<T> {
     pub(crate) value: T,
@@ -74,7 +75,8 @@ pub(crate) struct Borrowed<T> {
 }
 
 impl<T: Versioned> Borrowed<T> {
-    /// Copies the structure that `pointer` points to. What its version lacks is zero.
+    /// Copies the structure that `pointer` points to. Fields that its version does not have are
+    /// zero.
     ///
     /// # Safety
     ///
@@ -99,7 +101,8 @@ impl<T: Versioned> Borrowed<T> {
         Ok(Self { value: unsafe { value.assume_init() }, version: head.version, pointer, length })
     }
 
-    /// Writes the changed copy back, no further than the caller's version goes.
+    /// Writes the changed copy back to the caller's structure, only up to the end of the
+    /// structure's version.
     ///
     /// # Safety
     ///
@@ -110,12 +113,13 @@ impl<T: Versioned> Borrowed<T> {
         unsafe { ptr::copy_nonoverlapping(from, self.pointer.cast::<u8>(), self.length) };
     }
 
-    /// The start of the caller's structure, which offsets count from.
+    /// Returns the start of the caller's structure, from which its offsets count.
     pub(crate) fn start(&self) -> *const u8 {
         self.pointer.cast_const().cast()
     }
 
-    /// The bytes that the structure refers to by a pointer, or else by an offset.
+    /// Returns the address that a field of the structure refers to, by a pointer or else by an
+    /// offset from the structure's start; `None` if there is neither.
     ///
     /// # Safety
     ///
@@ -143,8 +147,9 @@ impl<T: Versioned> Borrowed<T> {
     }
 }
 
-/// Reads the members of an MQCD that its version 7 has. It has no identifier, and its version after
-/// the name. `None` if the version is older or unknown.
+/// Reads a channel definition (MQCD) of version 7 or later, as far as version 7 has fields. MQCD
+/// has no identifier, and its version follows the channel's name. Returns `None` if the version is
+/// older or unknown.
 ///
 /// # Safety
 ///
@@ -182,7 +187,7 @@ unsafe fn locate(pointer: *const u8, offset: mq::MQLONG, start: *const u8) -> Op
     Some(unsafe { start.offset(offset) })
 }
 
-/// The text of a variable-length string, which is in UTF-8; `None` if there is none.
+/// Reads a variable-length string of the MQI (MQCHARV) as UTF-8; `None` if the string is not set.
 ///
 /// # Safety
 ///
@@ -204,7 +209,8 @@ pub(crate) unsafe fn text(string: &mq::MQCHARV, start: *const u8) -> Result<Opti
     String::from_utf8(bytes).map(Some).map_err(|_| Reason(mq::MQRC_PROP_NAME_NOT_CONVERTED))
 }
 
-/// The text of a fixed field. A C char is signed on one platform and not on another.
+/// Converts a fixed-length text field to [`Chars`], independently of whether a C `char` is signed
+/// on this platform.
 pub(crate) fn chars<const N: usize>(field: &[mq::MQCHAR; N]) -> Chars {
     Chars::from_field(field.map(mq::MQCHAR::to_ne_bytes).as_flattened())
 }

@@ -9,7 +9,7 @@ use super::state::{Phase, State};
 use crate::configuration::Channel;
 use crate::protocol::{Answer, Connect, Id, Reason};
 
-/// The first handle of a session. Zero and below have meanings of their own.
+/// First handle number of a session. Zero and negative numbers have special meanings in the MQI.
 const FIRST_HANDLE: i32 = 2;
 
 impl State {
@@ -45,7 +45,8 @@ impl State {
         Ok((session, answer))
     }
 
-    /// The user of a connection, if user and password are right and the channel admits them.
+    /// Returns the user of a new connection. It must have the right password, and the channel must
+    /// admit it.
     fn user(&self, channel: &Channel, request: &Connect) -> Result<String, Reason> {
         let refused = Reason(mq::MQRC_NOT_AUTHORIZED);
         let Some((user, password)) = &request.credentials else {
@@ -56,7 +57,8 @@ impl State {
         if is_right && channel.users.contains(user) { Ok(user.clone()) } else { Err(refused) }
     }
 
-    /// Returns a unique id in the form of queue managers: `AMQ `, their name, and a number.
+    /// Returns a unique id of a message, group or connection in IBM MQ's format: `AMQ `, the queue
+    /// manager's name, and a number.
     pub(crate) fn id(&self, number: u64) -> Id {
         let unique = crate::clock::now() << 20 ^ number;
         let bytes = [b"AMQ ".as_slice(), &self.name().padded(12), &unique.to_be_bytes()].concat();

@@ -5,7 +5,8 @@ use libmqm_sys as mq;
 use crate::protocol::{Chars, Message, Reason};
 use crate::text::{UTF_8, decode};
 
-/// The converted message, or `None` if it already is as wanted or has no data.
+/// Returns the message with its text converted to this CCSID; `None` if it needs no conversion or
+/// has no body.
 pub(super) fn convert(message: &Message, ccsid: i32) -> Result<Option<Message>, Reason> {
     let descriptor = &message.descriptor;
     if descriptor.ccsid == ccsid || message.body.is_empty() {

@@ -13,8 +13,8 @@ use crate::text::UTF_8;
 
 const BROWSES: i32 = mq::MQGMO_BROWSE_FIRST | mq::MQGMO_BROWSE_NEXT | mq::MQGMO_BROWSE_MSG_UNDER_CURSOR;
 
-/// The options that the stand-in carries out. It puts no groups and segments together, marks no
-/// browsed messages and sends no signals.
+/// Options of MQGET that the stand-in supports. It does not assemble groups or segments, mark
+/// browsed messages, or send signals.
 const KNOWN: i32 = BROWSES
     | mq::MQGMO_WAIT
     | mq::MQGMO_SYNCPOINT
@@ -31,7 +31,8 @@ const KNOWN: i32 = BROWSES
 /// Interval at which a waiting get checks whether its caller is still connected.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// Message in the form that a get asked for.
+/// Message in the form in which a get returns it: converted, and with properties only if the caller
+/// has a handle for them.
 struct Shaped {
     message: Message,
     /// Length of the body before its conversion, in bytes.
@@ -126,7 +127,9 @@ impl State {
         found.ok_or(Reason(mq::MQRC_NO_MSG_AVAILABLE))
     }
 
-    /// Cuts the message to the buffer and, if it counts as read, moves the cursor or takes it.
+    /// Returns the message, truncated to the caller's buffer. Unless it does not fit and truncation
+    /// is not accepted, a browse moves the cursor to the message, and a get removes it from the
+    /// queue.
     fn deliver(
         &mut self,
         session: u64,
@@ -181,8 +184,8 @@ impl State {
     }
 }
 
-/// Converts a message to the form that a get asked for, without its properties if the caller has no
-/// message handle.
+/// Brings a message into the form in which the get returns it: converts its text if asked to, and
+/// removes the properties if the caller has no message handle.
 fn shape(get: &Get, mut message: Message) -> Shaped {
     if !get.takes_properties {
         message.properties.clear();

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::queue::{QueuePlace, Stored};
 use crate::protocol::{self, Chars};
 
-/// A journal that is longer than this, in bytes, is rewritten.
+/// Size in bytes from which on the journal is rewritten with the present state.
 const REWRITE_AFTER: u64 = 256 * 1024 * 1024;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -19,7 +19,7 @@ pub(crate) enum Record {
         puts: Vec<(Chars, QueuePlace, Stored)>,
         gets: Vec<(Chars, QueuePlace)>,
     },
-    /// Messages that were got and backed out once more.
+    /// Persistent messages whose get was backed out, so that their backout count is one higher.
     Backout(Vec<(Chars, QueuePlace)>),
 }
 
@@ -27,7 +27,7 @@ pub(crate) enum Record {
 pub(crate) struct Journal {
     path: PathBuf,
     file: File,
-    /// True if a write failed: later records cannot be kept either.
+    /// True if a write failed. From then on, calls that have to write to the journal fail.
     pub(crate) failed: bool,
 }
 

@@ -30,7 +30,7 @@ pub struct Manager {
     state: Mutex<State>,
 }
 
-/// Asks whether the caller of a waiting get has disconnected.
+/// Function that returns true if the caller of a waiting get has disconnected.
 pub(crate) type HasGone<'a> = &'a dyn Fn() -> bool;
 
 impl Manager {
@@ -46,7 +46,8 @@ impl Manager {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Carries out a request of a connection, whose session a connect sets and a disconnect ends.
+    /// Carries out a request from a connection. A connect stores the number of the new session in
+    /// `session`, and a disconnect removes it.
     pub(crate) fn call(&self, session: &mut Option<u64>, request: Request, has_gone: HasGone<'_>) -> Reply {
         let Some(number) = *session else {
             let Request::Connect(connect) = request else { return Err(Reason(mq::MQRC_HCONN_ERROR)) };

@@ -89,7 +89,8 @@ impl State {
         done(Answer::Opened { handle, name: opened })
     }
 
-    /// Makes a queue of a model. The asterisk at the end of the name stands for something unique.
+    /// Creates a dynamic queue from a model queue. The asterisk at the end of the wanted name is
+    /// replaced by a unique text.
     fn create_dynamic(&mut self, model: &Definition, wanted: &Chars) -> Result<Chars, Reason> {
         let text = wanted.to_string();
         let prefix = text.strip_suffix('*').filter(|prefix| prefix.len() <= MAX_PREFIX);
@@ -111,7 +112,8 @@ impl State {
         }
     }
 
-    /// Returns the queue that an alias stands for; an inquiry of the alias itself needs none.
+    /// Returns the queue that an alias stands for; `None` if the alias was opened only to inquire
+    /// its attributes.
     fn base(&self, alias: &Definition, open: &Open) -> Result<Option<Chars>, Reason> {
         if !open.has(INPUT | mq::MQOO_BROWSE | mq::MQOO_OUTPUT) {
             return Ok(None);
@@ -124,7 +126,7 @@ impl State {
         }
     }
 
-    /// Counts a handle on a queue.
+    /// Counts the handle that opens a queue for input or output.
     fn use_queue(&mut self, name: Chars, open: &Open) -> Result<Chars, Reason> {
         let queue = self.queues.get_mut(&name).ok_or(Reason(mq::MQRC_UNKNOWN_OBJECT_NAME))?;
         queue.inputs += usize::from(open.has(INPUT));
@@ -174,7 +176,8 @@ fn check_options(open: &Open) -> Result<(), Reason> {
     Ok(())
 }
 
-/// A remote queue can be inquired. There is no other queue manager to put to.
+/// Checks the options for opening a remote queue. It can only be inquired, since the stand-in has
+/// no other queue manager to send to.
 fn remote(open: &Open) -> Result<Option<Chars>, Reason> {
     if open.has(INPUT | mq::MQOO_BROWSE) {
         return Err(Reason(mq::MQRC_OPTION_NOT_VALID_FOR_TYPE));

@@ -9,15 +9,15 @@ use super::state::State;
 use crate::protocol::{Answer, Chars, Context, Descriptor, Message, Put, Reason, Reply};
 use crate::text::UTF_8;
 
-/// Context options of MQPMO, the options that MQOPEN must have had for them, and the reason if it
-/// had not.
+/// Context options of MQPMO. Each comes with the option that MQOPEN must have had, and the reason
+/// code if it did not.
 const CONTEXTS: [(i32, i32, i32); 2] = [
     (mq::MQPMO_PASS_ALL_CONTEXT, mq::MQOO_PASS_ALL_CONTEXT, mq::MQRC_NOT_OPEN_FOR_PASS_ALL),
     (mq::MQPMO_SET_ALL_CONTEXT, mq::MQOO_SET_ALL_CONTEXT, mq::MQRC_NOT_OPEN_FOR_SET_ALL),
 ];
 
-/// The options that the stand-in carries out. It keeps no groups in order, and knows no other
-/// contexts.
+/// Options of MQPUT that the stand-in supports. It does not keep the logical order of groups, and
+/// supports no other context options.
 const KNOWN: i32 = mq::MQPMO_SYNCPOINT
     | mq::MQPMO_NO_SYNCPOINT
     | mq::MQPMO_FAIL_IF_QUIESCING
@@ -27,7 +27,7 @@ const KNOWN: i32 = mq::MQPMO_SYNCPOINT
 /// Highest priority of a message (MAXPRTY), a constant of IBM MQ.
 const HIGHEST_PRIORITY: i32 = 9;
 
-/// Report options that the queue manager accepts. It sends no reports.
+/// Report options that a put may ask for. The stand-in accepts them, but sends no reports.
 const REPORTS: i32 = mq::MQRO_EXCEPTION_WITH_FULL_DATA
     | mq::MQRO_EXPIRATION_WITH_FULL_DATA
     | mq::MQRO_COA_WITH_FULL_DATA
@@ -166,7 +166,8 @@ impl State {
         Ok((number, if is_above { mq::MQRC_PRIORITY_EXCEEDS_MAXIMUM } else { unknown_report }))
     }
 
-    /// The context of a message: its sender and time, unless the put sets or passes others.
+    /// Returns the context of a message. By default it names the connection's user and application
+    /// and the present time; the put may set its own, or pass on that of a message that was got.
     fn context(&self, session: u64, put: &Put) -> Result<Context, Reason> {
         if put.has(mq::MQPMO_SET_ALL_CONTEXT) {
             return Ok(put.message.descriptor.context.clone());
@@ -190,7 +191,7 @@ impl State {
     }
 }
 
-/// MQMD.PutDate and PutTime.
+/// Returns the present date and time for MQMD's fields PutDate and PutTime.
 fn now() -> (Chars, Chars) {
     let (date, time) = crate::clock::put_date_and_time();
     (date.as_str().into(), time.as_str().into())
@@ -206,8 +207,9 @@ fn check_options(put: &Put) -> Result<(), Reason> {
     if wrong { Err(Reason(mq::MQRC_OPTIONS_ERROR)) } else { Ok(()) }
 }
 
-/// A warning if there is a report option that is not known, which some bits may be and others not.
-/// Those of MQRO_ACCEPT_UNSUP_IF_XMIT_MASK may be on the way to another queue manager only.
+/// Checks the report options of a message. Returns a warning if the unknown ones may be ignored, or
+/// else an error. Options of MQRO_ACCEPT_UNSUP_IF_XMIT_MASK may be ignored only on a transmission
+/// queue, which the stand-in does not have.
 fn check_report(report: i32) -> Result<i32, Reason> {
     match report & !REPORTS {
         0 => Ok(mq::MQRC_NONE),

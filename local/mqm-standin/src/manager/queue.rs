@@ -33,14 +33,14 @@ impl From<Message> for Stored {
     }
 }
 
-/// A holder of a message that others cannot get.
+/// Reason why a message cannot be got by others: an uncommitted put or get, or a browse lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Hold {
-    /// Put in a unit of work.
+    /// The message was put in a unit of work that is not committed yet.
     Put,
-    /// Got in a unit of work.
+    /// The message was got in a unit of work that is not committed yet.
     Got,
-    /// Locked by a browse of this session's handle.
+    /// The message is locked by a browse through this session and handle.
     Locked(u64, i32),
 }
 
@@ -49,9 +49,9 @@ pub(crate) struct Queue {
     pub(crate) definition: Definition,
     ready: BTreeMap<QueuePlace, Stored>,
     held: BTreeMap<QueuePlace, (Hold, Stored)>,
-    /// Number of messages that open units of work got.
+    /// Number of messages that were got in units of work that are not committed yet.
     got: usize,
-    /// The times at which messages expire. That of a message that is gone stays here until then.
+    /// Expiry times of messages. The entry of a message that was removed stays until that time.
     expiries: BTreeSet<(u64, QueuePlace)>,
     pub(crate) inputs: usize,
     pub(crate) outputs: usize,
@@ -82,7 +82,7 @@ impl Queue {
         self.ready.len() + self.held.len() - self.got
     }
 
-    /// The number of messages that are committed and not held by anybody.
+    /// Returns the number of messages that are committed and not held.
     pub(crate) fn ready(&self) -> usize {
         self.ready.len()
     }
@@ -114,7 +114,7 @@ impl Queue {
         self.changed.notify_all();
     }
 
-    /// Finds the first matching message after a position. A message that is held does not count.
+    /// Finds the first matching message after a position. Held messages are skipped.
     pub(crate) fn find(
         &self,
         by: &Match,
@@ -131,7 +131,7 @@ impl Queue {
         fitting.next().map(|(place, _)| *place)
     }
 
-    /// Returns a message that this handle may take: ready, or locked by it.
+    /// Returns a message that is ready, or locked by this handle.
     pub(crate) fn get(&self, place: QueuePlace, holder: Hold) -> Option<&Stored> {
         let locked = || self.held.get(&place).filter(|(hold, _)| *hold == holder).map(|(_, stored)| stored);
         self.ready.get(&place).or_else(locked)
@@ -147,7 +147,7 @@ impl Queue {
         self.ready.remove(&place)
     }
 
-    /// Changes the holder of a message that is ready or held by `from`.
+    /// Changes how a message is held. It must be ready, or held as in `from`.
     pub(crate) fn hold(&mut self, place: QueuePlace, from: Hold, to: Hold) {
         if let Some(stored) = self.take(place, from) {
             self.got += usize::from(to == Hold::Got);
@@ -189,7 +189,7 @@ impl Queue {
         expired
     }
 
-    /// The messages that outlive the queue manager: persistent ones whose put is committed.
+    /// Returns the messages that survive a restart: persistent ones whose put is committed.
     pub(crate) fn persistent(&self) -> impl Iterator<Item = (QueuePlace, &Stored)> {
         let held = self.held.iter().filter(|(_, (hold, _))| *hold != Hold::Put);
         let held = held.map(|(place, (_, stored))| (*place, stored));

@@ -23,7 +23,7 @@ pub(super) fn state(configuration: Configuration, path: &Path) -> io::Result<Sta
 }
 
 impl State {
-    /// Carries out a record. No session holds anything yet, so all messages are ready.
+    /// Applies a record of the journal at the start. No session exists yet, so no message is held.
     fn replay(&mut self, record: Record) {
         match record {
             Record::Commit { puts, gets } => {

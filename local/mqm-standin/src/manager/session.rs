@@ -27,8 +27,8 @@ pub(crate) struct Work {
 
 #[derive(Debug, Default)]
 pub(crate) struct Handle {
-    /// The queue that messages go to and come from; `None` for the queue manager and for
-    /// definitions without messages.
+    /// Queue that messages are put on and got from; `None` for the queue manager, and for an alias
+    /// or remote queue that is only inquired.
     pub(crate) queue: Option<Chars>,
     /// Name of the opened object; for an alias, its own name.
     pub(crate) opened: Chars,
@@ -37,7 +37,8 @@ pub(crate) struct Handle {
     pub(crate) selector: Option<Selector>,
     pub(crate) cursor: Option<QueuePlace>,
     pub(crate) locked: Option<QueuePlace>,
-    /// The context of the message got last, if the handle was opened to save it.
+    /// Context of the last message that was got, if the handle was opened with
+    /// MQOO_SAVE_ALL_CONTEXT.
     pub(crate) context: Option<Context>,
 }
 

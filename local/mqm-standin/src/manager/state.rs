@@ -14,7 +14,7 @@ use crate::protocol::{Chars, Reason};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     Running,
-    /// Calls with a fail-if-quiescing option fail; others continue.
+    /// The queue manager is quiescing: calls with a fail-if-quiescing option fail, others succeed.
     Quiescing,
     /// The queue manager is ending: every call fails.
     Stopping,
@@ -27,17 +27,17 @@ pub(crate) struct State {
     pub(crate) queues: BTreeMap<Chars, Queue>,
     pub(crate) sessions: BTreeMap<u64, Session>,
     pub(crate) journal: Journal,
-    /// Counts since the limit of a channel was last set.
+    /// Counts of connections since a channel's limit was last set.
     pub(crate) since_limit: SinceLimit,
     next: u64,
 }
 
-/// Counts of connections.
+/// Counts of connections since a channel's limit was last set.
 #[derive(Debug, Default)]
 pub(crate) struct SinceLimit {
     /// Largest number of connections at one time.
     pub(crate) most: usize,
-    /// The connections that were refused because their channel had as many as it admits.
+    /// Number of connections that were refused because their channel was at its limit.
     pub(crate) refused: usize,
 }
 
@@ -54,7 +54,7 @@ impl State {
         }
     }
 
-    /// A number that was not given before: sessions and places have theirs of one row.
+    /// Returns a new unique number, such as for a session or for the position of a message.
     pub(crate) fn number(&mut self) -> u64 {
         self.next += 1;
         self.next
@@ -64,7 +64,7 @@ impl State {
         self.next = self.next.max(number);
     }
 
-    /// The queue manager's name.
+    /// Returns the queue manager's name.
     pub(crate) fn name(&self) -> Chars {
         Chars::from(self.configuration.name.as_str())
     }
@@ -89,7 +89,7 @@ impl State {
         self.session_mut(session)?.handles.get_mut(&handle).ok_or(Reason(mq::MQRC_HOBJ_ERROR))
     }
 
-    /// Returns the queue of a handle, which may have been deleted since.
+    /// Returns the queue with this name. A queue that was deleted after it was opened is an error.
     pub(crate) fn queue(&mut self, name: &Chars) -> Result<&mut Queue, Reason> {
         self.queues.get_mut(name).ok_or(Reason(mq::MQRC_Q_DELETED))
     }
@@ -98,12 +98,13 @@ impl State {
         self.queues.get(name).map(|queue| &queue.definition).ok_or(Reason(mq::MQRC_Q_DELETED))
     }
 
-    /// Refuses a call if messages that cannot be written to the journal would seem to be kept.
+    /// Fails if the journal cannot be written, since persistent messages would be lost.
     pub(crate) fn check_journal(&self) -> Result<(), Reason> {
         if self.journal.failed { Err(Reason(mq::MQRC_RESOURCE_PROBLEM)) } else { Ok(()) }
     }
 
-    /// Refuses a call while the queue manager is ending.
+    /// Fails if the queue manager is stopping, or if it is quiescing and the call has a
+    /// fail-if-quiescing option.
     pub(crate) fn check_phase(&self, fails_if_quiescing: bool) -> Result<(), Reason> {
         match self.phase {
             Phase::Stopping => Err(Reason(mq::MQRC_Q_MGR_STOPPING)),
@@ -112,7 +113,8 @@ impl State {
         }
     }
 
-    /// Adds to the session's unit of work, up to MAXUMSGS.
+    /// Adds an operation to the session's unit of work. The maximum number of operations is
+    /// MAXUMSGS.
     pub(crate) fn join_unit(&mut self, session: u64, work: Work) -> Result<(), Reason> {
         let most = self.configuration.max_uncommitted;
         let unit = &mut self.session_mut(session)?.work;
@@ -130,7 +132,7 @@ impl State {
         self.forget(name, &expired);
     }
 
-    /// Records in the journal that messages are removed.
+    /// Writes to the journal that persistent messages were removed from a queue.
     pub(crate) fn forget(&mut self, name: &Chars, gone: &[(QueuePlace, Stored)]) {
         let persistent = gone.iter().filter(|(_, stored)| stored.message.is_persistent());
         let gets: Vec<_> = persistent.map(|(place, _)| (name.clone(), *place)).collect();
@@ -139,7 +141,7 @@ impl State {
         }
     }
 
-    /// Releases the lock of a browse.
+    /// Releases the browse lock that this handle holds, if it holds one.
     pub(crate) fn unlock(&mut self, session: u64, handle: i32) {
         let Ok(opened) = self.handle_mut(session, handle) else { return };
         let Some((place, name)) = opened.locked.take().zip(opened.queue.clone()) else { return };
@@ -150,7 +152,7 @@ impl State {
         }
     }
 
-    /// Enters a phase: ending or running; waiting gets check again.
+    /// Changes the phase of the queue manager, and wakes the waiting gets so that they check it.
     pub(crate) fn enter(&mut self, phase: Phase) {
         self.phase = phase;
         self.queues.values().for_each(Queue::wake);

@@ -7,7 +7,7 @@ use super::state::State;
 use crate::protocol::{Answer, Reply, done};
 
 impl State {
-    /// Commits a unit of work as a whole, with one record of the journal.
+    /// Commits the session's unit of work, with one record of the journal.
     pub(super) fn commit(&mut self, session: u64) -> Reply {
         let work = self.session(session)?.work.iter().cloned();
         let (puts, gets): (Vec<_>, Vec<_>) = work.partition(|work| work.is_put);
@@ -42,13 +42,14 @@ impl State {
         }
     }
 
-    /// Returns the message of the operation, if it is persistent.
+    /// Returns the message of an operation; `None` if it is not persistent.
     fn persistent(&self, work: &Work) -> Option<&Stored> {
         let stored = self.queues.get(&work.queue)?.held(work.place);
         stored.filter(|stored| stored.message.is_persistent())
     }
 
-    /// Backs out a unit of work: messages that it got return with a higher backout count.
+    /// Backs out the session's unit of work. Messages that it got are ready again, with a higher
+    /// backout count.
     pub(super) fn back(&mut self, session: u64) -> Reply {
         let work = std::mem::take(&mut self.session_mut(session)?.work);
         let mut backed_out = Vec::new();

@@ -4,12 +4,13 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Text of an MQCHARn field without padding. Bytes, since MQ checks no character set.
+/// Text of a fixed-length character field (MQCHARn), without its padding. It is kept as bytes,
+/// because IBM MQ does not check its character set.
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Chars(#[serde(with = "serde_bytes")] Vec<u8>);
 
 impl Chars {
-    /// Reads a field: a NUL ends it, blanks at the end are padding.
+    /// Reads a fixed-length field. The text ends at the first NUL, and trailing blanks are removed.
     pub fn from_field(field: &[u8]) -> Self {
         let text = field.split(|&byte| byte == 0).next().unwrap_or_default();
         Self(text.trim_ascii_end().to_vec())
@@ -23,7 +24,7 @@ impl Chars {
         self.0.is_empty()
     }
 
-    /// Returns the field, cut or padded with blanks to `length`.
+    /// Returns the text, cut or padded with blanks to `length` bytes.
     pub fn padded(&self, length: usize) -> Vec<u8> {
         let mut field = self.0.clone();
         field.resize(length, b' ');

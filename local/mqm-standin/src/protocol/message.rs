@@ -8,12 +8,12 @@ use super::{Chars, Property};
 /// Identifier of 24 bytes: a MsgId, CorrelId or GroupId.
 pub type Id = [u8; 24];
 
-/// The members of MQMD, version 2, with MQ's values for the numbers.
+/// Fields of a message descriptor (MQMD, version 2), with IBM MQ's numeric values.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Descriptor {
     pub report: i32,
     pub message_type: i32,
-    /// Tenths of a second, or MQEI_UNLIMITED.
+    /// Lifetime of the message in tenths of a second, or MQEI_UNLIMITED.
     pub expiry: i32,
     pub feedback: i32,
     pub encoding: i32,
@@ -34,7 +34,7 @@ pub struct Descriptor {
     pub original_length: i32,
 }
 
-/// The identity context and the origin context: who put the message, and when.
+/// Context of a message: who put it, and when.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Context {
     pub user: Chars,
@@ -87,7 +87,7 @@ impl Message {
         self.descriptor.persistence == mq::MQPER_PERSISTENT
     }
 
-    /// Returns the length of the body as MQ counts it.
+    /// Returns the length of the body as IBM MQ's type MQLONG.
     pub fn length(&self) -> i32 {
         i32::try_from(self.body.len()).unwrap_or(i32::MAX)
     }

@@ -19,14 +19,15 @@ use std::fmt;
 use libmqm_sys as mq;
 use serde::{Deserialize, Serialize};
 
-/// Reason code of MQ for a call that ends with MQCC_FAILED.
+/// Reason code of IBM MQ with which a call failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reason(pub i32);
 
-/// The end of a call: its answer, with the reason code of a warning or MQRC_NONE, or its failure.
+/// Result of a request: the answer with the reason code of a warning or MQRC_NONE, or the reason
+/// code of a failure.
 pub type Reply = Result<(Answer, i32), Reason>;
 
-/// A reply without a warning.
+/// Returns a successful reply without a warning.
 pub fn done(answer: Answer) -> Reply {
     Ok((answer, mq::MQRC_NONE))
 }
@@ -45,7 +46,7 @@ pub enum Request {
 }
 
 impl Request {
-    /// Returns the verb's name, which faults refer to.
+    /// Returns the name of the MQI function, such as `MQPUT`, by which faults refer to it.
     pub fn verb(&self) -> &'static str {
         match self {
             Self::Connect(_) => "MQCONN",
@@ -63,7 +64,8 @@ impl Request {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Connect {
-    /// Blank for the default; a leading `*` accepts any queue manager that answers.
+    /// Name of the queue manager. Blank stands for the default, and a leading `*` accepts any queue
+    /// manager that answers.
     pub queue_manager: Chars,
     pub channel: Chars,
     pub credentials: Option<(String, Password)>,
@@ -80,7 +82,7 @@ impl fmt::Debug for Password {
     }
 }
 
-/// MQOD and the options of MQOPEN.
+/// Arguments of MQOPEN: the object that MQOD names, and the options.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Open {
     pub object_type: i32,
@@ -96,7 +98,7 @@ pub struct Put {
     pub handle: i32,
     /// Options of the put, as MQPMO_*.
     pub options: i32,
-    /// Handle of the queue whose context is passed on.
+    /// Handle of the queue from which the context is passed on.
     pub context: i32,
     pub message: Message,
 }
@@ -109,25 +111,25 @@ pub struct Get {
     /// Longest wait of the get in milliseconds, or MQWI_UNLIMITED.
     pub wait: i32,
     pub match_by: Match,
-    /// The character set to convert to.
+    /// CCSID of the character set to convert the text to.
     pub ccsid: i32,
     pub buffer_length: u32,
-    /// True if the caller takes the properties in a message handle.
+    /// True if the caller has a message handle that takes the properties.
     pub takes_properties: bool,
 }
 
-/// Members of MQMD that select a message; `None` matches any.
+/// Ids that select a message; `None` matches any.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Match {
     pub message_id: Option<Id>,
     pub correlation_id: Option<Id>,
 }
 
-/// An attribute of a queue or queue manager.
+/// Value of an attribute of a queue or queue manager.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Attribute {
     Number(i32),
-    /// Padded to the attribute's length.
+    /// Text of the attribute, padded with blanks to its full length.
     Text(#[serde(with = "serde_bytes")] Vec<u8>),
 }
 
@@ -140,19 +142,20 @@ pub enum Answer {
     },
     Opened {
         handle: i32,
-        /// MQOD.ObjectName, which becomes the name of a dynamic queue that was created.
+        /// Name of the opened object. For a model queue it is the name of the dynamic queue that
+        /// was created.
         name: Chars,
     },
     /// Descriptor of the put message, as the queue manager completed it.
     Put(Box<Descriptor>),
     Got(Box<Got>),
-    /// Values in the order of the selectors.
+    /// Values of the inquired attributes, in the order of the selectors.
     Inquired(Vec<Attribute>),
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Got {
-    /// A message whose body is cut to the buffer's length.
+    /// Message that was got, with its body truncated to the caller's buffer.
     pub message: Message,
     pub full_length: u32,
 }

@@ -8,8 +8,8 @@ use super::Chars;
 
 const DEFAULT_PORT: u16 = 1414;
 
-/// An address of a connection name, `host(port)`. It stands for a unix socket of that name in the
-/// stand-in's directory, so that an address where nothing listens is a file that is not there.
+/// Address in a connection name, such as `host(1414)`. It stands for a Unix socket of that name in
+/// the stand-in's directory. An address where nothing listens is a socket that does not exist.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub struct ConnectionName(String);
@@ -23,7 +23,8 @@ impl TryFrom<String> for ConnectionName {
 }
 
 impl ConnectionName {
-    /// Reads `host(port)`, or `host` with MQ's port; `None` if the text is neither.
+    /// Parses an address, `host(port)` or `host` with the default port 1414; `None` if the text is
+    /// neither.
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
         let (host, port) = match text.split_once('(') {
@@ -35,12 +36,13 @@ impl ConnectionName {
         fits.then(|| Self(format!("{}({port})", host.to_ascii_lowercase())))
     }
 
-    /// A channel to each address of a whole connection name, in their order.
+    /// Parses a connection name with one or more addresses, and combines each with this channel, in
+    /// their order.
     pub fn route(channel: &Chars, name: &str) -> Vec<(Chars, Self)> {
         name.split(',').filter_map(Self::parse).map(|address| (channel.clone(), address)).collect()
     }
 
-    /// The path of the socket.
+    /// Returns the path of the address's Unix socket.
     pub fn socket(&self, directory: &Path) -> PathBuf {
         directory.join(&self.0)
     }

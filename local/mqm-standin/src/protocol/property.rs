@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Reason;
 
-/// A message property as the MQI has it, by its name without the folder `usr`.
+/// Message property in the format of the MQI. Its name lacks the folder `usr`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Property {
     pub name: String,
@@ -15,7 +15,8 @@ pub struct Property {
     pub bytes: Vec<u8>,
 }
 
-/// Value of a message property, whatever the width of its number.
+/// Value of a message property. Integers of every width are one variant, and floating-point numbers
+/// another.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     Null,
@@ -40,7 +41,7 @@ impl Property {
         Self { name: name.into(), kind, bytes }
     }
 
-    /// Decodes the value from its bytes.
+    /// Decodes the value of the property.
     ///
     /// # Errors
     /// If the type is unknown, or the bytes are no value of it.

@@ -9,13 +9,14 @@ use wildmatch::WildMatchPattern;
 
 use crate::protocol::{Descriptor, Message, Value};
 
-/// A parsed selection string.
+/// Parsed selection string of MQOPEN: a condition that messages have to meet.
 #[derive(Clone, Debug)]
 pub(crate) enum Selector {
-    /// A property's name, the sign of a comparison, and a literal.
+    /// Comparison of a property with a literal: the name, the operator and the literal.
     Compare(String, &'static str, Value),
     In(String, Vec<Value>),
-    /// A property's name, and a pattern in which `%` stands for any text and `_` for one letter.
+    /// Comparison of a property with a pattern, in which `%` stands for any text and `_` for one
+    /// character.
     Like(String, WildMatchPattern<'%', '_'>),
     IsNull(String),
     Not(Box<Selector>),
@@ -24,18 +25,18 @@ pub(crate) enum Selector {
 }
 
 impl Selector {
-    /// Parses a selection string; `None` if the text is none.
+    /// Parses a selection string; `None` if its syntax is wrong.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         parse::selector(text)
     }
 
-    /// True if the selection string chooses a message. A condition that cannot be known, such as a
-    /// comparison with a property that is not there, chooses nothing.
+    /// Returns true if a message meets the condition. A condition whose value is unknown, such as a
+    /// comparison with a missing property, is not met.
     pub(crate) fn accepts(&self, message: &Message) -> bool {
         self.holds(message) == Some(true)
     }
 
-    /// The value in SQL's logic of three values; `None` if it is unknown.
+    /// Evaluates the condition in SQL's three-valued logic; `None` stands for unknown.
     fn holds(&self, message: &Message) -> Option<bool> {
         match self {
             Self::Compare(name, sign, literal) => compare(&property(name, message)?, sign, literal),
@@ -61,7 +62,8 @@ impl Selector {
     }
 }
 
-/// Compares two values. Texts and truth values have no order, and are not numbers.
+/// Compares two values with this operator: numbers in any way, texts and booleans only for
+/// equality. Any other comparison is unknown (`None`).
 fn compare(left: &Value, sign: &str, right: &Value) -> Option<bool> {
     let order = match (left, right) {
         (Value::Text(_), Value::Text(_)) | (Value::Boolean(_), Value::Boolean(_)) => match sign {

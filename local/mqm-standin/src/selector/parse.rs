@@ -33,7 +33,7 @@ impl<'a> Parser<'a> {
         self.rest.starts_with(sign) && self.take(sign.len()).is_some()
     }
 
-    /// The name or keyword that follows.
+    /// Returns the name or keyword at the present position; empty if there is none.
     fn word(&self) -> &'a str {
         let is_start = |letter: char| letter.is_alphabetic() || letter == '_' || letter == '$';
         let is_part = |letter: char| is_start(letter) || letter.is_ascii_digit() || letter == '.';
@@ -80,7 +80,7 @@ impl<'a> Parser<'a> {
         parsed
     }
 
-    /// Parses what is said about a property. One that stands alone has to be true.
+    /// Parses a condition on a property. A property's name alone means that the property is true.
     fn predicate(&mut self) -> Option<Selector> {
         let name = self.take(self.word().len()).filter(|word| !word.is_empty())?.to_owned();
         if let Some(sign) = COMPARISONS.into_iter().find(|sign| self.sign(sign)) {

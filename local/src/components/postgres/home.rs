@@ -9,12 +9,13 @@ use test_support::postgres::{self, Account};
 use crate::failure::{Explain as _, Failure};
 use crate::layout::Layout;
 
-/// Name of the link, in the component's own directory, to the server's directory.
+/// Name of the link in the component's directory that points to the server's directory.
 const LINK: &str = "home";
 const PREFIX: &str = "integrahub-postgres-";
 
-/// Creates a temporary directory that is the server's alone, and that `own` links to, so that a
-/// clean-up finds it. No account: ourselves.
+/// Creates a temporary directory that only the server can read, and a link to it in `own`, by which
+/// a later clean-up finds it. Returns the directory, and the account to run the server as; `None`
+/// for the present user.
 ///
 /// # Errors
 /// If there is no user to run it as, or the file system refuses.
@@ -25,7 +26,7 @@ pub(super) fn prepare(own: &Path) -> Result<(PathBuf, Option<Account>), Failure>
     Ok((directory.keep(), account))
 }
 
-/// Removes the server's directory, if there is one.
+/// Removes the server's directory and the link to it, if they exist.
 pub(crate) fn forget(layout: &Layout) {
     let link = layout.data().join("postgres").join(LINK);
     let Ok(directory) = std::fs::read_link(&link) else { return };

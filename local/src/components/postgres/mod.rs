@@ -13,8 +13,8 @@ use crate::layout::Layout;
 
 pub(crate) use home::forget;
 
-/// The role and the database that the functions use. Like the master user of RDS it is no
-/// superuser.
+/// Name of the functions' role and of their database. The role is no superuser, like the master
+/// user of RDS.
 const NAME: &str = "integrahub";
 
 #[derive(Debug)]
@@ -33,7 +33,7 @@ impl Postgres {
         format!("postgres://{NAME}:{}@127.0.0.1:{}/{NAME}?sslmode=disable", self.password, self.port)
     }
 
-    /// Returns the secret that RDS writes for a database.
+    /// Returns the database's secret, in the JSON that RDS writes to Secrets Manager.
     pub(crate) fn secret(&self) -> Value {
         json!({
             "engine": "postgres",
@@ -71,7 +71,7 @@ impl Postgres {
     }
 }
 
-/// True if a server takes connections and answers.
+/// Returns true if the PostgreSQL server at this URL answers a query.
 pub(crate) async fn connects(url: &str) -> bool {
     let Ok((client, connection)) = tokio_postgres::connect(url, NoTls).await else { return false };
     let connection = tokio::spawn(connection);

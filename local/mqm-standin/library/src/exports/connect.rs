@@ -32,7 +32,7 @@ verbs! {
         Ok(mq::MQRC_NONE)
     }
 
-    /// Ends a connection, and commits what was not committed.
+    /// Ends a connection, and commits its uncommitted work.
     fn MQDISC(handle: *mut mq::MQHCONN) {
         let number = get_or(handle, mq::MQHC_UNUSABLE_HCONN);
         let closed = connection::close(number);
@@ -54,7 +54,8 @@ verbs! {
     }
 }
 
-/// The route that MQCNO names by a channel definition, or else by a table.
+/// Returns the route to the queue manager: from the channel definition in MQCNO, or else from the
+/// channel table that MQCNO names.
 ///
 /// # Safety
 ///
@@ -84,8 +85,9 @@ unsafe fn route(cno: &Borrowed<mq::MQCNO>, queue_manager: &Chars) -> Result<Rout
     }
 }
 
-/// The reason why there is no TLS connection: the key repository cannot be opened, or only that
-/// there is no TLS here. Its content is not read.
+/// Returns the reason code for a connection with TLS, which the stand-in does not support: that the
+/// key repository cannot be opened, or else that TLS cannot be initialized. The content of the
+/// repository is not read.
 ///
 /// # Safety
 ///
@@ -108,7 +110,8 @@ unsafe fn refused_tls(cno: &Borrowed<mq::MQCNO>) -> Reason {
     if is_there && is_open { no_tls } else { Reason(mq::MQRC_KEY_REPOSITORY_ERROR) }
 }
 
-/// User and password of MQCSP, if there is one that has them.
+/// Returns the user and the password in MQCSP; `None` if MQCNO has no MQCSP, or it asks for no
+/// authentication.
 ///
 /// # Safety
 ///

@@ -57,8 +57,8 @@ verbs! {
     }
 }
 
-/// The ids that the caller wants the message to have. Zeros match any, and the first version of
-/// MQGMO matches by both ids.
+/// Returns the ids that the message must have, by the options of an MQGET. An id of zeros matches
+/// every message. Version 1 of MQGMO always matches by both ids.
 fn match_by(md: &Borrowed<mq::MQMD>, gmo: &Borrowed<mq::MQGMO>) -> Match {
     let by = if gmo.version >= mq::MQGMO_VERSION_2 {
         gmo.value.MatchOptions

@@ -16,11 +16,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use libmqm_sys as mq;
 use mqm_standin::protocol::Reason;
 
-/// The end of a call: a reason code, which is a warning unless it is MQRC_NONE, or a failure.
+/// Result of a call of the MQI: the reason code of a success or a warning, or that of a failure.
 pub(crate) type Ended = Result<i32, Reason>;
 
-/// Defines verbs of the MQI: functions of C, each with the pointers to completion code and reason
-/// that all verbs end with. A body returns [`Ended`].
+/// Defines functions of the MQI with their C signatures. Each ends with pointers to a completion
+/// code and a reason code. A body returns [`Ended`].
 macro_rules! verbs {
     ($($(#[$doc:meta])* fn $verb:ident($($name:ident: $type:ty),* $(,)?) $body:block)*) => {$(
         $(#[$doc])*
@@ -42,11 +42,12 @@ macro_rules! verbs {
 
 pub(crate) use verbs;
 
-/// Defines verbs that clients resolve when they load the library, and that the gateway does not
-/// call. A call ends the process, since only the caller's arguments say where codes belong.
+/// Defines functions of the MQI that clients look up when they load the library, but that the
+/// gateway does not call. A call ends the process: without the function's signature, the stand-in
+/// cannot report an error code.
 macro_rules! absent {
     ($($verb:ident)*) => {$(
-        /// Ends the process.
+        /// Ends the process, because the stand-in does not implement this function of the MQI.
         #[unsafe(no_mangle)]
         pub extern "C" fn $verb() {
             end(stringify!($verb));
@@ -54,7 +55,8 @@ macro_rules! absent {
     )*};
 }
 
-/// Ends the process, because the program called a verb that the stand-in lacks.
+/// Ends the process, because the program called a function of the MQI that the stand-in does not
+/// implement.
 fn end(verb: &str) -> ! {
     let _ = writeln!(std::io::stderr(), "the stand-in for IBM MQ has no {verb}");
     std::process::abort()
@@ -64,8 +66,8 @@ absent! {
     MQBEGIN MQBUFMH MQCB MQCONN MQCTL MQDLTMP MQMHBUF MQPUT1 MQSET MQSTAT MQSUB MQSUBRQ MQXCNVC
 }
 
-/// Makes a call and writes completion and reason. A fault of the library's own must not unwind into
-/// C.
+/// Runs the body of an MQI function, and writes its completion code and reason code. A panic in the
+/// body is caught, since it must not unwind into C.
 ///
 /// # Safety
 ///
@@ -88,7 +90,7 @@ pub(crate) unsafe fn answer(
     }
 }
 
-/// Writes a value to a place of the caller's, unless it is null.
+/// Writes a value to a location in the caller's memory, unless the pointer is null.
 ///
 /// # Safety
 ///
@@ -100,7 +102,7 @@ pub(crate) unsafe fn set<T>(place: *mut T, value: T) {
     }
 }
 
-/// Reads a value of the caller's; `default` if its place is null.
+/// Reads a value from the caller's memory. Returns `default` if the pointer is null.
 ///
 /// # Safety
 ///
@@ -130,7 +132,7 @@ pub(crate) unsafe fn data(buffer: mq::PMQVOID, length: mq::MQLONG) -> Result<Vec
     Ok(unsafe { std::slice::from_raw_parts(buffer.cast_const().cast(), length) }.to_vec())
 }
 
-/// Writes to the caller's buffer as many of the bytes as fit.
+/// Writes as many of the bytes as fit into the caller's buffer.
 ///
 /// # Safety
 ///
@@ -142,7 +144,7 @@ pub(crate) unsafe fn fill(buffer: mq::PMQVOID, length: usize, bytes: &[u8]) {
     }
 }
 
-/// Returns the number of these bytes, as an MQLONG.
+/// Returns the length of a byte slice as the MQI's type MQLONG.
 pub(crate) fn length(bytes: &[u8]) -> i32 {
     i32::try_from(bytes.len()).unwrap_or(i32::MAX)
 }

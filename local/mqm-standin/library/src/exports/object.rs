@@ -74,7 +74,7 @@ verbs! {
     }
 }
 
-/// Reads the object that an MQOD names, and the options of its opening.
+/// Reads the object that an MQOD names, together with the options of MQOPEN.
 ///
 /// # Safety
 ///
@@ -101,7 +101,7 @@ unsafe fn open(od: &Borrowed<mq::MQOD>, options: i32) -> Result<Open, Reason> {
     })
 }
 
-/// The selectors of an array.
+/// Reads an array of numbers, such as the selectors of an MQINQ, from the caller's memory.
 ///
 /// # Safety
 ///

@@ -84,7 +84,7 @@ verbs! {
     }
 }
 
-/// The name of a property without the folder `usr`, or a pattern of names.
+/// Reads the name of a property, or the pattern `%` of an inquiry, without the folder `usr`.
 ///
 /// # Safety
 ///
@@ -117,7 +117,8 @@ unsafe fn value_bytes(kind: i32, length: mq::MQLONG, bytes: mq::PMQVOID) -> Resu
     Ok(unsafe { std::ffi::CStr::from_ptr(bytes.cast_const().cast()) }.to_bytes().to_vec())
 }
 
-/// Tells the caller the property's name, if it has room for it.
+/// Writes the property's name to the caller's buffer, if the caller gave one. A name that does not
+/// fit is cut, and the call fails.
 ///
 /// # Safety
 ///
