@@ -58,9 +58,6 @@ impl Layout {
     }
 
     /// Empties the directories of data and logs, so that nothing of an earlier run is left.
-    ///
-    /// # Errors
-    /// If the file system fails.
     pub(crate) fn start_afresh(&self) -> Result<(), Failure> {
         for directory in [self.data(), self.state.join("logs")] {
             match std::fs::remove_dir_all(&directory) {
@@ -75,9 +72,6 @@ impl Layout {
     }
 
     /// Creates the data directory of a component, and returns its path.
-    ///
-    /// # Errors
-    /// If the file system fails.
     pub(crate) fn component_directory(&self, name: &str) -> Result<PathBuf, Failure> {
         let directory = self.data().join(name);
         create(&directory)?;
@@ -86,9 +80,6 @@ impl Layout {
 }
 
 /// Creates a directory with its parents.
-///
-/// # Errors
-/// If the file system fails.
 pub(crate) fn create(directory: &Path) -> Result<(), Failure> {
     std::fs::create_dir_all(directory).or_explain(|| format!("create {}", directory.display()))
 }

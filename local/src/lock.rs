@@ -34,9 +34,6 @@ impl fmt::Display for Holder {
 
 /// Claims a directory for this process, by locking its lock file. `purpose` tells other processes
 /// what the directory is used for.
-///
-/// # Errors
-/// If the file cannot be used.
 pub(crate) fn claim(path: &Path, purpose: &str) -> Result<Claim, Failure> {
     let explain = || format!("lock {}", path.display());
     if let Some(directory) = path.parent() {

@@ -18,9 +18,6 @@ const GRACE: Duration = Duration::from_secs(5);
 /// Runs a program with the stack's environment variables, and returns its exit status. If a signal
 /// stops this process earlier, the program gets SIGTERM, and the exit code for the signal is
 /// returned.
-///
-/// # Errors
-/// If the program cannot be run.
 pub(super) async fn run(
     mut command: Command,
     name: &str,

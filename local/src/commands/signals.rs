@@ -21,9 +21,6 @@ const TERMINATED: u8 = 143;
 
 impl Signals {
     /// Registers the signals that end the program.
-    ///
-    /// # Errors
-    /// If the system refuses.
     pub(crate) fn new() -> Result<Self, Failure> {
         let register = |kind| signal(kind).or_explain(|| "listen for Ctrl-C".into());
         Ok(Self {

@@ -45,9 +45,6 @@ impl Kafka {
 
     /// Returns the component that stands in for Lambda's event source mapping: it invokes this
     /// function with the records of the chunks' topic.
-    ///
-    /// # Errors
-    /// If its directory cannot be made.
     pub(crate) fn poller(
         &self,
         layout: &Layout,

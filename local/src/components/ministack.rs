@@ -30,9 +30,6 @@ impl Ministack {
     }
 
     /// Returns the component that stands in for AWS.
-    ///
-    /// # Errors
-    /// If the component's directory cannot be made.
     pub(crate) fn component(&self, layout: &Layout) -> Result<Component, Failure> {
         let home = layout.component_directory("ministack")?;
         let temporary = home.join("tmp");

@@ -27,9 +27,6 @@ pub(crate) struct QueueManager {
 
 impl QueueManager {
     /// Creates the queue manager and its directory.
-    ///
-    /// # Errors
-    /// If its directory cannot be made.
     pub(crate) fn new(layout: &Layout, password: &str) -> Result<Self, Failure> {
         let directory = layout.component_directory("queue-manager")?;
         Ok(Self { directory, password: password.to_owned() })

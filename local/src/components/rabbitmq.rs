@@ -35,9 +35,6 @@ impl RabbitMq {
 
     /// Returns the component that runs `epmd`, Erlang's port mapper. RabbitMQ would start its own
     /// as a daemon that keeps running after the node ends.
-    ///
-    /// # Errors
-    /// If the component's directory cannot be made.
     pub(crate) fn epmd(&self, layout: &Layout) -> Result<Component, Failure> {
         let mut command = rabbitmq::epmd(&Root::of_rabbitmq(), self.epmd_port);
         command.current_dir(layout.component_directory("epmd")?);
@@ -45,9 +42,6 @@ impl RabbitMq {
     }
 
     /// Returns the component that runs RabbitMQ.
-    ///
-    /// # Errors
-    /// If the node's files cannot be written.
     pub(crate) fn component(&self, layout: &Layout) -> Result<Component, Failure> {
         let home = layout.component_directory("rabbitmq")?;
         let node = Node {

@@ -14,9 +14,6 @@ pub(crate) struct Log(File);
 
 impl Log {
     /// Creates the log file of the API's front.
-    ///
-    /// # Errors
-    /// If the file system fails.
     pub(crate) fn open(layout: &Layout) -> Result<Self, Failure> {
         let path = layout.log("front");
         File::create(&path).or_explain(|| format!("write {}", path.display())).map(Self)

@@ -83,9 +83,6 @@ impl Front {
     }
 
     /// Serves the API on a bound port until the future is dropped.
-    ///
-    /// # Errors
-    /// If the listener fails.
     pub(crate) async fn serve(&self, door: Door) -> Result<(), Failure> {
         let port = door.address.port();
         let front = Arc::new(Self { port, ..self.clone() });

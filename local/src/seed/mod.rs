@@ -25,17 +25,11 @@ const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Stores the database's address and credentials as a secret, and returns its ARN. Call this first,
 /// since the deployment needs the ARN.
-///
-/// # Errors
-/// If the secret cannot be written.
 pub(crate) async fn database_secret(sdk: &Sdk, postgres: &Postgres) -> Result<String, Failure> {
     secrets::database(aws_sdk_secretsmanager::Client::new(&sdk.single_attempt(TIMEOUT)), postgres).await
 }
 
 /// Writes the stack's initial secrets, items, queues and owners of establishments.
-///
-/// # Errors
-/// If something cannot be written. The failure names it.
 pub(crate) async fn seed(
     sdk: &Sdk,
     deployment: &Deployment,
