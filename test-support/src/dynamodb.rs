@@ -42,7 +42,6 @@ impl FakeTable {
     }
 
     /// Returns the endpoint URL to configure in a DynamoDB client.
-    #[must_use]
     pub fn endpoint(&self) -> String {
         self.server.url()
     }
@@ -53,13 +52,11 @@ impl FakeTable {
     }
 
     /// Returns the item with this key.
-    #[must_use]
     pub fn item(&self, pk: &str) -> Option<Value> {
         self.with(|state| state.items.get(pk).cloned())
     }
 
     /// Returns the operations that were called since the last call of this method.
-    #[must_use]
     pub fn calls(&self) -> Vec<String> {
         self.with(|state| std::mem::take(&mut state.calls))
     }

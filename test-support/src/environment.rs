@@ -4,10 +4,6 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Returns the root directory of the repository.
-///
-/// # Panics
-/// If the directory that this was built in is gone.
-#[must_use]
 pub fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().unwrap()
 }
@@ -18,7 +14,6 @@ pub fn repository() -> PathBuf {
 ///
 /// # Panics
 /// If the script fails, for example because no package index can be reached.
-#[must_use]
 pub fn python(name: &str, requirements: &str) -> PathBuf {
     let root = repository();
     let environment = format!(".local/{name}");

@@ -44,7 +44,6 @@ impl FakeEventBus {
     }
 
     /// Returns the endpoint URL to configure in a client of EventBridge or SNS.
-    #[must_use]
     pub fn endpoint(&self) -> String {
         self.server.url()
     }
@@ -68,26 +67,22 @@ impl FakeEventBus {
     }
 
     /// Returns the events that the bus accepted.
-    #[must_use]
     pub fn on_the_bus(&self) -> Vec<Value> {
         self.with(|state| state.on_the_bus.clone())
     }
 
     /// Returns the events that the topic accepted.
-    #[must_use]
     pub fn on_the_topic(&self) -> Vec<Value> {
         self.with(|state| state.on_the_topic.clone())
     }
 
     /// Returns the parameters of each message that the topic accepted. Their names lack the prefix
     /// `PublishBatchRequestEntries.member.N.`.
-    #[must_use]
     pub fn attributes(&self) -> Vec<BTreeMap<String, String>> {
         self.with(|state| state.attributes.clone())
     }
 
     /// Returns the entries of each `PutEvents` call.
-    #[must_use]
     pub fn calls(&self) -> Vec<Vec<Value>> {
         self.with(|state| state.calls.clone())
     }

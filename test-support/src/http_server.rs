@@ -54,7 +54,6 @@ impl Server {
         Self { port, task }
     }
 
-    #[must_use]
     pub fn url(&self) -> String {
         format!("http://127.0.0.1:{}", self.port)
     }
@@ -71,7 +70,6 @@ impl Drop for Server {
     }
 }
 
-#[must_use]
 pub fn response(status: u16, body: impl Into<Bytes>) -> Response<Bytes> {
     let mut response = Response::new(body.into());
     *response.status_mut() = StatusCode::from_u16(status).unwrap();

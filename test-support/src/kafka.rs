@@ -26,9 +26,6 @@ pub struct Broker {
 
 impl Broker {
     /// Starts a cluster. The first start in a checkout installs the stand-in's Python environment.
-    ///
-    /// # Panics
-    /// If it does not start.
     #[must_use]
     pub fn start() -> Self {
         let mut process = Command::new(python("kafka", "local/kafka/requirements.txt"))
@@ -47,7 +44,6 @@ impl Broker {
 
     /// Returns the addresses of the brokers, such as
     /// `127.0.0.1:40381,127.0.0.1:35887,127.0.0.1:35101`.
-    #[must_use]
     pub fn bootstrap_servers(&self) -> &str {
         &self.bootstrap_servers
     }
@@ -89,9 +85,6 @@ impl Broker {
     }
 
     /// Sends a command to the stand-in. `local/kafka/broker.py` describes the commands.
-    ///
-    /// # Panics
-    /// If the stand-in refuses the command.
     fn control(&self, command: &Value) {
         let mut console = self.console.lock().unwrap();
         let (input, output) = &mut *console;

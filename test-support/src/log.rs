@@ -10,13 +10,11 @@ use serde_json::Value;
 pub struct Sink(Arc<Mutex<Vec<u8>>>);
 
 impl Sink {
-    #[must_use]
     pub fn text(&self) -> String {
         String::from_utf8(self.0.lock().unwrap().clone()).expect("a log of text")
     }
 
     /// Returns the lines of the log, each a JSON document.
-    #[must_use]
     pub fn lines(&self) -> Vec<Value> {
         self.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }

@@ -45,7 +45,6 @@ impl Proxy {
     }
 
     /// Returns the number of connections that the proxy has accepted since its start.
-    #[must_use]
     pub fn accepted(&self) -> usize {
         self.accepted.load(Ordering::SeqCst)
     }

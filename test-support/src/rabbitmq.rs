@@ -34,7 +34,6 @@ pub struct Node {
 
 /// Returns the command that runs `epmd`, Erlang's port mapper. RabbitMQ would start its own as a
 /// daemon that keeps running after the node ends.
-#[must_use]
 pub fn epmd(root: &Root, port: u16) -> Command {
     let mut command = Command::from(root.command("epmd"));
     command.args(["-address", "127.0.0.1", "-port", &port.to_string()]);
@@ -58,7 +57,6 @@ impl Node {
 
     /// Returns a command whose process becomes the node. The port mapper ([`epmd`]) must already
     /// run.
-    #[must_use]
     pub fn server(&self) -> Command {
         let file = |name: &str| self.home.join(name);
         let mut command = self.command("rabbitmq-server");
@@ -83,7 +81,6 @@ impl Node {
     }
 
     /// Returns a `rabbitmqctl` command for this node. Its Erlang schedulers do not busy-wait.
-    #[must_use]
     pub fn ctl(&self) -> Command {
         let mut command = self.command("rabbitmqctl");
         command.env("RABBITMQ_CTL_ERL_ARGS", "+sbwt none +sbwtdcpu none +sbwtdio none");
@@ -138,9 +135,6 @@ impl RabbitMq {
 
     /// Starts nodes of these names at the same time, so that they can form a cluster. They share
     /// one port mapper, which ends with the last node.
-    ///
-    /// # Panics
-    /// As [`RabbitMq::start`].
     pub async fn start_together<const N: usize>(
         root: Root,
         names: &[&'static str],
@@ -183,9 +177,6 @@ impl RabbitMq {
     }
 
     /// Runs `rabbitmqctl` on the node, and returns its output.
-    ///
-    /// # Panics
-    /// If it fails.
     pub async fn ctl(&self, arguments: &[&str]) -> String {
         let mut ctl = self.node.ctl();
         let ctl = ctl.args(arguments).stdin(Stdio::null()).kill_on_drop(true);

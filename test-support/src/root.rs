@@ -19,14 +19,12 @@ pub struct Root(Option<String>);
 impl Root {
     /// Returns the root with the RabbitMQ version in the variable `RABBITMQ`, such as `4.3`; the
     /// machine's own if it is not set.
-    #[must_use]
     pub fn of_rabbitmq() -> Self {
         Self::chosen("rabbitmq", "RABBITMQ")
     }
 
     /// Returns the root with the PostgreSQL version in the variable `POSTGRESQL`, such as `17`; the
     /// machine's own if it is not set.
-    #[must_use]
     pub fn of_postgresql() -> Self {
         Self::chosen("postgresql", "POSTGRESQL")
     }
@@ -38,7 +36,6 @@ impl Root {
 
     /// Returns the root of this name, such as `rabbitmq-4.3`. Returns `None` if it was not
     /// unpacked, or this process cannot enter it: some containers do not permit mounts.
-    #[must_use]
     pub fn usable(name: &str) -> Option<Self> {
         let root = Self(Some(name.to_owned()));
         let is_usable = root.is_made() && root.command("true").status().is_ok_and(|status| status.success());
@@ -50,14 +47,12 @@ impl Root {
     }
 
     /// Returns the directory that contains the root's files; `None` for the machine's own.
-    #[must_use]
     pub fn directory(&self) -> Option<PathBuf> {
         self.0.as_ref().map(|name| cache().join("brokers").join(name))
     }
 
     /// Returns a command that runs a program of this root, with an empty environment. The started
     /// process becomes the program.
-    #[must_use]
     pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let Some(name) = &self.0 else {
             let mut command = Command::new(program);

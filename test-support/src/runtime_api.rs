@@ -97,7 +97,6 @@ impl RuntimeApi {
     }
 
     /// Returns the value for the function's environment variable `AWS_LAMBDA_RUNTIME_API`.
-    #[must_use]
     pub fn address(&self) -> String {
         format!("127.0.0.1:{}", self.server.port)
     }

@@ -48,13 +48,11 @@ impl FakeSqs {
     }
 
     /// Returns the endpoint URL to configure in an SQS client.
-    #[must_use]
     pub fn endpoint(&self) -> String {
         self.0.uri()
     }
 
     /// Returns the URL of the one queue of the fake SQS.
-    #[must_use]
     pub fn queue_url(&self) -> String {
         format!("{}/000000000000/queue-of-ours", self.0.uri())
     }

@@ -59,7 +59,6 @@ impl Cluster {
     }
 
     /// Returns the URL of the cluster's database, with credentials and without TLS.
-    #[must_use]
     pub fn url(&self) -> String {
         format!("postgres://postgres:{PASSWORD}@127.0.0.1:{}/postgres?sslmode=disable", self.server.port)
     }
