@@ -1,6 +1,8 @@
 //! The time of day.
 
-use jiff::{Timestamp, tz::TimeZone};
+use jiff::Timestamp;
+
+use crate::protocol::Chars;
 
 /// Returns the present time in milliseconds since 1970.
 pub(crate) fn now() -> u64 {
@@ -9,8 +11,8 @@ pub(crate) fn now() -> u64 {
 
 /// Returns the present time in UTC in the format of MQMD's fields PutDate and PutTime: `YYYYMMDD`
 /// and `HHMMSSTH`, where `TH` are hundredths of a second.
-pub(crate) fn put_date_and_time() -> (String, String) {
-    let now = Timestamp::now().to_zoned(TimeZone::UTC);
-    let hundredths = now.subsec_nanosecond() / 10_000_000;
-    (now.strftime("%Y%m%d").to_string(), format!("{}{hundredths:02}", now.strftime("%H%M%S")))
+pub(crate) fn put_date_and_time() -> (Chars, Chars) {
+    let now = Timestamp::now();
+    let field = |format: &str| Chars::from(now.strftime(format).to_string().as_str());
+    (field("%Y%m%d"), field("%H%M%S%2f"))
 }

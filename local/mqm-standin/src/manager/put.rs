@@ -6,6 +6,7 @@ use super::journal::Record;
 use super::queue::{Hold, Stored};
 use super::session::Work;
 use super::state::State;
+use crate::clock::put_date_and_time;
 use crate::protocol::{Answer, Chars, Context, Descriptor, Message, Put, Reason, Reply};
 use crate::text::UTF_8;
 
@@ -118,7 +119,8 @@ impl State {
             return Err(Reason(mq::MQRC_UNKNOWN_OBJECT_NAME));
         }
         let (number, _) = self.complete(&mut message.descriptor, name)?;
-        (message.descriptor.context.put_date, message.descriptor.context.put_time) = now();
+        let context = &mut message.descriptor.context;
+        (context.put_date, context.put_time) = put_date_and_time();
         self.store(name, message, number, None)
     }
 
@@ -179,7 +181,7 @@ impl State {
             return source.context.clone().ok_or(Reason(mq::MQRC_CONTEXT_NOT_AVAILABLE));
         }
         let sender = self.session(session)?;
-        let (put_date, put_time) = now();
+        let (put_date, put_time) = put_date_and_time();
         Ok(Context {
             user: Chars::from(sender.user.as_str()),
             application_type: mq::MQAT_UNIX,
@@ -189,12 +191,6 @@ impl State {
             ..Context::default()
         })
     }
-}
-
-/// Returns the present date and time for MQMD's fields PutDate and PutTime.
-fn now() -> (Chars, Chars) {
-    let (date, time) = crate::clock::put_date_and_time();
-    (date.as_str().into(), time.as_str().into())
 }
 
 fn check_options(put: &Put) -> Result<(), Reason> {
