@@ -40,9 +40,9 @@ pub(crate) struct Environment {
     pub(crate) child: Child,
     pub(crate) api: RuntimeApi,
     spawned: Instant,
-    /// Time from the start of the process to its first request for an event, and CPU time until
-    /// then.
+    /// Time from the start of the process to its first request for an event.
     pub(crate) to_poll: Duration,
+    /// CPU time of the process until its first request for an event.
     pub(crate) cpu_to_poll: Duration,
 }
 
@@ -52,8 +52,9 @@ pub(crate) struct Answered {
     pub(crate) body: Bytes,
     /// Time from the start of the function's process to the response.
     pub(crate) after: Duration,
-    /// CPU time of the process for this event, until it asks for the next one, and since its start.
+    /// CPU time of the process for this event, until it asks for the next one.
     pub(crate) cpu: Duration,
+    /// CPU time of the process since its start.
     pub(crate) whole_cpu: Duration,
 }
 

@@ -39,13 +39,7 @@ use crate::ingest::cut::Part;
 use crate::warm::runtime_alone::Kind;
 
 #[derive(Debug, Parser)]
-#[command(about = "Measures the gateway beside other programs")]
-struct Cli {
-    #[command(subcommand)]
-    command: Command,
-}
-
-#[derive(Debug, Subcommand)]
+#[command(name = "benches", about = "Measures the gateway beside other programs")]
 enum Command {
     /// Compare produce and consume with other clients of RabbitMQ
     Clients(clients::Options),
@@ -104,7 +98,7 @@ enum Contender {
 }
 
 fn main() -> ExitCode {
-    let command = Cli::parse().command;
+    let command = Command::parse();
     // A contender that is measured beside a function has a runtime of the functions' kind.
     let has_threads = match &command {
         Command::Contend(contender) => {

@@ -146,9 +146,9 @@ fn parses(contender: &Program) -> bool {
     contender.name.starts_with(PRODUCE)
 }
 
-/// Number of bytes that a zip file has for each entry besides its data and twice its name, and
-/// number of bytes at its end.
+/// Number of bytes that a zip file has for each entry, besides its data and twice its name.
 const ENTRY: u64 = 30 + 46;
+/// Number of bytes at the end of a zip file.
 const END: u64 = 22;
 
 /// Returns the size in bytes of a file, or of all files in a directory: unpacked, and as entries of

@@ -45,10 +45,14 @@ const PARAMETERS: [(&str, &str); 12] = [
 /// Name of the CloudFormation stack that is deployed locally.
 pub(crate) const STACK_NAME: &str = "integrahub";
 
-/// Bucket from which the deployment accepts dropped objects, and bus and topic to which it sends
-/// events. `local/deploy.py` creates them, because the template expects them to exist.
+/// Bucket, besides the deployment's own, from which it accepts dropped objects. `local/deploy.py`
+/// creates it, because the template expects it to exist.
 pub(crate) const DROP_BUCKET: &str = "partner-files";
+/// ARN of the event bus to which the deployment sends events. `local/deploy.py` creates it, because
+/// the template expects it to exist.
 pub(crate) const EVENT_BUS: &str = "arn:aws:events:us-east-1:000000000000:event-bus/integrahub-events";
+/// ARN of the SNS topic to which the deployment sends events. `local/deploy.py` creates it, because
+/// the template expects it to exist.
 pub(crate) const EVENT_TOPIC: &str = "arn:aws:sns:us-east-1:000000000000:integrahub-events";
 
 const ARCHITECTURE: &str = if cfg!(target_arch = "aarch64") { "arm64" } else { "x86_64" };

@@ -97,8 +97,9 @@ pub(crate) struct Contest {
     pub(crate) messages: u32,
 }
 
-/// Maximum numbers of messages that one request may get, and put.
+/// Maximum number of messages that one request may get.
 const MAX_FETCHED: u32 = 10_000;
+/// Maximum number of messages that one request may put.
 const MAX_PRODUCED: u32 = 100_000;
 const CONNECTIONS: usize = 5;
 

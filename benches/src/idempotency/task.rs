@@ -40,8 +40,9 @@ pub(crate) struct Block {
     pub(crate) keys: Vec<String>,
 }
 
-/// Sizes of a request's body and of a response, in bytes.
+/// Size of a request's body in bytes.
 const BODY: usize = 1024;
+/// Size of a response's body in bytes.
 const RESPONSE: usize = 300;
 
 impl Task {

@@ -96,8 +96,9 @@ async fn round(url: &str, items: u32) -> Result<[(&'static str, Cost); 5], Error
 
 struct Bench {
     database: Database,
-    /// Connection that reads the costs, and another one that runs COPY.
+    /// Connection that reads the costs and the rows to copy.
     observer: Client,
+    /// Connection that runs COPY into the table `reference`.
     copier: Client,
     items: u32,
 }

@@ -104,9 +104,11 @@ pub(crate) async fn run(options: &Options) -> Result<(), Error> {
 }
 
 struct Comparison {
-    /// S3 keys of the catalogues.
+    /// S3 key of the small catalogue that each contender loads first, unmeasured.
     warm_up: String,
+    /// S3 key of the measured catalogue.
     first: String,
+    /// S3 key of the next edition of the measured catalogue, in which every product changes.
     second: String,
     items: u32,
     /// Checksums of the table after each phase. They must be the same for every contender.

@@ -47,8 +47,9 @@ pub(crate) async fn contend() -> Result<(), Error> {
 
 struct Loader {
     objects: Objects,
-    /// Database connection of the chunker's part. `writers` are those of `upsert`.
+    /// Database connection of the chunker's part.
     database: Database,
+    /// Database connections of the two instances of `upsert`.
     writers: Vec<Arc<Database>>,
 }
 

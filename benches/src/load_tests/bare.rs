@@ -18,9 +18,9 @@ use crate::contender::serve;
 use crate::error::Error;
 
 const A_SECOND: u64 = 1_000_000;
-/// Longest latency that is measured exactly, in microseconds, and the number of significant digits:
-/// the same as in a load test's report.
+/// Longest latency that is measured exactly, in microseconds: the same as in a load test's report.
 const LONGEST: u64 = 120 * A_SECOND;
+/// Number of significant digits of latencies: the same as in a load test's report.
 const DIGITS: u8 = 3;
 /// Due time in the message after the last one, which tells the consumer to end.
 const END: u64 = u64::MAX;
@@ -74,8 +74,9 @@ async fn apart<T: Send + 'static>(
 struct Clock {
     begin: Instant,
     rate: Option<u64>,
-    /// End of the warm-up, and end of the run.
+    /// End of the warm-up, in microseconds from the start of the run.
     from: u64,
+    /// End of the run, in microseconds from its start.
     until: u64,
 }
 

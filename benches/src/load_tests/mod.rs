@@ -77,9 +77,11 @@ struct Task {
 #[serde(rename_all = "camelCase")]
 struct Measured {
     rates: Rates,
-    /// Latencies from a message's due time until it was sent, confirmed, and received.
+    /// Latencies from a message's due time until it was sent.
     lateness_us: Latency,
+    /// Latencies from a message's due time until the broker confirmed it.
     put_latency_us: Latency,
+    /// Latencies from a message's due time until it was received.
     end_to_end_latency_us: Latency,
     accounting: Accounting,
 }

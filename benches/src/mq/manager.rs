@@ -55,7 +55,7 @@ impl Manager {
     /// Checks the number of messages on a queue after a contender's run.
     ///
     /// # Errors
-    /// If the queue does not have so many messages after this contender's run.
+    /// If the queue has another number of messages.
     pub(super) fn expect(&self, queue: &str, messages: u32, who: &str) -> Result<(), Error> {
         let depth = self.daemon.depth(queue);
         if depth == u64::from(messages) {

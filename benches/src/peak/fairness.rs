@@ -57,8 +57,9 @@ struct Fairness<'a> {
     flooding: &'a Tenant,
     /// Number of quiet catalogues.
     number: usize,
-    /// Number of items of a flood, and of each of its catalogues.
+    /// Number of items of a flood.
     items: u32,
+    /// Number of items of each catalogue of a flood.
     each: u32,
     tally: Tally,
 }

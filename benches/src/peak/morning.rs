@@ -25,9 +25,9 @@ const PARTS: [u32; 7] = [100, 10, 100, 1, 100, 10, 100];
 /// Approximate maximum number of items of an establishment.
 const EACH: u32 = 2000;
 
-/// Queue for the messages that are put and got during the peak, and the pause between such
-/// requests.
+/// Queue for the messages that are put and got during the peak.
 const QUEUE: &str = "bench.peak";
+/// Pause between requests that are sent during the peak besides the catalogues.
 const PAUSE: Duration = Duration::from_millis(500);
 
 const FINAL: &str = "final";

@@ -27,9 +27,11 @@ pub(super) struct Course {
     pub(super) growth: f64,
 }
 
-/// Maximum growth of a function's memory, in MB and as a share of its first value; the larger one
-/// counts. Allocators keep a little more memory with every new largest request.
+/// Maximum growth of a function's memory in MB. Allocators keep a little more memory with every new
+/// largest request. [`MOST_SHARE`] permits more if it is larger.
 const MOST_MB: f64 = 10.0;
+/// Maximum growth of a function's memory as a share of its first value, if that is more than
+/// [`MOST_MB`].
 const MOST_SHARE: f64 = 0.1;
 
 impl Memory {

@@ -13,10 +13,12 @@ use crate::callers::BATCHES;
 use crate::callers::messages::{CONSUME, PRODUCE, request};
 use crate::http_client::Call;
 
-/// API keys of the hostile callers: tenant A's with all scopes, tenant A's that only reads, and the
-/// pharmacy's. The well-behaved callers belong to another tenant.
+/// API key of a hostile caller: tenant A's with all scopes. The well-behaved callers belong to
+/// another tenant.
 const ALL_SCOPES: &str = "local-dev-key-a";
+/// API key of a hostile caller: tenant A's that may only read.
 const READS_ONLY: &str = "local-readonly-key";
+/// API key of a hostile caller: the pharmacy's, for the products of its own establishments.
 const PHARMACY: &str = "local-pharmacy-key";
 
 const DEPTH: &str = "/queue/depth";

@@ -15,8 +15,9 @@ pub(crate) struct Signals {
     hang_up: Signal,
 }
 
-/// Exit codes by which a shell reports that SIGINT or SIGTERM ended a program.
+/// Exit code by which a shell reports that SIGINT ended a program.
 const INTERRUPTED: u8 = 130;
+/// Exit code by which a shell reports that SIGTERM ended a program.
 const TERMINATED: u8 = 143;
 
 impl Signals {

@@ -8,9 +8,11 @@ use super::{Component, Ready};
 use crate::failure::Failure;
 use crate::layout::{Layout, create};
 
-/// Region and default credentials of the AWS stand-in.
+/// Region of the AWS stand-in.
 pub(crate) const REGION: &str = "us-east-1";
+/// Access key id of the AWS stand-in's default credentials.
 pub(crate) const ACCESS_KEY_ID: &str = "test";
+/// Secret access key of the AWS stand-in's default credentials.
 pub(crate) const SECRET_ACCESS_KEY: &str = "test";
 
 #[derive(Debug)]

@@ -37,10 +37,10 @@ const MAX_EVENT: usize = 6 * 1024 * 1024;
 const MAX_DRAINED: usize = 64 * 1024 * 1024;
 /// Time after which API Gateway no longer waits for a function.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// Maximum number of functions that may start at once for each core, and the time for which an
-/// invocation counts as starting. AWS has no such limit. On one machine, too many starts slow each
-/// other down until stores seem to be unavailable.
+/// Maximum number of functions that may start at once for each core. AWS has no such limit. On one
+/// machine, too many starts slow each other down until stores seem to be unavailable.
 const STARTS_PER_CORE: usize = 4;
+/// Time for which an invocation counts as a start of its function.
 const STARTING: Duration = Duration::from_secs(1);
 
 /// Stand-in for API Gateway, serving one HTTP or REST API with its routes.

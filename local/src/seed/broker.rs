@@ -10,8 +10,9 @@ use crate::failure::{Explain as _, Failure};
 /// Durable classic queues to declare. The first is the queue of the local target profiles.
 pub(crate) const QUEUES: [&str; 3] = ["DEV.QUEUE.1", "DEV.QUEUE.2", "DEV.QUEUE.3"];
 
-/// Durable topic exchange to declare, with the queue and the routing key of its binding.
+/// Durable topic exchange to declare.
 const EXCHANGE: &str = "DEV.EXCHANGE";
+/// Queue and routing key of the exchange's binding.
 const BINDING: (&str, &str) = ("DEV.QUEUE.3", "orders.#");
 
 pub(super) async fn declare_queues(rabbitmq: &RabbitMq) -> Result<(), Failure> {
