@@ -3,7 +3,6 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::Stdio;
-use std::time::Duration;
 
 use test_support::environment::repository;
 use tokio::process::{ChildStdin, ChildStdout, Command};
@@ -78,7 +77,7 @@ impl Program {
 pub(crate) struct Child {
     pub(crate) name: String,
     process: tokio::process::Child,
-    cpu: Cpu,
+    pub(crate) cpu: Cpu,
     pub(crate) input: Option<ChildStdin>,
     pub(crate) output: Option<ChildStdout>,
 }
@@ -100,11 +99,6 @@ impl Child {
         let cpu = Cpu::of(pid.ok_or_else(|| format!("{name} has ended"))?)?;
         let (input, output) = (process.stdin.take(), process.stdout.take());
         Ok(Self { name: name.clone(), process, cpu, input, output })
-    }
-
-    /// Returns the CPU time of the process so far.
-    pub(crate) fn cpu(&self) -> Result<Duration, Error> {
-        self.cpu.so_far()
     }
 
     /// Closes the process's standard input, and waits until the process ends successfully.

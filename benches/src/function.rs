@@ -69,18 +69,18 @@ impl Contender for Environment {
         let spawned = Instant::now();
         let child = Child::start(&Program { variables, is_function: true, ..program.clone() })?;
         let to_poll = api.polled().await? - spawned;
-        Ok(Self { cpu_to_poll: child.cpu()?, child, api, spawned, to_poll })
+        Ok(Self { cpu_to_poll: child.cpu.so_far()?, child, api, spawned, to_poll })
     }
 
     /// Sends an event to the function, and waits for the response and for the function's next
     /// request for an event.
     async fn send(&mut self, event: &[u8]) -> Result<Answered, Error> {
-        let before = self.child.cpu()?;
+        let before = self.child.cpu.so_far()?;
         let invocation = self.api.invoker.invoke(Bytes::copy_from_slice(event), PATIENCE);
         let answered = tokio::time::timeout(PATIENCE, invocation).await;
         let answer = answered.map_err(|_| "the function does not answer")??;
         self.api.polled().await?;
-        let whole_cpu = self.child.cpu()?;
+        let whole_cpu = self.child.cpu.so_far()?;
         let (after, cpu) = (answer.at - self.spawned, whole_cpu.saturating_sub(before));
         Ok(Answered { body: answer.body, after, cpu, whole_cpu })
     }

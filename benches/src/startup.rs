@@ -174,9 +174,6 @@ fn megabytes(bytes: u64) -> f64 {
     u32::try_from(bytes).map_or(f64::INFINITY, f64::from) / 1e6
 }
 
-/// HTTP status and reason of a problem response.
-type Refusal = (u64, String);
-
 /// Checks that all contenders that parse requests refuse the sample events in the same way.
 ///
 /// # Errors
@@ -196,7 +193,8 @@ async fn check_alike(contenders: &[(Program, PathBuf)]) -> Result<(), Error> {
     Ok(())
 }
 
-fn refusal(answer: &[u8]) -> Result<Refusal, Error> {
+/// Reads the HTTP status and the reason of a problem response.
+fn refusal(answer: &[u8]) -> Result<(u64, String), Error> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Response {

@@ -1,6 +1,7 @@
 //! A stand-in for a table of DynamoDB with the key `pk`, which may leave out keys of a call.
 
 use std::collections::BTreeMap;
+use std::future::ready;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
@@ -31,11 +32,8 @@ impl FakeTable {
         let state = Arc::new(Mutex::new(State::default()));
         let shared = Arc::clone(&state);
         let server = Server::start(move |request: Request<Bytes>| {
-            let shared = Arc::clone(&shared);
-            async move {
-                let answer = shared.lock().unwrap_or_else(PoisonError::into_inner).answer(&request, most);
-                Some(response(200, answer.to_string()))
-            }
+            let answer = shared.lock().unwrap_or_else(PoisonError::into_inner).answer(&request, most);
+            ready(Some(response(200, answer.to_string())))
         })
         .await;
         Self { server, state }

@@ -2,6 +2,7 @@
 //! be away.
 
 use std::collections::BTreeMap;
+use std::future::ready;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
@@ -36,8 +37,7 @@ impl FakeEventBus {
         let state = Arc::new(Mutex::new(State::default()));
         let shared = Arc::clone(&state);
         let server = Server::start(move |request: Request<Bytes>| {
-            let shared = Arc::clone(&shared);
-            async move { shared.lock().unwrap_or_else(PoisonError::into_inner).answer(&request) }
+            ready(shared.lock().unwrap_or_else(PoisonError::into_inner).answer(&request))
         })
         .await;
         Self { server, state }

@@ -23,7 +23,7 @@ use crate::recorder::Recorder;
 use crate::report::Goal::AtMost;
 use crate::report::{Column, Report};
 use crate::warm::baseline::Task;
-use crate::warm::pair::{Pair, Sent};
+use crate::warm::pair::Pair;
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
@@ -157,7 +157,7 @@ async fn record(endpoint: &str) -> Result<Recorded, Error> {
     of_produce.forget();
     of_mq_access.forget();
     let key = new_key();
-    let Sent { event, answer } = pair.send(&key).await?;
+    let (event, answer) = pair.send(&key).await?;
     let (order, reply) = pair.last_order();
     pair.stop().await?;
     let text = String::from_utf8_lossy(&order).into_owned();

@@ -28,13 +28,6 @@ pub(crate) struct Pair {
     event: Value,
 }
 
-/// Event of a request and the response to it.
-#[derive(Debug)]
-pub(crate) struct Sent {
-    pub(crate) event: Vec<u8>,
-    pub(crate) answer: Vec<u8>,
-}
-
 type Last = Arc<Mutex<(Bytes, Bytes)>>;
 
 impl Pair {
@@ -54,8 +47,8 @@ impl Pair {
         Ok(Self { produce, mq_access, lambda, last, event: serde_json::from_slice(&event)? })
     }
 
-    /// Sends a request that puts one random message of 1 KiB.
-    pub(crate) async fn send(&mut self, key: &str) -> Result<Sent, Error> {
+    /// Sends a request that puts one random message of 1 KiB, and returns its event and the answer.
+    pub(crate) async fn send(&mut self, key: &str) -> Result<(Vec<u8>, Vec<u8>), Error> {
         let mut event = self.event.clone();
         if let Some(event) = event.as_object_mut() {
             let body = json!({"targetRef": "local-rabbit", "batch": {"count": 1, "messageSizeBytes": 1024}});
@@ -73,7 +66,7 @@ impl Pair {
         if response.get("statusCode").and_then(Value::as_u64) != Some(201) {
             return Err(format!("produce answered {response}").into());
         }
-        Ok(Sent { event, answer: answer.body.to_vec() })
+        Ok((event, answer.body.to_vec()))
     }
 
     /// Sends one request, and returns the CPU times of `produce` and of `mq-access` for it.
@@ -85,7 +78,7 @@ impl Pair {
     }
 
     fn cpu(&self) -> Result<[Duration; 2], Error> {
-        Ok([self.produce.child.cpu()?, self.mq_access.child.cpu()?])
+        Ok([self.produce.child.cpu.so_far()?, self.mq_access.child.cpu.so_far()?])
     }
 
     /// Returns the last payload with which `produce` invoked `mq-access`, and the reply.
