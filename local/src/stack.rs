@@ -36,14 +36,6 @@ pub(crate) struct Stack {
     env_file: TempPath,
 }
 
-impl Stack {
-    /// Stops accepting requests.
-    fn close(self) {
-        drop(self.env_file);
-        self.front.abort();
-    }
-}
-
 /// Starts a stack, runs `work` with it, and stops it whatever the outcome is. One API is served at
 /// `door`, and the other kind of API at a free port.
 ///
@@ -68,7 +60,8 @@ pub(crate) async fn during(
                 outcome = work(&stack, signals) => outcome,
                 Some(ended) = ends.recv() => Err(supervisor.describe(&ended)),
             };
-            stack.close();
+            drop(stack.env_file);
+            stack.front.abort();
             outcome
         }
         Ok(Err(stopped)) => Ok(stopped),

@@ -9,7 +9,8 @@ use std::thread::ThreadId;
 use libmqm_sys as mq;
 use mqm_standin::protocol::{self, Answer, Chars, Connect, ConnectionName, Id, Reason, Reply, Request};
 
-/// Environment variable with the directory of the stand-in's sockets.
+/// Environment variable with the directory of the stand-in's sockets; the default is the working
+/// directory.
 const DIRECTORY: &str = "MQM_STANDIN_DIR";
 
 /// Channels and their addresses, in the order in which they are tried.
@@ -51,10 +52,11 @@ pub(crate) fn open(request: &Connect, route: &Route) -> Result<(i32, Option<Id>)
     {
         return Ok((*handle, None));
     }
+    let directory = PathBuf::from(std::env::var_os(DIRECTORY).unwrap_or_default());
     let mut failure = Reason(mq::MQRC_HOST_NOT_AVAILABLE);
     for (channel, address) in route {
         let request = Connect { channel: channel.clone(), ..request.clone() };
-        match connect(request, &socket(address)) {
+        match connect(request, &address.socket(&directory)) {
             Ok((socket, queue_manager, id)) => {
                 let connection = Connection { socket: Mutex::new(Some(socket)), owner, queue_manager };
                 let mut connections = connections();
@@ -72,12 +74,6 @@ pub(crate) fn open(request: &Connect, route: &Route) -> Result<(i32, Option<Id>)
         }
     }
     Err(failure)
-}
-
-/// Returns the path of the Unix socket for an address. The directory is that in the variable
-/// `MQM_STANDIN_DIR`, or else the working directory.
-fn socket(address: &ConnectionName) -> PathBuf {
-    address.socket(Path::new(&std::env::var_os(DIRECTORY).unwrap_or_default()))
 }
 
 fn connect(request: Connect, path: &Path) -> Result<(UnixStream, Chars, Id), Reason> {
