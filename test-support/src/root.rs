@@ -38,12 +38,9 @@ impl Root {
     /// unpacked, or this process cannot enter it: some containers do not permit mounts.
     pub fn usable(name: &str) -> Option<Self> {
         let root = Self(Some(name.to_owned()));
-        let is_usable = root.is_made() && root.command("true").status().is_ok_and(|status| status.success());
+        let is_made = root.directory().is_some_and(|directory| directory.join("version").is_file());
+        let is_usable = is_made && root.command("true").status().is_ok_and(|status| status.success());
         is_usable.then_some(root)
-    }
-
-    fn is_made(&self) -> bool {
-        self.directory().is_none_or(|directory| directory.join("version").is_file())
     }
 
     /// Returns the directory that contains the root's files; `None` for the machine's own.

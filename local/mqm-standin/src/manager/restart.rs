@@ -1,17 +1,26 @@
 //! The state that a queue manager starts with: the queues of the configuration, and the messages of
 //! the journal.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
 use super::journal::{Journal, Record};
-use super::state::State;
+use super::state::{Phase, SinceLimit, State};
 use crate::configuration::Configuration;
 
 pub(super) fn state(configuration: Configuration, path: &Path) -> io::Result<State> {
     let definitions = configuration.queues.clone();
     let (journal, records) = Journal::open(path)?;
-    let mut state = State::new(configuration, journal);
+    let mut state = State {
+        configuration,
+        phase: Phase::Running,
+        queues: BTreeMap::new(),
+        sessions: BTreeMap::new(),
+        journal,
+        since_limit: SinceLimit::default(),
+        next: 0,
+    };
     for definition in definitions {
         state.define(definition);
     }
@@ -28,7 +37,7 @@ impl State {
         match record {
             Record::Commit { puts, gets } => {
                 for (name, place, stored) in puts {
-                    self.numbers_start_behind(place.sequence);
+                    self.next = self.next.max(place.sequence);
                     if let Some(queue) = self.queues.get_mut(&name) {
                         queue.add(place, stored, None);
                     }

@@ -29,7 +29,8 @@ pub(crate) struct State {
     pub(crate) journal: Journal,
     /// Counts of connections since a channel's limit was last set.
     pub(crate) since_limit: SinceLimit,
-    next: u64,
+    /// Number that was given last.
+    pub(super) next: u64,
 }
 
 /// Counts of connections since a channel's limit was last set.
@@ -42,26 +43,10 @@ pub(crate) struct SinceLimit {
 }
 
 impl State {
-    pub(crate) fn new(configuration: Configuration, journal: Journal) -> Self {
-        Self {
-            configuration,
-            phase: Phase::Running,
-            queues: BTreeMap::new(),
-            sessions: BTreeMap::new(),
-            journal,
-            since_limit: SinceLimit::default(),
-            next: 0,
-        }
-    }
-
     /// Returns a new unique number, such as for a session or for the position of a message.
     pub(crate) fn number(&mut self) -> u64 {
         self.next += 1;
         self.next
-    }
-
-    pub(crate) fn numbers_start_behind(&mut self, number: u64) {
-        self.next = self.next.max(number);
     }
 
     /// Returns the queue manager's name.
