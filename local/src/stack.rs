@@ -96,7 +96,7 @@ async fn start(layout: &Layout, supervisor: &Supervisor, door: Door, given: Give
     let rabbitmq = RabbitMq::new(amqp_port, distribution_port, epmd_port);
     let queue_manager = QueueManager::new(layout, &rabbitmq.password)?;
     let library = given.ibm_mq_library.clone().unwrap_or_else(|| queue_manager.library());
-    let kafka = kafka::is_wanted().then(|| Kafka { port: kafka_port });
+    let kafka = kafka::is_wanted().then_some(Kafka { port: kafka_port });
     let sdk = Sdk::at(&ministack.endpoint(), REGION, ACCESS_KEY_ID, SECRET_ACCESS_KEY).await;
     let (deployment, (), ()) = tokio::try_join!(
         async {
