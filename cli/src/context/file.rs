@@ -109,9 +109,11 @@ impl Contexts {
         struct Versioned {
             version: u32,
         }
+        // The error's own text quotes the line, which may be an address with a password.
         let wrong = |error: toml::de::Error| {
+            let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
             Failure::usage(format!("{} cannot be used", directory.join(FILE).display()))
-                .why(error.to_string().trim_end().to_owned())
+                .why(format!("line {}: {}", before.split('\n').count(), error.message()))
                 .next("correct or remove the file")
         };
         let Versioned { version } = toml::from_str(text).map_err(wrong)?;
@@ -239,5 +241,8 @@ mod tests {
         let read = url("https://a.test/x").unwrap();
         assert_eq!(read.get("a").unwrap().url, Some("https://a.test/x".parse().unwrap()));
         assert!(url("https://a.test/x?stage=y").unwrap_err().why.unwrap().contains("no `?`"));
+        let with_password = url("https://user:hunter2@a.test").unwrap_err().why.unwrap();
+        assert!(with_password.starts_with("line 3: an address has no user"), "{with_password}");
+        assert!(!with_password.contains("hunter2"), "{with_password}");
     }
 }
