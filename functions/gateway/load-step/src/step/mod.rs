@@ -212,7 +212,7 @@ impl LoadStep {
     /// Records the end of a turn, and returns the lane's next turn. The worker that ends last also
     /// closes the run, because the state machine would wait for other lanes, which may sleep for
     /// most of a minute. It leaves a probe of a search to the state machine, which has to continue
-    /// after it.
+    /// after it, unless the test was stopped or has failed: no probe follows then.
     async fn go_on(
         &self,
         call: &Call<'_>,
@@ -232,8 +232,8 @@ impl LoadStep {
             return Ok(next_turn);
         }
         let is_search = Search::of(&call.record.test).is_some();
-        if !is_search
-            && attendance.have_ended(call.plan.workers(), call.clock.now())
+        if attendance.have_ended(call.plan.workers(), call.clock.now())
+            && (!is_search || self.is_over(of).await)
             && let Err(error) = Box::pin(self.close(of, Occasion::LastWorker, deadline)).await
         {
             let cause: &dyn std::error::Error = &error;
@@ -245,6 +245,12 @@ impl LoadStep {
             );
         }
         Ok(call.turn.done())
+    }
+
+    /// Returns true if the test is known to be stopped, failed or ended.
+    async fn is_over(&self, of: &TestRun) -> bool {
+        let control = self.store.control(&of.tenant, of.test_id).await;
+        matches!(control, Ok(Some(control)) if control.is_over())
     }
 }
 

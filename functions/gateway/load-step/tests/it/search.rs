@@ -1,10 +1,13 @@
 //! Searches, whose probes use the same queues one after the other.
 
+use std::time::Duration;
+
 use jiff::{SignedDuration, Timestamp};
 use load_test::store::TestRun;
 use load_test::{SearchEnd, TestStatus};
 use mq::RateLimit;
 use serde_json::{Value, json};
+use tokio::time::sleep;
 
 use crate::support::Stand;
 
@@ -66,6 +69,25 @@ async fn a_search_whose_execution_is_gone_has_no_further_probe() {
     // The probe was at its end, and was judged.
     let record = stand.record(&of).await;
     assert_eq!((record.runs.len(), record.runs[0].passed), (1, Some(false)));
+    stand.remove().await;
+}
+
+#[tokio::test]
+async fn the_last_worker_of_a_search_that_is_stopped_closes_it() {
+    let stand = Stand::open().await;
+    let of = stand
+        .accepted(json!({"mode": "search", "producers": {"ratePerSec": 20}, "durationSeconds": 60}))
+        .await;
+    stand.begin_probe(&of, 20).await;
+    let stop = async {
+        sleep(Duration::from_secs(2)).await;
+        stand.stop(&of).await;
+    };
+    tokio::join!(stand.turn(&of, "p0a", 0), stop);
+    assert_eq!(stand.record(&of).await.status, TestStatus::Stopped);
+    // The state machine, whose other lanes sleep, finds it closed.
+    let report = stand.closed_as(&of, TestStatus::Stopped).await;
+    assert!(report.search.is_none() && report.accounting.sent > 0, "{report:?}");
     stand.remove().await;
 }
 
