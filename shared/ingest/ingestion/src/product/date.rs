@@ -1,6 +1,7 @@
 //! The dates of an item, which the source writes in its local time.
 
 use jiff::civil::{Date, DateTime, Time};
+use jiff::fmt::temporal::Pieces;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Unit, Zoned};
 
@@ -61,18 +62,17 @@ pub(crate) fn parse(text: &str, zone: &TimeZone, day: Day) -> Result<Timestamp, 
 /// Parses the forms of dates that [`plain`] does not know.
 fn in_any_form(text: &str, zone: &TimeZone, day: Day) -> Result<Timestamp, DateError> {
     // The name of a zone has slashes, too.
-    let has_zone = text.contains('[');
-    if text.contains('/') && !has_zone {
+    let before_zone = text.split_once('[').map(|(local, _)| local);
+    if text.contains('/') && before_zone.is_none() {
         return at(brazilian(text, day).ok_or(DateError::Form)?, zone);
     }
     let [y1, y2, y3, y4, rest @ ..] = text.as_bytes() else { return Err(DateError::Form) };
     if ![y1, y2, y3, y4].into_iter().all(u8::is_ascii_digit) {
         return Err(DateError::Form);
     }
-    if has_zone {
+    if let Some(local) = before_zone {
         // A zone is that of a time. A day alone would get its beginning, also where its end counts.
-        let has_time = text.split('[').next().is_some_and(|local| local.contains(['T', 't', ' ']));
-        if !has_time {
+        if !local.contains(['T', 't', ' ']) || Pieces::parse(local).is_err() {
             return Err(DateError::Form);
         }
         let zoned: Zoned = text.parse().map_err(|_| DateError::Zone)?;
@@ -300,6 +300,11 @@ mod tests {
             ("20261120[UTC]", Form),
             ("2026-11-20Z[UTC]", Form),
             ("20/11/2026 10:00[America/Sao_Paulo]", Form),
+            ("2026/11/20 10:00[America/Sao_Paulo]", Form),
+            ("2026-02-30T10:00:00[America/Sao_Paulo]", Form),
+            ("2026-11-20T25:00:00Z[UTC]", Form),
+            ("2026-11-20T10:00:00 [UTC]", Form),
+            ("2026-11-20T[UTC]", Form),
             // Texts that stand for no date.
             ("30/12/1899 00:00:00", TooEarly),
             ("30/12/1899", TooEarly),
