@@ -11,7 +11,7 @@ const MAX_DEPTH: usize = 100;
 const COMPARISONS: [&str; 6] = ["<>", "<=", ">=", "=", "<", ">"];
 
 pub(super) fn selector(text: &str) -> Option<Selector> {
-    let mut parser = Parser { rest: text.trim_start(), depth: 0 };
+    let mut parser = Parser { rest: text.trim_ascii_start(), depth: 0 };
     let selector = parser.disjunction()?;
     parser.rest.is_empty().then_some(selector)
 }
@@ -25,7 +25,7 @@ impl<'a> Parser<'a> {
     /// Consumes `length` bytes, and the blanks after them.
     fn take(&mut self, length: usize) -> Option<&'a str> {
         let (taken, rest) = self.rest.split_at_checked(length)?;
-        self.rest = rest.trim_start();
+        self.rest = rest.trim_ascii_start();
         Some(taken)
     }
 
