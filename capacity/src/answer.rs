@@ -26,8 +26,8 @@ pub(crate) struct Answer {
     pub(crate) open: usize,
     pub(crate) queues: Vec<Queue>,
     pub(crate) functions: Vec<Function>,
-    /// Seconds that `upsert` waits for locks, as a share of its busy time (`locked`); the part of
-    /// them while messages wait for executions (`lost`); and the number of waits of more than 15 s.
+    /// Lock waits of `upsert`: their share of its busy time (`locked`), the share of waits while
+    /// messages wait for an execution (`lost`), and the number of waits above 15 s.
     pub(crate) locked: f64,
     pub(crate) lost: f64,
     pub(crate) long_lock_waits: u32,

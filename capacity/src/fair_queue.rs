@@ -11,11 +11,11 @@ use crate::timeline::Timeline;
 /// Share of all messages in flight, or of the processing time, above which a message group is
 /// noisy.
 const NOISY_SHARE: f64 = 0.1;
-/// Minimum number of its messages in flight for a group to be noisy by that number. Below it, only
-/// the processing time can make the group noisy.
+/// Minimum number of messages in flight with which a group can be noisy by its share of them. A
+/// group with fewer can be noisy only by its share of the processing time.
 const NOISY_IN_FLIGHT: u32 = 30;
-/// Number in place of a group for messages without one. They are never noisy, as if each of them
-/// were a group of its own.
+/// Group number of all messages without a group. They are never noisy, as if each of them had a
+/// group of its own.
 const NONE: u32 = u32::MAX;
 
 #[derive(Debug)]
@@ -95,8 +95,8 @@ impl<T> FairQueue<T> {
         }
     }
 
-    /// Receives the next message: the first one of all quiet groups, or, if only noisy groups have
-    /// messages, the first one of the noisy group with the fewest in flight.
+    /// Receives the next message: the first one of all groups that are not noisy, or, if only noisy
+    /// groups have messages, the first one of the noisy group with the fewest in flight.
     pub(crate) fn receive(&mut self, now: f64) -> Option<T> {
         let in_flight = |(_, number): &&(u64, u32)| self.groups.get(number).map(|group| group.in_flight);
         // Few groups are noisy, since each has a tenth of something.

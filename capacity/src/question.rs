@@ -41,7 +41,8 @@ pub(crate) struct Question {
     /// Chunks that are written at the same time (`UpsertConcurrency`)
     #[arg(long, default_value_t = 2, value_parser = value_parser!(u32).range(2..=1000))]
     pub(crate) upsert_concurrency: u32,
-    /// Payloads that are cut at the same time; the template has one parameter for both
+    /// Payloads that are cut at the same time; by default as many as `--upsert-concurrency`,
+    /// because the template has one parameter for both
     #[arg(long, value_parser = value_parser!(u32).range(1..=1000))]
     pub(crate) chunker_concurrency: Option<u32>,
     /// Items of a chunk (`CHUNK_ITEMS`)

@@ -27,8 +27,8 @@ pub(crate) struct Simulation<'a> {
     pub(crate) chunker: Worker,
     pub(crate) upsert: Worker,
     pub(crate) processor: Processor<Box<Job>>,
-    /// Number of times that a job started or ended on the processor. A `Computed` event of an
-    /// earlier number is out of date.
+    /// Number of times that a job started or ended on the processor. A `Computed` event with a
+    /// lower number is out of date.
     changes: u64,
     /// Database storage: pages that are read, and bytes of write-ahead log that are written.
     pub(crate) pages: Rate,
@@ -36,7 +36,7 @@ pub(crate) struct Simulation<'a> {
     /// Object storage: puts and tags of S3 objects.
     pub(crate) puts: Rate,
     /// Jobs that wait for the lock of an establishment, by the payload's number. An entry without
-    /// jobs is a lock that nothing waits for.
+    /// jobs is a lock that is held, and that no job waits for.
     locks: HashMap<u32, VecDeque<Box<Job>>>,
     pub(crate) lock_seconds: f64,
     /// Part of `lock_seconds` during which messages waited for an execution of `upsert`.
@@ -51,8 +51,8 @@ enum Event {
     Request(u32),
     Notified(u32),
     Step(Box<Job>),
-    /// End of the processor's first job, unless `changes` of the simulation differs from this
-    /// number.
+    /// End of the job that the processor finishes first. The event is out of date if its number
+    /// differs from `changes` of the simulation.
     Computed(u64),
     /// Time at which triggers may have one more poller.
     Poll,

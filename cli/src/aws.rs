@@ -57,7 +57,8 @@ pub(crate) struct Aws {
     config: SdkConfig,
     stack: Option<String>,
     names: Names,
-    /// Outputs and parameters of the stack, or why they cannot be read: asked for at most once.
+    /// Outputs and parameters of the stack, or the reason why they cannot be read. CloudFormation
+    /// is asked at most once.
     described: OnceCell<Result<Stack, Failure>>,
 }
 

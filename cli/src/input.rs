@@ -17,8 +17,8 @@ use crate::exit::{Explain as _, Failure};
 /// Maximum number of bytes of a document that a command reads, such as the body of a request.
 const MAX_DOCUMENT: u64 = 4 * 1024 * 1024;
 /// Maximum number of values and bytes of text that a YAML document may expand to through its
-/// aliases. A document of 4 MiB without aliases expands to less: two of its bytes count as three at
-/// most.
+/// aliases. Every document of up to 4 MiB without aliases stays below it, since two bytes of text
+/// count as at most three.
 const MAX_MEANING: usize = 8 * 1024 * 1024;
 
 /// Returns whether the path means standard input.
@@ -86,9 +86,9 @@ pub(crate) async fn document<T: DeserializeOwned>(path: &Path) -> Result<T, Fail
     })
 }
 
-/// Visitor that refuses a YAML document which its aliases expand beyond `MAX_MEANING` values and
-/// bytes. The cell has the number that is left. The parser limits the number of aliases, but not
-/// their size.
+/// Visitor that refuses a YAML document if its aliases expand it beyond `MAX_MEANING` values and
+/// bytes. The cell holds how many may still follow. The parser limits the number of aliases, but
+/// not the size to which they expand.
 #[derive(Clone, Copy)]
 struct Meaning<'a>(&'a Cell<usize>);
 

@@ -10,7 +10,7 @@ use crate::layout::Layout;
 /// Runs the script that installs everything the components need.
 ///
 /// # Errors
-/// If something is missing and cannot be installed. The script has said what to do.
+/// If something is missing and cannot be installed. The script has printed what to do.
 pub(crate) async fn ensure(layout: &Layout) -> Result<(), Failure> {
     let script = layout.root.join("scripts/setup.sh");
     let mut command = Command::new(&script);

@@ -36,8 +36,8 @@ pub(crate) struct Stack {
     env_file: TempPath,
 }
 
-/// Starts a stack, runs `work` with it, and stops it whatever the outcome is. One API is served at
-/// `door`, and the other kind of API at a free port.
+/// Starts a stack, runs `work` with it, and stops it whatever the outcome is. The kind of API that
+/// `door` names is served at the port of `door`, and the other kind at a free port.
 ///
 /// # Errors
 /// If a component cannot be started or ends by itself, or `work` fails.

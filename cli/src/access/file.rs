@@ -20,8 +20,8 @@ pub(crate) const VERSION: u32 = 1;
 /// Name of the JSON schema of the access file.
 pub(crate) const SCHEMA: &str = "integrahub.access.v1";
 
-/// Access file: the tenants with their keys, profiles and other entries. Absent sections and
-/// members leave what the table has.
+/// Access file: the tenants with their keys, profiles and other entries. If a section or a member
+/// is absent, the table's content for it stays.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct AccessFile {

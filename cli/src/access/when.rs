@@ -6,7 +6,7 @@ use jiff::{Span, Timestamp, Zoned};
 
 use crate::exit::Failure;
 
-/// Word that stands for no expiry when the command line has it in place of a time.
+/// Word on the command line that stands for no expiry, in place of a time.
 const NEVER: &str = "never";
 
 /// Returns the current time in whole seconds, which is precise enough for people.

@@ -157,8 +157,8 @@ impl Answer {
         matches!(self.status, 200..400)
     }
 
-    /// Returns whether the response replays the result of a request from an earlier run, and not of
-    /// a retry just now.
+    /// Returns whether the response repeats the result of a request that an earlier run sent. A
+    /// result that is repeated for a retry of this run does not count.
     pub(crate) fn is_replay(&self) -> bool {
         self.attempts == 1 && self.headers.contains_key("idempotent-replay")
     }

@@ -14,7 +14,7 @@ pub(crate) struct Refusal {
     /// HTTP status of the response; `None` if no response arrived.
     pub(crate) status: Option<u16>,
     /// Member `reason` of the problem document; `None` if no response arrived, or if the response
-    /// is not a problem document, as one of API Gateway itself or of a proxy.
+    /// is not a problem document, such as a response of API Gateway itself or of a proxy.
     pub(crate) reason: Option<String>,
     /// Number of messages that a request put or moved before it failed, from `enqueued` or `moved`.
     pub(crate) done: Option<u64>,

@@ -5,16 +5,17 @@ use std::time::Duration;
 /// Times of the attempts of one request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Schedule {
-    /// Pause after the first attempt. Each further pause is twice as long.
+    /// Maximum pause after the first attempt; the maximum doubles with each attempt. The pause is
+    /// random, from half of the maximum on.
     pub(crate) first: Duration,
-    /// Longest pause, unless the server asks for a longer one.
+    /// Upper bound of the doubled pauses. A pause that the server asks for may be longer.
     pub(crate) longest: Duration,
     /// Time after the first attempt within which the last attempt has to begin.
     pub(crate) total: Duration,
 }
 
-/// Fraction by which a pause that the server asked for is lengthened at most, at random, so that
-/// clients that were told the same time do not return together.
+/// Maximum fraction by which a pause that the server asked for is lengthened at random. Otherwise,
+/// clients that received the same pause would return together.
 const SPREAD: f64 = 0.25;
 /// Maximum time by which a pause that the server asked for is lengthened.
 const MOST_SPREAD: Duration = Duration::from_secs(10);

@@ -132,7 +132,7 @@ fn bytes_a_second(text: &str) -> Result<NonZeroU64, String> {
     bytes.ok_or_else(|| "a rate is a number of bytes a second from 1K on, such as 500K or 2M".to_owned())
 }
 
-/// Checks an idempotency key by the rule of the product routes, which take more than UUIDs.
+/// Checks an idempotency key by the rule of the product routes, which accept other keys than UUIDs.
 fn text_key(text: &str) -> Result<String, String> {
     let visible = !text.is_empty() && text.len() <= 255 && text.bytes().all(|byte| byte.is_ascii_graphic());
     if !visible || text.contains(',') || text.starts_with('"') {

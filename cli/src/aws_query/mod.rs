@@ -34,11 +34,11 @@ impl AwsQuery {
         &self.region
     }
 
-    /// Calls an action of a service with the Query protocol, and returns the root of its answer.
-    /// `service` is the first part of its host name, such as `ec2` or `monitoring`.
+    /// Calls an action of an AWS service with the Query protocol, and returns the root element of
+    /// the response. `service` is the first part of the service's host name, such as `monitoring`.
     ///
     /// # Errors
-    /// If there is no answer, it cannot be parsed, or it reports that the call failed.
+    /// If no response arrives, it cannot be parsed, or it reports that the call failed.
     pub(crate) async fn query(
         &self,
         service: &str,
@@ -118,11 +118,11 @@ impl AwsQuery {
         Ok(false)
     }
 
-    /// Calls an action of a service with the protocol JSON 1.1. `target` is its full name, such as
-    /// `Logs_20140328.FilterLogEvents`.
+    /// Calls an action of an AWS service with the protocol JSON 1.1, and returns the response.
+    /// `target` is the action's full name, such as `Logs_20140328.FilterLogEvents`.
     ///
     /// # Errors
-    /// If there is no answer, it cannot be parsed, or it reports that the call failed.
+    /// If no response arrives, it cannot be parsed, or it reports that the call failed.
     pub(crate) async fn json(&self, service: &str, target: &str, body: &Value) -> Result<Value, AwsError> {
         let action = target.rsplit_once('.').map_or(target, |(_, action)| action);
         let answer = self.actions.json(service, target, body).await;

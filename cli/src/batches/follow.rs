@@ -11,11 +11,11 @@ const FIRST: Duration = Duration::from_millis(300);
 /// Longest pause between two requests for the batch's state.
 const LONGEST: Duration = Duration::from_secs(5);
 
-/// Requests a batch's state until it is final, for at most `limit`, and returns the last state.
-/// `seen` is called with each state.
+/// Requests a batch's state until the batch has ended, for at most `limit`, and returns the last
+/// state. `seen` is called with each state.
 ///
 /// # Errors
-/// If the API does not show the batch.
+/// If the API does not return the batch.
 pub(crate) async fn follow(
     api: &Api,
     batch_id: &str,

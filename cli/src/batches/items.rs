@@ -19,8 +19,8 @@ const OF_THE_DATABASE: &str = "REJECTED_BY_DATABASE";
 /// and its error.
 const MAX_LINE: usize = 4 * 1024 * 1024;
 
-/// Passes each item in error of a batch to `take`, and returns their number. The file of items in
-/// error contains their texts; items that only the API's list has follow.
+/// Passes each item in error of a batch to `take`, and returns their number. The items in the
+/// batch's file come first, with their content; items that only the API's list has follow.
 ///
 /// # Errors
 /// If the API or S3 does not return them, or if `take` fails.
@@ -59,8 +59,8 @@ async fn of_file(
     Ok(true)
 }
 
-/// Reads the API's list of items in error, page by page. If the file was read, only the items that
-/// the database rejected are new.
+/// Reads the API's list of items in error, page by page. If `has_file` is true, only items that the
+/// database rejected are passed to `take`, because the file has all others.
 async fn of_list(
     api: &Api,
     batch: &Batch,

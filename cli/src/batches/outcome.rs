@@ -155,8 +155,8 @@ impl Batch {
         }
     }
 
-    /// Returns the reason why a full load left absent products active, and the step that mends it;
-    /// `None` if it did not.
+    /// Returns the reason why a full load left absent products active, and the step that remedies
+    /// it; `None` if there is no reason or no such step.
     fn undecided(&self, program: &str) -> Option<(&'static str, String)> {
         let id = &self.batch_id;
         let reason = self.deactivation.reason.as_deref().filter(|_| self.load_type == "full")?;

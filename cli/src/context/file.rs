@@ -149,7 +149,8 @@ impl Contexts {
         })
     }
 
-    /// Returns the settings of a context to change; a new one is empty.
+    /// Returns the settings of a context, so that they can be changed. A missing context is added
+    /// with empty settings.
     pub(super) fn entry(&mut self, name: &str) -> &mut Settings {
         self.all.entry(name.to_owned()).or_default()
     }

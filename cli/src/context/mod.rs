@@ -105,7 +105,7 @@ pub(crate) enum Needs {
     Api,
     /// AWS, called with AWS credentials.
     Aws,
-    /// AWS with credentials, and an API key, which the command asks about.
+    /// AWS, called with AWS credentials. An API key is read too, because the command looks it up.
     AwsAndKey,
     /// The API or AWS, whichever is configured.
     Either,

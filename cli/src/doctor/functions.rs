@@ -120,7 +120,7 @@ async fn test(client: &Client, function: &str, profile: &Profile) -> Check {
     check.about(profile.title())
 }
 
-/// Builds the target for a request that names the profile and changes nothing of it.
+/// Builds the target of a request that names only the profile, and replaces none of its members.
 fn target(value: &Value) -> Result<Target, String> {
     let parsed = profile::parse(value).map_err(|failure| failure.why.unwrap_or(failure.what))?;
     let allowed = InlineTargets::default();

@@ -7,8 +7,8 @@ use super::rule::Rule;
 
 const NAME: &str = "budget";
 
-/// Returns the rule about the tenant's monthly budget; `None` if the amount spent is unknown, in
-/// which case the API refuses nothing for it.
+/// Returns the rule about the tenant's monthly budget; `None` if the amount spent is unknown. The
+/// API then refuses no request because of the budget.
 pub(super) fn decide(spent: Option<&SpentItem>, now: Timestamp) -> Option<Rule> {
     let spent = spent?;
     let said = format!("{} was spent in {}", spent.amount, spent.month);

@@ -8,8 +8,9 @@ use super::rule::Rule;
 use super::target::Named;
 use crate::access::{Snapshot, limit};
 
-/// Says which limits hold for the request. They refuse only those beyond their rate. An item that
-/// the functions cannot read refuses every request.
+/// Returns the rule that lists the limits in force for the request; `None` if there are none. The
+/// rule permits the request, as limits refuse only requests beyond their rate. An item that the
+/// functions cannot read refuses every request.
 pub(super) async fn decide(
     known: &Snapshot,
     tenant: &str,

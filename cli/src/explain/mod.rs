@@ -76,7 +76,7 @@ pub(crate) async fn run(args: &Explain, context: &Context, out: &mut Output) -> 
     })
 }
 
-/// Refuses options about a target or an establishment that the operation does not have.
+/// Refuses options about a target or an establishment if the operation works on none.
 fn check(args: &Explain, subject: Subject) -> Result<(), Failure> {
     let names_a_target = args.target.is_some()
         || args.target_ref.is_some()

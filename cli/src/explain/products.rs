@@ -17,7 +17,7 @@ pub(super) fn establishment(text: &str) -> Result<Cnpj, Failure> {
     cnpj.map_err(|error| Failure::usage(format!("`{text}` is no CNPJ")).why(error.to_string()))
 }
 
-/// Checks the rules about products that need no further lookup.
+/// Checks the rules about products that the API key's item alone decides.
 pub(super) fn decide(item: &KeyItem, cnpj: Option<&Cnpj>, operation: Operation) -> Vec<Rule> {
     let tenant = &item.tenant_id;
     let id = match tenant.parse::<Uuid>() {
@@ -64,8 +64,8 @@ pub(super) async fn owner(context: &Context, deployment: &Deployment<'_>, tenant
     owned(tenant, cnpj, owner.as_deref(), rule.as_deref())
 }
 
-/// Says whether a tenant may load an establishment of this owner. `rule` is the parameter
-/// `EstablishmentOwners`.
+/// Returns the rule that decides whether a tenant may load an establishment of this owner. `rule`
+/// is the parameter `EstablishmentOwners`.
 fn owned(tenant: &str, cnpj: &Cnpj, owner: Option<&str>, rule: Option<&str>) -> Rule {
     const NAME: &str = "owner";
     let cnpj = cnpj.as_str();

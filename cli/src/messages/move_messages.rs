@@ -15,7 +15,7 @@ use crate::output::{Format, Output};
 
 /// Maximum number of messages that one request moves.
 const AT_ONCE: u64 = 1000;
-/// Maximum number of messages listed for people that could not be moved.
+/// Maximum number of messages that are listed for people because they could not be moved.
 const NAMED: usize = 10;
 
 const MOVED: &str = "integrahub.moved.v1";

@@ -185,8 +185,8 @@ impl Output {
         let _remembered = self.raw(text.as_bytes()).and_then(|()| self.raw(b"\n"));
     }
 
-    /// Writes bytes of messages and other foreign data. On a terminal, control characters are
-    /// escaped, because they could command it; otherwise the bytes are unchanged.
+    /// Writes data from outside the program, such as bodies of messages. On a terminal, control
+    /// characters are escaped, because they could command it; otherwise the bytes are unchanged.
     ///
     /// # Errors
     /// If standard output did not accept everything, now or earlier.

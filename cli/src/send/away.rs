@@ -24,7 +24,7 @@ pub(crate) enum Place {
     Stays,
     /// The file was moved to this path.
     Moved(PathBuf),
-    /// Another program has written a new file to the path meanwhile, which stays.
+    /// Another program has replaced the file meanwhile. The new file stays.
     Overwritten,
 }
 
@@ -86,7 +86,8 @@ impl Away {
         moved
     }
 
-    /// Returns a free path below `place` and today's date (UTC) for a file and its result.
+    /// Returns a free path for a file and its result, in the directory of today's date (UTC) below
+    /// `place`.
     fn target(&self, place: &str, path: &Path) -> Result<PathBuf, Failure> {
         let day = Timestamp::now().to_zoned(TimeZone::UTC).date();
         let directory = self.directory.join(place).join(day.to_string());

@@ -46,8 +46,8 @@ pub(crate) struct Prepared {
     pub(crate) entry: Entry,
     pub(crate) version: Version,
     is_begun: bool,
-    /// Failure to find out how an earlier load of the same content ended, in which case the plan
-    /// may be wrong.
+    /// Failure to learn how an earlier load of the same content ended. The plan may then be wrong,
+    /// so the file is not sent.
     unknown: Option<Failure>,
 }
 
@@ -118,8 +118,8 @@ impl Sender {
         Ok(Prepared { source, content, entry: plan.entry, version, is_begun: plan.is_begun, unknown })
     }
 
-    /// Looks up the batch of an accepted load whose end no run has seen, and records the end in the
-    /// journal. The same content is then a new load.
+    /// Requests the batch of an accepted load if the journal does not record its end. If the batch
+    /// has ended, records this in the journal, so that the same content is then a new load.
     async fn look_up(&self, identity: &str) -> Result<(), Failure> {
         let Some(entry) = self.journal.last(self.api.base(), identity)? else { return Ok(()) };
         let Some(batch_id) = entry.batch_id.as_deref().filter(|_| entry.state == State::Accepted) else {

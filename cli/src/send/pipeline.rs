@@ -27,8 +27,8 @@ pub(crate) struct Pipeline {
     /// is known.
     is_preparing: bool,
     count: usize,
-    /// Receiver for each group (files of one establishment), by which its last file permits the
-    /// next one to be sent.
+    /// Receiver for each group (files of one establishment). The last file of the group signals
+    /// there that the next one may be sent.
     turns: HashMap<String, oneshot::Receiver<()>>,
     /// Groups (files of one establishment) of which no file is sent until a failed file is tried
     /// again.
@@ -47,8 +47,9 @@ enum Task {
     },
 }
 
-/// Permission for a file to be sent after the files of its group before it. If it is dropped
-/// without being passed on, the later files of the group are not sent.
+/// Signals that keep the files of a group (one establishment) in order: from the file before, and
+/// to the file after. If this is dropped without a signal under `--watch`, the file after is not
+/// sent.
 #[derive(Debug)]
 struct Turn {
     before: Option<oneshot::Receiver<()>>,

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use super::BLOCK;
 
-/// Rate limit that all uploads share. Each block of bytes waits until the blocks before it have had
-/// their time.
+/// Rate limit that all uploads share. A block of bytes may be sent when the time that the earlier
+/// blocks take at this rate is over.
 #[derive(Debug)]
 pub(super) struct Pace {
     pub(super) per_second: NonZeroU64,
@@ -30,7 +30,7 @@ impl Pace {
         tokio::time::sleep_until(self.turn(bytes, Instant::now()).into()).await;
     }
 
-    /// Returns the time at which these bytes may be sent, and reserves their time.
+    /// Returns the time at which these bytes may be sent, and reserves the time that they take.
     fn turn(&self, bytes: u64, now: Instant) -> Instant {
         let cost = Duration::from_micros(bytes.saturating_mul(1_000_000) / self.per_second);
         let mut free_at = self.free_at.lock().unwrap_or_else(PoisonError::into_inner);

@@ -10,7 +10,7 @@ use serde::Deserialize;
 pub(crate) struct Fault {
     /// Name of the MQI verb that the fault affects, such as MQPUT.
     verb: String,
-    /// Number of the first call that the fault affects, counted from now.
+    /// Number of the first matching call that the fault affects; 1 is the next call.
     #[serde(default = "one")]
     nth: u32,
     /// Number of calls in a row that the fault affects.
@@ -44,7 +44,7 @@ pub(crate) enum When {
     /// The call is not carried out.
     #[default]
     Before,
-    /// The call is carried out, and its answer is lost or replaced.
+    /// The call is carried out, and its response is lost or replaced.
     After,
 }
 
@@ -68,8 +68,8 @@ impl Faults {
         self.faults().len()
     }
 
-    /// Returns the effect of the fault that affects this call, if there is one. Every call that a
-    /// fault may affect is counted.
+    /// Returns the effect of the first fault that is due at this call, if any. The call also counts
+    /// towards `nth` of the faults that match it and are not due yet.
     pub(crate) fn of(&self, verb: &str, application: &str) -> Option<(Effect, When)> {
         let mut faults = self.faults();
         let mut found = None;

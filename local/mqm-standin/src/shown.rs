@@ -6,7 +6,7 @@ use serde_json::Value as Json;
 
 use crate::protocol::{Chars, Descriptor, Id, Message, Property, Value};
 
-/// Message in the JSON of the control socket. Missing members have the values of MQMD_DEFAULT.
+/// JSON of a message on the control socket. Missing members have the values of MQMD_DEFAULT.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub(crate) struct Shown {

@@ -61,7 +61,7 @@ impl Front {
     /// Returns the HTTP API and the REST API, which share their functions.
     ///
     /// # Errors
-    /// If the local stack does not know the route.
+    /// If the local stack does not support a route of the template.
     pub(crate) fn both(sdk: &Sdk, deployment: &Deployment, log: Log) -> Result<[Self; 2], Failure> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let http = Self {

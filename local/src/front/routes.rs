@@ -40,7 +40,7 @@ impl Routes {
     /// Builds the routing table of an API.
     ///
     /// # Errors
-    /// If the local stack does not know a route, because the template has none of its kind.
+    /// If a route has a form that the local stack does not support, such as the method `ANY`.
     pub(crate) fn of(deployment: &Deployment, entries: &[RouteEntry]) -> Result<Self, Failure> {
         let mut routes = Self::default();
         for entry in entries {
@@ -65,8 +65,8 @@ impl Routes {
         routes.insert(path, route).or_explain(|| format!("tell the route `{key}` from the others"))
     }
 
-    /// Finds the most specific route for a method and an undecoded path. If there is none, the
-    /// gateway answers itself.
+    /// Finds the most specific route for a method and an undecoded path. `None` if no route
+    /// matches: the gateway itself responds then.
     pub(crate) fn find(&self, method: &str, path: &str) -> Option<Match<'_>> {
         let found = self.by_method.get(method).and_then(|routes| routes.at(path).ok());
         let (route, parameters) = match &found {

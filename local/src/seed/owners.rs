@@ -14,7 +14,7 @@ const BY: &str = "local stack";
 /// Assigns the pharmacy's establishments to its tenant, as an administrator does.
 ///
 /// # Errors
-/// If the function cannot be invoked, or its answer lacks assignments.
+/// If the function cannot be invoked, or its response lacks assignments.
 pub(super) async fn seed(lambda: Client, function: &str) -> Result<(), Failure> {
     let event = json!({"action": "assign", "tenant": TENANT_PHARMACY, "cnpjs": OF_PHARMACY, "by": BY});
     let invoke = lambda.invoke().function_name(function).payload(Blob::new(event.to_string()));

@@ -58,7 +58,7 @@ impl Supervisor {
     /// components.
     ///
     /// # Errors
-    /// If it cannot be started, or does not answer in time.
+    /// If the component cannot be started, or is not ready in time.
     pub(crate) async fn start(&self, component: Component) -> Result<(), Failure> {
         let Component { name, command, ready, usual, stop_signal } = component;
         let begin = Instant::now();

@@ -7,7 +7,7 @@ use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 
 /// Environment variable with the stack's state directory. Every process of a stack has it,
-/// descendants included, so it tells which processes belong to the stack.
+/// descendants included, so it identifies the processes of the stack.
 pub(crate) const MARKER: &str = "INTEGRAHUB_LOCAL_STATE";
 
 /// Returns the ids of the processes whose environment variable says that they belong to the stack

@@ -37,7 +37,8 @@ pub(crate) enum Change {
 }
 
 impl Change {
-    /// Returns the change from `held` to `entry`, or `None` if their facts are equal.
+    /// Returns the change from `held` to `entry`, or `None` if [`Entry::facts`] finds no
+    /// difference.
     pub(crate) fn of(held: &Held, entry: Entry) -> Option<Self> {
         (held.entry.facts() != entry.facts()).then(|| Self::Update(Box::new(held.clone()), entry))
     }
@@ -80,7 +81,8 @@ impl Change {
         }
     }
 
-    /// Returns the change as lines of text: one line for the entry, and one line for each fact.
+    /// Returns the change as lines of text: one line for the entry, and one line for each value
+    /// that changes.
     pub(crate) fn lines(&self) -> Vec<String> {
         let (before, after) = match self {
             Self::Create(entry) => (BTreeMap::new(), entry.facts()),

@@ -67,7 +67,8 @@ impl Change {
 }
 
 impl Write {
-    /// Makes the write conditional on the item being unchanged.
+    /// Makes the write conditional on the item being the same as in `held`. Attributes in `further`
+    /// that `held` lacks must still be absent.
     fn guard<'a>(&mut self, held: &Held, further: impl Iterator<Item = &'a String>) {
         let known = held.entry.kind().members().iter().map(|&member| member.to_owned());
         let all: BTreeSet<String> =

@@ -9,8 +9,8 @@ use crate::access::{limit, rates};
 use crate::member::plain;
 
 impl Entry {
-    /// Returns the facts of the entry by name, so that two versions can be compared line by line.
-    /// In an allow-list, each allowed target is a name without a value.
+    /// Returns the values of the entry as text, by their names, so that two versions can be
+    /// compared. In an allow-list, each allowed target is a name without a value.
     pub(crate) fn facts(&self) -> BTreeMap<String, String> {
         match self {
             Self::Targets(_, targets) => {

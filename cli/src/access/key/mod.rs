@@ -24,8 +24,8 @@ const ONE: &str = "integrahub.key.v1";
 /// Name of the JSON schema of a new key. No other document contains an API key itself.
 pub(crate) const NEW: &str = "integrahub.new-key.v1";
 
-/// Prefix of the names that logs and audit events have for callers with a token, so that no API key
-/// may have it.
+/// Prefix of the names under which logs and audit events list callers with a token. No name of an
+/// API key may begin with it.
 const TOKEN: &str = "token:";
 /// Prefix of the scopes for products: `products:read` and `products:write`.
 const PRODUCTS: &str = "products:";

@@ -25,7 +25,7 @@ const ONE: &str = "integrahub.limit.v1";
 const MINE: &str = "integrahub.limits-in-force.v1";
 /// Path of the API's route that lists the rate limits of the caller.
 const ROUTE: &str = "/limits";
-/// Word that removes a limit when the command line has it in place of a rate.
+/// Word on the command line that removes a limit, in place of a rate.
 const NONE: &str = "none";
 
 /// Runs `integrahub limit`.
@@ -189,8 +189,8 @@ pub(crate) fn merged(before: LimitsItem, new: LimitsItem) -> LimitsItem {
 }
 
 /// Returns warnings about limits without effect: for a target without a profile, or above the
-/// tenant's own limit. `has_profile` says whether the tenant has a profile of this name once the
-/// limits hold.
+/// tenant's own limit. `has_profile` returns whether the tenant will have a profile of this name
+/// when the limits are in force.
 pub(crate) fn doubts(tenant: &str, item: &LimitsItem, has_profile: impl Fn(&str) -> bool) -> Vec<String> {
     let without = item.targets.keys().filter(|name| !has_profile(name)).map(|name| {
         format!("warning: the tenant {tenant} has no profile `{name}`, so the limits of that target hold for nothing")

@@ -13,7 +13,7 @@ pub(crate) struct One<'a> {
     pub(crate) name: &'a str,
     /// Unit of the limit: `requests`, `messages` or `bytes`.
     pub(crate) unit: &'static str,
-    /// Rate of the limit, printed as the command line takes it.
+    /// Rate of the limit, printed in the form that the command line accepts.
     pub(crate) rate: Rate,
 }
 

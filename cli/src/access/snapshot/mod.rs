@@ -27,7 +27,8 @@ pub(crate) struct Snapshot {
 }
 
 impl Snapshot {
-    /// Adds an item to the snapshot: as an entry, as a note about an entry, or as a fault.
+    /// Adds an item of the table to the snapshot: as an entry, as the day of a key's last use, as
+    /// the amount that a tenant has spent, or as a fault.
     pub(crate) fn add(&mut self, attributes: Attributes) {
         let text = |member: &str| attributes.get(member).and_then(|value| value.as_s().ok());
         if let Some(Pk::Used(hash)) = text(PK).and_then(|pk| pk::parse(pk)) {
@@ -145,7 +146,8 @@ impl Snapshot {
         }
     }
 
-    /// Returns the reason why the item with this partition key is not a valid entry, if it is not.
+    /// Returns the reason why the item with this partition key is not a valid entry; `None` if it
+    /// is valid or absent.
     pub(crate) fn fault(&self, pk: &str) -> Option<&str> {
         self.faults.get(pk).map(String::as_str)
     }

@@ -55,7 +55,8 @@ pub(crate) struct Endpoint {
     pub(crate) is_gateway: bool,
     pub(crate) is_available: bool,
     pub(crate) has_private_name: bool,
-    /// True if the stack's resources are known, and the endpoint is none of them.
+    /// True if the endpoint does not belong to the stack; false if the stack's resources are
+    /// unknown.
     pub(crate) is_foreign: bool,
     pub(crate) tables: Vec<String>,
     pub(crate) groups: Vec<String>,

@@ -12,7 +12,7 @@ pub(super) const VERSION: u32 = 1;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum State {
-    /// The program may have sent the request, and knows no response.
+    /// The request may have been sent, and no response is known.
     Sending,
     /// The API accepted the content. The end of its batch is not known.
     Accepted,

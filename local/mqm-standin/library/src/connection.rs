@@ -36,9 +36,9 @@ fn connections() -> MutexGuard<'static, Connections> {
     CONNECTIONS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Connects through the first of these channels and addresses that answers. Returns the handle and
-/// the connection's id. If this thread already has such a connection, returns its handle, and
-/// `None` for the id.
+/// Connects through the first channel and address of `route` that answers. Returns the handle and
+/// the connection's id. If this thread already has an unshared connection to the queue manager,
+/// returns its handle, and `None` for the id.
 pub(crate) fn open(request: &Connect, route: &Route) -> Result<(i32, Option<Id>), Reason> {
     let shares = mq::MQCNO_HANDLE_SHARE_BLOCK | mq::MQCNO_HANDLE_SHARE_NO_BLOCK;
     let owner = (request.options & shares == 0).then(|| std::thread::current().id());

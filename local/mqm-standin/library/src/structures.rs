@@ -134,7 +134,7 @@ impl<T: Versioned> Borrowed<T> {
     ///
     /// # Safety
     ///
-    /// As for [`Self::locate`]; there are `length` bytes.
+    /// As for [`Self::locate`], and `length` bytes can be read from that address.
     pub(crate) unsafe fn referred<P>(
         &self,
         pointer: *mut P,
@@ -191,8 +191,8 @@ unsafe fn locate(pointer: *const u8, offset: mq::MQLONG, start: *const u8) -> Op
 ///
 /// # Safety
 ///
-/// Pointer or offset, and length, are those of a string of the caller's. `start` is the start of
-/// the structure that offsets count from.
+/// The pointer or offset in `string` refers to memory of the caller that can be read for the length
+/// in `string`. An offset counts from `start`, the start of the structure.
 pub(crate) unsafe fn text(string: &mq::MQCHARV, start: *const u8) -> Result<Option<String>, Reason> {
     // SAFETY: the caller says so.
     let Some(from) = (unsafe { locate(string.VSPtr.cast_const().cast(), string.VSOffset, start) }) else {

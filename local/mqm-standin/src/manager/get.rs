@@ -127,9 +127,9 @@ impl State {
         found.ok_or(Reason(mq::MQRC_NO_MSG_AVAILABLE))
     }
 
-    /// Returns the message, truncated to the caller's buffer. Unless it does not fit and truncation
-    /// is not accepted, a browse moves the cursor to the message, and a get removes it from the
-    /// queue.
+    /// Returns the message, truncated to the caller's buffer. If it fits or truncation is accepted,
+    /// a browse moves the cursor to the message, and a get removes it from the queue, or holds it
+    /// until the commit.
     fn deliver(
         &mut self,
         session: u64,

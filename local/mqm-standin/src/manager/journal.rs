@@ -47,8 +47,8 @@ impl Journal {
         Ok((Self { path: path.to_owned(), file, failed: false }, records))
     }
 
-    /// Appends a record. It is with the operating system when this returns, so it survives the
-    /// process; a stand-in need not survive a power failure.
+    /// Appends a record without syncing it to disk. The record survives the end of the process; a
+    /// stand-in need not survive a power failure.
     pub(crate) fn append(&mut self, record: &Record) {
         self.failed |= protocol::write(&mut self.file, record).is_err();
     }
@@ -58,7 +58,7 @@ impl Journal {
         self.file.metadata().is_ok_and(|file| file.len() > REWRITE_AFTER)
     }
 
-    /// Replaces the journal with one of these records.
+    /// Replaces the journal with a new file that contains only `records`.
     pub(crate) fn rewrite<'a>(&mut self, records: impl Iterator<Item = Record> + 'a) -> io::Result<()> {
         let path = self.path.with_extension("new");
         let mut file = OpenOptions::new().create(true).truncate(true).write(true).open(&path)?;

@@ -126,7 +126,7 @@ impl State {
         }
     }
 
-    /// Counts the handle that opens a queue for input or output.
+    /// Adds a new handle to the queue's counts of handles for input and for output.
     fn use_queue(&mut self, name: Chars, open: &Open) -> Result<Chars, Reason> {
         let queue = self.queues.get_mut(&name).ok_or(Reason(mq::MQRC_UNKNOWN_OBJECT_NAME))?;
         queue.inputs += usize::from(open.has(INPUT));

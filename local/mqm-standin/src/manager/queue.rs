@@ -33,7 +33,7 @@ impl From<Message> for Stored {
     }
 }
 
-/// Reason why a message cannot be got by others: an uncommitted put or get, or a browse lock.
+/// Reason why others cannot get a message: an uncommitted put or get, or a browse lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Hold {
     /// The message was put in a unit of work that is not committed yet.
@@ -51,7 +51,7 @@ pub(crate) struct Queue {
     held: BTreeMap<QueuePlace, (Hold, Stored)>,
     /// Number of messages that were got in units of work that are not committed yet.
     got: usize,
-    /// Expiry times of messages. The entry of a message that was removed stays until that time.
+    /// Expiry times of messages. The entry of a removed message stays until its expiry time.
     expiries: BTreeSet<(u64, QueuePlace)>,
     pub(crate) inputs: usize,
     pub(crate) outputs: usize,

@@ -29,7 +29,7 @@ pub(crate) struct State {
     pub(crate) journal: Journal,
     /// Counts of connections since a channel's limit was last set.
     pub(crate) since_limit: SinceLimit,
-    /// Number that was given last.
+    /// Last number that `number` returned.
     pub(super) next: u64,
 }
 

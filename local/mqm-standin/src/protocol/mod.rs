@@ -114,7 +114,7 @@ pub struct Get {
     /// CCSID of the character set to convert the text to.
     pub ccsid: i32,
     pub buffer_length: u32,
-    /// True if the caller has a message handle that takes the properties.
+    /// True if the caller has a message handle that receives the properties.
     pub takes_properties: bool,
 }
 

@@ -28,7 +28,7 @@ pub enum Value {
 }
 
 impl Property {
-    /// Creates a property whose number has 64 bits.
+    /// Creates a property. Integers and floating-point numbers are stored with 64 bits.
     pub fn new(name: impl Into<String>, value: Value) -> Self {
         let (kind, bytes) = match value {
             Value::Null => (mq::MQTYPE_NULL, Vec::new()),

@@ -14,8 +14,8 @@ use crate::doctor::report::Check;
 const HTTPS: u16 = 443;
 /// Services that can be reached through a gateway endpoint, which is free of charge.
 const BY_GATEWAY: [&str; 2] = ["s3", "dynamodb"];
-/// Words of a report about subnets that have routes to another network, whose endpoints are not
-/// visible.
+/// End of a finding about missing endpoints, if the subnets have routes to another network. The
+/// endpoints of that network are not visible.
 const UNSEEN: &str = "only the network that its other routes lead to may have one";
 const ELSEWHERE: &str =
     "make sure that the other network has endpoints for them, and that their names lead there";

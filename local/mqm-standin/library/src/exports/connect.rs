@@ -59,7 +59,7 @@ verbs! {
 ///
 /// # Safety
 ///
-/// What `cno` refers to is there.
+/// Pointers and offsets in `cno` are unset, or refer to memory that can be read.
 unsafe fn route(cno: &Borrowed<mq::MQCNO>, queue_manager: &Chars) -> Result<Route, Reason> {
     let value = &cno.value;
     // SAFETY: the caller says so.
@@ -91,7 +91,7 @@ unsafe fn route(cno: &Borrowed<mq::MQCNO>, queue_manager: &Chars) -> Result<Rout
 ///
 /// # Safety
 ///
-/// What `cno` refers to is there.
+/// Pointers and offsets in `cno` are unset, or refer to memory that can be read.
 unsafe fn refused_tls(cno: &Borrowed<mq::MQCNO>) -> Reason {
     let no_tls = Reason(mq::MQRC_SSL_INITIALIZATION_ERROR);
     // SAFETY: the caller says so.
@@ -115,7 +115,7 @@ unsafe fn refused_tls(cno: &Borrowed<mq::MQCNO>) -> Reason {
 ///
 /// # Safety
 ///
-/// What `cno` refers to is there.
+/// Pointers and offsets in `cno` are unset, or refer to memory that can be read.
 unsafe fn credentials(cno: &Borrowed<mq::MQCNO>) -> Result<Option<(String, Password)>, Reason> {
     let refused = Reason(mq::MQRC_NOT_AUTHORIZED);
     // SAFETY: the caller says so.

@@ -78,7 +78,7 @@ verbs! {
 ///
 /// # Safety
 ///
-/// What `od` refers to is there.
+/// Pointers and offsets in `od` are unset, or refer to memory that can be read.
 unsafe fn open(od: &Borrowed<mq::MQOD>, options: i32) -> Result<Open, Reason> {
     if od.value.RecsPresent > 0 {
         // Distribution lists are an option of queue managers, which this one has not.

@@ -25,7 +25,7 @@ verbs! {
         Ok(mq::MQRC_NONE)
     }
 
-    /// Sets a property of a handle.
+    /// Sets a property of a message handle.
     fn MQSETMP(
         connection: mq::MQHCONN,
         message: mq::MQHMSG,
@@ -50,7 +50,7 @@ verbs! {
         })
     }
 
-    /// Inquires a property of a handle, by its name or as the next one.
+    /// Inquires a property of a message handle: the one with a given name, or the next one.
     fn MQINQMP(
         connection: mq::MQHCONN,
         message: mq::MQHMSG,
@@ -88,7 +88,7 @@ verbs! {
 ///
 /// # Safety
 ///
-/// `name` is null or an MQCHARV with its text.
+/// `name` is null, or points to an MQCHARV whose text can be read.
 unsafe fn given(name: *const mq::MQCHARV) -> Result<String, Reason> {
     let no_name = Reason(mq::MQRC_PROPERTY_NAME_ERROR);
     if name.is_null() {
@@ -122,7 +122,7 @@ unsafe fn value_bytes(kind: i32, length: mq::MQLONG, bytes: mq::PMQVOID) -> Resu
 ///
 /// # Safety
 ///
-/// The string of the options has as much room as it says.
+/// The buffer for the name in `impo` can be written up to the size that `impo` states.
 unsafe fn give_name(impo: &mut Borrowed<mq::MQIMPO>, name: &str) -> Ended {
     let returned = impo.value.ReturnedName;
     impo.value.ReturnedName.VSLength = length(name.as_bytes());
