@@ -59,16 +59,18 @@ impl Chunker {
         }
     }
 
-    /// Removes the tag that makes S3 expire the payload, since this run or a later one reads it. A
-    /// replayed batch has the tag, and so has one given up in this generation. Every run removes
-    /// it, because the run that saw the batch being given up may have died.
+    /// Removes the tag of the payload by which S3 would expire it, because this run or a later one
+    /// still reads the payload. A replayed batch has the tag, and so has a batch that was given up
+    /// and is now continued. Every run removes it, because an earlier run that should have removed
+    /// it may have died.
     async fn keep_payload(&self, batch: &NewBatch) -> Result<(), ChunkerError> {
         Ok(self.objects.untag_final(vec![batch.payload_uri.clone()]).await?)
     }
 
-    /// Tags the objects that earlier generations left in the bucket, so that S3 expires them. Their
-    /// runs died before the batch was sealed, so the database does not know these objects. A
-    /// failure is only logged: it costs nothing but storage.
+    /// Tags the objects that earlier generations (starts or replays of the batch) left in the
+    /// bucket, so that S3 expires them. The database does not know these objects, because the runs
+    /// that stored them died before the batch was sealed. A failure is only logged: it costs
+    /// nothing but storage.
     async fn give_up_earlier(&self, batch: &NewBatch, generation: Generation) {
         if generation == Generation::FIRST {
             return;

@@ -30,8 +30,8 @@ impl Content {
         Self { decoder: Decoder::new(), meter: ContentMeter { bytes: 0, max_bytes, hash: Sha256::new() } }
     }
 
-    /// Decodes some bytes of `input`, appends at most one window to `content`, and returns the
-    /// number of input bytes consumed.
+    /// Decodes some bytes of `input`, appends at most 64 KiB to `content`, and returns the number
+    /// of input bytes consumed.
     pub(crate) fn take(&mut self, input: &[u8], content: &mut Vec<u8>) -> Result<usize, PayloadFault> {
         let before = content.len();
         let taken = self.decoder.step(input, content).map_err(|error| corrupt(&error, self.meter.bytes))?;

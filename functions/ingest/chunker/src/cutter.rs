@@ -46,8 +46,8 @@ pub struct CutSpec {
 }
 
 /// Cuts a payload's content into chunks in one pass: splits it, parses the items and groups them.
-/// Memory is bounded by one window, one item and one chunk. The caller does all I/O, and takes the
-/// chunks and errors from the cutter.
+/// Memory is bounded by one window (the bytes of one call), one item and one chunk. The caller does
+/// all I/O, and takes the chunks and errors from the cutter.
 #[derive(Debug)]
 pub(crate) struct Cutter {
     format: Format,

@@ -36,9 +36,9 @@ impl Decoder {
         Self { form: Form::Unknown(0) }
     }
 
-    /// Decodes some bytes of `input`, appends at most one window to `content`, and returns the
-    /// number of bytes consumed. That is 0 only when it finds that the payload is not gzip; call it
-    /// again then.
+    /// Decodes some bytes of `input`, appends at most `WINDOW` bytes to `content`, and returns the
+    /// number of input bytes consumed. A return of 0 means that the payload was found not to be
+    /// gzip; call it again then.
     pub(crate) fn step(&mut self, input: &[u8], content: &mut Vec<u8>) -> Result<usize, Corrupt> {
         match &mut self.form {
             Form::Unknown(seen) => {

@@ -23,8 +23,9 @@ const NO_ATTEMPT_NOTED: &str = "its processing failed repeatedly, and no attempt
 
 impl DeadLetter {
     /// Records a chunk as failed, unless it is written or a replay of its batch has begun.
-    /// Idempotent by the chunk's place and generation. An event that names another object is
-    /// refused: it is not about this chunk, whose own event may still come.
+    /// Idempotent by the chunk's index and the batch's generation (its number of starts). An event
+    /// that names another object than the chunk's is refused, because the chunk's own event may
+    /// still come.
     pub(crate) async fn give_up_chunk(&self, chunk: &ChunkReady) -> Result<(), DeadLetterError> {
         let ChunkReady { batch_id, chunk_index: index, ref chunk_uri, .. } = *chunk;
         match self.database.fail_chunk(chunk, NO_ATTEMPT_NOTED).await? {

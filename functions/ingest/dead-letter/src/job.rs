@@ -47,10 +47,10 @@ impl Job for DeadLetter {
         [&self.payloads, &self.chunks].into_iter().find(|source| source.is_of(arn))
     }
 
-    /// Keeps a message in its queue if a later attempt may record it, and forwards it to the
-    /// unhandled queue otherwise. A message that waits for a repair stays too, since no other
-    /// function reads it after this one, and so does one for which time ran out: the reserve is
-    /// long enough for the call that hides it.
+    /// Keeps a message in its queue if a later attempt may record it, also if this attempt ran out
+    /// of time. Any other message is forwarded to the unhandled queue. A message that waits for a
+    /// repair is kept, because no other function reads it after this one. The reserve of time is
+    /// long enough for the call that hides a kept message.
     async fn dispose(&self, failure: &Failure<DeadLetterError>, record: &Record) -> Disposition {
         match failure.retry() {
             Retry::Later | Retry::Contended | Retry::OutOfTime | Retry::AfterRepair => {

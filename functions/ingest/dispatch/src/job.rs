@@ -34,8 +34,8 @@ impl Job for Dispatch {
     type Work = Result<PayloadNotice, UnknownNotice>;
     type Error = DispatchError;
 
-    /// Reads the first object that a message names. S3 names only one in each, and any further ones
-    /// would go to the same place.
+    /// Reads the first object that a message names. S3 names only one in each message, and any
+    /// further ones would go to the same queue.
     fn read(&self, record: &Record) -> Result<Vec<Self::Work>, DispatchError> {
         let event = attempt::malformed::from_slice(record.body.as_deref().unwrap_or_default());
         Ok(match event.map_err(UnknownNotice::from).and_then(read_payload_notices) {

@@ -107,7 +107,7 @@ impl DropIntake {
         }
     }
 
-    /// Accepts or refuses the object. The first decision about a version that is completed stays,
+    /// Accepts or refuses the object, once for each of its versions: a completed decision stays,
     /// even if the tenant's grant changes later.
     async fn decide_once(&self, found: &Found) -> Result<(), IntakeError> {
         let Found { name, source, version } = found;
@@ -233,10 +233,11 @@ impl DropIntake {
         Ok(())
     }
 
-    /// Returns the batch's time of receipt, which decides whose data are newer: the time of the
-    /// claim. But if the bucket keeps versions and this one is no longer the newest, it is the time
-    /// this version was written, because the newer one may have been claimed already. Later
-    /// attempts keep the time of the first one that wrote the batch.
+    /// Returns the batch's time of receipt, by which the newest data are recognized: the time of
+    /// the claim on the version's idempotency key. If the bucket keeps versions and this version is
+    /// no longer the newest, returns the time at which it was written, because the newer version
+    /// may have been claimed already. Later attempts keep the time of the first attempt that wrote
+    /// the batch.
     async fn received_at(&self, found: &Found, execution: &Execution) -> Result<Timestamp, IntakeError> {
         let Found { source, version, .. } = found;
         let is_newest =
@@ -278,13 +279,14 @@ impl DropIntake {
     }
 }
 
-/// Returns the time at which S3 wrote the version, or that of the claim if it is earlier. A later
-/// version of the object is written and claimed later than that.
+/// Returns the time at which S3 wrote the version, or the time of the claim on its idempotency key
+/// if that is earlier. A later version of the object is written and claimed after that time.
 fn written_at(version: &Version, execution: &Execution) -> Timestamp {
     version.modified_at.min(execution.created_at)
 }
 
-/// Derives the batch id of a dropped version from its claim and the batch's time of receipt.
+/// Derives the batch id of a dropped version from the claim on its idempotency key and the batch's
+/// time of receipt.
 fn batch_id(tenant_id: Uuid, execution: &Execution, received_at: Timestamp) -> Uuid {
     let Execution { idempotency_key, fingerprint, .. } = execution;
     payload::batch_id(tenant_id, idempotency_key, fingerprint.as_str(), received_at)

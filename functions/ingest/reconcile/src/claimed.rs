@@ -64,8 +64,9 @@ impl Reconcile {
     }
 }
 
-/// Claims batches, a few at a time, and calls `work` for each in its own tracing span. A batch that
-/// fails keeps its claim until the time since it stalled has doubled, and does not stop the others.
+/// Claims batches, a few at a time, and calls `work` for each in its own tracing span. A failure
+/// does not stop the other batches. The failed batch can be claimed again once the time since it
+/// stalled has doubled.
 async fn for_each(
     deadline: Deadline,
     claim: impl AsyncFn(u32) -> Result<Vec<StalledBatch>, DatabaseError>,

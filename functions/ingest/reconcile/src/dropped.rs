@@ -23,8 +23,9 @@ const LISTED: u64 = 50_000;
 const AT_ONCE: usize = 16;
 
 impl Reconcile {
-    /// Sends the notification of dropped objects again that have no tag of a decision, or were
-    /// accepted but not copied. If one bucket cannot be read, the other is still checked.
+    /// Sends the notifications of two kinds of dropped objects again: those whose tags show no
+    /// decision, and accepted ones whose payload was not copied. If one bucket cannot be read, the
+    /// other is still checked.
     pub(crate) async fn notify_drops(
         &self,
         deadline: Deadline,
@@ -81,9 +82,9 @@ impl Reconcile {
         }
     }
 
-    /// Sends the due notifications of one page, and advances the pass to the last object that the
-    /// limit and the time allowed. An object whose tags cannot be read is left to the next pass, so
-    /// that it does not delay others.
+    /// Sends the due notifications of one page of objects, and moves the position of `pass` behind
+    /// the objects that were checked before the limit or the deadline was reached. An object whose
+    /// tags cannot be read is left to the next pass, so that it does not delay others.
     async fn notify_page(
         &self,
         objects: &Objects,
@@ -128,8 +129,8 @@ impl Reconcile {
     }
 }
 
-/// Sends the notification of a dropped object again if it is neither refused nor completely
-/// accepted; returns true if it was sent.
+/// Sends the notification of a dropped object again, unless the object is gone, is refused, or its
+/// batch is final or has its payload. Returns true if it was sent.
 async fn notify_drop(
     payloads: &Objects,
     objects: &Objects,

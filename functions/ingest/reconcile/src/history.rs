@@ -46,8 +46,9 @@ impl Reconcile {
         }
     }
 
-    /// Deletes final batches that are older than the history of loads, and ends such batches that
-    /// are still in progress. The beginning of the history advances once all of them are deleted.
+    /// Deletes final batches that are older than the kept history of loads, after ending old
+    /// batches that are still in progress. The start of the history moves on once no such batch is
+    /// left to delete.
     pub(crate) async fn prune(
         &self,
         deadline: Deadline,

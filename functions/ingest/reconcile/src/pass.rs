@@ -10,14 +10,14 @@ use objects::Listed;
 
 use crate::Settings;
 
-/// Part of a pass over a bucket's dropped objects that one run does. A pass goes from the first
-/// object to the last, over one or more runs.
+/// Pass over the dropped objects of a bucket, from the first to the last, as far as this run does
+/// it. A pass may take several runs.
 #[derive(Debug)]
 pub(crate) struct Pass {
     /// Progress of the pass over the dropped objects, as the database stores it.
     pub(crate) look: DropLook,
     now: Timestamp,
-    /// Time since the previous pass began, which is the longest since it checked any object.
+    /// Time since the previous pass began, which checked each object at most this long ago.
     since_before: Duration,
 }
 

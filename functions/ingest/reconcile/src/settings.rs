@@ -19,8 +19,8 @@ pub struct Settings {
     pub stopped_for: Duration,
     /// Age of a batch's generation from which it is no longer restarted, and counts as stuck.
     pub given_up_after: Duration,
-    /// Time after which a batch whose chunks are all written is finalized, and the objects of a
-    /// final batch are tagged for expiry, by the reconciliation.
+    /// Time after which the reconciliation finalizes a batch whose chunks are all written, and tags
+    /// the objects of a final batch for expiry.
     pub unfinished_for: Duration,
     /// Time for which an upload is still awaited after its URL expired, since one that began in
     /// time may end later.

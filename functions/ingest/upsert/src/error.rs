@@ -41,8 +41,8 @@ impl UpsertError {
         std::error::Error::source(self).map_or_else(|| self.to_string(), |cause| format!("{self}: {cause}"))
     }
 
-    /// True if the failure is to be stored with the chunk: not if the database is unreachable, nor
-    /// if the event could not be read, so that the chunk is unknown.
+    /// True if the failure is to be stored with the chunk. Nothing is stored if the database is
+    /// unreachable, or if the event could not be read, so that the chunk is unknown.
     pub(crate) const fn is_noted(&self) -> bool {
         match self {
             Self::Database(error) => !error.is_away(),

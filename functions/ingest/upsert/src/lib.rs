@@ -38,8 +38,8 @@ const SERVICE: &str = "upsert";
 const NOTE: Duration = Duration::from_secs(2);
 
 /// Time since its announcement for which a chunk may wait for locks without counting as a failed
-/// attempt. Only this limit ends the loop of this function to its own queue, which the template
-/// permits (`RecursiveLoop`).
+/// attempt. This limit alone ends the loop in which the function sends a chunk to its own queue
+/// again, which the template permits (`RecursiveLoop`).
 const LONGEST_WAIT: Duration = Duration::from_hours(1);
 
 /// Maximum size of a chunk's file in bytes: far more than the planner allows.
@@ -147,9 +147,9 @@ impl Upsert {
     }
 }
 
-/// True if a chunk may still wait for locks without counting as a failed attempt, by the time of
-/// its announcement. A time in the future, which only a foreign Kafka producer can write, does not
-/// count, since the wait would have no end.
+/// True if a chunk may still wait for locks without counting as a failed attempt: it was announced
+/// less than [`LONGEST_WAIT`] ago. False if the time of its announcement is in the future, since
+/// the wait would have no end; only a Kafka producer outside this project can write such a time.
 fn may_wait(event: &ChunkEvent, now: SystemTime) -> bool {
     let announced = SystemTime::from(event.attributes().time);
     now.duration_since(announced).is_ok_and(|waited| waited < LONGEST_WAIT)

@@ -52,8 +52,8 @@ pub enum BatchItemError {
 /// State of a batch's item after [`BatchItems::put`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stored {
-    /// The item holds the batch as it was first stored. If it has an upload, this expires no
-    /// earlier than that of the batch that was put.
+    /// The item holds the batch as it was first stored. If the batch awaits an upload, the time for
+    /// the upload ends no earlier than that of the batch passed to [`BatchItems::put`].
     Written,
     /// The payload has arrived, so it may not be uploaded again.
     Arrived,

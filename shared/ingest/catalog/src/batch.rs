@@ -45,9 +45,9 @@ pub enum ChunkingOutcome {
     Sealed { generation: Generation, pending: Vec<ChunkReady> },
     /// The batch is final in this state, so no work remains.
     Final(BatchStatus),
-    /// The batch was received before the start of the kept history of loads, so no work remains. A
-    /// batch that was never cut fails with this call; [`end_too_old`](Database::end_too_old) ends
-    /// one with pending chunks.
+    /// The batch was received before the start of the kept history of loads, so no work remains for
+    /// the chunker. If the payload was never cut, this call has failed the batch. If the batch has
+    /// pending chunks, [`end_too_old`](Database::end_too_old) ends it.
     TooOld(BatchStatus),
 }
 
@@ -105,9 +105,9 @@ macro_rules! insert {
         )
     };
 }
-/// Inserts a batch's row unless it exists. The statement names no constraint: with one of the
-/// table's two named, two concurrent inserts of the same batch could deadlock, each waiting in
-/// another index.
+/// Inserts a batch's row unless it exists. The conflict clause names no constraint: if it named one
+/// of the table's two, concurrent inserts of the same batch could deadlock, each waiting in another
+/// index.
 const INSERT_IF_ABSENT: &str = insert!(" ON CONFLICT DO NOTHING");
 /// Inserts a batch's row; fails if a constraint is violated.
 const INSERT: &str = insert!("");
@@ -154,9 +154,10 @@ impl Database {
     }
 
     /// Fails a batch whose payload cannot be read, and returns its state afterwards. No product
-    /// changes. `run` is the run that found the payload unusable, or `None` if no run got that far.
-    /// A batch whose chunks are known does not change, since its payload was read before. Neither
-    /// does one that is in a later generation than `run`, which may use the payload.
+    /// changes. `run` is the run of the chunker that found the payload unusable; `None` if no run
+    /// read that far. A batch whose chunks are known does not change, since its payload was read
+    /// before. A batch in a later generation than `run` does not change either, since that
+    /// generation may use the payload.
     ///
     /// # Errors
     /// Same as [`begin_chunking`](Self::begin_chunking).
@@ -362,8 +363,8 @@ impl LockedBatch {
         })
     }
 
-    /// Returns the batch's state from the chunker's view: a batch that was given up is still being
-    /// cut.
+    /// Returns the batch's state for the chunker, which may still continue a batch that was given
+    /// up: for such a batch [`Chunking`](BatchStatus::Chunking), otherwise the stored state.
     pub(crate) const fn for_the_chunker(&self) -> BatchStatus {
         if self.is_given_up { BatchStatus::Chunking } else { self.status }
     }

@@ -33,8 +33,8 @@ const INSERT: &str = "INSERT INTO batch_item_errors \
      SELECT $1, e.* FROM unnest($2::bigint[], $3::bigint[], $4::text[], $5::text[], $6::text[], \
      $7::jsonb[], $8::bigint[]) e \
      ON CONFLICT (batch_id, item_index) DO NOTHING";
-/// Checks that the batch is still being cut in this generation, and locks it there until the
-/// commit, so that a replay sees the errors recorded here.
+/// Locks a batch until the commit if it is still being cut in this generation (start or replay), so
+/// that a replay sees the errors recorded here. Returns no row otherwise.
 const IS_CHUNKING: &str = "SELECT FROM batches WHERE batch_id = $1 AND generation = $2 \
      AND (status = 'CHUNKING' OR status = 'FAILED' AND error->>'code' = 'GIVEN_UP') FOR SHARE";
 const FORGET_REFUSED: &str = "DELETE FROM batch_item_errors WHERE batch_id = $1 AND item_index = ANY($2) \

@@ -72,8 +72,8 @@ const FAIL: &str = "UPDATE batches SET status = $2, error = $3, deactivation = $
      WHERE batch_id = $1";
 
 /// Query for the batches to delete. A batch must also have ended before the start of the history,
-/// so that one that was replayed late is kept for as long after its end. A batch whose S3 objects
-/// lack the tag by which they expire is kept, because only its rows name the objects.
+/// so that a batch that was replayed late is kept as long after its end as any other. A batch whose
+/// S3 objects lack the tag by which they expire is kept, because only its rows name the objects.
 const PRUNABLE: &str = "SELECT batch_id FROM batches WHERE finished_at < \
          (SELECT kept_since FROM batch_history WHERE announced_at <= now() - $1 * interval '1 second') \
      AND received_at < (SELECT kept_since FROM batch_history) \

@@ -107,8 +107,8 @@ impl Seal {
         }
     }
 
-    /// True if the load is a full load without items in error. It then states which products its
-    /// establishments have, so an earlier full load leaves them to it.
+    /// True if the load is a full load without items in error. Such a load states which products
+    /// its establishments have, so earlier full loads leave the deactivation in them to this load.
     const fn decides(&self, load_type: LoadType) -> bool {
         matches!(load_type, LoadType::Full) && self.items_in_error == 0
     }

@@ -13,8 +13,8 @@ use crate::product::CnpjAccess;
 ///
 /// A limited caller sees a batch if one of these conditions holds:
 ///
-/// - when the batch was accepted, only such establishments could be loaded with it;
-/// - its payload was read to the end, and every establishment of its products is among them.
+/// - when the batch was accepted, it was allowed to load only establishments of the caller's limit;
+/// - its payload was read to the end, and has only products of establishments in that limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Viewer {
     tenant_id: Uuid,
@@ -65,8 +65,8 @@ impl Viewer {
         }
     }
 
-    /// True if the viewer may see a batch whose payload was not read yet, by the establishments
-    /// that the batch may load.
+    /// True if the viewer may see a batch whose payload was not read yet: the batch is the
+    /// tenant's, and may load only establishments that the viewer may load.
     #[must_use]
     pub fn sees(&self, batch: &AcceptedBatch) -> bool {
         let is_within = match (&self.cnpjs, &batch.cnpjs) {

@@ -155,9 +155,10 @@ enum Step {
     End(Result<ContentDigest, PayloadFault>),
 }
 
-/// Unpacks frames to windows of content, until they end or the receiver is gone. Windows from
-/// `emptied`, which the cutter has finished with, are reused: on Lambda, new memory of their size
-/// would come from the system page by page each time (`MALLOC_MMAP_THRESHOLD_` in the template).
+/// Unpacks the frames of a payload (bytes as S3 delivers them) to windows (parts of its content),
+/// until the frames end or the receiver is gone. Windows from `emptied`, which the cutter has
+/// finished with, are reused: on Lambda, new memory of their size would come from the system page
+/// by page each time (`MALLOC_MMAP_THRESHOLD_` in the template).
 fn unpack(max_bytes: u64, mut frames: Receiver<Bytes>, steps: &Sender<Step>, mut emptied: Receiver<Vec<u8>>) {
     let mut content = Content::new(max_bytes);
     let mut window = Vec::with_capacity(WINDOW_MEMORY);

@@ -15,8 +15,8 @@ use crate::error::DatabaseError;
 use crate::rows::{bigint, count};
 
 const ONE_SNAPSHOT: &str = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ";
-/// Query for the progress of the guard's check of a full load, unless the check is complete in this
-/// generation.
+/// Query for the progress of the check of a full load by the guard against mass deactivation,
+/// unless the check is complete in this generation.
 const JUDGEMENT: &str = "SELECT judged_to, judged_missing, judged_held FROM batches WHERE batch_id = $1 \
      AND generation = $2 \
      AND deactivated_so_far IS NULL AND NOT deactivation_confirmed AND deactivation->>'state' = 'pending' \

@@ -65,9 +65,9 @@ pub struct Finalized {
     pub became_final: bool,
 }
 
-/// Query for a batch, and for whether all its chunks are done. With a generation `$2`, the batch
-/// must be in it: a call that began before a replay does not know the keys or the guard's check of
-/// the new generation.
+/// Query for a batch, and for whether it has chunks that are all done (`ready`). With a generation
+/// `$2`, it is ready only in that generation: a call that began before a replay knows neither the
+/// keys nor the guard's check of the new generation.
 const READY: &str = "SELECT status, deactivation, generation, received_at, tenant_id, chunks_done > 0 \
      AND chunks_pending = 0 AND chunks_failed = 0 \
      AND generation = COALESCE($2::integer, generation) AS ready FROM batches \
@@ -76,9 +76,9 @@ const READY: &str = "SELECT status, deactivation, generation, received_at, tenan
 /// this program, whatever the database's collation.
 const UNDECIDED: &str =
     "SELECT cnpj FROM batch_cnpjs WHERE batch_id = $1 AND deactivation IS NULL ORDER BY cnpj";
-/// Query for each undecided one of the establishments: whether it is the tenant's and none of the
-/// load's items of it was refused (`is_own`), and whether a later full load of the tenant contains
-/// it and decides (`is_left`).
+/// Query for the undecided ones among these establishments, with two columns. `is_own` is true if
+/// the establishment is the tenant's and no item of it in this load was refused. `is_left` is true
+/// if a later full load of the tenant contains the establishment and decides about it instead.
 const DECIDERS: &str = "SELECT c.cnpj, NOT c.refused AND EXISTS (SELECT FROM establishments e \
          WHERE e.cnpj = c.cnpj AND e.tenant_id = $4) AS is_own, \
          EXISTS (SELECT FROM batch_cnpjs l JOIN batches b ON b.batch_id = l.batch_id WHERE l.cnpj = c.cnpj \
@@ -90,8 +90,8 @@ const DEACTIVATE: &str = "UPDATE products SET active = false, deactivated_at = n
      WHERE ctid = ANY($1) AND active";
 const DECIDED: &str =
     "UPDATE batch_cnpjs SET deactivation = $3 WHERE batch_id = $1 AND cnpj = ANY($2::bpchar[])";
-/// Query for whether the payload had text that is not JSON. The seal skips the deactivation of such
-/// a load; an earlier version's seal did so only if the text began without a key.
+/// Query for whether the payload had text that is not JSON. Sealing a batch with such text skips
+/// its deactivation; an earlier version did so only if the text began without a key.
 const UNREADABLE: &str = "SELECT EXISTS (SELECT FROM batch_item_errors WHERE batch_id = $1 \
      AND code = 'MALFORMED_JSON') AS is_unreadable";
 const PROGRESS: &str = "UPDATE batches SET deactivated_so_far = $2, moved_at = now() WHERE batch_id = $1";

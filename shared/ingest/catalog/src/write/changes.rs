@@ -28,8 +28,9 @@ pub(super) struct Plan<'a> {
 }
 
 impl<'a> Plan<'a> {
-    /// Decides what to do with each of a chunk's `rows` rows, of which those in `differing` differ
-    /// from the table. `kept_since` is the start of the kept history of loads.
+    /// Decides what to do with each row of a chunk. `differing` are its rows that differ from the
+    /// table, `rows` is the number of all its rows, and `kept_since` is the start of the kept
+    /// history of loads.
     pub(super) async fn of(
         session: &mut Session<'_>,
         chunk: &Chunk,

@@ -22,8 +22,8 @@ use crate::hashes::{first_eight, first_five};
 use crate::rows::{cnpj, texts};
 
 /// Query for later full loads of the same tenant that have completed their deactivation in these
-/// establishments and of whose items none was refused there since. Loads of a former owner say
-/// nothing about the present owner's products.
+/// establishments. Loads with an item that was refused there since are left out. Loads of a former
+/// owner are left out too: they say nothing about the present owner's products.
 const LATER_LOADS: &str = "SELECT c.cnpj, c.batch_id FROM batch_cnpjs c JOIN batches b ON b.batch_id = c.batch_id \
      WHERE c.cnpj = ANY($1::bpchar[]) AND c.deactivation = 'done' AND NOT c.refused \
      AND (c.received_at, c.batch_id) > ($2, $3) \
@@ -43,9 +43,9 @@ const SINCE: &str = "SELECT DISTINCT c.received_at, c.batch_id FROM batch_cnpjs 
          WHERE o.batch_id = $3 AND b.batch_id = c.batch_id AND b.tenant_id = o.tenant_id)) \
      ORDER BY c.received_at DESC, c.batch_id DESC";
 /// Query for the chunks of these batches that contained one of the keys, with the hash of the
-/// content that they had for it. Of the chunk's own batch, only later chunks are searched, and if
-/// `$5` earlier ones too. Appending nothing to the contents reads a chunk's contents once, and
-/// `OFFSET 0` prevents repeating that for each key.
+/// content that each had for the key. In the batch of the chunk that is being written, only later
+/// chunks are searched, and if `$5` earlier ones too. Appending an empty value makes PostgreSQL
+/// read a chunk's contents only once, and `OFFSET 0` prevents repeating that for each key.
 const CONFIRMATIONS: &str = "SELECT c.batch_id, c.chunk_index, h.key, \
          substring(c.contents FROM (5 * h.place - 4)::integer FOR 5) AS content \
      FROM (SELECT batch_id, chunk_index, key_hashes, row_hashes || ''::bytea AS contents FROM batch_chunks \
@@ -95,9 +95,9 @@ pub(super) async fn withdrawn(
     Ok(withdrawn)
 }
 
-/// Returns the key hashes among `rows` whose content in the table was confirmed by another chunk in
-/// a version later than this chunk's, so that the table keeps it. Each of the `rows` is newer than
-/// the version that wrote the table's row.
+/// Returns the key hashes among `rows` for which the table keeps its content, because another chunk
+/// confirmed that content in a later version than this chunk's. Each of the `rows` has a later
+/// version than the table's row.
 pub(super) async fn outranked(
     session: &mut Session<'_>,
     chunk: &Chunk,
@@ -176,8 +176,8 @@ struct Candidate {
 }
 
 impl Candidate {
-    /// Creates the candidate; `None` if no confirmation could be later, because the source itself
-    /// dates the table's content before this item.
+    /// Creates the candidate; `None` if the product is new, or if the source dates the table's
+    /// content before this item, so that every confirmation counts as earlier than this item.
     fn of(differing: &Differing<'_>) -> Option<Self> {
         let Existing { row_hash, source_updated_at, .. } = differing.existing.as_ref()?;
         let effective_at = differing.row.version.effective_at();

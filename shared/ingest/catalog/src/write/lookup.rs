@@ -128,8 +128,8 @@ impl<'r, 'a> Ranges<'r, 'a> {
 }
 
 /// Returns the number of a chunk's first rows that are looked up before the others, to see at
-/// little cost whether they are neighbours in the table. If those of the previous chunk were, all
-/// rows are looked up at once instead.
+/// little cost whether they are neighbours in the table. If the rows of the previous chunk were
+/// neighbours, all rows are looked up at once instead.
 pub(super) const fn probe(rows: usize) -> usize {
     rows.div_ceil(8)
 }

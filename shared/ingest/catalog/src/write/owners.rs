@@ -22,8 +22,8 @@ pub(super) const FOREIGN: &str = "SELECT a.cnpj, e.tenant_id IS NOT NULL AS is_o
 const CLAIM: &str = "INSERT INTO establishments (cnpj, tenant_id, assigned_by) \
      SELECT c.cnpj, b.tenant_id, 'first load' FROM batches b CROSS JOIN unnest($2::bpchar[]) AS c (cnpj) \
      WHERE b.batch_id = $1 ON CONFLICT DO NOTHING";
-/// Records that items of these establishments were refused. As long as they are, no earlier full
-/// load leaves the establishments to this batch.
+/// Records that items of these establishments were refused. While this is recorded, no earlier full
+/// load leaves the deactivation in these establishments to this batch.
 const REFUSED: &str = "UPDATE batch_cnpjs SET refused = true \
      WHERE batch_id = $1 AND cnpj = ANY($2::bpchar[]) AND NOT refused";
 
@@ -33,8 +33,8 @@ pub(super) struct Foreign(HashSet<Cnpj>);
 
 impl Foreign {
     /// Reads the rows of [`FOREIGN`], and makes the tenant the owner of establishments without an
-    /// owner if the rule says so. `None` if that would be needed while the locks are shared, since
-    /// an owner may be changed only under exclusive locks.
+    /// owner if the rule says so. Owners may be changed only under exclusive locks: returns `None`
+    /// if one would have to be changed while the locks are shared.
     pub(super) async fn of(
         session: &mut Session<'_>,
         batch_id: Uuid,

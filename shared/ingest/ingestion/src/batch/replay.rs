@@ -9,8 +9,8 @@ use crate::words::words;
 pub struct Replay {
     /// Part of the batch to process again.
     pub scope: ReplayScope,
-    /// True if the replay may deactivate products even if they are so many that the guard would
-    /// hold the load.
+    /// True if the replay may deactivate products even if they are so many that the guard against
+    /// mass deactivation would hold the load.
     #[serde(default)]
     pub confirm_deactivation: bool,
 }

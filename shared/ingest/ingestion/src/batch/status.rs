@@ -93,8 +93,8 @@ impl BatchStatus {
         })
     }
 
-    /// True for a state in which only a replay would read the batch's payload and chunks again, so
-    /// that they may expire.
+    /// True for a final state: only a replay reads the batch's payload and chunks again, so they
+    /// may expire.
     #[must_use]
     pub const fn is_final(self) -> bool {
         matches!(self, Self::Completed | Self::PartialFail | Self::Failed | Self::Expired)

@@ -115,7 +115,7 @@ impl Chunk {
 /// Planner that gathers a batch's products into chunks, each with rows whose keys are neighbours.
 ///
 /// Products that arrive in key order fill one chunk after the other. If they do not, as many
-/// products as fit into a window are gathered and sorted first. Otherwise the keys of each chunk
+/// products as fit into 40 MiB are gathered and sorted first. Otherwise the keys of each chunk
 /// would be spread over the whole table, and each establishment over all chunks.
 #[derive(Debug)]
 pub struct Planner {

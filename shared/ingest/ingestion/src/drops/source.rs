@@ -22,9 +22,9 @@ pub enum State<'a> {
 }
 
 /// Returns the idempotency key of a version of a dropped object, so that it becomes a single batch
-/// however often it is announced. Without version ids, the ETag and the time of the write tell
-/// versions apart. Everything comes from the object itself, so that a notification and a listing
-/// give the same key.
+/// however often it is announced. Without version ids, the ETag and the time of the write
+/// distinguish versions. Everything comes from the object itself, so that a notification and a
+/// listing give the same key.
 #[must_use]
 pub fn idempotency_key(source: &Source, modified_at: Timestamp) -> String {
     let Source { bucket, key, etag, version_id } = source;
@@ -56,7 +56,7 @@ pub fn refusal_id(source: &Source, modified_at: Timestamp, reason: &str) -> Uuid
 }
 
 /// True if a batch with this idempotency key may have been made of a dropped object. Only the
-/// metadata of the payload's object can tell for certain.
+/// metadata of the payload's object show it for certain.
 #[must_use]
 pub fn may_be_of(idempotency_key: &str) -> bool {
     idempotency_key.starts_with("drop:")

@@ -14,7 +14,7 @@ use super::bytes::{Malformed, Reader, Writer};
 use super::{Attributes, Decimal, Price};
 
 /// Attributes of a product in encoded form, which are decoded only when they are written to the
-/// database. Those of a chunk share its memory.
+/// database. The attributes of all products of a chunk share one memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EncodedAttributes(pub(crate) Bytes);
 

@@ -13,7 +13,7 @@ use serde::de::IgnoredAny;
 use super::{Format, is_white};
 
 /// Maximum number of times that the bytes of a text are read in total, on average. Without this
-/// limit, many broken parts before one distant mistake would each be read up to it.
+/// limit, each of many broken parts before one distant mistake would be read up to that mistake.
 const READINGS: usize = 8;
 
 /// Part of a text that is not JSON as a whole: its place in the text, and whether it is an item.

@@ -99,8 +99,8 @@ impl ArraySplitter {
         Err(PayloadError { fault, offset: at })
     }
 
-    /// Handles the byte between two items with which `rest` begins, and returns the bytes from
-    /// which the scan continues.
+    /// Handles a byte outside the items, the first of `rest`, and returns the bytes with which the
+    /// scan continues.
     fn step<'w>(&mut self, at: u64, byte: u8, rest: &'w [u8]) -> Result<&'w [u8], PayloadError> {
         let fault = |fault| Err(PayloadError { fault, offset: at });
         self.state = match (self.state, byte) {

@@ -81,7 +81,7 @@ pub enum Piece<'a> {
 
 /// Function that receives the pieces of a payload. It must return an error for a [`Piece::Item`]
 /// that is not JSON. The splitter then passes the items that it can separate in that text, and the
-/// others as [`Piece::Broken`]. The result for any other piece is ignored.
+/// rest of the text as [`Piece::Broken`]. The result for any other piece is ignored.
 pub trait Sink: FnMut(Piece<'_>) -> Result<(), InvalidJson> {}
 
 impl<F: FnMut(Piece<'_>) -> Result<(), InvalidJson>> Sink for F {}

@@ -104,9 +104,9 @@ impl OpenItem {
         continues
     }
 
-    /// Ends the array within an open item that is not JSON, so that the array's end was not
-    /// recognized: the payload's last bracket is the array's end if it is outside the item's
-    /// brackets. False if the payload ends too early instead.
+    /// Ends the array within an open item that is not JSON, whose mistake hid the array's end. The
+    /// payload's last bracket counts as the array's end if the item is complete without it. False
+    /// if the item is not: the payload then ends too early.
     pub(super) fn end_with_array(mut self, sink: &mut impl Sink) -> bool {
         if self.beyond.is_some() {
             return false;

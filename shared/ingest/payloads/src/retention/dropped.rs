@@ -52,8 +52,9 @@ pub(crate) async fn publish(
 }
 
 /// Writes a batch's final result next to its dropped object, unless a later version of the object
-/// already has its result there. The file of items in error is read first, then the result. This
-/// order keeps the file of a later version, which writes its result before it has items in error.
+/// already has its result there. The ETag of the existing file of items in error is read first,
+/// then the existing result. This order protects the file of a later version, which writes its
+/// result before it has items in error.
 async fn write_final(
     database: &Database,
     objects: &Objects,

@@ -22,7 +22,7 @@ pub(crate) struct About<'a> {
     pub(crate) source: &'a Source,
 }
 
-/// Object that exists under the key of a dropped object's result.
+/// Object, if there is one, under the key of a dropped object's result.
 #[derive(Debug)]
 pub(crate) struct Found {
     /// ETag of the existing object; `None` if there is none.
@@ -89,8 +89,8 @@ pub(crate) async fn replace(
 }
 
 /// Writes the result of a batch that expired because its dropped object was never copied. Does
-/// nothing if the batch was not made of a dropped object, or if there is any other result than the
-/// batch's first. Idempotent.
+/// nothing if the batch was not made of a dropped object, or if the existing result is not the
+/// batch's first (`RECEIVED`). Idempotent.
 ///
 /// # Errors
 /// If storage fails.

@@ -18,8 +18,8 @@ fn interleaved(load: Load, establishments: u32, chunks: u32) -> Load {
     })
 }
 
-/// Trigger that lets the guard record a total number of checked groups of establishments, and fails
-/// the next record.
+/// Trigger that allows the guard against mass deactivation to record a number of checked groups of
+/// establishments (`allowed`), and makes the next record fail.
 const ALLOWED_SLICES: &str = "CREATE TABLE judged (establishment text); CREATE TABLE allowed AS SELECT 0 AS slices; \
      CREATE FUNCTION allow_slice() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN \
          IF (SELECT count(*) FROM judged) >= (SELECT slices FROM allowed) THEN RAISE ''cut off''; END IF; \
@@ -40,8 +40,9 @@ async fn hashes_read(test: &TestDatabase) -> i64 {
     .await
 }
 
-/// Finalizes a load with interleaved chunks, in calls that are cut off after each group that the
-/// guard checks, or in one. Returns the number of calls, and of blocks of hashes that they read.
+/// Finalizes a load with interleaved chunks: in calls that are cut off after each group of
+/// establishments that the guard checks, or in a single call. Returns the number of calls, and the
+/// number of blocks of hashes that the calls read.
 async fn end_interleaved(test: &TestDatabase, establishments: u32, chunks: u32, cut_off: bool) -> (i64, i64) {
     let writer = test.open();
     one_each(Load::full(1), establishments, "old").run(&writer).await;

@@ -137,8 +137,8 @@ async fn a_topic_of_failures_that_is_not_there_keeps_no_event_from_the_other_top
     assert_eq!(stand.waiting().await, 2, "both are sent again");
 }
 
-/// Checks with events for more than one call that a topic that failed gets no further call, and
-/// that the other topic gets all events.
+/// Checks, with events for more than one call, that a topic that failed gets no further call, and
+/// that the other topic gets all of its events.
 #[tokio::test]
 async fn a_topic_that_failed_keeps_no_later_event_from_the_other_topic() {
     let (stand, broker) = (Stand::open().await, FakeBroker::start().await.unwrap());

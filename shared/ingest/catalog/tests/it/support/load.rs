@@ -105,7 +105,7 @@ impl Load {
         self.batch.metadata.batch_id
     }
 
-    /// Returns the URI of a chunk's object; for an index without a chunk, that of the first chunk.
+    /// Returns the URI of a chunk's object, or that of the first chunk if no chunk has this index.
     pub(crate) fn uri(&self, index: u32) -> String {
         let mut chunks = self.seal().chunks;
         let index = usize::try_from(index).unwrap();
