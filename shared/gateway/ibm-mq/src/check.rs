@@ -76,7 +76,7 @@ async fn run(
 }
 
 /// Returns the steps that a successful MQCONNX covers: connecting, TLS if the target sets it, and
-/// the login. A channel table may add TLS, which the client does not report.
+/// the login. TLS that only a channel table sets is left out, since the client does not report it.
 fn of_client(access: &Access) -> impl Iterator<Item = Step> {
     let is_plain = access.endpoint.tls == Tls::Off;
     let steps = [Step::Connect, Step::Tls, Step::Authenticate];

@@ -18,8 +18,8 @@ const DEAD_LETTER: &str = "MQDEAD";
 /// order of the machine that wrote it.
 const REVERSED: MQLONG = mqi::MQENC_INTEGER_REVERSED;
 
-/// Returns the history from the dead-letter header at the start of the body; empty if there is
-/// none. The header stays in the body.
+/// Returns the message's dead-lettering from the dead-letter header at the start of its body; empty
+/// if there is no header. The header stays in the body.
 pub(crate) fn deaths(md: &mqi::MQMD, body: &[u8]) -> Vec<Death> {
     if text_in(&md.Format) != DEAD_LETTER {
         return Vec::new();

@@ -57,8 +57,8 @@ const NOT_OPENED: [MQLONG; 6] = [
     mqi::MQRC_UNKNOWN_REMOTE_Q_MGR,
 ];
 
-/// Ends a session that could not open or read a queue, and returns the error. If the queue holds no
-/// messages of its own, the error names its kind, such as a remote queue.
+/// Ends a session that could not open or read a queue, and returns the error. For a queue that
+/// holds no messages of its own, the error states the queue's kind, such as a remote queue.
 pub(crate) async fn fail_to_get(
     session: Session,
     failure: Failure,

@@ -85,8 +85,8 @@ fn last<E>(from: u64, end: u64, mut is_there: impl FnMut(u64) -> Result<bool, E>
     Ok(there + 1)
 }
 
-/// Returns the indices to search for: many near `from`, since the last checkpoint is recent;
-/// [`EVENLY`] evenly spaced ones; and the last one.
+/// Returns the indices to search for: many near `from`, since few messages usually follow the last
+/// recorded progress; [`EVENLY`] evenly spaced ones; and the last one.
 fn chosen(from: u64, end: u64) -> BTreeSet<u64> {
     let length = end.saturating_sub(from);
     let near = (0..u64::BITS).map(|power| (1_u64 << power) - 1);

@@ -8,7 +8,8 @@ use crate::key_repository::Malformed;
 use crate::mqi::Refusal;
 use crate::reason::{Kind, Reason};
 
-/// Operation that was in progress when an error occurred, for the kind and the text of the error.
+/// Operation that was in progress when an error occurred, which decides the kind and the text of
+/// the error.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum During<'a> {
     /// Connection attempt to the queue manager of this name.
@@ -90,8 +91,8 @@ impl Refusal {
         !is_unknown && !matches!(Reason::of(self.reason).kind, Kind::Unreachable | Kind::InDoubt)
     }
 
-    /// True if an MQCMIT with this reason may have committed. False only for reasons that rule it
-    /// out: the queue manager reports a backout, or the library refused to make the call.
+    /// True if an MQCMIT with this reason may have committed. False if the queue manager reports a
+    /// backout, or the library refused to make the call.
     pub(crate) fn may_have_committed(self) -> bool {
         !matches!(
             self.reason,

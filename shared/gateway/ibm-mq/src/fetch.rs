@@ -26,10 +26,10 @@ const OF_EXPRESSIONS: [MQLONG; 5] = [
     mqi::MQRC_SELECTION_NOT_AVAILABLE,
     mqi::MQRC_CONTENT_ERROR,
 ];
-/// Time reserved before the deadline when waiting for the first message: for taking messages, the
-/// response and the commit.
+/// Time reserved before the deadline when waiting for the first message: for getting messages, for
+/// the response, and for the commit.
 const WAIT_MARGIN: Duration = Duration::from_millis(750);
-/// Time reserved before the deadline when taking messages: for the response and the commit.
+/// Time reserved before the deadline when getting messages: for the response and for the commit.
 const TAKE_MARGIN: Duration = Duration::from_millis(250);
 pub(crate) async fn fetch(
     pool: &Arc<Pool>,
@@ -146,7 +146,7 @@ impl Unit {
     /// Removes the messages from the queue at once, for `ack: none`.
     ///
     /// # Errors
-    /// If the messages are known to be back on the queue. If that is in doubt, they are returned
+    /// If the messages are known to be back on the queue. If that is unknown, they are returned
     /// with a warning, because no other client may ever get them.
     async fn remove(self, deadline: Deadline) -> Result<SettledMessages, BrokerError> {
         let Self { session, from, taken } = self;
@@ -166,8 +166,8 @@ impl Unit {
     }
 }
 
-/// Commits the unit of work. If the outcome is in doubt, searches the queue for the messages: if
-/// all are back, the commit did not take effect.
+/// Commits the unit of work. If the outcome is unknown, searches the queue for the messages: if all
+/// are back, the commit did not take effect.
 ///
 /// `unneeded` is dropped on the connection's thread, which allocated it, because freeing is
 /// cheapest there.

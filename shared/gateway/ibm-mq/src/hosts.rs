@@ -69,8 +69,8 @@ mod tests {
 
     use super::*;
 
-    /// Test resolver that knows `one.example`, `two.example` and so on, with four addresses each,
-    /// and `here`.
+    /// Test resolver that returns four addresses each for `one.example`, `two.example` and so on,
+    /// and the loopback address for `here`.
     struct Known;
 
     impl Names for Known {

@@ -11,7 +11,7 @@ use crate::mqi::text_in;
 use crate::properties::{CARRIERS, Carried, filled, stamped};
 use crate::property_names::from_property;
 
-/// Converts a message from any application to the gateway's form.
+/// Converts a message of IBM MQ, put by any application, to a [`ReceivedMessage`].
 pub(crate) fn received(
     md: &mqi::MQMD,
     properties: Vec<(String, HeaderValue)>,

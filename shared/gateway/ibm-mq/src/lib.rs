@@ -68,7 +68,7 @@ pub use crate::settings::Settings;
 /// moved nor taken by a load test.
 pub const MOST_HELD: usize = 16 * 1024 * 1024;
 
-/// Bytes of memory that IBM's client library takes, without those of its connections.
+/// Memory in bytes that IBM's client library takes, without the memory of its connections.
 pub const LIBRARY_MEMORY: usize = 48 * 1024 * 1024;
 
 /// [`Broker`] implementation for IBM MQ, for all targets of a process.
@@ -90,8 +90,8 @@ impl IbmMq {
         self.pool.end_stale();
     }
 
-    /// Waits for the end of connections that are not kept after their request. A Lambda function
-    /// calls this before it responds, because it may be frozen then.
+    /// Waits until the connections that are closed after their request have ended, at most until
+    /// `deadline`. A Lambda function calls this before it responds, because it may be frozen then.
     pub async fn settle(&self, deadline: Deadline) {
         self.pool.settle(deadline).await;
     }

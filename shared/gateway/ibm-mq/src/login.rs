@@ -10,8 +10,8 @@ use secrecy::ExposeSecret as _;
 use crate::key_repository::{KeyRepository, Malformed};
 use crate::mqi::{ChannelTls, Login, Route};
 
-/// Cipher specification for a target that names none, with which the client negotiates one (MQ
-/// 9.1.1 or later).
+/// Cipher specification for a target that names none. The client then negotiates the cipher with
+/// the queue manager (IBM MQ 9.1.1 or later).
 const ANY_CIPHER: &str = "ANY_TLS12_OR_HIGHER";
 
 /// Maximum length in bytes of a user name that a client sends (MQ_CLIENT_USER_ID_LENGTH).

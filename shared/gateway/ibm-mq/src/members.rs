@@ -46,7 +46,8 @@ pub(crate) fn blame(outgoing: &Outgoing, index: u64, reason: MQLONG, error: Brok
     }
 }
 
-/// Request member that IBM MQ refused, and the member that makes it necessary, if there is one.
+/// Request member that IBM MQ refused, and the member that requires it, if there is one: `replyTo`
+/// is required by `messageType`.
 type Blamed = (Member, Option<Member>);
 
 const REPLY_TO_OF_REQUEST: Blamed = (Member::ReplyTo, Some(Member::MessageType));

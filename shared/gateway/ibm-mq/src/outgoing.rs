@@ -47,8 +47,8 @@ pub(crate) struct Preparer {
 /// Descriptor and properties of a message, without its ids, format and sequence number.
 type Described = (mqi::MQMD, Arc<Vec<(String, HeaderValue)>>);
 
-/// User and application that messages get if they set their own context instead of the queue
-/// manager.
+/// User and application to write into messages whose context (user, application, time) the gateway
+/// sets instead of the queue manager.
 #[derive(Clone, Debug)]
 pub(crate) struct Context {
     user: String,

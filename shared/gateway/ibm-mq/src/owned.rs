@@ -85,8 +85,9 @@ impl broker::Connection for Owned {
     }
 
     /// Returns a reason if the connection was idle for more than two heartbeat intervals: a frozen
-    /// function sends no heartbeats, and the queue manager closes the connection then. The next
-    /// call shows whether a younger connection answers: the queue manager may have been restarted.
+    /// function sends no heartbeats, and the queue manager closes the connection then. A connection
+    /// that was idle for less may be closed too, for example by a restart, which its next call
+    /// shows.
     fn unusable(&self) -> Option<&'static str> {
         let is_dead = self.last_used.is_some_and(|used| used.age() > self.heartbeat * 2);
         is_dead.then_some("it was idle for too long")

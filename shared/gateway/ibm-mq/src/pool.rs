@@ -236,7 +236,8 @@ impl Pool {
         }
     }
 
-    /// Waits until the connections that are not kept have ended, at most until `deadline`.
+    /// Waits until the connections that are closed after their request have ended, at most until
+    /// `deadline`.
     pub(crate) async fn settle(&self, deadline: Deadline) {
         self.closing.settle(deadline).await;
     }
@@ -327,8 +328,8 @@ fn is_worth_another_attempt(error: &BrokerError) -> bool {
 }
 
 /// True if connections with both keys count towards the limit that `reason` reports: the instances
-/// of a channel, or the connections of the queue manager. Users may differ. False for other
-/// reasons.
+/// of a channel, or the connections of the queue manager. The keys may have different users. False
+/// for other reasons.
 fn is_of_the_same_limit(reason: MQLONG, one: &Key, other: &Key) -> bool {
     let is_on_it = match reason {
         MQRC_CHANNEL_NOT_AVAILABLE => one.endpoint().channel == other.endpoint().channel,

@@ -25,7 +25,7 @@ pub(crate) struct Carried {
 }
 
 impl Carried {
-    /// Creates the parts of a message to put.
+    /// Combines the descriptor and the properties of a message to put.
     pub(crate) fn of(descriptor: mqi::MQMD, properties: Vec<(String, HeaderValue)>) -> Self {
         Self { descriptor, properties, put_at: None }
     }
@@ -34,7 +34,8 @@ impl Carried {
 /// Group id of zeros, which means "none" in IBM MQ (MQGI_NONE).
 const NO_GROUP: mqi::MQBYTE24 = [0; 24];
 
-/// Builds the carrier of a text in a message property with a reserved `$` name.
+/// Builds the `Carrier` (functions that write and read) of a text, which becomes a message property
+/// with a reserved `$` name.
 macro_rules! own {
     ($name:literal) => {{
         const { assert!(is_own($name)) };
@@ -48,7 +49,8 @@ macro_rules! own {
     }};
 }
 
-/// Builds the carrier of a number in a descriptor field, in which 0 means "not set".
+/// Builds the `Carrier` (functions that write and read) of a number in a descriptor field, in which
+/// 0 means "not set".
 macro_rules! number {
     ($field:ident) => {
         Carrier {

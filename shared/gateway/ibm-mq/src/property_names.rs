@@ -8,12 +8,13 @@
 
 use std::fmt::Write as _;
 
-/// Keywords of selectors, which IBM MQ allows as property names in no spelling of upper and lower
+/// Keywords of selectors. IBM MQ allows none of them as a property name, in upper, lower or mixed
 /// case.
 const WORDS: [&str; 12] =
     ["AND", "BETWEEN", "ESCAPE", "FALSE", "IN", "IS", "LIKE", "NOT", "NULL", "OR", "TRUE", "MQ"];
 
-/// Prefix `usr.` of application properties, which a property name may also have.
+/// Prefix of application properties. The name of such a property may be written with or without the
+/// prefix.
 const USER_FOLDER: &str = "usr.";
 
 /// Converts the name of a header to a valid name of an IBM MQ property.
@@ -53,9 +54,9 @@ pub(crate) fn is_called(property: &str, header: &str) -> bool {
     property.strip_prefix(USER_FOLDER).unwrap_or(property) == header
 }
 
-/// True if the property has a reserved `$` name, under which the gateway writes facts that have no
-/// field in the message descriptor. No header is converted to such a name, since the characters
-/// after its `$` would be hexadecimal.
+/// True if the property has a reserved `$` name, which the gateway gives to its own properties
+/// without a field in the message descriptor. No header is converted to such a name: in a converted
+/// name, two hexadecimal digits follow each `$`.
 pub(crate) const fn is_own(property: &str) -> bool {
     match property.as_bytes() {
         [b'$', first, second, ..] => !(first.is_ascii_hexdigit() && second.is_ascii_hexdigit()),

@@ -58,8 +58,8 @@ struct Puts {
     commit: Option<Decision>,
 }
 
-/// Decision whether a unit of work is committed, made once: by the connection's thread when it
-/// reaches the commit, or by the caller when it stops waiting.
+/// Decision whether a unit of work is committed, made once: the connection's thread decides to
+/// commit when it reaches the commit, or the caller decides against it when it stops waiting.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Decision(Arc<AtomicBool>);
 

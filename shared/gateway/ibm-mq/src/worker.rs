@@ -98,8 +98,9 @@ impl Occupied for ThreadState {
 
 impl Worker {
     /// Starts a thread that opens a connection with `connect`, and waits for it until `deadline`.
-    /// `connect` returns the connection, which owns `belongings`, and a value for the caller. With
-    /// `closing`, that list gets the thread's end when the handle is dropped.
+    /// `connect` returns the connection, which owns `belongings`, and a value for the caller. If
+    /// `closing` is given, dropping the handle adds the thread to that list, for callers that wait
+    /// for its end.
     ///
     /// # Errors
     /// If no thread could be started, or the connection was not open in time.

@@ -260,7 +260,7 @@ pub enum Ack {
 pub enum AckMode {
     /// Take the messages: remove them, or return them to the queue after the response.
     Take(Ack),
-    /// Browse the messages and leave them on the queue; no record is written.
+    /// Browse the messages and leave them on the queue. The request gets no idempotency record.
     Browse,
 }
 
@@ -324,8 +324,8 @@ pub struct ConsumeCommand {
     /// True if the queue manager is asked to convert bodies to UTF-8 (IBM MQ).
     #[serde(default)]
     pub convert: bool,
-    /// Backout rule of the target's profile. It is not part of the request's JSON; the executor
-    /// sets it.
+    /// Backout rule of the target's profile. The request's JSON does not contain it; the function
+    /// that executes the request sets it.
     #[serde(skip)]
     pub backout: BackoutRule,
     /// Warnings about members of the request that have no effect, for the response's `warnings`.

@@ -83,12 +83,14 @@ pub struct Access {
     pub endpoint: Endpoint,
     /// User and password; `None` if the target names no password.
     pub credentials: Option<Credentials>,
-    /// PEM certificates of the authorities to trust instead of the system's.
+    /// Trust store as text: PEM certificates of the authorities to trust instead of the system's,
+    /// or a key repository of IBM MQ.
     pub trust_store: Option<SecretString>,
-    /// Client certificate with its private key, in PEM; `None` if the target names no PEM key
-    /// store.
+    /// Key store as text: a client certificate with its private key in PEM, or a key repository of
+    /// IBM MQ. `None` if the target names no key store, or its content is not text.
     pub key_store: Option<SecretString>,
-    /// Key repository of IBM MQ, if its secret or its object is the file itself.
+    /// Key repository of IBM MQ, if the target's key store or trust store is the binary file
+    /// itself.
     pub key_files: Option<KeyFiles>,
     /// Rule of the target's profile for the connection when its request ends.
     pub idle: IdleRule,

@@ -29,8 +29,8 @@ pub struct ContentSeed {
 }
 
 impl ContentSeed {
-    /// Creates the seed of a request. `created_at` is the time at which an executor first claimed
-    /// the request; an executor that takes the request over keeps it.
+    /// Creates the seed of a request. `created_at` is the creation time of the request's
+    /// idempotency record, which every later attempt at the request keeps.
     #[must_use]
     pub fn new(tenant: &str, idempotency_key: &str, fingerprint: &str, created_at: Timestamp) -> Self {
         let mut hash = Sha256::new();
@@ -160,7 +160,7 @@ impl Outgoing {
         self.source.bytes_of_first(count)
     }
 
-    /// Returns the request's `mqProps`, which apply where a message sets no property of its own.
+    /// Returns the request's `mqProps`: properties of each message that does not set its own.
     #[must_use]
     pub fn props(&self) -> &MqProps {
         &self.props
@@ -257,8 +257,8 @@ impl Outgoing {
         &self.seed.idempotency_key
     }
 
-    /// Returns the creation time of the messages: the time of the request's first claim, the same
-    /// in every attempt.
+    /// Returns the creation time of the messages: the time at which the first attempt at the
+    /// request was recorded, the same in every attempt.
     #[must_use]
     pub fn created_at(&self) -> Timestamp {
         self.seed.created_at

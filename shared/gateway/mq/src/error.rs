@@ -70,7 +70,7 @@ pub enum BrokerError {
     /// address that the operator has not listed. No connection was opened.
     #[error("{detail}")]
     AddressRefused { detail: String, reply: Option<BrokerReply>, source: Option<Cause> },
-    /// All connections that the pool may open were in use until the wait for one timed out.
+    /// Timeout of the wait for a connection: all that the pool may open were in use.
     #[error("no connection to the broker became free in time")]
     PoolTimeout { reply: Option<BrokerReply>, source: Option<Cause> },
 }
@@ -252,15 +252,14 @@ pub struct ProduceFailure {
     pub in_doubt: Vec<MessageId>,
 }
 
-/// Failure of a move. Of the messages in hand, `in_doubt` may be at the destination, or on both
-/// queues.
+/// Failure of a move. The outcome is unknown for `in_doubt` messages.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{error}")]
 pub struct MoveFailure {
     /// Error that ended the move.
     pub error: BrokerError,
-    /// Number of messages that may be both at the destination and on the queue that they were moved
-    /// from.
+    /// Number of messages of unknown outcome: each may be on the source queue, at its destination,
+    /// or on both.
     pub in_doubt: u64,
 }
 

@@ -16,16 +16,18 @@ use crate::optional::or_default;
 use crate::properties::{OwnProps, Properties};
 use crate::template::Template;
 
-/// Error of a form in the request whose members contradict each other.
+/// Error of a JSON object in the request, such as `mqProps`, whose members contradict each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Misfit {
-    /// JSON Pointer (RFC 6901) from the form to the member at fault; empty for the form itself.
+    /// JSON Pointer (RFC 6901) from that JSON object to the member at fault; empty for the object
+    /// itself.
     pub pointer: &'static str,
     /// Description of the error, for the caller.
     pub detail: &'static str,
 }
 
-/// Declares a deserializable form with the given members and one member for each message property.
+/// Declares a struct that is deserialized from a JSON object of a request, with the given members
+/// and one optional member for each message property.
 macro_rules! form {
     (
         {$(#[$doc:meta])* $form:ident { $($(#[$own_meta:meta])* $own:ident: $own_type:ty,)* }}

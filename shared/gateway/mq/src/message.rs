@@ -88,7 +88,7 @@ pub struct ReceivedMessage {
     pub delivery_count: Option<u64>,
     /// User that put the message, as verified by the broker.
     pub user_id: Option<String>,
-    /// AMQP's property `cluster-id`, which has no meaning there but may be set.
+    /// Value of the AMQP property `cluster-id`, which has no meaning in AMQP 0-9-1 but may be set.
     pub cluster_id: Option<String>,
     /// Properties that the publisher set, such as `replyTo`.
     pub properties: Properties,

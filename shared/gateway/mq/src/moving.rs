@@ -104,7 +104,7 @@ pub struct MoveReport {
     /// True if there may be more messages to move, because the time or another limit ended the
     /// move.
     pub truncated: bool,
-    /// Ids of `msgIds` that none of the examined messages has.
+    /// Ids of the request's `msgIdsBase64` that none of the examined messages has.
     pub not_found: Vec<Vec<u8>>,
     /// Warnings for the caller, as the member `warnings` of the response.
     pub warnings: Warnings,
@@ -117,8 +117,9 @@ impl MoveReport {
     /// Maximum number of ids that the warning about [`Self::not_found`] lists.
     const MOST_NAMED: usize = 5;
 
-    /// Builds a warning that lists selected ids without a message; `None` if all were found. It
-    /// says that earlier attempts may have moved their messages if `moved_before` is not 0.
+    /// Builds a warning that lists the selected ids for which no message was found; `None` if all
+    /// were found. If the move ended early, or earlier attempts moved messages (`moved_before` is
+    /// not 0), the warning gives that as the reason.
     #[must_use]
     pub fn warning_of_ids(&self, moved_before: u64) -> Option<String> {
         if self.not_found.is_empty() {

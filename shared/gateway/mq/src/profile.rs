@@ -30,9 +30,9 @@ pub struct Profile {
     /// pattern, no other key is allowed.
     #[serde(default)]
     pub routing_keys: Vec<String>,
-    /// True if a request may override other members of the target, if the allow-list covers the
-    /// result. False if it may only name a queue, an exchange and a routing key that the profile
-    /// covers.
+    /// True if a request may override other members of the target, provided that the allow-list
+    /// covers the result. False if it may only name a queue, an exchange and a routing key that the
+    /// profile covers.
     #[serde(default = "overrides")]
     pub overrides: bool,
     /// Treatment of messages whose backout count has reached their queue's threshold.

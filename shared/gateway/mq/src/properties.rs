@@ -18,7 +18,8 @@ use crate::time::Time;
 
 /// Passes the table of message properties to the macro `$make`, after the tokens `$with`. A line
 /// has the property's [`Member`], its field in [`Properties`], its type, its name in requests and
-/// responses, and its short name in stored orders, which is never reused for another property.
+/// responses, and its short name in stored orders (requests to be executed), which is never reused
+/// for another property.
 #[macro_export]
 macro_rules! properties {
     ($make:ident! {$($with:tt)*}) => {

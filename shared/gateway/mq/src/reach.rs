@@ -14,8 +14,8 @@ pub(crate) type ByAddress = Vec<Vec<String>>;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Reach {
-    /// Queue of the profile, if the request redirects nothing in the profile. `own` then has the
-    /// profile's queue patterns.
+    /// Queue of the profile, if the request redirects nothing in the profile. The field `own` then
+    /// has the profile's queue patterns.
     pub(crate) own_queue: Option<QueueName>,
     pub(crate) own: Vec<String>,
     /// Queue patterns of the allow-list entries that cover the target, for each of its addresses.

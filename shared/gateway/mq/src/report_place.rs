@@ -46,8 +46,8 @@ mod tests {
 
     use super::*;
 
-    /// Parses properties from their short names in orders: report `o`, reply queue `r`, its queue
-    /// manager `rm`.
+    /// Parses properties from the short names of their members: report `o`, reply queue `r`, its
+    /// queue manager `rm`.
     fn properties(members: Value) -> Properties {
         serde_json::from_value(members).unwrap()
     }

@@ -28,8 +28,8 @@ impl SpecialAddresses {
     }
 
     /// True if a connection to `address` may use the IP address `found`, which is its host or
-    /// resolved from it. Special IP addresses need `address` in this list; of them, a listed name
-    /// may resolve to loopback only.
+    /// resolved from it. If `found` is special, this list must contain `address`; a host name in
+    /// the list may resolve to loopback, but to no other special IP address.
     #[must_use]
     pub fn admit(&self, address: &Address, found: IpAddr) -> bool {
         if !is_special(found) {

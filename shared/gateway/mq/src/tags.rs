@@ -15,8 +15,8 @@ fn is_of_a_tag(character: char) -> bool {
     !character.is_control() && character != ','
 }
 
-/// Tags of a request, at most [`Tags::MOST`]. Without tags, its messages do not get
-/// [`Tags::HEADERS`].
+/// Tags of a request, at most [`Tags::MOST`]. If there are any, the gateway adds [`Tags::HEADERS`]
+/// to the request's messages.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tags(Vec<Tag>);
 
@@ -39,7 +39,7 @@ impl Tags {
     pub const MOST: usize = 10;
     /// Names of the headers that the gateway adds to the messages of a request with tags.
     pub const HEADERS: [&'static str; 4] = ["tags", "traceId", "tenant", "target"];
-    /// Name of the header that carries the request's trace context, whether or not it has tags.
+    /// Name of the header that carries the request's trace context, with or without tags.
     pub const TRACEPARENT: &'static str = "traceparent";
     /// The empty list of tags.
     pub const NONE: Self = Self(Vec::new());
@@ -77,8 +77,8 @@ impl Tags {
         Ok(())
     }
 
-    /// Adds [`Self::HEADERS`] to the headers of a request's messages if it has tags. Also adds its
-    /// trace context, unless the caller set that header or left no room for it.
+    /// Adds [`Self::HEADERS`] to the headers of a request's messages, if the request has tags. Also
+    /// adds the request's trace context, unless the caller set that header or left no room for it.
     pub fn mark(&self, headers: &mut Headers, origin: TagOrigin<'_>) {
         let TagOrigin { trace_id, traceparent, tenant, target } = origin;
         if !self.is_empty() {

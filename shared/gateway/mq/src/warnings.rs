@@ -5,8 +5,8 @@ use std::ops::Deref;
 use serde::Serialize;
 
 /// Member `warnings` of a response: each text once, in order of arrival, and at most [`Self::MOST`]
-/// different texts. Further ones are counted in one more text, so that warnings about single
-/// messages do not grow with their number.
+/// different texts. One more text counts the further ones, so that the response stays short even if
+/// every message causes a warning.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct Warnings {

@@ -24,29 +24,32 @@ use rule::Needed;
 
 pub(crate) use rule::Evidence;
 
-/// Maximum number of messages to search for if a single one proves the commit. The last ones are
-/// searched first, since consumers take from the front. Each search costs a round trip.
+/// Maximum number of messages to search for after a commit of unknown outcome, if finding a single
+/// one proves the commit. The last messages are searched first, since consumers take from the
+/// front. Each search costs a round trip.
 const MOST: usize = 8;
 
-/// Maximum number of messages to search for if all have to be found. The commit of a larger unit of
-/// work remains in doubt.
+/// Maximum number of messages to search for after a commit of unknown outcome, if all have to be
+/// found. After the commit of a larger unit of work, the outcome remains unknown.
 const MOST_OF_ALL: usize = 1_000;
 
 /// Time reserved before the deadline for searching the queue after a commit that was not answered.
 pub(crate) const TO_RESOLVE: Duration = Duration::from_secs(1);
 
-/// Pauses before the first, second and third search for the messages of a commit in doubt.
+/// Pauses before the first, second and third search for the messages of a commit of unknown
+/// outcome.
 const LOOKS: [Duration; 3] = [Duration::ZERO, Duration::from_millis(150), Duration::from_millis(400)];
 
-/// Adds the evidence of a received message to the list. The list stops growing at one more than
-/// [`MOST_OF_ALL`], so that it shows that there are too many.
+/// Adds the identifying fields of a received message to the list, for a later search. The list
+/// stops growing at one entry more than [`MOST_OF_ALL`], so that its length shows that there are
+/// too many messages to search for.
 pub(crate) fn remember(taken: &mut Vec<Evidence>, md: &mqi::MQMD) {
     if taken.len() <= MOST_OF_ALL {
         taken.push(Evidence::of(md));
     }
 }
 
-/// Queue to be searched for messages after a commit in doubt, with the access to it.
+/// Queue to search for messages after a commit of unknown outcome, with the access to the queue.
 pub(crate) struct SearchedQueue {
     pool: Arc<Pool>,
     access: Access,
@@ -58,8 +61,8 @@ impl SearchedQueue {
         Self { pool: Arc::clone(pool), access: access.clone(), queue: queue.clone() }
     }
 
-    /// True if the search proves that all these messages were put and committed, by this attempt or
-    /// an earlier one. False if that remains unknown.
+    /// True if the search proves that all these messages were put and committed, by this attempt at
+    /// the request or an earlier one. False if that remains unknown.
     pub(crate) async fn has_unit(
         &self,
         ids: &[MessageId],
@@ -87,9 +90,9 @@ impl SearchedQueue {
         self.search(ids, Needed::OF_GOT, is_back, deadline).await
     }
 
-    /// Searches the queue for messages by their ids, on a connection that answers. Searches up to
-    /// three times, because the queue manager may not have noticed yet that the other connection
-    /// broke. Returns false if a search fails, since that proves nothing.
+    /// Searches the queue for messages by their ids, on another connection of the pool. Searches up
+    /// to three times, because the queue manager may not have noticed yet that the connection of
+    /// the commit broke. Returns false if a search fails, since that proves nothing.
     async fn search(
         &self,
         ids: Vec<mqi::MQBYTE24>,

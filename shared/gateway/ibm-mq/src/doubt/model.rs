@@ -10,9 +10,9 @@ use stateright::{Checker as _, Model, Property};
 
 use super::rule::{Evidence, Needed};
 
-/// Messages in the unit of work whose commit is in doubt.
+/// Numbers of the messages in the unit of work whose commit has an unknown outcome.
 const MESSAGES: [u8; 2] = [0, 1];
-/// Maximum number of messages that the other consumer gets.
+/// Maximum number of messages that the model's other consumer gets from the queue.
 const THEIR_GETS: u8 = 3;
 
 /// Owner of a unit of work in the model.
@@ -56,12 +56,12 @@ struct World {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Verdict {
-    /// The doubt is resolved. After puts: the messages were committed. After gets: our unit of work
-    /// did not remove them.
+    /// Proven outcome: after puts, the messages were committed; after gets, our unit of work did
+    /// not remove them.
     Certain,
     InDoubt,
-    /// The doubt is resolved after gets: the messages were removed. Only the wrong rule
-    /// [`Rule::NotFoundIsTaken`] concludes this.
+    /// Outcome after gets: the messages were removed. Only the wrong rule [`Rule::NotFoundIsTaken`]
+    /// concludes this.
     Taken,
 }
 
@@ -72,8 +72,8 @@ enum Doubt {
     Got,
 }
 
-/// Rule by which a search resolves a doubt: the rule of the code, or a variant with a known
-/// mistake.
+/// Rule by which a search concludes the outcome of a commit: the rule of the code, or a variant
+/// with a known mistake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rule {
     Ours,
@@ -304,8 +304,8 @@ fn what_a_look_makes_certain_is_true() {
     }
 }
 
-/// Checks that the model finds the mistake of each wrong rule. Otherwise its silence would prove
-/// nothing.
+/// Checks that the model finds the mistake of each wrong rule. A model that misses these mistakes
+/// could not show that the code's rule is right.
 #[test]
 fn a_rule_that_is_wrong_is_found() {
     for (doubt, rule) in [

@@ -5,7 +5,7 @@
 
 use libmqm_sys as mqi;
 
-/// Number of messages that have to be found on the queue to resolve a commit in doubt.
+/// Number of messages that have to be found on the queue to prove the outcome of a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Needed {
     One,
@@ -13,31 +13,34 @@ pub(crate) enum Needed {
 }
 
 impl Needed {
-    /// Returns the rule for a unit of work that put messages. In a first attempt, one message on
-    /// the queue proves the commit, since only this produce uses its ids. In a later attempt, all
-    /// have to be found, since an earlier attempt may have put some.
+    /// Returns the number needed for a unit of work that put messages. In the first attempt at a
+    /// request, one message on the queue proves the commit, since no other put uses its id. In a
+    /// later attempt, all have to be found, since an earlier attempt may have put some.
     pub(crate) fn of_put(is_first_attempt: bool) -> Self {
         if is_first_attempt { Self::One } else { Self::All }
     }
 
-    /// Rule for a unit of work that got messages: all have to be back. A message that is back may
-    /// be a copy (same id and time, put by a retry) of one that was removed; if all are there,
-    /// nothing is lost either way.
+    /// Number needed for a unit of work that got messages: all have to be back on the queue. A
+    /// single one proves nothing: it may be a copy of a removed message, put by a retry with the
+    /// same id and time. If all are there, as originals or copies, no message is lost.
     pub(crate) const OF_GOT: Self = Self::All;
 
-    /// Returns the conclusion if this message decides it: `Some(true)` resolves the doubt,
-    /// `Some(false)` leaves it. `None` if the search has to go on.
+    /// Returns the conclusion of the search if this message decides it: `Some(true)` if the outcome
+    /// of the commit is proven, `Some(false)` if it stays unknown. `None` if the search has to go
+    /// on.
     pub(crate) fn settled_by(self, is_there: bool) -> Option<bool> {
         (is_there == (self == Self::One)).then_some(is_there)
     }
 
-    /// Returns the conclusion after all messages were searched and none decided it.
+    /// Returns the conclusion of a search in which no single message was decisive: true if the
+    /// outcome of the commit is proven.
     pub(crate) fn at_the_end(self) -> bool {
         self == Self::All
     }
 }
 
-/// Ids, put time and backout count of a received message, which distinguish it from a copy.
+/// Ids, put time and backout count of a received message. A higher backout count distinguishes the
+/// message after a backout from a copy that a retry put.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Evidence {
     pub(super) message_id: mqi::MQBYTE24,

@@ -87,8 +87,8 @@ impl Consumer<'_> {
         }
     }
 
-    /// Tells the job on the connection's thread to stop, waits for its end, and adds the messages
-    /// that it still delivers to `rest`.
+    /// Tells the job on the connection's thread to stop, and waits for its end. Messages that the
+    /// job still delivers are added to `rest`.
     async fn stop(&mut self, rest: &mut Vec<Arrival>, deadline: Deadline) -> Result<End, Failure> {
         self.gets.stop.store(true, Ordering::SeqCst);
         // A job that has not begun sees at once that it has to stop.

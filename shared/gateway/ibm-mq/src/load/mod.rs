@@ -18,8 +18,8 @@ use crate::property_names::is_called;
 pub(crate) use consumer::connect as connect_consumer;
 pub(crate) use producer::connect as connect_producer;
 
-/// Reads the stamp of the load test `test` from a message's properties; `None` if the message does
-/// not belong to this test.
+/// Reads the stamp (sequence number and send time) of the load test with the id `test` from a
+/// message's properties; `None` if the message does not belong to this test.
 fn stamp(properties: &[(String, HeaderValue)], test: &str) -> Option<Stamp> {
     let value = |name: &str| {
         let found = properties.iter().find(|(property, _)| is_called(property, name));

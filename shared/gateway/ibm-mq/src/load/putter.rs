@@ -180,7 +180,7 @@ fn outcome(refusal: Refusal, is_in_unit: bool) -> Outcome {
     }
 }
 
-/// True if a later put may succeed, because the queue was full.
+/// True if the put failed because the queue was full, so that a later put may succeed.
 fn may_pass(refusal: Refusal) -> bool {
     refusal.effect == Effect::Nothing && Reason::of(refusal.reason).kind == Kind::Full
 }

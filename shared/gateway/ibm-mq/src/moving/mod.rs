@@ -31,10 +31,10 @@ const MARGIN: Duration = Duration::from_secs(1);
 
 /// Move of messages on one IBM MQ connection.
 pub(crate) struct Moving {
-    /// Open connection; `None` after a commit whose outcome is in doubt.
+    /// Open connection; `None` after a commit whose outcome is unknown.
     open: Option<Open>,
     from: SearchedQueue,
-    /// Messages of the last put, whose unit of work is not committed.
+    /// Messages that were put last, in a unit of work that is not committed yet.
     window: Window,
 }
 
@@ -113,8 +113,8 @@ pub(crate) async fn preview(
     }
 }
 
-/// Ends a session after a queue could not be opened, and returns the error. `at` is that queue, and
-/// `from` the queue to move from.
+/// Ends a session after the queue `at` could not be opened, and returns the error. `from` is the
+/// queue to move from.
 async fn did_not_open(
     session: Session,
     refusal: Refusal,
@@ -238,7 +238,8 @@ impl Relocation for Moving {
         self.open.as_ref().and_then(|open| open.session.cluster())
     }
 
-    /// Returns 0, since a unit of work is committed or backed out atomically.
+    /// Returns the maximum number of messages that may be on both queues: 0, since a unit of work
+    /// is committed or backed out atomically.
     fn most_in_doubt(&self) -> u64 {
         0
     }

@@ -48,8 +48,8 @@ pub(super) struct SelectedId {
 pub(super) struct Window {
     pub(super) count: u64,
     pub(super) is_last: bool,
-    /// Ids and times of the messages, by which a search of the source queue can resolve a commit in
-    /// doubt.
+    /// Ids and times of the messages. After a commit of unknown outcome, a search of the source
+    /// queue compares them, to find out whether all messages are back.
     pub(super) evidence: Vec<Evidence>,
 }
 

@@ -215,8 +215,8 @@ impl Connection {
         if self.has_unit_of_work.get() { self.back_out() } else { Ok(()) }
     }
 
-    /// Returns a buffer of at least [`BUFFER`] bytes with arbitrary content: the kept one, or a new
-    /// one.
+    /// Returns a buffer of at least [`BUFFER`] bytes with arbitrary content: the buffer of an
+    /// earlier operation, or a new one.
     pub(crate) fn take_buffer(&self) -> Vec<u8> {
         let mut buffer = self.buffer.take();
         buffer.resize(buffer.len().max(BUFFER), 0);

@@ -31,7 +31,7 @@ pub(crate) struct Take {
 #[derive(Debug)]
 pub(crate) enum Got {
     /// Message whose body is in the first `length` bytes of the buffer; the whole body has `of`
-    /// bytes. A warning tells a deviation from the request, for example that the body is not
+    /// bytes. A warning reports a deviation from the request, for example that the body is not
     /// converted.
     Message {
         descriptor: Box<mq::MQMD>,

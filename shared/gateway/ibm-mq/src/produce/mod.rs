@@ -35,8 +35,8 @@ const UNIT_BYTES: usize = 16 * 1024 * 1024;
 /// transactions.
 const PACED_UNIT: Duration = Duration::from_millis(250);
 
-/// Minimum pause until the next message is due for which the messages already put are committed
-/// first.
+/// Minimum length of a pause before the next message in which the messages already put are
+/// committed. During a shorter pause, they wait for a later commit.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// Time reserved before the deadline for the last commit of a produce.
@@ -78,7 +78,7 @@ impl ReadyToPut for Connected<'_> {
     }
 
     /// Searches the queue, and returns how many of the first messages are known to have been put.
-    /// That is the number known before, if the user may not browse or the queue holds no messages
+    /// Returns the number known before if the user may not browse, or the queue holds no messages
     /// of its own.
     async fn find(&mut self, unconfirmed: EarlierAttempts, deadline: Deadline) -> u64 {
         let EarlierAttempts { from, most, is_here } = unconfirmed;
@@ -292,8 +292,8 @@ impl Producer<'_> {
     }
 
     /// Waits until the next message is due, and returns the index after the last message that may
-    /// be put with it. Returns the next message's own index, so that nothing is put, if the
-    /// messages already put should be committed first.
+    /// be put with it. If the messages already put should be committed first, returns the index of
+    /// the next message instead, so that nothing is put.
     async fn allow(&mut self) -> Result<u64, Stop> {
         let index = self.index();
         let most = index.saturating_add(self.left_in_unit().min(BATCH)).min(self.outgoing.count());

@@ -54,7 +54,8 @@ pub(crate) struct Wait {
 #[derive(Debug, Default)]
 pub(crate) struct Taken {
     pub(crate) consumed: Consumed,
-    /// Ids and times of the messages, by which a search can resolve a commit in doubt.
+    /// Ids and times of the messages. After a commit of unknown outcome, a search of the queue
+    /// compares them, to find out whether all messages are back.
     pub(crate) evidence: Vec<Evidence>,
     /// Number of received messages that were moved to the backout queue.
     pub(crate) moved: usize,

@@ -124,8 +124,8 @@ impl Entry {
         self.host.matches(&address.host) && self.port.is_none_or(|port| port == address.port)
     }
 
-    /// True unless the address is loopback, link-local, multicast or unspecified, and the entry
-    /// does not list it specifically.
+    /// True if the entry lists the address specifically, or the address is an ordinary one: not
+    /// loopback, link-local, multicast or unspecified.
     fn admits(&self, address: &Address) -> bool {
         !is_special_literal(&address.host) || self.host.lists(&address.host)
     }
@@ -172,7 +172,7 @@ const fn has_tls(target: &Target) -> bool {
 }
 
 /// True if the target has a password or a client certificate, or is RabbitMQ, which requires a
-/// login. Without both, IBM MQ would accept the client as the channel's user.
+/// login. With neither of the two, IBM MQ would accept the client as the channel's user.
 fn has_login(target: &Target) -> bool {
     let endpoint = &target.endpoint;
     let has_certificate = matches!(endpoint.tls, Tls::On { key_store_ref: Some(_), .. });
