@@ -4,9 +4,9 @@ use serde::Serialize;
 
 /// Maximum number of events in one call of `PutLogEvents`.
 const MOST_EVENTS: usize = 10_000;
-/// Maximum bytes in one call of `PutLogEvents`, and the bytes that it counts for each event besides
-/// the message.
+/// Maximum bytes in one call of `PutLogEvents`.
 const MOST_BYTES: usize = 1_048_576;
+/// Bytes that `PutLogEvents` counts for each event in addition to its message.
 const BESIDE: usize = 26;
 /// Maximum time between the first and the last event of one `PutLogEvents` call, in milliseconds.
 const LONGEST_SPAN: i64 = 24 * 60 * 60 * 1_000;

@@ -63,8 +63,8 @@ impl Delivery {
         self.log_events.iter().map(|event| (event.timestamp, event.message.as_str()))
     }
 
-    /// Returns the audit events to write. Each has its id and the log group that it comes from
-    /// added.
+    /// Converts the log events to audit events to write, and adds the members `event_id` and
+    /// `log_group` to each. Messages that are no JSON object are left out.
     pub(crate) fn into_lines(self) -> Vec<Line> {
         let group = quoted(&self.log_group);
         let line = |LogEvent { id, timestamp, message }: LogEvent| {

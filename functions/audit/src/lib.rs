@@ -43,7 +43,7 @@ pub enum AuditError {
 #[derive(Debug)]
 pub struct Audit {
     group: LogGroup,
-    /// DynamoDB table of the usage; `None` if replays and refusals are not counted.
+    /// DynamoDB table of usage counters; `None` if the function does not count usage.
     usage: Option<UsageTable>,
 }
 

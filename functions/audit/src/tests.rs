@@ -17,13 +17,13 @@ use super::*;
 
 type Seen = Arc<Mutex<Vec<Request<Bytes>>>>;
 
-/// Starts a server with these answers, and the function with it.
+/// Starts a fake AWS server that returns these responses in order, and a function that calls it.
 async fn audit(answers: &[(u16, Value)]) -> (Audit, Seen, Server) {
     started(answers, false).await
 }
 
-/// Starts a server and the function as [`audit()`] does, with the usage on the same server if it is
-/// counted.
+/// Starts a fake AWS server and the function as [`audit()`] does. If `counts` is true, the function
+/// also counts usage, in a table on the same server.
 async fn started(answers: &[(u16, Value)], counts: bool) -> (Audit, Seen, Server) {
     let seen = Seen::default();
     let (requests, answers) = (Arc::clone(&seen), Arc::new(Mutex::new(answers.to_vec())));

@@ -31,16 +31,17 @@ pub enum BudgetError {
     OutOfTime,
 }
 
-/// Multiplier that spreads the first tenant of each check over all tenants: the golden ratio as a
-/// 64-bit fraction.
+/// Multiplier that selects the first tenant of each check of the budgets, from the check's minute.
+/// As the golden ratio (a 64-bit fraction), it spreads the first tenants of consecutive checks
+/// evenly.
 const STRIDE: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// Time at the beginning of a month in which checks still sum up the month before. The last check
 /// of the old month did not see all of its usage, and summing up a whole month may take two checks.
 const OF_MONTH_BEFORE: Duration = Duration::from_mins(10);
 
-/// Budget percentage that a tenant has reached: the tenant, the percentage, and the item that has
-/// to record its event.
+/// Budget percentage that a tenant has reached and that has not been published yet: the tenant's
+/// id, the percentage, and the item that will record the publication.
 type Untold<'a> = (&'a str, Reached, SpentItem);
 
 /// Sums up what each tenant has spent this month (in a month's first ten minutes: the month
@@ -51,8 +52,8 @@ type Untold<'a> = (&'a str, Reached, SpentItem);
 /// refusal. The table records a percentage after its event was published: events arrive at least
 /// once. A tenant whose items cannot be read does not stop the others; the first error is returned.
 /// `told` is increased by the number of published events even if the function fails. Without a rate
-/// card, there are no amounts: recorded amounts are then removed, but only once an hour, because
-/// each check has its cost.
+/// card, amounts are unknown, and recorded amounts are removed. This is done only in the first
+/// minute of each hour, to save reads.
 pub(crate) async fn settle(
     sources: &Sources<'_>,
     access: &AccessStore,

@@ -10,9 +10,10 @@ use usage::Hour;
 use crate::budgets::BudgetError;
 use crate::spending::Spending;
 
-/// Cached usage of the month: requests of the days before today, and batches of all days. It is
-/// read again once an hour and in each new environment, but requests of today at each check of the
-/// budgets. The database with the batches is not queried more often, so that it can pause.
+/// Cached sum of the month's usage: requests of the days before today, and batches of all days. The
+/// sum is made again once an hour and in each new environment. Today's requests are read at each
+/// check of the budgets instead. The database of the batches is queried no more often than this, so
+/// that it can pause in between.
 #[derive(Debug, Default)]
 pub struct EarlierDays(Mutex<Option<Sum>>);
 
@@ -49,8 +50,9 @@ fn parts(today: Date, with_batches: bool) -> VecDeque<Part> {
 }
 
 impl EarlierDays {
-    /// Takes the cached sum if it was begun in this hour, or is incomplete; otherwise a new one. A
-    /// sum for another day or other parts is not used. `today` is the last day that counts.
+    /// Removes the sum from the cache and returns it, if it has the same last day `today` and the
+    /// same parts, and was begun in `hour` or is incomplete. Otherwise returns a new sum, of which
+    /// every part is missing.
     pub(crate) fn take(&self, hour: Hour, today: Date, with_batches: bool) -> Sum {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         let is_good = |sum: &Sum| {

@@ -16,7 +16,8 @@ const MOST_LINES: usize = 250;
 pub(crate) enum Kind {
     /// All lines of an hour that has ended.
     Hour,
-    /// Counts that a recount added to an hour that was published earlier.
+    /// Counts that an hour lacked when it was published, and that a recount of the records added
+    /// later.
     Correction,
 }
 

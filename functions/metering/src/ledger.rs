@@ -3,8 +3,8 @@
 use jiff::Timestamp;
 use usage::{Change, Counted, Gap, Mark, State, Targets, UsageError, UsageTable};
 
-/// Declares a trait from methods of the usage table, and implements it by them, so that tests can
-/// use another implementation.
+/// Declares a trait with these methods of the usage table, and implements the trait for the usage
+/// table by calling them. Tests implement the trait in memory.
 macro_rules! ledger {
     ($($(#[$doc:meta])* fn $name:ident(&self $(, $argument:ident: $type:ty)*) -> $result:ty;)+) => {
         /// Usage table as the reader of the stream uses it: usage counts, and for each shard the

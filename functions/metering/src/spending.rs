@@ -14,8 +14,8 @@ use crate::budgets::BudgetError;
 use crate::earlier::{EarlierDays, Part};
 use crate::ingest::Ingest;
 
-/// Maximum time for which a failed request to the ingest is repeated. A paused database takes some
-/// 15 s to respond, begins to wake up at a request, and each request waits for 5 s.
+/// Maximum time for which a failed request to the ingest is repeated. The first request wakes a
+/// paused database, which responds after some 15 s. Each request waits for 5 s.
 const WAKING: Duration = Duration::from_secs(25);
 /// Pause before a failed request to the ingest is repeated, because it may fail at once.
 const PAUSE: Duration = Duration::from_secs(2);

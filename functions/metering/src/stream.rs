@@ -145,7 +145,8 @@ fn change(record: Record) -> Option<Change> {
     })
 }
 
-/// Returns the attributes of an item that are plain values. Counting needs no others.
+/// Returns the attributes of an item that are strings, numbers or booleans. Counting needs no other
+/// attributes.
 fn image(streamed: HashMap<String, Streamed>) -> HashMap<String, AttributeValue> {
     let plain = |(name, value)| {
         let value = match value {

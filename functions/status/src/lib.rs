@@ -67,7 +67,7 @@ pub struct Status {
     started: Instant,
 }
 
-/// Response of `mq-access` to an order that lists its connection pools.
+/// Connection pools, as the function `mq-access` lists them in its response.
 #[derive(Deserialize)]
 struct Pools {
     pools: Vec<PoolReport>,
@@ -156,8 +156,9 @@ impl Status {
         ))
     }
 
-    /// Returns the connection pools; `None` if `mq-access` does not respond. The status is needed
-    /// most when something is broken, so the member is null then, and the request does not fail.
+    /// Returns the connection pools of `mq-access`; `None`, and a warning in the log, if it does
+    /// not respond. The status request does not fail then, because operators need it most during a
+    /// fault.
     async fn pools(&self, order: &WorkOrder) -> Option<Vec<PoolReport>> {
         match front::send(&self.mq_access, self.budget.as_ref(), order).await {
             Ok(reply) => serde_json::from_str(&reply.body).ok().map(|Pools { pools }| pools),

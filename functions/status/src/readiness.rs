@@ -45,8 +45,8 @@ static USES: [Use; 7] = [
 ];
 
 impl Status {
-    /// Responds to `GET /health/ready`: 200 if all dependencies respond that requests need,
-    /// otherwise 503. The body lists every dependency.
+    /// Responds to `GET /health/ready`: 200 if every dependency that requests need responds,
+    /// otherwise 503. The body lists all dependencies.
     pub(crate) async fn readiness(&self) -> Reply {
         if let Some(reply) = self.ready.get(&()) {
             return reply;

@@ -30,8 +30,8 @@ const PLACE_HOLDS: Duration = Duration::from_mins(10);
 /// Maximum number of shards whose read positions are cached.
 const MOST_PLACES: usize = 10_000;
 
-/// Number of times that a run starts again at the mark of another run that counts the same shard.
-/// Then it leaves the shard to that run.
+/// Maximum number of times that a run reads a shard again because another run has moved the shard's
+/// mark meanwhile. Then it leaves the shard to the other run.
 const MOST_FENCES: u32 = 3;
 
 /// Reason why a run stopped reading.
@@ -65,9 +65,9 @@ enum Left {
     Behind,
 }
 
-/// Cached read positions by shard, from which the next run continues. A position may lie after many
-/// empty responses, which reading from the shard's mark would receive again, perhaps without
-/// passing them.
+/// Cached read positions by shard, from which the next run continues. DynamoDB may send many empty
+/// responses before the next change. A cached position is after those that were received already,
+/// so that runs of limited time reach the change in the end.
 #[derive(Debug)]
 pub struct Places(Remembered<String, Place>);
 

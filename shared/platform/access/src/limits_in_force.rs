@@ -37,7 +37,7 @@ pub enum DefaultLimitsError {
 pub struct LimitsInForce {
     /// Rate limit of the tenant's requests; `None` for no limit.
     pub requests: Option<Rate>,
-    /// Rate limits of the tenant at the request's target. None is set if the request has no target.
+    /// Rate limits of the tenant at the request's target; empty if the request has no target.
     pub target: TargetLimits,
 }
 

@@ -13,7 +13,7 @@ const TAG: usize = 8;
 pub struct ListOf(Sha256);
 
 impl ListOf {
-    /// Creates the identity of the list that answers a tenant's query.
+    /// Creates the identity of the list of results of a tenant's query `asked`.
     #[must_use]
     pub fn new(tenant: impl AsRef<[u8]>, asked: &[&str]) -> Self {
         let mut hash = Sha256::new();

@@ -58,8 +58,8 @@ pub struct Problem {
     pub faults: Vec<Fault>,
     /// Seconds in the response header `Retry-After`, if it has one.
     pub retry_after: Option<u32>,
-    /// Further members of the problem document, such as a broker's reply, or the ids of messages in
-    /// doubt.
+    /// Further members of the problem document, such as a broker's reply, or the ids of messages of
+    /// which it is unknown whether they were delivered.
     pub extensions: Map<String, Value>,
     /// Further response headers, such as `allow`.
     pub headers: Vec<(&'static str, String)>,

@@ -10,8 +10,8 @@ use sha2::{Digest as _, Sha256};
 /// HTTP response: status, headers (lower-case names) and a text body.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reply {
-    /// HTTP status code. A reply that is not for an HTTP request may have any number that its
-    /// reader understands.
+    /// HTTP status code. Without HTTP, it is a number on which the sender and the reader have
+    /// agreed.
     pub status: u16,
     /// HTTP headers of the response, by lower-case name.
     pub headers: BTreeMap<String, String>,

@@ -92,7 +92,7 @@ pub async fn once(
 #[expect(clippy::large_enum_variant, reason = "there is one at a time, for as long as a request lasts")]
 enum Granted {
     Execution(Execution),
-    /// The record answers the request, and the work must not be executed.
+    /// The record has the response to this request, so the work must not be executed.
     Answer(Reply),
 }
 
@@ -116,8 +116,8 @@ async fn claimed(store: &Store, request: &ClaimRequest<'_>) -> Result<Granted, P
     }
 }
 
-/// Reads the answer to a refused request from its idempotency record, without writing to it. `None`
-/// if there is no record, or if it does not have an answer.
+/// Reads the response to a refused request from its idempotency record, without writing to it.
+/// `None` if there is no record, or if the record has no response.
 async fn recorded(store: &Store, request: &ClaimRequest<'_>) -> Result<Option<Reply>, Problem> {
     let found = store.look(request).await;
     let found = found.map_err(|error| from_store(&error, "cannot read the idempotency record"))?;

@@ -10,7 +10,7 @@ use runtime::metrics;
 use serde_json::{Map, Value};
 use tracing::Instrument as _;
 
-/// Name of the response header that marks an answer from an idempotency record.
+/// Name of the response header that marks a response which was read from an idempotency record.
 pub(crate) const REPLAY: &str = "idempotent-replay";
 
 /// Rule of a route for the header `Idempotency-Key`.

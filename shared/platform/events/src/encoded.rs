@@ -37,7 +37,8 @@ pub struct Encoded {
     pub(crate) json: String,
 }
 
-/// Event that is not stored in the outbox of the catalogue's database.
+/// Event that a function publishes directly, without the outbox of the catalogue's database, and
+/// its message group.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fact {
     /// Event to publish.

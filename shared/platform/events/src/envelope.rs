@@ -22,8 +22,8 @@ const MAX_TEXT: usize = 255;
 /// Attributes of an event's envelope, without its data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attributes {
-    /// Id of the event, unique for its source. A chunk that is announced again has a new id; an
-    /// event of the outbox keeps its id when it is published again.
+    /// Id of the event, unique for its source. If a chunk (part of a batch) is announced again, the
+    /// event has a new id. An event of the outbox keeps its id when it is published again.
     pub id: String,
     /// Source of the event: a URI reference that is an absolute path, such as `/batches/17`.
     pub source: String,
@@ -41,8 +41,8 @@ pub struct Attributes {
     pub tenant: String,
     /// Trace id of the request that caused the event.
     pub trace_id: String,
-    /// Trace context (W3C) of the publisher. If a new event has none, its trace id is written in
-    /// its place if that is a trace context.
+    /// Trace context (W3C) of the publisher. If it is `None` and the `trace_id` is a trace context,
+    /// the event's JSON has the `trace_id` as its trace context.
     pub traceparent: Option<String>,
 }
 

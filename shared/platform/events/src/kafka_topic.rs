@@ -13,9 +13,9 @@ const ENVELOPE: &str = "application/cloudevents+json; charset=UTF-8";
 /// Type of the events that are sent to `KAFKA_FAILURES_TOPIC`: chunks that were given up.
 const FAILURE: &str = "integrahub.chunk.given_up";
 
-/// Time limit of connecting to the cluster, and of sending the records of one call to one topic.
-/// Each is shorter than the limit of publishing as a whole, so the log names the slow one unless
-/// both are slow.
+/// Time limit of connecting to the cluster, and time limit of sending the records of one call to
+/// one topic. Each is shorter than the time limit of publishing as a whole. So if one of the two steps
+/// is slow, its own limit passes first, and the log names the step.
 const PATIENCE: Duration = Duration::from_secs(4);
 
 /// Kafka topic with the rule that selects its events.

@@ -21,8 +21,8 @@ impl<'a> Round<'a> {
         Self { destinations: destinations.iter().collect(), failure: None }
     }
 
-    /// True if a call to a destination failed. That destination has then not accepted all events of
-    /// that call, and gets none of the later ones.
+    /// True if a destination failed in this run. A failed destination has not accepted all events
+    /// of the call that failed, and gets no events of later calls.
     #[must_use]
     pub const fn has_failed(&self) -> bool {
         self.failure.is_some()

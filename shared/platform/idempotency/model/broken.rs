@@ -7,6 +7,8 @@ use idempotency::protocol::{Decision, Progress, Record, Status, Token, Transitio
 use jiff::Timestamp;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// Rule of the idempotency protocol. The model leaves out one rule at a time, to show that the
+/// checker then finds a breach.
 pub(crate) enum Guard {
     /// The store accepts an attempt's writes only under the owner and attempt number of its claim.
     OwnToken,
@@ -29,29 +31,34 @@ pub(crate) enum Guard {
     KeepDoubt,
     /// A request with another body under the same key is a conflict.
     SameBody,
-    /// A claim that finds a record with its own token, since its first answer was lost, owns the
-    /// record.
+    /// A claim owns a record that has the claim's own token: it wrote the record before, and only
+    /// the response to this write was lost.
     OwnClaim,
-    /// A worker accepts work later by as much as its clock may be ahead of the claim's.
+    /// The time limit for the start of work is longer by the maximum by which the worker's clock
+    /// may be ahead of the clock of the claim.
     TolerantStart,
-    /// An attempt resumes the progress of an earlier one only if both work at the same place.
+    /// An attempt resumes the progress of an earlier attempt only if both work at the same place
+    /// (such as a queue).
     SamePlace,
-    /// Units that an earlier attempt left at another place count as possible duplicates.
+    /// Units of work (such as messages) that an earlier attempt left at another place count as
+    /// possible duplicates.
     CountMoved,
-    /// The record is updated with an attempt's new place before any message is put there.
+    /// The record is updated with an attempt's new place before the attempt puts a message there.
     NoteMove,
     /// A takeover is refused if the record's progress has changed since the takeover read it.
     SeenProgress,
-    /// Units in doubt at an unrecorded place count as possible duplicates, not as in doubt at the
-    /// place of the next attempt.
+    /// Units that an earlier attempt may have done at an unrecorded place count as possible
+    /// duplicates. None of them counts as in doubt at the place of the next attempt.
     DoubtOfNoPlace,
-    /// A failed attempt records its place only if units are done or in doubt there.
+    /// A failed attempt records its place only if units were done there, or may have been.
     PlaceOfWork,
     /// A move puts a message at the new place before it removes the message from the old place.
     PutFirst,
-    /// A message that an earlier attempt held while moving counts as possibly at both places.
+    /// A message that an earlier attempt was moving when it ended without a report counts as a
+    /// possible duplicate.
     CountHands,
-    /// A message whose put was refused is in doubt: a copy may be in another queue.
+    /// A message whose put was refused counts as in doubt (perhaps delivered): a copy may be in
+    /// another queue.
     DoubtRefusals,
     /// The record is updated with a refused message before the next message is put.
     NoteRefusals,

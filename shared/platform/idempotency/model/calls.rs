@@ -19,7 +19,7 @@ pub(crate) enum Called {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Fate {
     Answered,
-    /// The answer to the call is lost, and the SDK repeats the call.
+    /// The store's response is lost, and the SDK repeats the call.
     SentTwice,
     AnswerLost,
     RequestLost,
@@ -33,8 +33,8 @@ impl Fate {
         if world.faults_left > 0 { all } else { &[Self::Answered] }
     }
 
-    /// Applies a write to the world with this outcome, and returns the result that the calling
-    /// worker sees.
+    /// Applies a write with this outcome to the state of the model (`world`), and returns the
+    /// result that the calling worker sees.
     pub(crate) fn befalls(self, scenario: &Scenario, world: &mut World, transition: &Transition) -> Called {
         world.faults_left -= u8::from(!matches!(self, Self::Answered));
         match self {
@@ -56,8 +56,8 @@ impl Fate {
     }
 }
 
-/// Treats a refused write as done if the record shows that it was done before, as after a lost
-/// answer. A claim or takeover that is refused stays refused, since
+/// Treats a refused write as done if the record shows that the same write was made before, as after
+/// a lost response. A claim or takeover that is refused stays refused, since
 /// [`decide`](idempotency::protocol::decide) recognizes its own record.
 fn settled(transition: &Transition, written: Result<Arc<Record>, Arc<Record>>) -> Called {
     match written {

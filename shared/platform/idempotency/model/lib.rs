@@ -150,7 +150,8 @@ fn a_target_that_changes_between_attempts() {
     assert_holds(Scenario { places: 2, crashes: 2, ..scenario });
 }
 
-/// Proves that the checker can find breaches: without any one guard, it must find one.
+/// Proves that the checker can find breaches: for each guard that is left out, it finds at least
+/// one breach.
 #[test]
 fn without_any_one_guard_an_invariant_breaks() {
     for guard in Guard::ALL {

@@ -134,9 +134,9 @@ impl Successors<'_> {
         });
     }
 
-    /// Adds the steps that record the message in hand before it is removed from the old place. If
-    /// the store is unavailable, the message is removed all the same, and the attempt ends as
-    /// failed.
+    /// Adds the steps that record the message held by the worker, after it was put at the new place
+    /// and before it is removed from the old place. If the store is unavailable, the message is
+    /// removed all the same, and the attempt ends as failed.
     fn notes_move(&mut self, w: usize, moving: &Moving, now: Timestamp) {
         let Moving { granted, done, .. } = moving;
         let (token, whereabouts) = (granted.token.clone(), granted.whereabouts.clone());

@@ -17,7 +17,7 @@ use crate::producing::arrives;
 use crate::scenario::{Kind, Party, Scenario};
 use crate::world::{Granted, Step, World, response};
 
-/// Timeout in seconds of the function that claims.
+/// Timeout in seconds of the function that claims the idempotency key.
 const CLAIMER_ENDS_AFTER: i64 = 29;
 
 thread_local! {

@@ -63,9 +63,9 @@ pub(crate) struct Putting {
     pub(crate) noted: u64,
 }
 
-/// Progress of an attempt that moves messages: `done` messages are moved. `hand` is put at its new
-/// place, and recorded if `noted`. `is_refusal_unnoted` if a message was refused that the record
-/// does not count yet.
+/// Progress of an attempt that moves messages: `done` messages are moved. The message `hand` is at
+/// its new place and not yet removed from the old one; `noted` is true once the record counts it.
+/// `is_refusal_unnoted` is true if a message was refused that the record does not count yet.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Moving {
     pub(crate) granted: Granted,
@@ -262,7 +262,8 @@ impl World {
         }
     }
 
-    /// Checks that an attempt which begins would name no place where no message was ever put.
+    /// Checks the places that a beginning attempt would report as those of earlier units: a message
+    /// must have been put at each of them, or may have been.
     pub(crate) fn tell_what_was_left(&mut self, Granted { whereabouts, progress, .. }: &Granted) {
         let named = whereabouts.left_by(*progress).into_iter().filter_map(|left| left.name);
         let places: Vec<usize> = named.map(|name| name.parse().unwrap()).collect();

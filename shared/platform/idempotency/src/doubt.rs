@@ -18,7 +18,7 @@ use crate::protocol::Status;
 /// Cause of a doubt about the outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// The broker did not clearly answer the request that would have made the work final.
+    /// The broker did not clearly accept or refuse the request that makes the work final.
     Broker,
     /// The attempt ended without a report: it crashed, or ran out of time.
     Interrupted,
@@ -134,8 +134,8 @@ impl Doubtful<'_> {
         operation.is_some_and(|name| is_among(self.resumable, name) || is_among(self.prepared, name))
     }
 
-    /// True if the attempt of this record has not ended and would leave an unpublished doubt if it
-    /// was cut off now.
+    /// True if the attempt of this record has not ended, and if a doubt would have to be published
+    /// should it end without a report now.
     fn is_open(&self, image: &Image) -> bool {
         match image.status {
             Status::InProgress => is_among(self.resumable, &image.operation_type),

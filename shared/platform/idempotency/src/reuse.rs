@@ -35,8 +35,8 @@ impl Default for ReuseLimits {
 #[derive(Debug)]
 pub(crate) struct ReuseCounter {
     limits: ReuseLimits,
-    /// Tenants that exceeded their limit, with the end of the window in epoch seconds. Further
-    /// conflicts of these are refused without a write.
+    /// Tenants that exceeded their limit, with the end of the window in epoch seconds. Until then,
+    /// further conflicts of these tenants are refused without a write.
     over: Mutex<HashMap<String, i64>>,
 }
 

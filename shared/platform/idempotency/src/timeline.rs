@@ -92,8 +92,9 @@ pub struct Timeline {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Units {
-    /// Number of units that are known to be done at `place`. In a completed record, checkpoints may
-    /// be missing, so the number is at least that of the messages without those left behind.
+    /// Number of units that are known to be done at `place`, by the last checkpoint. In a completed
+    /// record, the last checkpoint may be missing: the number is then at least that of all messages
+    /// minus the units done at other places.
     pub done: u64,
     /// Maximum number of further units that may have been done; `None` for any number.
     pub in_doubt: Option<u64>,

@@ -281,7 +281,7 @@ mod tests {
 
     type Seen = Arc<Lock<Vec<Request<Bytes>>>>;
 
-    /// Starts a server that gives these answers, and a client that calls it.
+    /// Starts a server that sends these responses, and a client that calls it.
     async fn client(answers: Vec<(u16, String)>) -> (Actions, Seen, Server) {
         let seen = Seen::default();
         let (requests, answers) = (Arc::clone(&seen), Arc::new(Lock::new(answers)));

@@ -7,7 +7,7 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-/// Log levels of libraries whose events repeat ours, unless something is wrong.
+/// Maximum log levels of libraries whose events below a warning only repeat events of this system.
 ///
 /// `aws_` stands for all crates of the SDK. `lapin` is off, because it logs returned messages with
 /// their bodies. `lambda_runtime::layers::panic` is off, because it logs the debug form of an

@@ -115,8 +115,8 @@ pub fn content<T: DeserializeOwned>(answer: &[u8]) -> Result<T, Box<dyn Error + 
     Ok(attempt::malformed::from_slice(body.as_bytes())?)
 }
 
-/// Builds an event like that of an HTTP request by API Gateway in payload format 2.0, with an empty
-/// API id. By the latter the invoked function sees that the request is internal.
+/// Builds an event like that of an HTTP request by API Gateway (payload format 2.0). The empty API
+/// id tells the invoked function that the request is internal.
 #[must_use]
 pub fn request(path: &str, query: &str) -> Value {
     json!({

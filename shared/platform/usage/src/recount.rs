@@ -20,8 +20,8 @@ pub struct Recount {
 
 impl Recount {
     /// Starts a recount of the records that were created in the hours from `from` until before
-    /// `end`. A record written at `settled_before` or later may not be counted in the usage table
-    /// yet; the hour of such a record is excluded.
+    /// `end`. A record written at `settled_before` or later is perhaps not counted in the usage
+    /// table yet, so the hour of its creation is excluded.
     #[must_use]
     pub fn new(from: Hour, end: Hour, settled_before: Timestamp) -> Self {
         Self { from, end, settled_before, counted: BTreeMap::new(), unsettled: BTreeSet::new() }
@@ -41,8 +41,8 @@ impl Recount {
         }
     }
 
-    /// Returns the usage lines of an hour. Returns `None` if the hour is not recounted, or is
-    /// excluded because of a record that was written too late.
+    /// Returns the usage lines of an hour; `None` if the hour is not recounted, or is excluded
+    /// because a record was written at `settled_before` or later.
     #[must_use]
     pub fn lines(&self, hour: Hour) -> Option<Vec<Line>> {
         if hour < self.from || self.end <= hour || self.unsettled.contains(&hour) {

@@ -8,8 +8,9 @@ use jiff::civil::Date;
 use crate::hour::{Hour, start_of};
 use crate::key;
 
-/// Maximum duration of a request, by which a gap is extended to earlier times: a request that ended
-/// in the gap may have begun so much before. It exceeds the lease of an execution.
+/// Maximum duration of a request. A gap (period of lost changes) begins earlier by this time,
+/// because a request that ended in the gap may have begun before it. It exceeds the lease of an
+/// execution.
 const LONGEST_REQUEST: Duration = Duration::from_secs(60);
 
 /// Gap: a period in which changes of idempotency records may have been lost before they were

@@ -98,9 +98,9 @@ impl Visibility {
         self.set(receipt, shortened(pause(self.base, RECEIVES_TO_LONGEST))).await;
     }
 
-    /// Makes a message soon visible that no retry can help, so that it soon reaches the dead-letter
-    /// queue. After the first receive it is visible at once; after later ones it waits for about
-    /// the base, so that a queue with many receives does not keep a function busy.
+    /// Shortens the wait of a message that no retry can help, so that it soon reaches the
+    /// dead-letter queue. After the first receive it is visible at once; after later receives it
+    /// waits for about the base, so that a queue with many receives does not keep a function busy.
     pub async fn expire(&self, receipt: &Receipt) {
         let pause = if receipt.receives > 1 { self.first_pause() } else { Duration::ZERO };
         self.set(receipt, pause).await;

@@ -114,9 +114,9 @@ impl BudgetItem {
         if are_allowed && self.warn_at.len() <= MOST_WARNINGS { Ok(()) } else { Err(ItemError::Warnings) }
     }
 
-    /// Compares a month's amount with the budget. `before` is the present item, which counts only
-    /// if it is of the same month. Each percentage is published once a month, even if a recount or
-    /// a new rate card lowers the amount in between.
+    /// Compares a month's amount with the budget. `before` is the item stored by the last
+    /// comparison; an item of another month is ignored. Each percentage is published once a month,
+    /// even if a recount or a new rate card lowers the amount in between.
     #[must_use]
     pub fn settle(&self, month: Month, amount: Amount, before: Option<&SpentItem>) -> Settled {
         let exceeded = amount.is_percent_of(WHOLE, self.amount);

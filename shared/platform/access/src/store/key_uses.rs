@@ -12,20 +12,20 @@ use super::{AccessStore, MAX_REMEMBERED};
 use crate::api_key::KeyHash;
 use crate::pk;
 
-/// Time for which the environment remembers that it recorded a key's use on a day, which is over by
-/// then.
+/// Time for which an environment caches that a key's use was recorded on a day. The day is always
+/// over when the cache entry expires.
 const NOTED: Duration = Duration::from_secs(86_400);
-/// Time after which a key's use that could not be recorded is tried again.
+/// Time after which an environment tries again to record a key's use, after a failure.
 const NOTE_REPAIR: Duration = Duration::from_secs(3_600);
 /// Longest time for which a request waits until its key's use is recorded.
 const NOTE_LIMIT: Duration = Duration::from_millis(300);
 
-/// Keys whose use was recorded lately, or could not be.
+/// Cache of the API keys whose use was recorded recently, or could not be recorded.
 #[derive(Debug)]
 pub(super) struct KeyUses {
     /// Day on which the use of an API key was last recorded.
     noted: Remembered<KeyHash, Date>,
-    /// API keys whose use could not be recorded, so that not every request tries it.
+    /// API keys whose use could not be recorded. Until an entry expires, no request tries again.
     unnoted: Remembered<KeyHash, ()>,
 }
 

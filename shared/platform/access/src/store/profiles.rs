@@ -19,8 +19,9 @@ use crate::pk::{self, Pk};
 const PROFILE_REPAIR: u32 = 60;
 /// Time for which a failure to scan for target profiles is cached.
 const LIST_REPAIR: Duration = Duration::from_secs(5);
-/// Number of items on a page of a scan for target profiles, and the maximum number of pages.
+/// Maximum number of items on a page of a scan for target profiles.
 const PAGE: i32 = 1_000;
+/// Maximum number of pages of a scan for target profiles.
 const MAX_PAGES: usize = 100;
 
 /// Items of all target profiles, by tenant and name.

@@ -143,7 +143,8 @@ impl Shared {
         self.known().set.clone().filter(|(since, _)| since.age() < USABLE)
     }
 
-    /// Claims the fetch of the key set. Returns false if the last one began less than `pause` ago.
+    /// Records that a fetch of the key set begins now. Returns false, and records nothing, if the
+    /// last fetch began less than `pause` ago.
     fn begin(&self, pause: Duration) -> bool {
         let now = Moment::now();
         let mut known = self.known();
@@ -154,8 +155,7 @@ impl Shared {
         true
     }
 
-    /// Waits for a fetch by another request, or fetches the key set if there is none, and returns
-    /// it.
+    /// Fetches the first key set, or waits until another request has fetched it, and returns it.
     async fn first(&self) -> Result<Arc<KeySet>, NoKeys> {
         let _turn = self.turn.lock().await;
         if self.usable().is_none() && self.begin(PAUSE_WITHOUT) {

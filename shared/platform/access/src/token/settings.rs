@@ -38,7 +38,7 @@ pub enum TokenSettingError {
     #[error("it is no URL")]
     Url(#[source] url::ParseError),
     /// The URL is neither `https` nor `http` with a loopback address. Another host on the network
-    /// could answer for it.
+    /// could impersonate the issuer.
     #[error("it must be https; http is for a loopback address alone")]
     Scheme,
 }

@@ -17,8 +17,8 @@ const MAX_FAULTS: usize = 8;
 /// Deserializes `T` from a parsed body.
 ///
 /// # Errors
-/// `SCHEMA_VIOLATION` with a JSON pointer to each faulty member, up to the first 8; that of an
-/// unknown member names it. A missing member ends the search for further faults.
+/// `SCHEMA_VIOLATION` with a JSON pointer to each faulty member, up to the first 8. An unknown
+/// member is reported by its own pointer. A missing member ends the search for further faults.
 pub fn read<T: DeserializeOwned>(mut value: Value) -> Result<T, Problem> {
     // The names of all members are copied, to find the place of a fault, only if there is one.
     if let Ok(form) = serde::Deserialize::deserialize(Objects(&value)) {

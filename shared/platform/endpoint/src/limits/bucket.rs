@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
-/// Number of different random numbers by which the environments of a bucket are counted.
+/// Number of different random numbers (one byte each) by which environments identify themselves in
+/// a bucket, to be counted.
 const PLACES: f64 = 256.0;
 
-/// Bucket of a rate limit, as its item is after the last write.
+/// Bucket of a rate limit: its DynamoDB item after the last write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Bucket {
     /// Time at which the bucket will be full again (theoretical arrival time), in nanoseconds since
@@ -13,18 +14,19 @@ pub(crate) struct Bucket {
     pub(crate) tat: i64,
     /// Number of the ten-second window in which the bucket was last written.
     pub(crate) window: i64,
-    /// Random numbers (0 to 255) of the environments that drew from the bucket in `window`.
+    /// Random numbers (0 to 255) of the environments that took units from the bucket in `window`.
     pub(crate) seen: BTreeSet<u8>,
-    /// Number of the last window before `window` in which an environment drew.
+    /// Number of the last window before `window` in which an environment took units.
     pub(crate) last_window: i64,
-    /// Random numbers (0 to 255) of the environments that drew from the bucket in `last_window`.
+    /// Random numbers (0 to 255) of the environments that took units from the bucket in
+    /// `last_window`.
     pub(crate) last_seen: BTreeSet<u8>,
 }
 
 impl Bucket {
-    /// Estimates how many environments draw from the bucket in the window `now` and the one before,
-    /// by linear counting: `m` environments have about `256 * (1 - exp(-m / 256))` different random
-    /// numbers. `reader`, the number of this environment, is included.
+    /// Estimates how many environments take units from the bucket in the window `now` and the
+    /// window before, by linear counting: `m` environments have about `256 * (1 - exp(-m / 256))`
+    /// different random numbers. `reader`, the number of this environment, is included.
     pub(crate) fn environments(&self, now: i64, reader: u8) -> f64 {
         let mut places = BTreeSet::from([reader]);
         for (window, seen) in [(self.window, &self.seen), (self.last_window, &self.last_seen)] {

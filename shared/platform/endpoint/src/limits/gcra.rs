@@ -12,8 +12,8 @@ use access::Rate;
 
 /// Number of nanoseconds in a second.
 pub(crate) const SECOND: i64 = 1_000_000_000;
-/// Length of the windows in which environments are counted, in nanoseconds. Units that an
-/// environment has drawn are valid for this time.
+/// Length in nanoseconds of the windows in which environments are counted. Units that an
+/// environment has taken from a bucket are valid for the same time.
 pub(crate) const WINDOW: i64 = 10 * SECOND;
 /// Time in nanoseconds that a debt may delay a bucket, in addition to the time in which it fills.
 const LONGEST_DEBT: i64 = 3_600 * SECOND;
@@ -21,10 +21,11 @@ const LONGEST_DEBT: i64 = 3_600 * SECOND;
 const SKEW: i64 = 60 * SECOND;
 /// Seconds for which the item of a bucket is kept after the bucket is full again.
 const KEPT: i64 = 86_400;
-/// Fraction of what a window admits that all environments together may hold in their shares.
+/// Fraction of the units of a window (burst, and ten seconds of the rate) that all environments
+/// together may hold unused.
 const HELD: f64 = 0.1;
-/// Maximum number of chunks that an environment holds. It draws a new chunk when its share falls to
-/// half of one.
+/// Maximum number of chunks that an environment holds unused. A chunk is the number of units that
+/// it takes from the bucket at once; it takes a new chunk when half of one is left.
 const CHUNKS_HELD: f64 = 1.5;
 /// Maximum time of a cost in nanoseconds, some 32 years, so that sums of times do not overflow.
 const LONGEST: f64 = 1e18;
@@ -33,7 +34,7 @@ const LONGEST: f64 = 1e18;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Pace(pub(crate) Rate);
 
-/// Conditional write to a bucket's item, which draws units.
+/// Conditional write to a bucket's item that takes units from the bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Write {
     pub(crate) now: i64,
@@ -115,8 +116,8 @@ impl Pace {
         self.capacity() + LONGEST_DEBT
     }
 
-    /// Returns the units that an environment draws at once if `environments` draw from the bucket.
-    /// All of them together then hold at most a tenth of what a window admits.
+    /// Returns the number of units that an environment takes at once, if `environments` use the
+    /// bucket. All of them together then hold at most a tenth of the units that a window admits.
     pub(crate) fn chunk(self, environments: f64) -> i64 {
         let window = approximate(WINDOW / SECOND);
         let admitted = approximate(self.burst()) + window * self.0.per_second;

@@ -23,7 +23,8 @@ pub struct Refusal {
 
 impl Refusal {
     /// Creates the refusal by these limits, each with the time until which it refuses; `None` if
-    /// there are none. The limit that refuses for the longest time determines the answer.
+    /// there are none. The response describes only the limit that refuses for the longest time, and
+    /// names all.
     pub(crate) fn by(refused: &[(&Arc<Policy>, i64)], now: i64) -> Option<Self> {
         let &(policy, until) = refused.iter().rev().max_by_key(|(_, until)| *until)?;
         let violated = refused.iter().map(|(policy, _)| policy.name()).collect();

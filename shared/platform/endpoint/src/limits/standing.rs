@@ -18,7 +18,7 @@ pub struct Standing {
     /// Burst of the limit: units that are admitted at once.
     pub burst: u64,
     /// Number of units left in the bucket; `None` if the table cannot be read. Environments may
-    /// have drawn further units that are not used yet.
+    /// also hold units that they have taken from the bucket and not used yet.
     pub remaining: Option<u64>,
 }
 

@@ -26,9 +26,9 @@ impl<'a> Ticket<'a> {
         Self { inner: Some(inner), policies, cost }
     }
 
-    /// Draws units for shares that run low or are old. It should run concurrently with the
-    /// request's claim, because it does not affect this request, and each of up to two calls may
-    /// take a second.
+    /// Refills this environment's shares of the buckets (units taken in advance) that run low or
+    /// are old. Up to two calls to the table for each limit may take a second each. This request
+    /// does not need them, so they should run while it claims its idempotency key.
     pub async fn renew(&self) {
         let Some(inner) = self.inner else { return };
         join_all(self.policies.0.iter().map(|policy| inner.renew(policy))).await;

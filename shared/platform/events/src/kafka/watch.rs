@@ -86,7 +86,7 @@ impl TopicWatch {
     /// Returns the consumer group's lag in each partition, ordered by partition.
     ///
     /// # Errors
-    /// If the cluster does not respond, if its answer lacks a partition, or if a partition has no
+    /// If the cluster does not respond, if its response lacks a partition, or if a partition has no
     /// leader.
     pub async fn lag(&self) -> Result<Vec<PartitionLag>, WatchError> {
         let mut slot = self.client.lock().await;
@@ -160,8 +160,8 @@ impl TopicWatch {
     }
 }
 
-/// Returns the lag of a partition, where a negative difference counts as 0: the end may have been
-/// read before the beginning.
+/// Returns the lag of a partition. A negative number of `records` counts as 0: the end of the
+/// partition may have been read before its beginning.
 fn of_partition(partition: &TopicPartition, records: i64) -> PartitionLag {
     PartitionLag { partition: partition.partition, records: u64::try_from(records).unwrap_or(0) }
 }

@@ -99,8 +99,9 @@ const OWN_FURTHER: &str = "#owner = :mine AND #attempt = :myAttempt AND #status 
                            (attribute_not_exists(checkpoint) OR checkpoint < :checkpoint OR \
                             possibleDuplicates < :possibleDuplicates OR \
                             attribute_not_exists(placeId) OR placeId <> :placeId OR placeName <> :placeName)";
-/// Condition of a checkpoint of work that has no place: the record is in progress under the
-/// writer's token, and has less progress or names a place.
+/// Condition of a checkpoint of work without a place (such as a queue): the record is in progress
+/// under the writer's token. It also has less progress than the checkpoint, or has a place, which
+/// the checkpoint removes.
 const OWN_FURTHER_OR_PLACED: &str = "#owner = :mine AND #attempt = :myAttempt AND #status = :inProgress AND \
                                      (attribute_not_exists(checkpoint) OR checkpoint < :checkpoint OR \
                                       possibleDuplicates < :possibleDuplicates OR \

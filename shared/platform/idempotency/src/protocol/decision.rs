@@ -10,7 +10,8 @@ use super::transition::Transition;
 /// Decision about a claim that found an existing record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// The claim itself wrote the record; only the answer to that write was lost.
+    /// The claim itself has written the record, and only DynamoDB's response to this write was
+    /// lost.
     Own,
     /// The key was used with another request body before.
     Conflict,

@@ -91,8 +91,8 @@ impl LocationHistory {
         Self { place, left_behind: self.left_behind.clone() }
     }
 
-    /// Returns the units of all attempts until now, where `progress` is that of the last place, as
-    /// units left behind: an attempt that reaches no known place reports these.
+    /// Returns the units that attempts have left at any place until now, for the report of an
+    /// attempt that reaches no known place. `progress` has the units at the present place.
     #[must_use]
     pub fn left_by(&self, progress: Progress) -> Vec<AbandonedProgress> {
         let mut left_behind = self.left_behind.clone();

@@ -24,8 +24,9 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Offset of a number that also stands for an unknown number of uncounted units. The counted
-    /// units are added to it. An attempt that ends without a report has `u64::MAX` units in doubt.
+    /// Offset that marks a number of units as incomplete: it is added to the counted units if an
+    /// unknown number of further units was not counted. An attempt that ends without a report has
+    /// `u64::MAX` units in doubt.
     const UNCOUNTED: u64 = u64::MAX / 2;
 
     /// Decodes the `in_doubt` or `repeated` number of a [`Progress`].

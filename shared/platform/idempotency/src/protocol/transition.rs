@@ -166,8 +166,8 @@ impl Transition {
         }
     }
 
-    /// True if `found`, which fails the condition of this write, shows that the write was made
-    /// before and only its answer was lost.
+    /// True if the record `found`, which fails this write's condition, shows that the same write
+    /// was made before and only DynamoDB's response was lost.
     #[must_use]
     pub fn is_done_in(&self, found: &Record) -> bool {
         let is_of = |token: &Token| found.owner == token.owner && found.attempt == token.attempt;

@@ -16,8 +16,8 @@ use crate::prepared::Prepared;
 use crate::protocol::{Decision, Record, Status, Transition, decide};
 use crate::results;
 
-/// Number of times that a claim decides about an existing record. If so many takeovers in a row
-/// lose a race, the claim returns "in progress".
+/// Maximum number of times that a claim decides about an existing record. If the record has changed
+/// before each takeover, the claim returns "in progress".
 const RACES: usize = 3;
 
 impl Store {

@@ -201,8 +201,8 @@ impl Store {
         Ok(if noted.await? { WriteOutcome::Applied } else { WriteOutcome::Fenced })
     }
 
-    /// Makes a write of an execution. If the condition fails because the same write was made
-    /// before, the result is `Applied`: only its answer was lost.
+    /// Makes a write of an execution. If the condition fails because the same write was made before
+    /// and only DynamoDB's response was lost, the result is `Applied`.
     async fn settle(
         &self,
         execution: &Execution,

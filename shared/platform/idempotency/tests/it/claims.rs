@@ -164,7 +164,8 @@ async fn an_execution_that_was_taken_over_writes_nothing_more() {
     test.remove().await;
 }
 
-/// An attempt to move messages records the messages that a queue refused before it has moved any.
+/// Covers a checkpoint with more possible duplicates, but without more units done. An attempt to
+/// move messages writes such a checkpoint if a queue refuses messages before any is moved.
 #[tokio::test]
 async fn a_checkpoint_that_counts_more_is_noted_though_nothing_more_is_done() {
     let test = TestStore::make().await;

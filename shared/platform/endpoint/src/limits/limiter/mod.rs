@@ -20,10 +20,11 @@ use crate::limits::ticket::Ticket;
 /// Maximum number of draws (writes to a bucket) that a request waits for. The first may assume an
 /// outdated bucket; the second and third fail only if another environment writes first.
 const MOST_DRAWS: usize = 3;
-/// Maximum number of draws to renew a share after a request was admitted.
+/// Maximum number of writes to a bucket that refill this environment's share (the units that it has
+/// taken in advance), after a request was admitted.
 const RENEWAL_DRAWS: usize = 2;
-/// Maximum number of shares that an environment keeps. Without a share, each request writes to the
-/// bucket.
+/// Maximum number of shares (units taken from a bucket in advance) that an environment keeps. For a
+/// bucket without a share, each request writes to the table.
 const MOST_SHARES: usize = 10_000;
 /// Minimum time between two log lines about an unavailable table, in nanoseconds.
 const LOG_PAUSE: i64 = 60 * SECOND;
@@ -218,8 +219,8 @@ impl Inner {
         Err(refusal)
     }
 
-    /// Draws from a bucket for a request, again if the bucket turns out to be different than
-    /// expected.
+    /// Takes units from a bucket for a request by a conditional write. If the bucket is not as
+    /// assumed, up to two further writes are tried.
     ///
     /// # Errors
     /// Returns the time until which the request is refused, in nanoseconds since 1970.
@@ -236,7 +237,7 @@ impl Inner {
         Err(policy.share().overtaken(policy.pace(), cost, self.now()))
     }
 
-    /// Draws units for a share that runs low or is too old.
+    /// Takes units from the bucket for a share that runs low or is too old.
     pub(crate) async fn renew(&self, policy: &Policy) {
         for _ in 0..RENEWAL_DRAWS {
             let draw = policy.share().renewal(policy.pace(), self.now());
@@ -249,8 +250,9 @@ impl Inner {
         }
     }
 
-    /// Writes a draw to the table, and updates the share with its outcome. Returns whether the
-    /// condition of the write held.
+    /// Writes a draw (units taken from a bucket) to the table, and updates the share by the result.
+    /// Returns true if the write succeeded, and false if its condition failed or the table is
+    /// unavailable.
     async fn make(&self, policy: &Policy, draw: &Draw) -> bool {
         let outcome = self.table.write(&policy.pk, &draw.write).await.unwrap_or_else(|error| {
             self.log_away(&error);

@@ -4,38 +4,39 @@
 use crate::limits::bucket::Bucket;
 use crate::limits::gcra::{Form, Pace, SECOND, WINDOW, Write};
 
-/// Age in nanoseconds from which on unused units of a share are not returned to the bucket. The
-/// estimate of environments does not include this one any more.
+/// Age in nanoseconds from which on a share's unused units are not returned to the bucket. By then,
+/// the estimate of environments does not include this environment any more.
 const FORFEITED: i64 = 2 * WINDOW;
 /// Time in nanoseconds for which an environment does not call the table after a failed call.
 const STORE_PAUSE: i64 = SECOND;
-/// Maximum random delay in nanoseconds before an environment draws again, so that not all of them
-/// draw at once.
+/// Maximum random delay in nanoseconds before an environment takes units again, so that not all
+/// environments write to the bucket at once.
 const LONGEST_SPREAD: i64 = SECOND;
 
-/// Number of environments that are assumed before the table's first answer. An environment that
-/// assumed to be alone would admit the whole limit by itself while its first calls fail.
+/// Number of environments that are assumed before the table's first response. If a new environment
+/// assumed to be alone, it would admit the whole limit by itself while its calls fail.
 const ASSUMED: f64 = 50.0;
 
-/// Units of one bucket that this environment has drawn and may use without calling the table.
+/// Share of a bucket: units that this environment has taken in advance, and may use without calling
+/// the table.
 #[derive(Debug)]
 pub(crate) struct Share {
     environment: u8,
     random: fastrand::Rng,
-    /// Number of units that were drawn and not used. A negative number is a debt.
+    /// Number of units that were taken and not used. A negative number is a debt.
     credit: i64,
     /// State of the bucket as of the last call to the table; `None` before it.
     known: Option<Known>,
     drawn_at: i64,
     spent: Spent,
-    /// Draws that are not tried until a certain time, because they would fail.
+    /// Pause in taking so many units that the bucket would refuse them; `None` if there is no pause.
     quiet: Option<Quiet>,
     away: Option<Away>,
     granted_at: i64,
 }
 
 /// State of a bucket as this environment knows it: the time at which it is full again (`tat`), its
-/// ten-second window, and the number of environments that draw from it.
+/// ten-second window, and the number of environments that use it.
 #[derive(Clone, Copy, Debug)]
 struct Known {
     tat: i64,
@@ -51,8 +52,8 @@ struct Spent {
     before: i64,
 }
 
-/// Pause in drawing from the bucket: before `until`, this environment does not try to draw `need`
-/// units or more, because the bucket would refuse them.
+/// Pause in taking units: before `until`, this environment does not try to take `need` units or
+/// more, because the bucket would refuse them.
 #[derive(Clone, Copy, Debug)]
 struct Quiet {
     need: i64,
@@ -74,11 +75,13 @@ pub(crate) enum Step {
     Admitted,
     /// The request is refused until this time (nanoseconds since 1970).
     Refused(i64),
-    /// The share needs this draw before it can decide.
+    /// The share has too few units. This draw (write that takes units from the bucket) must be made
+    /// before it decides again.
     Draw(Draw),
 }
 
-/// Draw from a bucket: the write to the table, and how the share changes if it succeeds.
+/// Draw: a write to the table that takes units from a bucket, and the change of the share if it
+/// succeeds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Draw {
     pub(crate) write: Write,
@@ -89,7 +92,7 @@ pub(crate) struct Draw {
     returned: i64,
 }
 
-/// Outcome of a draw.
+/// Result of a draw, the write that takes units from a bucket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// The write succeeded, and this is the bucket after it.
@@ -155,8 +158,8 @@ impl Share {
         Step::Draw(self.draw(pace, gain, 0, now))
     }
 
-    /// Returns the draw that refills the share if it runs low, replaces it if it is old, or tries
-    /// whether an unreachable table is back.
+    /// Returns the draw (write that takes units from the bucket) for a share that runs low, is old,
+    /// or was granted while the table was unreachable. `None` if no draw is due.
     pub(crate) fn renewal(&mut self, pace: Pace, now: i64) -> Option<Draw> {
         if let Some(away) = self.away {
             return (now >= away.retry_at).then(|| self.comeback(pace, now));
@@ -178,16 +181,17 @@ impl Share {
         Some(Draw { returned, ..self.draw(pace, gain, given_back, now) })
     }
 
-    /// Returns the draw that replaces units granted locally while the table was unreachable.
-    /// Without it, an environment with few requests would never call the table again.
+    /// Returns the first draw after the table was unreachable. The units taken replace those that
+    /// this environment granted itself. Without this draw, an environment with few requests would
+    /// never call the table again.
     fn comeback(&self, pace: Pace, now: i64) -> Draw {
         let room = pace.units(now + pace.capacity() - self.start(pace, now));
         let gain = self.target(pace, 0, now).max(1).min(room);
         Draw { returned: self.credit.max(0), ..self.draw(pace, gain, 0, now) }
     }
 
-    /// Returns a draw of `gain` units. `given_back` units return to the bucket at the same time,
-    /// unless it is full.
+    /// Returns the draw that takes `gain` units from the bucket. `given_back` units return to the
+    /// bucket by the same write, unless the bucket is full.
     fn draw(&self, pace: Pace, gain: i64, given_back: i64, now: i64) -> Draw {
         let cost = pace.cost(gain);
         let form = if self.is_full(pace, now) {
@@ -200,7 +204,7 @@ impl Share {
         Draw { write: self.write(pace, form, now), gain, returned: 0 }
     }
 
-    /// Updates the share with the outcome of a draw.
+    /// Updates the share by the result of a draw.
     pub(crate) fn learn(&mut self, pace: Pace, draw: &Draw, outcome: &Outcome, now: i64) {
         match outcome {
             Outcome::Made(bucket) => {
@@ -220,8 +224,8 @@ impl Share {
         }
     }
 
-    /// Returns the time until which a request is refused after other environments won all of its
-    /// draws.
+    /// Starts a pause after other environments have written to the bucket first each time. Returns
+    /// the time until which the request is refused.
     pub(crate) fn overtaken(&mut self, pace: Pace, cost: u64, now: i64) -> i64 {
         let need = (signed(cost) - self.credit).max(1);
         self.quieten(pace, need, now, now)
@@ -257,8 +261,8 @@ impl Share {
         self.known.is_none_or(|known| known.tat < now || known.tat > pace.latest(now))
     }
 
-    /// Returns the number of units to draw next: at most twice what this environment used in recent
-    /// seconds. It is 0 if so many environments draw that none may keep units.
+    /// Returns the number of units to take next: at most twice what this environment used in recent
+    /// seconds. The number is 0 if so many environments use the bucket that none may keep units.
     fn target(&self, pace: Pace, cost: i64, now: i64) -> i64 {
         let chunk = self.known.map_or(1, |known| pace.chunk(known.environments));
         let used = self.spent.lately(now).saturating_add(cost);
@@ -289,9 +293,9 @@ impl Share {
         Known { tat: bucket.tat, window: bucket.window, environments }
     }
 
-    /// Suspends draws of `need` or more units until `allowed_at` and a random time after it, and
-    /// returns the end. About two of all environments draw in the time in which the bucket regains
-    /// a chunk.
+    /// Starts a pause in taking `need` units or more, from now until a random time after
+    /// `allowed_at`. Returns the end of the pause. The random times are such that about two
+    /// environments take units while the bucket regains a chunk.
     fn quieten(&mut self, pace: Pace, need: i64, allowed_at: i64, now: i64) -> i64 {
         match self.quiet {
             Some(quiet) if quiet.need <= need && quiet.until >= allowed_at => quiet.until,
@@ -311,8 +315,8 @@ impl Share {
         self.quiet.filter(|quiet| now < quiet.until && need >= quiet.need).map(|quiet| quiet.until)
     }
 
-    /// Lets the environment work without the table: grants a chunk of the last known size, at most
-    /// once in ten seconds.
+    /// Notes that the table cannot be reached until the next try. At the beginning of an outage,
+    /// and at most once in ten seconds, the environment grants itself a chunk of units.
     fn go_without(&mut self, pace: Pace, now: i64) {
         let refilled_at = self.away.map_or(now, |away| away.refilled_at);
         if self.away.is_none() && now - self.granted_at >= WINDOW {

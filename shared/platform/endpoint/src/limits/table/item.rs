@@ -15,8 +15,8 @@ type Item = HashMap<String, AttributeValue>;
 #[error("an item of the table of limits is malformed")]
 pub(super) struct ItemError;
 
-/// Returns the condition expression of a draw. In DynamoDB, a comparison with a missing attribute
-/// is false.
+/// Returns the condition expression of a write that takes units from a bucket. In DynamoDB, a
+/// comparison with a missing attribute is false.
 pub(super) const fn condition(write: &Write) -> &'static str {
     match (write.form, write.turns) {
         (Form::Running { .. }, false) => "tat >= :now AND tat <= :ceiling AND win >= :win AND win <= :farWin",
@@ -32,7 +32,7 @@ pub(super) const fn condition(write: &Write) -> &'static str {
     }
 }
 
-/// Returns the update expression of a draw.
+/// Returns the update expression of a write that takes units from a bucket.
 pub(super) const fn update(write: &Write) -> &'static str {
     match (write.form, write.turns) {
         (Form::Running { .. }, false) => "SET tat = tat + :change, expiresAt = :expiresAt ADD envs :env",
@@ -46,8 +46,8 @@ pub(super) const fn update(write: &Write) -> &'static str {
     }
 }
 
-/// Returns the attribute values of a draw's expressions. DynamoDB refuses values that no expression
-/// uses.
+/// Returns the attribute values that the expressions of a write use. DynamoDB refuses values that
+/// no expression uses.
 pub(super) fn values(write: &Write) -> Item {
     let mut values = Item::from([
         (":now".to_owned(), number(write.now)),

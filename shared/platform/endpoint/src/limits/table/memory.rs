@@ -49,7 +49,7 @@ impl Memory {
     }
 }
 
-/// Returns the bucket after a draw; `None` if the condition of the write does not hold.
+/// Returns the bucket after a write that takes units; `None` if the write's condition fails.
 pub(crate) fn applied(write: &Write, old: Option<&Bucket>) -> Option<Bucket> {
     let tat = match (write.form, old.map(|bucket| bucket.tat)) {
         (Form::Running { change, ceiling }, Some(tat)) if (write.now..=ceiling).contains(&tat) => {

@@ -16,8 +16,8 @@ use crate::limits::bucket::Bucket;
 use crate::limits::gcra::Write;
 use crate::limits::share::Outcome;
 
-/// Maximum time that a request waits for a draw. The first call of a new environment often takes
-/// several hundred milliseconds, because it connects.
+/// Time limit of a write that takes units from a bucket, while the request waits. The first call of
+/// a new environment often takes several hundred milliseconds, because it connects.
 pub const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Table of the rate limiter's buckets.
@@ -38,8 +38,8 @@ pub(crate) enum Table {
 pub(crate) struct Unavailable(String);
 
 impl Table {
-    /// Writes a draw. If DynamoDB's response is lost, it may be written once more. The units of one
-    /// of the two are then lost, but no request is admitted beyond the limit.
+    /// Takes units from a bucket by a conditional write. If DynamoDB's response is lost, the units
+    /// may be taken twice. Half of them are then lost, but no request is admitted beyond the limit.
     pub(crate) async fn write(&self, pk: &str, write: &Write) -> Result<Outcome, Unavailable> {
         match self {
             Self::DynamoDb { client, name } => {
@@ -51,7 +51,7 @@ impl Table {
         }
     }
 
-    /// Reads a bucket; `None` if it has no item, because nothing was drawn from it for long.
+    /// Reads a bucket; `None` if it has no item, because no units were taken for a long time.
     pub(crate) async fn read(&self, pk: &str) -> Result<Option<Bucket>, Unavailable> {
         match self {
             Self::DynamoDb { client, name } => {
