@@ -88,8 +88,8 @@ impl ConsumeSelector {
     }
 }
 
-/// Member `transaction` of a consume request, which mirrors a produce's. It has no effect: a call
-/// that commits or rolls back is always one unit of work.
+/// Member `transaction` of a consume request, with `enabled` and `txSize` as in a produce request.
+/// It has no effect: a call that commits or rolls back is always one unit of work.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct ConsumeTransaction {

@@ -29,8 +29,8 @@ struct Images {
     new_image: Option<Item>,
 }
 
-/// DynamoDB item before or after a change, generic over the attribute values of the crate that
-/// reads it.
+/// DynamoDB item before or after a change; `None` if the change has none. `Value` is the type of
+/// the attribute values in the crate that reads the item.
 type Image<Value> = Option<HashMap<String, Value>>;
 
 impl Change {

@@ -30,7 +30,8 @@ use crate::change::{Change, Changes};
 
 /// Operation types in idempotency records whose attempts can leave messages in doubt. Produces and
 /// moves progress message by message; a consume stores its response and then removes all messages
-/// at once. A consume with `"ack": "none"` removes its messages before, as its caller asked.
+/// at once. With `"ack": "none"`, the broker removes a consume's messages on delivery, before the
+/// response is stored, as the caller asked.
 const DOUBTFUL: Doubtful<'static> = Doubtful {
     resumable: &[OperationType::named("PRODUCE"), OperationType::named("MOVE")],
     prepared: &[OperationType::named("CONSUME")],

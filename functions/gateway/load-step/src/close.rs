@@ -14,12 +14,12 @@ use crate::runs::Begun;
 use crate::store::{fail, insist};
 use crate::{LoadStep, LoadStepError};
 
-/// Maximum number of bytes of tallies that a report is made of: 4 GiB, which is more than can be
-/// read in an invocation.
+/// Maximum number of bytes of tallies (stored counts of each worker and minute) for one report: 4
+/// GiB, more than an invocation can read.
 const MOST_TALLIES: usize = 4 * 1024 * 1024 * 1024;
 
-/// Time that must be left in the invocation when reading tallies ends, for the report and the
-/// queues.
+/// Time that must be left in the invocation for the report and the queues, after the stored counts
+/// of the workers are read.
 const TO_END: Duration = Duration::from_secs(30);
 
 /// Reason for the failure of a test whose execution in Step Functions ended before its workers.
@@ -45,7 +45,8 @@ enum Queues {
 pub(crate) enum Occasion {
     /// The last worker to end closes the run in the rest of its invocation.
     LastWorker,
-    /// The state machine closes the run after all lanes have ended.
+    /// The state machine closes the run after all lanes (the workers' series of invocations) have
+    /// ended.
     LanesOver,
     /// An execution that only closes the test: the execution that ran it is gone, or the test was
     /// stopped while no worker was at work. No other run follows, and a test whose work was not
@@ -187,8 +188,8 @@ impl Close<'_> {
         passed
     }
 
-    /// Builds the report of a test, and returns it with true if the test passed; with `None` if the
-    /// test was stopped, which is not judged.
+    /// Builds the report of a test. Also returns true if the test passed, and false if it did not;
+    /// `None` for a stopped test, which is not judged.
     async fn report(
         &self,
         record: &TestRecord,
@@ -255,8 +256,9 @@ impl Close<'_> {
         Ok(true)
     }
 
-    /// True unless the stored report of a test that has ended differs from the one that it ended
-    /// with: a slower invocation may have stored a report of an earlier state after the end.
+    /// True if the stored report of an ended test is the one with which the test ended, or if no
+    /// report is stored. After the end, a slower invocation may have stored a report of an earlier
+    /// state.
     async fn is_reported(&self, record: &TestRecord) -> Result<bool, LoadStepError> {
         let (of, store) = (self.of, &self.step.store);
         let report = insist(self.deadline, async || store.report(&of.tenant, of.test_id).await).await?;
@@ -265,7 +267,8 @@ impl Close<'_> {
         }))
     }
 
-    /// Returns the sum of a run's tallies, and true if no tally is missing from it.
+    /// Returns the sum of a run's tallies (stored counts of each worker and minute), and true if no
+    /// tally is missing from it.
     async fn sum(&self, run: u32) -> Result<(Sum, bool), LoadStepError> {
         let (test_id, store) = (self.of.test_id, &self.step.store);
         let sum = insist(self.deadline, async || {

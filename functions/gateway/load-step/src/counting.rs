@@ -18,8 +18,7 @@ impl LoadStep {
     }
 }
 
-/// Returns the counts of ended tests to which this state adds one; `None` if the test has not
-/// ended.
+/// Returns the count of one ended test in this final state; `None` if the test has not ended.
 fn state(status: TestStatus) -> Option<EndedTests> {
     let none = EndedTests::default();
     match status {

@@ -19,12 +19,12 @@ pub enum LoadStepError {
     /// The event names a run of the test that never began.
     #[error("the load test {test_id} has no run {run}")]
     NoRun { test_id: Uuid, run: u32 },
-    /// The event names a window (minute of the test) that the plan of the run does not have for
-    /// this lane.
+    /// The event names a window (minute of the test) in which the run's plan has no work for this
+    /// lane (a worker's series of invocations).
     #[error("the lane {lane} has no window {}", .window.number())]
     NoWindow { lane: Lane, window: Window },
-    /// The answer of the store was lost, so it is unknown whether this invocation claimed its step.
-    /// A later attempt takes the step over.
+    /// The store's response was lost, so it is unknown whether this invocation claimed its minute
+    /// of the test. A later attempt takes over the work.
     #[error("the claim of window {} of lane {lane} was not answered", .window.number())]
     ClaimInDoubt { lane: Lane, window: Window },
 }

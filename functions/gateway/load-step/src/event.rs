@@ -41,7 +41,7 @@ pub struct Closing {
     pub close: bool,
 }
 
-/// Answer of the function to an event of the state machine.
+/// Response of the function to an event of the state machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum Answer {
@@ -59,7 +59,8 @@ pub struct Lanes {
     pub lanes: Vec<LaneStart>,
 }
 
-/// First minute of the test in which a lane works, and the time at which its invocation starts.
+/// First minute of the test in which a lane (a worker's series of invocations) works, and the time
+/// at which its invocation starts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LaneStart {
     pub lane: Lane,
@@ -67,8 +68,8 @@ pub struct LaneStart {
     pub at: Timestamp,
 }
 
-/// Next minute of the test in which a lane works, and the time at which its invocation starts. Both
-/// are absent if the lane is done.
+/// Next minute of the test in which a lane (a worker's series of invocations) works, and the time
+/// at which its invocation starts. Both are absent if the lane is done.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct NextTurn {
     #[serde(flatten)]
@@ -107,7 +108,8 @@ impl Event {
 }
 
 impl Lanes {
-    /// Returns the lanes of a run that starts at `start`, each with its first minute of work.
+    /// Returns the lanes (the workers' series of invocations) of a run that starts at `start`, each
+    /// with its first minute of work.
     pub(crate) fn of(run: &TestRun, plan: &Plan, start: Timestamp) -> Self {
         let lanes = plan.lanes().filter_map(|lane| {
             let window = plan.next(lane, None)?;
@@ -122,12 +124,12 @@ impl Lanes {
 }
 
 impl Closed {
-    /// Creates the answer for a run that no other run follows.
+    /// Creates the response for a run that no other run follows.
     pub(crate) fn last(run: &TestRun) -> Self {
         Self { of: run.clone(), more: false }
     }
 
-    /// Creates the answer for a probe of a search that another probe follows.
+    /// Creates the response for a probe (run at one rate) of a search that another probe follows.
     pub(crate) fn followed(run: &TestRun) -> Self {
         Self { of: TestRun { run: run.run.saturating_add(1), ..run.clone() }, more: true }
     }
@@ -138,13 +140,14 @@ impl Turn {
         Step { lane: self.lane, window: self.window, attempt: self.attempt }
     }
 
-    /// Creates the answer that ends the lane: it has no further minute to work in.
+    /// Creates the response that ends the lane (a series of invocations), which has no further
+    /// minute to work in.
     pub(crate) fn done(&self) -> NextTurn {
         NextTurn { of: self.of.clone(), lane: self.lane, window: None, at: None }
     }
 
-    /// Creates the answer that continues the lane in `window`, a minute of the run that began at
-    /// `start`. `None` ends the lane.
+    /// Creates the response that continues the lane (a series of invocations) in `window`, a minute
+    /// of the run that began at `start`. `None` ends the lane.
     pub(crate) fn then(&self, window: Option<Window>, start: Timestamp) -> NextTurn {
         NextTurn { window, at: window.map(|window| Plan::starts_at(start, window)), ..self.done() }
     }

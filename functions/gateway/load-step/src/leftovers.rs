@@ -18,13 +18,14 @@ const QUIET: Duration = Duration::from_secs(1);
 const TO_END: Duration = Duration::from_secs(5);
 
 impl LoadStep {
-    /// Takes messages that an earlier probe of the same search left on a queue, as many as arrive
-    /// before `deadline`. Foreign messages are taken too if the test takes those. The next probe's
-    /// consumers take any leftovers that remain, and recognize them by their age.
+    /// Takes messages that an earlier probe (run of the same search) left on a queue, as many as
+    /// arrive before `deadline`. Also takes foreign messages (which the test did not put) if the
+    /// test accepts them. The next probe's consumers take any leftovers that remain, and recognize
+    /// them by their age.
     ///
     /// # Errors
-    /// If the run cannot begin: the queue cannot be used, or it holds a foreign message that the
-    /// test does not take. The error is the reason.
+    /// If the run cannot begin: the queue cannot be used, or it holds a foreign message and the
+    /// test accepts none. The error is the reason.
     pub(crate) async fn take_leftovers(
         &self,
         place: &Place<'_>,

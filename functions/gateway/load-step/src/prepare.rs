@@ -14,9 +14,9 @@ use crate::runs::{Begun, probes_before};
 use crate::store::{fail, insist};
 use crate::{LoadStep, LoadStepError};
 
-/// Seconds from the preparation of a run to its start, for starting the lanes' executions, cold
-/// starts and handshakes. One more is added for each [`LANES_A_SECOND`] lanes, because the state
-/// machine starts lanes one after another.
+/// Seconds from the preparation of a run to its start, for cold starts, handshakes, and starting
+/// the lanes (the workers' series of invocations). One second is added for each [`LANES_A_SECOND`]
+/// lanes, because the state machine starts lanes one after another.
 const TO_START: usize = 10;
 const LANES_A_SECOND: usize = 100;
 
@@ -25,8 +25,8 @@ const TO_LOOK: Duration = Duration::from_secs(40);
 
 /// Run of a load test that an event asks to prepare.
 enum Wanted {
-    /// Run to begin. The rate in messages a second is that of a search's probe; `None` for the
-    /// single run of any other test.
+    /// Run to begin, with the rate in messages a second of a search's probe; `None` for the single
+    /// run of any other test.
     Run(Option<RateLimit>),
     Nothing,
 }
@@ -71,11 +71,12 @@ impl LoadStep {
         Ok(lanes)
     }
 
-    /// Measures the load test's queues, and takes messages that an earlier probe left on them.
+    /// Measures the load test's queues, and takes messages that an earlier probe (run of the same
+    /// search) left on them.
     ///
     /// # Errors
-    /// If the run cannot begin: a queue cannot be used, or it holds foreign messages that the test
-    /// does not take. The error is the reason.
+    /// If the run cannot begin: a queue cannot be used, or it holds messages that the test did not
+    /// put and does not accept. The error is the reason.
     async fn look(&self, record: &TestRecord, of: &TestRun, deadline: Deadline) -> Result<(), String> {
         let place = Place::of(&self.brokers, record);
         let has_consumers = record.test.consumers.is_some();

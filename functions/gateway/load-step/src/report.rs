@@ -6,11 +6,12 @@ use load_test::{End, Facts, Finding, Micros, Next, Report, Search, SearchReport,
 
 use crate::runs::{Begun, probes_before};
 
-/// Sum of a run's tallies, and the state of its queues after the run.
+/// Sum of a run's tallies (stored counts of each worker and minute), and the state of the run's
+/// queues after it.
 #[derive(Debug)]
 pub(crate) struct Counted {
     pub(crate) sum: Sum,
-    /// True if no tally of the run is missing from the sum.
+    /// True if no stored counts of the run's workers are missing from the sum.
     pub(crate) complete: bool,
     /// True if the run's queues were seen empty after it.
     pub(crate) drained: bool,
@@ -40,9 +41,9 @@ pub(crate) fn of(record: &TestRecord, begun: Option<&Begun<'_>>, counted: &Count
     Report::of(&facts, &counted.sum)
 }
 
-/// Returns the time since `start` at which a run was cut short by a stop or a failure of the test;
-/// zero if no run began. `None` if it was not cut short, and for a probe that was judged, which ran
-/// to its end whatever happened to the test after it.
+/// Returns the time since `start` at which a stop or a failure of the test cut a run short; zero if
+/// no run began. `None` if the run was not cut short. A probe (run of a search) that was judged ran
+/// to its end, even if the test was stopped or failed later.
 fn cut_of(record: &TestRecord, begun: Option<&Begun<'_>>, start: Timestamp) -> Option<Micros> {
     match begun {
         Some(begun) if begun.run.passed.is_some() => None,

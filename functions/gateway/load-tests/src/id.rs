@@ -5,9 +5,9 @@ use idempotency::Execution;
 use sha2::{Digest as _, Sha256};
 use uuid::{Builder, Uuid};
 
-/// Returns the id of the load test that a request starts: a UUID of version 7, made from the claim
-/// of the request's idempotency key and the time of the first claim. A retry of the request gives
-/// the same id.
+/// Returns the id of the load test that a request starts: a UUID of version 7, made from the
+/// tenant, the idempotency key, the request's fingerprint, and the time at which the key was first
+/// claimed. A retry of the request gives the same id.
 pub(crate) fn of_claim(execution: &Execution) -> Uuid {
     let Execution { tenant, idempotency_key, fingerprint, created_at, .. } = execution;
     let milliseconds = u64::try_from(created_at.as_millisecond()).unwrap_or_default();

@@ -46,7 +46,8 @@ impl Overdue {
     }
 }
 
-/// Returns the time by which a test, or the current probe of a search, should be closed.
+/// Returns the time by which a test, or the current probe (run at one rate) of a search, should be
+/// closed.
 fn close_due(record: &TestRecord) -> Timestamp {
     let done_by = match record.runs.last() {
         // Another probe, or the end, follows a run at once.
@@ -57,8 +58,8 @@ fn close_due(record: &TestRecord) -> Timestamp {
     record.cut_at().map_or(due, |end| due.min(STOPPED_WITHIN.of_day(end)))
 }
 
-/// Returns the time at which a test, or the current probe of a search, ends if everything goes
-/// well.
+/// Returns the time at which a test, or the current probe (run at one rate) of a search, ends if
+/// nothing delays it.
 pub(crate) fn planned_end(record: &TestRecord) -> Timestamp {
     let run = record.runs.last();
     let work = Plan::of(&record.test).until(Role::Producer);

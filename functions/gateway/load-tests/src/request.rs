@@ -67,8 +67,8 @@ fn further(queues: &Queues) -> OtherQueues {
     }
 }
 
-/// Returns the queue to which the properties of a load test's messages direct reports (such as
-/// confirmations of delivery), if they do.
+/// Returns the reply queue for the reports (such as confirmations of delivery) that a load test's
+/// messages request; empty if they request none.
 fn reports(test: &LoadTest) -> Vec<Reports> {
     let properties = test.producers.as_ref().map(|producers| &producers.mq_props.properties);
     let place = properties.and_then(|properties| ReportPlace::of(properties, None));

@@ -14,7 +14,7 @@ fn sample(pointer: &str) -> Value {
     order.pointer(pointer).unwrap().clone()
 }
 
-/// Builds the claim of a sample request's idempotency key.
+/// Builds the execution (claimed idempotency record) of a sample request.
 pub(crate) fn execution() -> Execution {
     serde_json::from_value(sample("/work/change/execution")).unwrap()
 }
@@ -37,7 +37,7 @@ pub(crate) fn record() -> TestRecord {
     TestRecord::new("tenant", test_id, "trace", test(&json!({})), target, created_at)
 }
 
-/// Builds the report of the sample load test without any tally.
+/// Builds the report of the sample load test, for which no worker has stored any counts.
 pub(crate) fn report() -> Report {
     let record = record();
     let facts = Facts {

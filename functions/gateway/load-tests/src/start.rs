@@ -91,7 +91,7 @@ fn tagged(mut test: LoadTest, tags: &Tags, execution: &Execution) -> LoadTest {
 }
 
 /// Refuses a test that would put or take more messages or bytes a second than its target's limits
-/// allow. Workers do not draw from these limits while they run, so the highest rate that the test
+/// allow. Running workers are not checked against these limits, so the highest rate that the test
 /// requests is checked here.
 fn within_limits(test: &LoadTest, limits: &TargetLimits) -> Result<(), Problem> {
     let messages = test.highest_rate();

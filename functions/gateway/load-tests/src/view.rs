@@ -35,7 +35,7 @@ pub struct ShownTest {
     pub stop_requested_at: Option<Timestamp>,
     pub runs: Vec<ShownRun>,
     pub failure: Option<String>,
-    /// True if the report includes every tally that the workers stored.
+    /// True if the report includes all counts that the workers stored.
     pub complete: bool,
     pub warnings: Vec<String>,
     pub report: Option<Report>,

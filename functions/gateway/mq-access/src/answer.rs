@@ -25,7 +25,8 @@ pub(crate) struct Produced<'a> {
     /// Warnings about the request, which the response repeats.
     pub(crate) warnings: &'a [String],
     pub(crate) report: &'a ProduceReport,
-    /// Execution as it was before this attempt put its messages.
+    /// Execution of the request (its claimed idempotency record), as it was before this attempt put
+    /// its messages.
     pub(crate) execution: &'a Execution,
     /// Number of messages that all attempts at the request together have put.
     pub(crate) count: u64,
@@ -76,8 +77,8 @@ pub(crate) fn produced(target: &Target, produced: &Produced<'_>, took: Duration)
     Reply::json(201, &body)
 }
 
-/// Lists the messages that earlier attempts put on other queues or brokers. Messages in doubt count
-/// as at most `count` on each.
+/// Lists the other queues or brokers on which earlier attempts put messages: each with the number
+/// that is known, and the number that may be there in addition, at most `count`.
 pub(crate) fn elsewhere(left: &[AbandonedProgress], count: u64) -> Value {
     left.iter()
         .map(|left| json!({"target": left.name, "enqueued": left.done, "inDoubt": left.in_doubt.min(count)}))
@@ -104,8 +105,9 @@ pub(crate) fn elsewhere_in_a_problem(left: &[AbandonedProgress], count: u64) -> 
     }
 }
 
-/// Returns the part of a warning that says how many messages earlier attempts left at another queue
-/// or broker, and where, after the preposition.
+/// Returns the text of a warning about messages that earlier attempts left at another queue or
+/// broker: the known number, the number of possible further ones (at most `most`), `preposition`,
+/// and the place.
 pub(crate) fn left_behind(left: &AbandonedProgress, most: u64, preposition: &str) -> String {
     let AbandonedProgress { name, done, in_doubt } = left;
     let place = match name {
@@ -125,7 +127,7 @@ fn moved(left: &[AbandonedProgress], count: u64) -> Vec<String> {
     left.iter().map(warning).collect()
 }
 
-/// Body of the response to a consume, without the label that [`Prepared`] adds to it.
+/// Body of the response to a consume, without the member `deliveryInDoubt` that [`Prepared`] adds.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ConsumeAnswer<'a> {
@@ -139,7 +141,8 @@ struct ConsumeAnswer<'a> {
     messages: Messages<'a>,
 }
 
-/// Messages in the response to a consume. A message whose body is stored is the only one.
+/// Messages in the response to a consume: all with their bodies, or a single message whose body is
+/// stored in S3.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Messages<'a> {
@@ -158,8 +161,8 @@ pub(crate) struct InHand<'a> {
 /// Builds the response to a consume.
 ///
 /// # Errors
-/// If the label of [`Prepared`] cannot be added to the response. No message may be removed from the
-/// queue then.
+/// If the response cannot be built with the member `deliveryInDoubt` (see [`Prepared`]). The caller
+/// must then remove no message from the queue.
 pub(crate) fn consumed(
     target: &Target,
     command: &ConsumeCommand,

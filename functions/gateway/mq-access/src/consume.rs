@@ -71,8 +71,8 @@ impl MqAccess {
         }
     }
 
-    /// Writes into the record that it is unknown whether the messages were removed, so that readers
-    /// of the table's stream learn of it before a retry does.
+    /// Writes into the idempotency record that it is unknown whether the messages were removed.
+    /// Readers of the table's stream then learn of it before the client retries.
     async fn note_doubt(&self, execution: &Execution) {
         if let Err(error) = self.store.note_doubt(execution).await {
             let error: &dyn std::error::Error = &error;

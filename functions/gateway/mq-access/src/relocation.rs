@@ -166,8 +166,9 @@ impl MqAccess {
         Ok(moved)
     }
 
-    /// Writes to the record how many messages are on their destination queues, and how many of
-    /// those that stay may be there too. `moved` is the number of moved messages for the error.
+    /// Writes the progress of a move to the idempotency record: the number of messages on their
+    /// destination queues, and the number that may be there in addition. `moved` is the number of
+    /// moved messages that [`Stopped::Unnoted`] reports if the write fails.
     async fn note(&self, execution: &Execution, progress: Progress, moved: u64) -> Result<(), Stopped> {
         match self.store.checkpoint(execution, progress).await {
             Ok(WriteOutcome::Applied) => Ok(()),
@@ -190,8 +191,8 @@ fn unnoted(error: &StoreError, moved: u64) -> Problem {
     problem
 }
 
-/// Returns the progress of an execution with `done` messages on their destination queues, and
-/// `in_doubt` more that may be.
+/// Returns the progress of a move: `done` messages are on their destination queues, and up to
+/// `in_doubt` further messages may be there.
 fn progress(execution: &Execution, (done, in_doubt): (u64, u64), moving: &dyn Relocation) -> Progress {
     let begun = execution.progress;
     let advanced = begun.advanced(done, in_doubt);
@@ -224,8 +225,8 @@ fn possible_duplicates(execution: &Execution, most_in_doubt: u64) -> u64 {
 }
 
 /// Counts the messages that earlier attempts may have moved without recording it, at most `max` for
-/// each attempt. The count is 0 if the broker cannot move atomically, since such messages are
-/// possible duplicates there.
+/// each attempt. Returns 0 for a broker that cannot move atomically, where such messages count as
+/// possible duplicates.
 fn possibly_moved(execution: &Execution, most_in_doubt: u64, max: u64) -> u64 {
     if most_in_doubt > 0 {
         return 0;

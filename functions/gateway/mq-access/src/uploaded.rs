@@ -9,8 +9,8 @@ use sha2::{Digest as _, Sha256};
 
 use crate::MqAccess;
 
-/// Maximum number of bytes of all uploaded bodies of a request together, which equals the maximum
-/// of a single one.
+/// Maximum number of bytes of all uploaded bodies of a request together, equal to the limit for a
+/// single body.
 const MOST_TOGETHER: usize = 32 * 1024 * 1024;
 
 /// Maximum number of bytes that uploaded bodies take in memory. Up to four copies exist: as read
@@ -39,8 +39,8 @@ impl MqAccess {
     }
 
     /// Reads the uploaded body with this digest, of at most `limit` bytes. The digest is checked
-    /// again, although S3 checked it at the upload, so that no attempt puts other bytes even if the
-    /// object was changed since.
+    /// here, although S3 checked it at the upload: an object that was changed since is refused, so
+    /// no attempt puts other bytes.
     async fn uploaded(
         &self,
         tenant: &str,

@@ -88,8 +88,8 @@ fn all_have_routing_keys(command: &ProduceCommand) -> bool {
     messages.iter().all(|message| message.own.as_ref().is_some_and(|own| own.routing_key.is_some()))
 }
 
-/// Refuses a request with tags whose own headers have a name that the tags need, or leave no room
-/// for them.
+/// Refuses a request with tags if the caller's own headers use a name that the gateway needs for
+/// tags, or leave no room for the headers of the tags.
 fn check_tags(tags: &Tags, command: &ProduceCommand) -> Result<(), Problem> {
     let refused = |(pointer, detail): (String, &str)| Problem::violation(pointer, detail);
     tags.check(&command.headers, "/headers").map_err(refused)?;

@@ -20,12 +20,13 @@ use jiff::Timestamp;
 use runtime::Environment;
 use uuid::Uuid;
 
-/// Duration of a tenant's lease for one order, equal to the lease of an execution, which no work
-/// outlives.
+/// Duration of a tenant's lease for one order. It equals the lease of an execution (claimed
+/// idempotency record), and no work takes longer.
 const LEASE: Duration = Execution::lease();
-/// Time to live of a tenant's item without leases.
+/// Time to live of a tenant's item after the last lease was added to it: one day.
 const KEPT: Duration = Duration::from_secs(86_400);
-/// Number of times that expired leases are removed from a full item, before the order is refused.
+/// Number of attempts to add a lease before the order is refused. After each attempt, expired
+/// leases are removed from the full item.
 const ATTEMPTS: usize = 3;
 /// Maximum number of orders that a tenant may have in progress. Each order writes its tenant's item
 /// twice, a write uses one unit for each KiB of the item, and DynamoDB allows 1,000 units a second
@@ -68,8 +69,8 @@ impl Budget {
 
     /// Reads the number of orders that each tenant may have in progress from `TENANT_CONCURRENCY`,
     /// at most 99. If it is not set, half of `MQ_ACCESS_CONCURRENCY` (the reserved concurrency of
-    /// `mq-access`) applies, from 1 to 99. `None`, which is no limit and needs no store call, if
-    /// the first is 0, or is not set and no concurrency is reserved.
+    /// `mq-access`) applies, from 1 to 99. `None` means no limit, which needs no store call:
+    /// `TENANT_CONCURRENCY` is 0, or it is not set and no concurrency is reserved.
     pub fn limit<F: Fn(&str) -> Option<String>>(environment: &mut Environment<F>) -> Option<NonZeroU32> {
         let reserved: u32 = environment.optional("MQ_ACCESS_CONCURRENCY", 0);
         let share = if reserved == 0 { 0 } else { (reserved / 2).clamp(1, MOST) };

@@ -36,7 +36,8 @@ pub struct Front {
     pub limiter: Limiter,
 }
 
-/// Request that passed all checks before its idempotency record and its rate limits.
+/// Request that passed all checks except those of its idempotency record and its rate limits, which
+/// come last.
 #[derive(Debug)]
 pub struct Accepted<W> {
     /// Caller, idempotency key and fingerprint of the request.
@@ -94,8 +95,8 @@ impl Front {
         Admission::of_tenant(&self.limiter, &self.access, &principal.tenant).await
     }
 
-    /// Checks a request that has no body but needs an idempotency key. `content`, from its path and
-    /// query, is the content for the fingerprint.
+    /// Checks a request that has no body but needs an idempotency key. The request's fingerprint is
+    /// made from `content`, which the caller builds from the path and query.
     ///
     /// # Errors
     /// Returns the problem of the first check that the request does not pass.

@@ -16,9 +16,9 @@ pub struct Idempotency {
     pub expiry: ExpiryBounds,
 }
 
-/// Converts the response to an order into the outcome for its idempotency record. Once an order is
-/// handed over, `mq-access` writes the record, unless the work certainly did not start. Without a
-/// response, the record is left until its lease expires.
+/// Converts the response to an order into the outcome for its idempotency record, which `mq-access`
+/// writes if it executes the order. Without a response, the work counts as failed if it certainly
+/// did not start; otherwise the record is left until its lease expires.
 pub(crate) fn outcome(
     answer: Result<Reply, InvokeError>,
     execution: &Execution,

@@ -149,8 +149,8 @@ impl TargetPlace {
         }
     }
 
-    /// Changes the faults of `problem`, whose JSON Pointers begin with `/target`, to point to the
-    /// target's location in this request's body.
+    /// Changes the JSON Pointers of the problem's faults from `/target` to the location of the
+    /// target in this request's body.
     pub(crate) fn point(self, problem: Problem) -> Problem {
         if self == Self::Member || problem.faults.is_empty() {
             return problem;

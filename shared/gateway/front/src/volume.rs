@@ -52,8 +52,8 @@ fn to_put(command: &ProduceCommand) -> Cost {
     Cost { messages: command.source.count(), bytes: command.bytes() }
 }
 
-/// Returns the cost of a produce: all messages if it succeeded or its outcome is in doubt,
-/// otherwise those that were put. Messages of earlier attempts were already charged.
+/// Returns the cost of a produce: all messages if it succeeded or its outcome is unknown, otherwise
+/// those that were put. Messages of earlier attempts were already charged, and are subtracted.
 fn put(reply: &Reply, drawn: Cost) -> Cost {
     let Counted { reason, enqueued, resumed_from, .. } =
         serde_json::from_str(&reply.body).unwrap_or_default();

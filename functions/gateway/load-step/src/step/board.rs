@@ -71,11 +71,11 @@ pub(super) struct Board {
     /// Workers of the run that are at work, and workers that have ended, read from the store once a
     /// second.
     pub(super) attendance: Sender<Attendance>,
-    /// Number of messages that the worker sent or took before this step; `None` as long as the
-    /// previous step may still add to it.
+    /// Number of messages that the worker sent or took before this step. `None` while the worker's
+    /// invocation for the previous minute may still add to the number.
     pub(super) handled: Sender<Option<Handled>>,
-    /// Signal to store the tally at once: the worker sends no more in this minute, and the lane
-    /// that works in the next minute needs to know how many messages it sent.
+    /// Signal to store the tally (the worker's counts) at once: the worker sends no more in this
+    /// minute, and its invocation for the next minute needs the number of messages sent.
     pub(super) wanted: Notify,
 }
 
@@ -127,11 +127,12 @@ impl Board {
         change(&mut self.tally.borrow_mut())
     }
 
-    /// Returns a copy of the tally, with the time up to which it is complete.
+    /// Returns a copy of the tally (the worker's counts in this minute), with the time up to which
+    /// it is complete.
     ///
-    /// The tally claims only what was due before the message that the producer has in hand. So if
-    /// this copy is the last before the process is lost, a message that was put after it counts as
-    /// unrecorded or received, never as "not sent".
+    /// This time is at most the time at which the producer's next message is due. If the process is
+    /// lost after this copy, a message that was put later counts as unrecorded or received, never
+    /// as "not sent".
     pub(super) fn snapshot(&self) -> Tally {
         let now = self.clock.now().min(self.end);
         let done = self.pending.get().map_or(now, |due| due.min(now));

@@ -37,7 +37,8 @@ const TO_PRODUCE: Micros = Micros::from_seconds(40);
 /// Reason why a consumer takes no more messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Done {
-    /// The consumer's minute of the test ends, and the worker's other lane continues.
+    /// The consumer's minute of the test ends, and the worker's other lane (series of invocations)
+    /// continues.
     WindowCloses,
     /// The worker has nothing left to do in later minutes of the test.
     Over,
@@ -246,8 +247,8 @@ impl<'a> Consuming<'a> {
         }
     }
 
-    /// True if no producer of the test puts messages any more, by the attendance that is read once
-    /// a second.
+    /// True if no producer of the test puts messages any more. The list of ended workers is read
+    /// from the store once a second.
     fn has_produced(&mut self, now: Micros) -> bool {
         self.shift.has_produced(&self.attendance.borrow_and_update(), now)
     }

@@ -9,16 +9,18 @@ use super::Shift;
 use super::board::Order;
 use crate::store::log;
 
-/// Interval at which the worker reads the test's state, and at which small tallies are stored.
+/// Interval at which the worker reads the test's state, and stores its tally (its counts in this
+/// minute) if the tally is small.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// Maximum bytes of a tally that is stored each second, because each KB costs a write unit. A
-/// larger tally is stored less often in proportion, but at least every [`LONGEST`].
+/// Maximum bytes of a tally (the worker's counts in one minute) that is stored each second, because
+/// DynamoDB charges a write unit for each KB. A larger tally is stored less often in proportion,
+/// but at least every [`LONGEST`].
 const SMALL: u128 = 16 * 1024;
 const LONGEST: Duration = Duration::from_secs(10);
 
-/// Stores the step's tally repeatedly until the worker has ended. A write that is under way then is
-/// waited for, so that it cannot overtake the last tally.
+/// Stores the worker's tally (its counts in this minute) repeatedly until the worker has ended.
+/// Then waits for a write that is under way, so that this write cannot overtake the last tally.
 pub(super) async fn store_tallies(shift: &Shift<'_>) {
     let (board, mut every) = (&shift.board, EVERY);
     let mut next = Instant::now() + every;
@@ -72,15 +74,17 @@ pub(super) async fn watch_test(shift: &Shift<'_>) {
     }
 }
 
-/// Returns the time after which a step with a tally of this size stores its tally again.
+/// Returns the time after which a worker stores its tally (its counts) again, if the tally has this
+/// size in bytes.
 fn interval_of(bytes: usize) -> Duration {
     let bytes = u128::try_from(bytes).unwrap_or(u128::MAX);
     let in_proportion = EVERY.as_millis().saturating_mul(bytes) / SMALL;
     Duration::from_millis(u64::try_from(in_proportion).unwrap_or(u64::MAX)).clamp(EVERY, LONGEST)
 }
 
-/// Creates the ticks at which the test's state is read. They fall halfway between those for storing
-/// tallies, because the requests of both run on the thread of the load.
+/// Creates the ticks at which the test's state is read. They fall halfway between the ticks at
+/// which the worker's counts are stored, because the thread that puts and takes messages sends both
+/// requests.
 fn ticks() -> Interval {
     let mut ticks = interval_at(Instant::now() + EVERY / 2, EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -57,8 +57,7 @@ struct Shift<'a> {
     board: Board,
 }
 
-/// Invocation for a lane's turn (one attempt to work in one minute of the test), with what was read
-/// about its run.
+/// Invocation that works as one worker in one minute of the test, with what was read about its run.
 #[derive(Clone, Copy, Debug)]
 struct Call<'a> {
     turn: &'a Turn,
@@ -69,7 +68,7 @@ struct Call<'a> {
     used: Used,
 }
 
-/// Continuation of a lane after one of its turns.
+/// Continuation of a lane (a worker's series of invocations) after one of its invocations.
 #[derive(Debug, PartialEq, Eq)]
 enum After {
     /// The lane continues with its next window (minute of the test).
@@ -145,8 +144,8 @@ impl LoadStep {
         self.conclude(&shift, outcome, deadline).await
     }
 
-    /// Claims the step, and returns the number of messages that the worker sent or took before it;
-    /// `None` if another invocation has claimed it.
+    /// Claims the worker's minute of the test for this invocation, and returns the number of
+    /// messages that the worker sent or took before; `None` if another invocation has claimed it.
     async fn claim(&self, call: &Call<'_>, deadline: Deadline) -> Result<Option<Handled>, LoadStepError> {
         let (of, step) = (&call.turn.of, call.turn.step());
         let attempts = Cell::new(0_u32);
@@ -164,7 +163,8 @@ impl LoadStep {
         }
     }
 
-    /// Stores the last tally of a shift, and returns how its lane continues.
+    /// Stores the last tally of a shift (the worker's counts in its minute), and returns how the
+    /// lane (the worker's series of invocations) continues.
     async fn conclude(
         &self,
         shift: &Shift<'_>,
@@ -209,10 +209,11 @@ impl LoadStep {
         })
     }
 
-    /// Records the end of a turn, and returns the lane's next turn. The worker that ends last also
-    /// closes the run, because the state machine would wait for other lanes, which may sleep for
-    /// most of a minute. It leaves a probe of a search to the state machine, which has to continue
-    /// after it, unless the test was stopped or has failed: no probe follows then.
+    /// Records the end of a turn (an attempt to work in one minute), and returns the next turn of
+    /// its lane (the worker's series of invocations). The worker that ends last also closes the
+    /// run, because the state machine would wait for other lanes, which may sleep for most of a
+    /// minute. In a search, the state machine closes the run, because another probe may follow,
+    /// unless the test was stopped or has failed.
     async fn go_on(
         &self,
         call: &Call<'_>,
@@ -264,7 +265,8 @@ impl Call<'_> {
         self.plan.end_of(self.lane().worker.role, self.turn.window)
     }
 
-    /// Checks that the run's plan has this worker, and that this lane works in this window.
+    /// Checks that the run's plan has this worker, and that this lane (one of the worker's two
+    /// series of invocations) works in this minute of the test.
     fn check(&self) -> Result<(), LoadStepError> {
         let (lane, window) = (self.lane(), self.turn.window);
         let is_of_the_plan = self.plan.workers().any(|worker| worker == lane.worker)
@@ -308,15 +310,16 @@ impl Shift<'_> {
     }
 }
 
-/// Returns how a lane continues after a turn that started when its window (minute of the test) had
-/// ended. If no window of the worker is left, the turn reports that the worker has ended, in place
-/// of the attempt that was lost: consumers wait for this report of the producers.
+/// Returns the continuation of a lane (a worker's series of invocations) after a turn that started
+/// when its minute of the test had ended. If the worker has no later minute, the turn reports the
+/// worker as ended, in place of the attempt that was lost: consumers wait for this report of the
+/// producers.
 fn after_closed(plan: &Plan, lane: Lane, now: Micros) -> After {
     if now < plan.until(lane.worker.role) { After::Next } else { After::Nothing }
 }
 
-/// Returns the lane's next window (minute of the test) that has not ended at `now`; `None` if none
-/// is left.
+/// Returns the next minute of the test in which the turn's lane (series of invocations) works and
+/// which has not ended at `now`; `None` if no such minute is left.
 fn next_open(plan: &Plan, turn: &Turn, now: Micros) -> Option<Window> {
     let has_closed = |window: &Window| plan.end_of(turn.lane.worker.role, *window) <= now;
     let mut next = plan.next(turn.lane, Some(turn.window));

@@ -11,8 +11,8 @@ pub(super) struct Messages {
     share: Share,
     /// Number of messages that the producer has put in this window.
     put: u64,
-    /// Number of messages that may be put: the whole share, or less as long as the worker's quota
-    /// is not known for certain.
+    /// Number of messages that may be put in this window: the whole share, or fewer while the
+    /// number of messages that the worker put in the previous window is not final.
     allowed: u64,
     is_certain: bool,
     /// Time at which the producer gives up the messages that it has not put.
@@ -50,8 +50,9 @@ impl Messages {
         Self { schedule: Some(schedule), ..Self::new(share, until) }
     }
 
-    /// Creates the messages of a window that ends at `end`, each due when it can be put. Only
-    /// `allowed` of the share may be put until the worker's quota is certain.
+    /// Creates the messages of a window that ends at `end`, each due when it can be put. At most
+    /// `allowed` of the share may be put. Unless `is_certain`, [`Self::allow`] sets the final
+    /// number later.
     pub(super) fn unthrottled(share: Share, allowed: u64, is_certain: bool, end: Micros) -> Self {
         Self { allowed, is_certain, ..Self::new(share, end) }
     }

@@ -37,8 +37,8 @@ struct Producing<'a> {
     options: &'a PutOptions,
     messages: Messages,
     held_back: HeldBack,
-    /// Number of messages that the worker put before this step, as known at the claim of the step,
-    /// or for certain once `certain` has it.
+    /// Number of messages that the worker put before this step: as known when the step was claimed,
+    /// and later the final number, once `certain` has it.
     handled_before: Handled,
     certain: Receiver<Option<Handled>>,
     /// Messages without an answer from the broker: the time at which each was due, by its sequence
@@ -205,8 +205,8 @@ impl Producing<'_> {
         Ok(())
     }
 
-    /// Waits until the broker has answered for all messages but those of an open unit of work, up
-    /// to [`TO_SETTLE`].
+    /// Waits, up to [`TO_SETTLE`], until the broker has confirmed or refused all messages except
+    /// those of an open unit of work.
     async fn settle(&mut self, connection: &mut (dyn LoadProducer + '_)) -> Result<(), Interrupt> {
         let until = self.shift.clock.now().plus(TO_SETTLE);
         loop {
@@ -220,8 +220,8 @@ impl Producing<'_> {
         }
     }
 
-    /// Waits until `until` while the client works. Returns true if other tasks had a turn
-    /// meanwhile, which is not so if the time has passed already.
+    /// Waits until `until` while the client works. Returns true if other tasks could run meanwhile;
+    /// false if `until` had passed already.
     async fn idle(&self, connection: &mut (dyn LoadProducer + '_), until: Micros) -> Result<bool, Interrupt> {
         let until = self.shift.clock.instant(until);
         let ((), has_waited) = self.shift.board.waiting(connection.idle_until(until)).await?;

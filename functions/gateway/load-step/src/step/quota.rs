@@ -14,21 +14,21 @@ use super::Shift;
 use super::board::Interrupt;
 use crate::store::log;
 
-/// Time from the end of a window (minute of the test) after which the number of messages that its
-/// lane handled cannot change in the store. Most lanes store it sooner.
+/// Time after the end of a window (minute of the test) from which the stored number of messages
+/// that a worker handled in the window is final. Most workers store it sooner.
 const STORED: Micros = Micros::from_seconds(10);
 
 /// Interval at which a step checks whether the worker's other lane has ended its work in the
 /// previous minute.
 const AGAIN: Duration = Duration::from_millis(300);
 
-/// Number of sequence numbers reserved for each earlier attempt at the step's minute, for messages
-/// that it put but did not store in its tally. An attempt puts fewer before it notices that it was
-/// superseded.
+/// Number of sequence numbers that are skipped for each earlier attempt at the same minute. They
+/// are for messages that the attempt put, but did not store in its tally (its counts). An attempt
+/// puts fewer before it notices that a later one has replaced it.
 const UNSTORED: u64 = Unthrottled::WINDOW_NUMBERS / 64;
 
-/// Quota: the number of messages that a worker may send or take in the whole test, as one of its
-/// steps knows it.
+/// Quota of a worker: the number of messages that it may send or take in the whole test, with the
+/// number that it had sent or taken when one of its steps (attempts at a minute) was claimed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Quota {
     schedule: Unthrottled,
@@ -72,10 +72,10 @@ impl Quota {
         self.share_after(before).count.min(numbers)
     }
 
-    /// Returns the number of messages that the step may put before it knows how many the previous
-    /// minute handled. The lane of that minute is still at work at about the worker's average rate,
-    /// and its stored tally may be some seconds old. So three times the messages of that rate are
-    /// left to it.
+    /// Returns the number of messages that the step may put while the number handled in the
+    /// previous minute is not final. The invocation for that minute still works at about the
+    /// worker's average rate, and its stored count may be some seconds old. So three times the
+    /// messages of that rate are left to it.
     pub(super) fn certain_count(&self) -> u64 {
         let count = self.count(self.claimed);
         if self.is_certain() {
@@ -98,7 +98,7 @@ impl Quota {
 }
 
 /// Returns the time from which the number of messages handled before a window (minute of the test)
-/// is final, even if a lane was lost.
+/// is final, even if an invocation was lost.
 fn settled_at(window: Window) -> Micros {
     window.opens().plus(STORED)
 }
@@ -143,7 +143,7 @@ async fn look_until_certain(shift: &Shift<'_>, quota: &Quota) -> Result<(), Inte
     }
 }
 
-/// True if no lane of the worker still has a tally of an earlier minute to store.
+/// True if no invocation of the worker still has counts of an earlier minute to store.
 async fn has_settled(shift: &Shift<'_>, quota: &Quota) -> Result<bool, Interrupt> {
     let (of, now, window) = (shift.of, shift.clock.now(), quota.step.window);
     if now >= settled_at(window) {

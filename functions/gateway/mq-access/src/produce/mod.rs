@@ -18,8 +18,8 @@ use crate::answer::Produced;
 use crate::end::{ChangeDone, ChangeFailure};
 use crate::{MqAccess, answer};
 
-/// Interval of checkpoints (records of the progress), so that with the time of a write there is at
-/// least one a second.
+/// Interval of checkpoints (records of the progress): 800 ms, which with the time of a write makes
+/// at least one checkpoint a second.
 const CHECKPOINT_EVERY: Duration = Duration::from_millis(800);
 
 impl MqAccess {

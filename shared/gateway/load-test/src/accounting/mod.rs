@@ -10,7 +10,7 @@ use crate::plan::{Plan, Role, Window, Worker};
 use crate::schedule::Schedule;
 use crate::tally::{Sequences, Sum};
 
-/// Facts about the end of a run that the workers' tallies do not contain.
+/// Facts about the end of a run that the workers' stored counts do not contain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct End {
     /// Time at which the test was stopped or failed, or up to which the report of a running test
@@ -43,9 +43,8 @@ pub struct Accounting {
     /// Number of messages that were confirmed and not received while the queues were not seen
     /// empty, or in a test without consumers, so that they count as still on the queues.
     pub retained: u64,
-    /// Number of messages whose fate is unknown because a worker's records have a gap: their
-    /// producer's, or those of a consumer that may have received them, or a tally that was not
-    /// read.
+    /// Number of messages whose fate is unknown because records are missing: those of the producer,
+    /// those of a consumer that may have received the message, or counts that were not read.
     pub unrecorded: u64,
     /// Number of messages that the broker refused.
     pub refused: u64,
@@ -66,7 +65,7 @@ pub struct Accounting {
     pub holes_omitted: u64,
 }
 
-/// Hole: a span in which a worker should have worked, but for which it stored no tally.
+/// Hole: a span in which a worker should have worked, but for which it stored no counts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Hole {
@@ -78,8 +77,8 @@ pub struct Hole {
     pub to_seconds: f64,
     /// Number of the minute of the test in which the hole begins.
     pub first_window: Window,
-    /// Number of messages of this producer that were due in the hole and of which no tally knows. 0
-    /// for a consumer, and for a producer without a rate.
+    /// Number of messages of this producer that were due in the hole and are in no worker's counts.
+    /// 0 for a consumer, and for a producer without a rate.
     pub messages: u64,
 }
 
@@ -96,8 +95,8 @@ impl Accounting {
     /// Maximum number of holes that a report lists.
     pub const MOST_HOLES: usize = 1_000;
 
-    /// Builds the accounting of a run from the sum of its tallies. `schedule` is `None` if the test
-    /// has no producers.
+    /// Builds the accounting of a run from the sum of its workers' counts. `schedule` is `None` if
+    /// the test has no producers.
     #[must_use]
     pub fn of(plan: &Plan, schedule: Option<&Schedule>, sum: &Sum, end: End) -> Self {
         let figures = &sum.figures;
@@ -140,8 +139,9 @@ impl Accounting {
         }
     }
 
-    /// Returns the accounting for a sum in which some tallies are missing. Messages that count as
-    /// lost, retained, in doubt or not sent become unrecorded, and the list of holes becomes empty.
+    /// Returns the accounting for a sum in which some counts of workers are missing. Messages that
+    /// count as lost, retained, in doubt or not sent become unrecorded, and the list of holes
+    /// becomes empty.
     pub(crate) fn of_some_tallies(self) -> Self {
         let unknown = [self.lost.unwrap_or(0), self.retained, self.in_doubt, self.not_sent];
         Self {
@@ -157,8 +157,8 @@ impl Accounting {
     }
 }
 
-/// Returns the number of messages that were due or were sent, and the number of those among them
-/// that no tally knows.
+/// Returns the number of messages that were due or were sent, and the number of due messages that
+/// are in no worker's counts.
 fn due(plan: &Plan, schedule: Option<&Schedule>, end: End, traced: &Sequences) -> (u64, u64) {
     let limit = match schedule {
         Some(Schedule::Paced(schedule)) => schedule.due_before(end.of(plan, Role::Producer)),

@@ -59,8 +59,8 @@ impl Plan {
         of_role(Role::Producer, self.producers).chain(of_role(Role::Consumer, self.consumers))
     }
 
-    /// Returns the lanes to start. Each worker has two, which take turns by the minute; a worker
-    /// with a single minute of work needs only one.
+    /// Returns the lanes (series of invocations) to start. Each worker has two lanes, which take
+    /// turns by the minute; a worker with a single minute of work needs only one.
     pub fn lanes(&self) -> impl Iterator<Item = Lane> {
         self.workers()
             .flat_map(|worker| [Half::Even, Half::Odd].map(|half| Lane { worker, half }))
@@ -84,8 +84,8 @@ impl Plan {
         u32::try_from(windows).unwrap_or(u32::MAX)
     }
 
-    /// Returns the window (minute of the test) that the lane takes after `last`, or its first
-    /// window if `last` is `None`. Returns `None` if no window is left.
+    /// Returns the window (minute of the test) in which the lane (series of invocations) works
+    /// after `last`, or its first window if `last` is `None`. Returns `None` if no window is left.
     #[must_use]
     pub fn next(&self, lane: Lane, last: Option<Window>) -> Option<Window> {
         let next = match (last, lane.half) {
@@ -96,15 +96,15 @@ impl Plan {
         (next < self.windows(lane.worker.role)).then_some(Window::new(next))
     }
 
-    /// Returns the time until which a worker works in a window: the window's end, or the planned
-    /// end of the worker's role if that is earlier.
+    /// Returns the time until which a worker works in a window (minute of the test): the window's
+    /// end, or the planned end of the worker's role if that is earlier.
     #[must_use]
     pub fn end_of(&self, role: Role, window: Window) -> Micros {
         window.closes().min(self.until(role))
     }
 
-    /// Returns the time at which the invocation for a window starts, [`Plan::LEAD`] before the
-    /// window opens. `start` is the run's start.
+    /// Returns the time at which the invocation for a window (minute of the test) starts,
+    /// [`Plan::LEAD`] before the window opens. `start` is the run's start.
     #[must_use]
     pub fn starts_at(start: Timestamp, window: Window) -> Timestamp {
         window.opens().of_day(start).checked_sub(Self::LEAD).unwrap_or(start)

@@ -42,8 +42,8 @@ impl Window {
         self.opens().plus(Self::LENGTH)
     }
 
-    /// Returns which of a worker's two lanes works in this window: windows with an even number
-    /// belong to lane A, the others to lane B.
+    /// Returns which of a worker's two lanes (series of invocations) works in this window: lane A
+    /// in windows with an even number, lane B in windows with an odd number.
     #[must_use]
     pub const fn half(self) -> Half {
         if self.0.is_multiple_of(2) { Half::Even } else { Half::Odd }

@@ -13,7 +13,7 @@ use crate::schedule::Schedule;
 use crate::status::TestStatus;
 use crate::tally::{Sum, Times};
 
-/// Facts from which a report is built, besides the sum of the tallies.
+/// Facts from which a report is built, in addition to the sum of the workers' counts.
 #[derive(Clone, Debug)]
 pub struct Facts<'a> {
     /// Id of the load test.
@@ -31,7 +31,7 @@ pub struct Facts<'a> {
     pub test: &'a LoadTest,
     /// Facts about the end of the run, such as whether its queues were empty.
     pub end: End,
-    /// True if every stored tally of the run is in the sum.
+    /// True if the sum includes all counts that the run's workers stored.
     pub complete: bool,
     /// Probes and result of a search; `None` if the test ran once.
     pub search: Option<SearchReport>,
@@ -128,8 +128,8 @@ impl Span {
         Self { from: facts.test.measured_from().min(to), to, last, is_cut }
     }
 
-    /// Computes the average rates over the span. If the sum lacks tallies, it is unknown whether
-    /// the rate was held, and `held` is true.
+    /// Computes the average rates over the span. If counts of workers are missing from the sum, it
+    /// is unknown whether the rate was held, and `held` is true.
     fn rates(self, facts: &Facts<'_>, schedule: Option<&Schedule>, sum: &Sum) -> Rates {
         let asked = match schedule {
             Some(Schedule::Paced(schedule)) => {

@@ -55,8 +55,8 @@ pub struct Cost {
     pub progress_usd: f64,
 }
 
-/// Average number of DynamoDB write units with which a worker stores its tally: the tally grows to
-/// 2 to 6 KB in a minute (measured with 500 messages a second).
+/// Average number of DynamoDB write units with which a worker stores its tally (its counts in one
+/// minute): the tally grows to 2 to 6 KB in a minute (measured with 500 messages a second).
 const PROGRESS_UNITS: f64 = 4.0;
 
 /// State transitions for each minute of a worker: the work, the choice of the next minute, and the
@@ -78,7 +78,7 @@ impl Usage {
         Self { seconds: float(workers) * until.seconds() + lead, memory_mb, invocations }
     }
 
-    /// Returns the usage of a run from the sum of its tallies.
+    /// Returns the usage of a run from the sum of its workers' counts.
     #[must_use]
     pub fn of(sum: &Sum, memory_mb: u32) -> Self {
         let invocations = u64::try_from(sum.steps()).unwrap_or(u64::MAX);

@@ -35,7 +35,8 @@ pub struct Report {
     /// State that the load test has once the report is stored.
     pub status: TestStatus,
     /// False if some tallies (counts of a worker in one minute) could not be read. The figures then
-    /// come from the other tallies, no holes are listed, and no criterion is judged.
+    /// come from the other tallies, gaps in the workers' records are not listed, and no criterion
+    /// is judged.
     #[serde(default = "is_complete")]
     pub complete: bool,
     /// Summary of the report in a few sentences, the most important fact first.
@@ -64,7 +65,8 @@ pub struct Report {
     pub lateness_us: Option<LatencyReport>,
     /// Figures of the load generator, which tell whether it or the broker was the limit.
     pub generator: Generator,
-    /// Accounting of the fate of every message, and of the spans of time without tallies.
+    /// Accounting of the fate of every message, and of the spans of time for which workers' counts
+    /// are missing.
     pub accounting: Accounting,
     /// Maximum number of messages on the queues at one time; `None` if the depth was not measured.
     pub most_retained: Option<u64>,
@@ -228,7 +230,7 @@ impl Report {
     }
 
     /// Returns the value of a metric for a verdict or a comparison; `None` if it was not measured,
-    /// or if the report lacks tallies.
+    /// or if the report is incomplete.
     fn judged(&self, metric: Metric) -> Option<f64> {
         self.value(metric).filter(|_| self.complete)
     }

@@ -6,8 +6,8 @@ use crate::metric::Metric;
 use crate::search::SearchEnd;
 use crate::status::TestStatus;
 
-/// Builds the summary of a report: first missing tallies, a failure or a stop, and what limited the
-/// rate; then the result; then the criteria that were not met.
+/// Builds the summary of a report: first missing counts of workers, a failure or a stop, and what
+/// limited the rate; then the result; then the criteria that were not met.
 pub(super) fn of(report: &Report) -> String {
     let mut sentences = Vec::new();
     if !report.complete {

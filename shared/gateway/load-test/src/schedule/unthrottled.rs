@@ -7,7 +7,7 @@ use crate::plan::Window;
 ///
 /// The number of messages of a window (minute of the test) is not known in advance, so each window
 /// has its own range of [`Unthrottled::WINDOW_NUMBERS`] sequence numbers for each producer. An
-/// invocation need not know which numbers a lost one used in the previous window.
+/// invocation need not know the numbers that a lost invocation used in the previous window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unthrottled {
     workers: u64,

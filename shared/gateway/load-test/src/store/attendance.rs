@@ -32,12 +32,13 @@ pub struct Attendance {
 }
 
 impl Attendance {
-    /// Time after the end of its window (a minute of the test) from which a lane counts as no
-    /// longer at work, even if its invocation was lost and did not report its end: 40 seconds.
+    /// Time after the end of a window (a minute of the test) from which the invocation for the
+    /// window counts as no longer at work, even if it was lost and did not report its end: 40
+    /// seconds.
     const LONGEST: Micros = Micros::from_seconds(40);
 
-    /// True if the worker has nothing left to do and none of its two lanes is at work at `now`, a
-    /// time since the run's start.
+    /// True if the worker has nothing left to do, and no invocation works for it at `now`, a time
+    /// since the run's start.
     #[must_use]
     pub fn has_ended(&self, worker: Worker, now: Micros) -> bool {
         self.ended.contains(&worker) && self.windows(worker, now).next().is_none()
@@ -49,8 +50,8 @@ impl Attendance {
         workers.into_iter().all(|worker| self.has_ended(worker, now))
     }
 
-    /// True if a lane of the worker is still at work at `now` in an earlier minute of the test than
-    /// `window`.
+    /// True if an invocation still works for the worker at `now` in an earlier minute of the test
+    /// than `window`.
     #[must_use]
     pub fn works_before(&self, worker: Worker, window: Window, now: Micros) -> bool {
         self.windows(worker, now).any(|earlier| earlier < window)
@@ -84,8 +85,8 @@ fn texts<'a>(item: &'a Item, name: &str) -> impl Iterator<Item = &'a str> + use<
     texts.into_iter().flatten().map(String::as_str)
 }
 
-/// Returns the texts of a string set that belong to a run, without the run's number. A text without
-/// a number is skipped; this module writes all of them.
+/// Returns the texts of a string set that belong to a run, without the run's number. Skips a text
+/// without a number, since this module always writes one.
 fn of_run<'a>(item: &'a Item, name: &str, run: u32) -> impl Iterator<Item = &'a str> + use<'a> {
     let number = run_number(run);
     texts(item, name).filter_map(move |text| {
@@ -94,8 +95,8 @@ fn of_run<'a>(item: &'a Item, name: &str, run: u32) -> impl Iterator<Item = &'a 
     })
 }
 
-/// Returns the text for a step in the set `working`: the lane and the number of its window, such as
-/// `p3a#4`.
+/// Returns the text in the string set `working` for an invocation at work: its lane and the number
+/// of its window, such as `p3a#4`.
 fn working(step: Step) -> String {
     format!("{}#{}", step.lane, step.window.number())
 }
@@ -149,8 +150,8 @@ impl TestStore {
         Ok(found.item.filter(|item| !item.is_empty()))
     }
 
-    /// Records that a lane is at work in its window (a minute of the test). Repeating the call
-    /// changes nothing.
+    /// Records that a lane (a worker's series of invocations) is at work in its window (a minute of
+    /// the test). Repeating the call changes nothing.
     ///
     /// # Errors
     /// If the table does not respond, or there is no such test.
@@ -161,9 +162,10 @@ impl TestStore {
         attended(update, of).await.map(drop)
     }
 
-    /// Records that a lane has ended its work in a window (a minute of the test) and, if `is_last`,
-    /// that its worker has nothing left to do. Returns the attendance after this write, so that of
-    /// the workers that end last, at least one sees that all have ended.
+    /// Records that a lane (a worker's series of invocations) has ended its work in a window (a
+    /// minute of the test) and, if `is_last`, that its worker has nothing left to do. Returns the
+    /// attendance after this write: if the last workers end at the same time, at least one of them
+    /// sees that all have ended.
     ///
     /// # Errors
     /// If the table does not respond, or there is no such test.

@@ -129,8 +129,7 @@ impl TestStore {
     /// that has ended before is left unchanged. The test expires [`RETENTION`] after `ended_at`.
     ///
     /// # Errors
-    /// If the table does not respond, or if the test cannot end in this way: it has not begun, and
-    /// was neither stopped nor failed.
+    /// If the table does not respond, or if the test is still PENDING and has not failed.
     pub async fn end(
         &self,
         tenant: &str,

@@ -10,7 +10,8 @@ use super::sequences::Sequences;
 use super::times::Times;
 use crate::micros::Micros;
 
-/// Counts and latencies of one step, or the sum over several steps of a run.
+/// Counts and latencies of one step (a worker's attempt at one minute of the test), or of several
+/// steps of a run together.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Figures {
     pub(crate) sent: Sequences,

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::micros::Micros;
 
-/// Point: the number of messages sent, confirmed and received in one second of a run, and of those
-/// on the queues.
+/// Figures of one second of a run: the number of messages sent, confirmed and received, and the
+/// number of messages on the queues.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Point {
     pub(crate) sent: u64,
@@ -23,8 +23,8 @@ pub(crate) struct Point {
 pub(crate) struct Points(BTreeMap<u32, Point>);
 
 impl Point {
-    /// Adds the counts of another tally for the same second. All measurements are of the same
-    /// queues, so the largest number of messages on them is kept instead of the sum.
+    /// Adds other figures of the same second. All measurements are of the same queues, so the
+    /// largest number of messages on them is kept instead of the sum.
     fn add(&mut self, other: &Self) {
         self.sent = self.sent.saturating_add(other.sent);
         self.confirmed = self.confirmed.saturating_add(other.confirmed);

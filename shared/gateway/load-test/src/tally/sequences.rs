@@ -16,7 +16,8 @@ use crate::schedule::Share;
 pub(crate) struct Sequences {
     /// Number of producers of the test; 0 in a set that was never added to.
     producers: u64,
-    /// Messages by producer, each as its position among that producer's messages.
+    /// Set of messages of each producer, by the producer's number. A message is stored as its
+    /// position among the producer's messages.
     of_each: BTreeMap<u64, Runs>,
 }
 

@@ -4,8 +4,8 @@ use super::{Figures, Tally};
 use crate::micros::Micros;
 use crate::plan::{Step, Worker};
 
-/// Sum of the tallies of a run. The order in which tallies are added does not matter, and a step's
-/// tally counts once even if it is added again.
+/// Sum of the tallies (counts of each worker and minute) of a run. The order in which tallies are
+/// added does not matter, and a step's tally counts once even if it is added again.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sum {
     steps: BTreeSet<Step>,
@@ -17,8 +17,8 @@ pub struct Sum {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Work {
     spans: BTreeSet<(Micros, Micros)>,
-    /// Earliest time at which a tally says that the worker had nothing left to do; `None` if no
-    /// tally says so.
+    /// Earliest time from which a tally reports that the worker had nothing left to do; `None` if
+    /// no tally reports it.
     pub(crate) ended: Option<Micros>,
 }
 

@@ -107,7 +107,8 @@ impl TestStore {
         }
     }
 
-    /// Reads a worker's steps before `step`, from the newest back, until older ones do not matter.
+    /// Reads a worker's steps before `step`, from the newest back, until the number of messages
+    /// that they handled is known.
     async fn earlier(&self, test_id: Uuid, run: u32, step: Step) -> Result<Earlier, TestStoreError> {
         let mut earlier = Earlier::default();
         let key = StepKey::of(test_id, run, step);

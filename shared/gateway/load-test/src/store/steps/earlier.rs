@@ -15,13 +15,13 @@ use crate::store::steps::{Handled, key};
 pub(super) struct Earlier {
     /// Number of messages handled in each window, by the window's number.
     handled: BTreeMap<u32, u64>,
-    /// Newest window with a claimed step, and the number of messages handled before the window that
-    /// precedes it, which that claim stores.
+    /// Newest window `w` with a claimed step, and the number of messages handled before window `w -
+    /// 1`, which the claim stores.
     settled: Option<(u32, u64)>,
 }
 
 impl Earlier {
-    /// Reads the next older item. False once the items are too old to matter.
+    /// Reads the next older item. Returns false if neither this item nor any older one is needed.
     pub(super) fn read(&mut self, item: &Item) -> bool {
         let number = |name: &str| item.get(name)?.as_n().ok()?.parse::<u64>().ok();
         let sort = item.get("sk").and_then(|sort| sort.as_s().ok());
@@ -40,7 +40,7 @@ impl Earlier {
         true
     }
 
-    /// Returns the number of messages handled in all windows before the one that precedes `window`.
+    /// Returns the number of messages handled before the window that precedes `window`.
     pub(super) fn settled(&self, window: u32) -> u64 {
         let (newest, settled) = self.settled.unwrap_or_default();
         let since = newest.saturating_sub(1)..window.saturating_sub(1);

@@ -9,8 +9,8 @@ use crate::{Role, Step, Worker};
 /// Number of DynamoDB partition keys over which the steps of one test are spread.
 const PARTITIONS: u32 = 8;
 
-/// DynamoDB key of the item of one step, or of one part of a step's tally that is too large for one
-/// item.
+/// DynamoDB key of the item of one step (a worker's attempt at one minute of the test), or of one
+/// part of the step's tally (its counts) if that is too large for one item.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct StepKey {
     pub(super) partition: String,

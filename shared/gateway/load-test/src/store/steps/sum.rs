@@ -17,7 +17,8 @@ use crate::{Sum, Tally};
 /// further attempt, and the longest. Each attempt includes the SDK's own retries.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(3));
 
-/// Sum of a run's tallies, which is built from items read in the order of their keys.
+/// Sum of a run's tallies (counts of each worker and minute), built from items that are read in the
+/// order of their keys.
 #[derive(Debug, Default)]
 struct Reader {
     sum: Sum,
@@ -43,10 +44,10 @@ struct InParts {
 }
 
 impl TestStore {
-    /// Adds up the tallies of all steps of a run. Reading stops after `most_bytes` bytes of tallies
-    /// or after the time `within`; until then, transient errors are retried. The flag is true if
-    /// every tally was read: none was beyond these limits, unreadable (which is logged), or being
-    /// rewritten in several items at the time.
+    /// Adds up the tallies (counts of each worker and minute) of a run. Reading stops after
+    /// `most_bytes` bytes of tallies or after the time `within`; until then, transient errors are
+    /// retried. The flag is false if a tally is missing: it was beyond these limits, unreadable
+    /// (which is logged), or being rewritten in several items at the time.
     ///
     /// # Errors
     /// If the table does not return a single page in time, or refuses a request.

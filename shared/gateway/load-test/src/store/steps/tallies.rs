@@ -32,9 +32,10 @@ const IS_NEXT: &str = "attribute_not_exists(supersededBy) AND written < :written
 static WRITTEN: AtomicU64 = AtomicU64::new(0);
 
 impl TestStore {
-    /// Stores the tally of a claimed step under its test, run and step, in place of the previous
-    /// tally. A tally that a later call stored stays. Returns the bytes of the tally; `None` if a
-    /// later attempt has taken the step over, so that the invocation has to end.
+    /// Stores the tally of a claimed step (a worker's counts in one minute) under its test, run and
+    /// step, in place of the previous tally. A tally that a later call stored stays. Returns the
+    /// bytes of the tally; `None` if a later attempt has taken the step over, so that the
+    /// invocation has to end.
     ///
     /// A tally above 350 KB is stored in several items by one transaction. It takes one write unit
     /// for each KB, or two in a transaction, so a caller with a large tally should store it less
