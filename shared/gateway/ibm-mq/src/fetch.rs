@@ -147,7 +147,7 @@ impl Unit {
     ///
     /// # Errors
     /// If the messages are known to be back on the queue. If that is unknown, they are returned
-    /// with a warning, because no other client may ever get them.
+    /// with a warning: if they were removed, no other client can get them.
     async fn remove(self, deadline: Deadline) -> Result<SettledMessages, BrokerError> {
         let Self { session, from, taken } = self;
         let removed = commit(session, &from, &taken.evidence, (), deadline).await;

@@ -135,8 +135,8 @@ impl Putting {
     }
 }
 
-/// Opens the queue and executes steps on the connection's thread, until the sender of steps is
-/// dropped.
+/// Opens the queue and executes the caller's steps on the connection's thread. Ends when the caller
+/// drops the returned [`Putting`].
 fn work(connection: &Connection, name: &str, preparer: &Preparer, told: Told<Putting>) {
     let (to_open, context) = options(preparer.sets_context());
     let opened = Object::open_queue(connection, name, to_open);

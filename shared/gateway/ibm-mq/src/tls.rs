@@ -24,8 +24,8 @@ struct InUse {
     connections: usize,
 }
 
-/// Share of one connection in the TLS settings of the process. Dropping the last lease removes the
-/// key repository's files.
+/// Lease of one connection on the TLS settings that all connections of the process share. Dropping
+/// the last lease removes the key repository's files.
 #[derive(Debug)]
 pub(crate) struct TlsLease {
     of: Arc<TlsInUse>,

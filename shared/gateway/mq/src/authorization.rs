@@ -51,8 +51,8 @@ impl Authorization<'_> {
         }
     }
 
-    /// Returns the queues that the caller could name instead of the target's own queue, with
-    /// everything else of the target unchanged. The target itself must be allowed.
+    /// Returns the queues that the caller may name instead of the target's own queue, with
+    /// everything else of the target unchanged. Requires that the target itself is allowed.
     pub(crate) fn reach(&self) -> Reach {
         let own = self.profile.filter(|profile| !self.redirects(&profile.target));
         let granted = self.named_secrets().map(|secret| self.allowed.granted_queues(secret, self.target));

@@ -276,8 +276,7 @@ pub enum OversizedBodies {
     Store,
 }
 
-/// Selection of the messages to get. A selection that is not empty is refused if the broker has no
-/// selectors.
+/// Selection of the messages to get. A broker without selectors accepts only an empty selection.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[expect(missing_docs, reason = "`ConsumeSelector` in openapi.yaml describes each member")]

@@ -33,7 +33,7 @@ pub struct BrokerReply {
     pub name: &'static str,
 }
 
-/// Failure of an operation on a broker. `detail` is a text for the caller.
+/// Failure of an operation on a broker. `detail` describes the failure for the caller.
 #[derive(Clone, Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's name or message says what failed")]
 pub enum BrokerError {

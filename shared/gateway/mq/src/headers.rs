@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::header_value::{HeaderValue, Weight};
 
-/// Names of the headers that the gateway sets on every message, so that a caller may not.
+/// Names of the headers that the gateway sets on every message. A caller must not set them.
 const RESERVED: [&str; 2] = ["idempotencyKey", "sequence"];
 
 /// Name of a header: 1 to 255 bytes, and neither `idempotencyKey` nor `sequence`, which the gateway

@@ -42,8 +42,8 @@ enum Part {
     Across,
 }
 
-/// Kind of a host. Numbers that only old resolvers read as an address, as in `10.1`, are neither an
-/// address nor a name.
+/// Kind of a host: an IP address, a name, or neither, such as `10.1`, which only old resolvers read
+/// as an address.
 enum Host {
     Address(IpAddr),
     Name,

@@ -64,7 +64,8 @@ pub(crate) fn merge(base: SslSpec, over: SslSpec) -> SslSpec {
     }
 }
 
-/// Checks the `ssl` members for key repositories in a profile's target.
+/// Checks that the members of a profile's `ssl` that name or open a key repository are consistent
+/// and suit the broker.
 pub(crate) fn check_profile(base: &TargetSpec) -> Result<(), TargetError> {
     let Some(ssl) = &base.ssl else { return Ok(()) };
     let fault = |pointer: &str, detail: &str| {

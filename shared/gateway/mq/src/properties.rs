@@ -71,7 +71,8 @@ macro_rules! declare {
     ({} $($variant:ident $property:ident: $type:ident, $name:literal $short:literal;)*) => {
         /// Properties of a message, such as `replyTo`. A property that is not set is `None`.
         ///
-        /// Serialized, they take no more bytes than in the request: see [`crate::ExplicitMessage`].
+        /// The serialized form has short member names, so that it takes no more bytes than the
+        /// request's JSON.
         #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
         #[serde(default, deny_unknown_fields)]
         pub struct Properties {

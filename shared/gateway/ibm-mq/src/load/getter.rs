@@ -28,7 +28,7 @@ pub(super) struct Plan {
     /// Id of the load test whose messages are taken.
     pub(super) test: String,
     pub(super) foreign: Foreign,
-    /// Maximum number of messages that wait for the consumer.
+    /// Maximum number of received messages that wait for the consumer to take them.
     pub(super) prefetch: usize,
     /// Number of messages in a unit of work.
     pub(super) unit: usize,

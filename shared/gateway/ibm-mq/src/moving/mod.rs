@@ -165,7 +165,8 @@ fn stop_at(deadline: Deadline) -> Instant {
     deadline.earlier_by(MARGIN.min(deadline.remaining() / 4)).instant().into_std()
 }
 
-/// Executes the steps of a move on the connection's thread, until the sender of steps is dropped.
+/// Opens the queues and executes the caller's steps of a move on the connection's thread. Ends when
+/// the caller drops the sender of `todo`.
 fn work(
     connection: &Connection,
     plan: &Plan,

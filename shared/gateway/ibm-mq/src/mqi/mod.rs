@@ -31,7 +31,7 @@ pub(crate) struct Refusal {
     pub(crate) effect: Effect,
 }
 
-/// Effect that a call had although it did not end normally.
+/// Effect of an MQI call that failed or ended with a warning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
     Nothing,

@@ -75,8 +75,8 @@ const OF_GETS: [MQLONG; 26] = [
 
 impl Verb {
     /// Returns the reason codes of warnings that count as success for this call. Any other warning
-    /// counts as a failure, since for example a commit may be pending, TLS settings may differ, or
-    /// an attribute may be missing.
+    /// counts as a failure, since it may report for example a pending commit, different TLS
+    /// settings, or a missing attribute.
     pub(crate) const fn harmless_warnings(self) -> &'static [MQLONG] {
         match self {
             // The queue manager lacks a cluster workload exit.

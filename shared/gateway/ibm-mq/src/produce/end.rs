@@ -48,8 +48,8 @@ impl Producer<'_> {
         }
     }
 
-    /// Ends the session of a stopped produce. Returns which messages are on the queue, which are in
-    /// doubt, and the error.
+    /// Ends the session of a stopped produce. Returns the error, the number of messages on the
+    /// queue, and the ids of messages of unknown outcome; or a report if all turn out to be there.
     pub(super) async fn explain(
         self,
         stop: Stop,
@@ -86,8 +86,8 @@ impl Producer<'_> {
         Err(ProduceFailure { error, committed: self.next, in_doubt: Vec::new() })
     }
 
-    /// Searches the queue for the messages of a unit of work whose commit is in doubt. In a first
-    /// attempt, one found message proves that all were committed.
+    /// Searches the queue for the messages of a unit of work whose commit has an unknown outcome.
+    /// In the first attempt at the request, one found message proves that all were committed.
     async fn resolve(
         mut self,
         failure: Failure,

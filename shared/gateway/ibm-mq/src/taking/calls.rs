@@ -28,7 +28,8 @@ const LONGEST_CONVERSION: usize = 4;
 const LOOKS: MQLONG = mqi::MQGMO_BROWSE_FIRST | mqi::MQGMO_BROWSE_NEXT;
 
 impl Taking<'_> {
-    /// Gets a message whose body is certain to fit into the rest of the response.
+    /// Gets a message whose body is certain to fit into the rest of the response. Returns
+    /// [`Next::MayNotFit`] for a longer body.
     pub(super) fn get(&mut self, wait: Duration) -> Result<Next, Refusal> {
         let most = self.surely_fits();
         self.call(mqi::MQGMO_SYNCPOINT, wait, most, Next::MayNotFit)

@@ -136,7 +136,7 @@ impl Entry {
         self.covers_address(address) && self.host.lists(&address.host)
     }
 
-    /// Parses an entry without checking that its options go together.
+    /// Parses an entry without checking that its options are consistent.
     fn read(text: &str) -> Result<Self, &'static str> {
         let (broker, rest) = text.split_once("://").ok_or("the broker is missing")?;
         let broker = match broker {

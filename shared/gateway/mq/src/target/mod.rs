@@ -126,8 +126,8 @@ pub struct Target {
     /// Origin of the password (request or profile), which errors about the password name.
     #[serde(default)]
     pub password_origin: PasswordOrigin,
-    /// Queues that the work may use besides the target's own queue; empty unless the request needs
-    /// others, as a move does.
+    /// Queues that the request may use besides the target's own queue. Filled only for requests
+    /// that need other queues, such as a move.
     #[serde(default, skip_serializing_if = "Reach::is_none")]
     pub reach: Reach,
     /// Rule of the profile for messages whose backout count has reached their queue's threshold.
