@@ -29,8 +29,8 @@ impl Brokers {
         Self { cap, rabbitmq, ibm_mq, secrets: Secrets::new(sdk) }
     }
 
-    /// Returns the limit on open connections. It also shows if no more connections can be opened in
-    /// this process.
+    /// Returns the limit on open connections, over all targets and both brokers.
+    /// [`ConnectionCap::is_exhausted`] is true once this process can open no more connections.
     #[must_use]
     pub fn cap(&self) -> Arc<ConnectionCap> {
         Arc::clone(&self.cap)
@@ -50,8 +50,8 @@ impl Brokers {
         self.ibm_mq.end_stale();
     }
 
-    /// Waits for closing connections that must end before the Lambda environment may be frozen (IBM
-    /// MQ).
+    /// Waits until the IBM MQ connections that are being closed have ended. A Lambda function calls
+    /// this before it responds, because it may be frozen then.
     pub async fn settle(&self, deadline: Deadline) {
         self.ibm_mq.settle(deadline).await;
     }

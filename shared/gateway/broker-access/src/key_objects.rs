@@ -9,8 +9,8 @@ use objects::{ObjectError, Objects};
 
 use crate::secrets::{REMEMBERED, Secret, SecretError, Value};
 
-/// Maximum size in bytes of a key repository in S3. A key repository with all public authorities
-/// takes a third of it.
+/// Maximum size in bytes of a key repository in S3. A repository with the certificates of all
+/// public authorities takes a third of it.
 const LARGEST: usize = 1024 * 1024;
 /// Maximum number of bytes of memory for cached key repositories, enough for hundreds of usual
 /// size. Beyond it, a repository is read from S3 each time.

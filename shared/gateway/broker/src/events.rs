@@ -13,7 +13,8 @@ use crate::health::HealthStatus;
 use crate::latencies::milliseconds;
 use crate::pool::PoolStats;
 
-/// Value of the log field `password`, which the connection model requires in each connection event.
+/// Value of the log field `password`, which the specified connection model requires in each
+/// connection event.
 const REDACTED: &str = "***REDACTED***";
 
 /// Broker connection as log lines describe it: broker, address, virtual host or queue manager,
@@ -73,8 +74,8 @@ pub fn established(peer: &Peer, took: Duration) {
     event!(info, "connection.established", peer, latency_ms = milliseconds(took), "Connected to {peer}");
 }
 
-/// Logs that all attempts of a round to connect failed; `peer` is the last address of the round. A
-/// round has one log line, because a target can have up to 16 addresses.
+/// Logs that a round of connecting failed; `peer` is the last address that was tried. A round tries
+/// the addresses of a target, up to 16, and has only one log line.
 pub fn failed(peer: &Peer, step: &str, error: &BrokerError, addresses_tried: usize) {
     event!(
         warn,

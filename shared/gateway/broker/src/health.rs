@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use crate::latencies::milliseconds;
 
-/// Result of one health check of a connection: `HealthStatus` of the connection model.
+/// Result of one health check of a connection: `HealthStatus` of the specified connection model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HealthStatus {
     /// True if the client library considers the connection open.

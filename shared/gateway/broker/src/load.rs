@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use attempt::Deadline;
 use mq::{BrokerError, Outgoing, OutgoingMessage, PropertyText, QueueName};
 
-/// Name of the message property with the sequence number, as in a produce.
+/// Name of the message property with the sequence number, the same as in a produce request.
 pub const SEQUENCE: &str = "sequence";
 /// Name of the message property with the id of the load test.
 pub const TEST_ID: &str = "testId";
@@ -31,9 +31,9 @@ pub struct PutOptions {
     pub outgoing: Outgoing,
     /// Id of the load test, which every message carries.
     pub test: PropertyText,
-    /// Maximum number of messages in flight (unconfirmed) at a time. IBM MQ's client waits for each
-    /// put, so there it limits the messages that wait for the connection's thread. A transaction
-    /// may always be filled.
+    /// Maximum number of messages in flight (unconfirmed) at a time. For IBM MQ, whose client waits
+    /// for each put, it limits the messages that wait for the connection's thread, and is at least
+    /// the size of a transaction.
     pub confirms_in_flight: NonZeroUsize,
     /// Number of messages of a transaction: a unit of work of IBM MQ, or a group of RabbitMQ whose
     /// confirms are awaited before the next group begins. 1 means no transactions.
@@ -72,16 +72,16 @@ pub enum Outcome {
 /// Result of a load producer, returned when it ends.
 #[derive(Clone, Debug)]
 pub struct PutEnd {
-    /// Confirmations that [`LoadProducer::confirmations`] had not returned. With them, each message
-    /// has one.
+    /// Confirmations that [`LoadProducer::confirmations`] had not returned. Together with those
+    /// that it had returned, each message has exactly one.
     pub confirmations: Vec<Confirmation>,
     /// Last error that led to an outcome other than [`Outcome::Confirmed`]; `None` if there was
     /// none.
     pub error: Option<BrokerError>,
 }
 
-/// Producer of a load test, on its own connection. Dropping it ends the connection, and leaves
-/// unconfirmed messages in doubt.
+/// Producer of a load test, on its own connection. Dropping it ends the connection. Unconfirmed
+/// messages are in doubt then: they may or may not be on the queue.
 #[async_trait]
 pub trait LoadProducer: Send {
     /// Hands a message to the client library, with `sent_at_us` as its [`SENT_AT`]. Waits while the

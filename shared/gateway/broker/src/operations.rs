@@ -33,13 +33,13 @@ pub struct EarlierAttempts {
     pub from: u64,
     /// Maximum number of messages from index `from` on that may have been put without confirmation.
     pub most: u64,
-    /// True if the messages are on this queue, provided that an earlier attempt put them and nobody
-    /// moved them.
+    /// True if earlier attempts are known to have put messages only on this queue. False if they
+    /// may have put some elsewhere, from where others may have moved them here.
     pub is_here: bool,
 }
 
-/// Connection on which this attempt has put no message yet. The broker has reported its identity,
-/// so the caller can tell whether earlier attempts put messages on the same broker.
+/// Connection for a produce, on which this attempt has put no message yet. The broker has reported
+/// its identity, so the caller can tell whether earlier attempts put messages on the same broker.
 #[async_trait]
 pub trait ReadyToPut: Send {
     /// Returns the name of the broker's cluster; `None` if the broker reports none.
@@ -67,8 +67,9 @@ pub trait ReadyToPut: Send {
 /// Messages that were put on their destination queues and not yet removed from the source queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PutMessages {
-    /// Number of messages that were put. 0 only if the move puts no more messages, or if all
-    /// messages of this call stay although a copy may be [elsewhere](Relocation::left_somewhere).
+    /// Number of messages that were put. There are two reasons for 0: the move puts no more
+    /// messages, or all messages of this call stay on the source queue although [another
+    /// queue](Relocation::left_somewhere) may have a copy.
     pub count: u64,
     /// True if the messages are on their destination queues for certain. False if they appear there
     /// when the unit of work commits that also removes them from the source queue.
@@ -196,8 +197,8 @@ pub trait Broker: Send + Sync {
         self.fetch(access, queue, &one, ReceivedMessage::most_carried(largest), deadline).await
     }
 
-    /// Connects to move messages from `queue`. Destination queues that the messages themselves name
-    /// must be within `reach`.
+    /// Connects to move messages from `queue`. A destination queue that a message itself names must
+    /// be one that `reach` allows to the caller.
     async fn connect_to_move(
         &self,
         access: &Access,

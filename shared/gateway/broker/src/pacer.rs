@@ -5,8 +5,8 @@ use std::time::Duration;
 use mq::RateLimit;
 use tokio::time::Instant;
 
-/// Delay that a rate-limited produce may catch up with, about the imprecision of a timer, so that
-/// no burst is visible.
+/// Maximum delay for which a [`Pacer`] makes up by sending faster. Timers are imprecise by about
+/// this much; making up for more would be a visible burst.
 const SLACK: Duration = Duration::from_millis(10);
 
 /// Rate limiter that calculates the time at which each message is due.

@@ -64,7 +64,8 @@ impl Key {
         })
     }
 
-    /// Returns the rule for a connection with this key when its request ends.
+    /// Returns the rule that decides whether a connection with this key is kept when its request
+    /// ends.
     #[must_use]
     pub fn idle(&self) -> IdleRule {
         self.idle

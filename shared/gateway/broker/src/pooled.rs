@@ -57,8 +57,8 @@ impl<C: Connection, K: PoolKey> Reservation<C, K> {
     }
 }
 
-/// Connection of a pool: `PooledConnection` of the connection model. Dropping it closes it and
-/// everything that is open on it; [`release`](Self::release) returns it to the pool.
+/// Connection of a pool: `PooledConnection` of the specified connection model. Dropping it closes
+/// it and everything that is open on it; [`release`](Self::release) returns it to the pool.
 pub struct PooledConnection<C: Connection, K: PoolKey = Arc<Key>> {
     /// Entry among the pool's connections in use; `None` while the connection is idle.
     reservation: Option<Reservation<C, K>>,

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use attempt::Deadline;
 
-/// Exponential backoff, `RetryPolicy` of the connection model: 1 s, 2 s, 4 s … 60 s, 60 s.
+/// Exponential backoff, by default 1 s, 2 s, 4 s … 60 s, 60 s: `RetryPolicy` of the specified
+/// connection model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RetryPolicy {
     initial_delay: f64,

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use mq::{ConnectSeconds, ConnectionLimits, HeartbeatSeconds, PoolSeconds, RetrySeconds};
 
-/// Time limits of broker connections; the default values are those of the connection model.
+/// Time limits of broker connections; the default values are those of the specified connection
+/// model.
 #[derive(Clone, Copy, Debug)]
 pub struct ConnectionSettings {
     /// Time limit for connecting and logging in at one address. IBM MQ's client has a limit of its

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// The states of a connection, `ConnectionState` of the connection model.
+/// States of a connection: `ConnectionState` of the specified connection model.
 ///
 /// ```text
 ///  DISCONNECTED <----------------+--------------+
@@ -30,7 +30,7 @@ pub enum ConnectionState {
     Failed,
 }
 
-/// Error of a state change that the connection model does not allow.
+/// Error of a state change that the specified connection model does not allow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a connection that is {from} cannot become {to}")]
 pub struct IllegalTransition {
@@ -65,7 +65,7 @@ impl ConnectionState {
         }
     }
 
-    /// Returns the name of the state in the connection model.
+    /// Returns the name of the state in the specified connection model.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -45,8 +45,8 @@ pub struct Connection {
     _permit: Option<Permit>,
 }
 
-/// Cache of whether queues have an elected leader, so that a commit need not ask. It has at most 64
-/// queues; adding another one clears it.
+/// Cache of whether each queue has an elected leader, so that a commit need not query the broker.
+/// It has at most 64 queues; adding another one clears it.
 #[derive(Debug, Default)]
 pub(crate) struct KnownQueues(Mutex<HashMap<QueueName, Leadership>>);
 
@@ -254,8 +254,8 @@ impl fmt::Debug for Connection {
     }
 }
 
-/// Trust in an idle connection. A frozen function sends no heartbeats, and the broker closes a
-/// connection after two missed ones.
+/// Degree of trust in an idle connection. A frozen function sends no heartbeats, and the broker
+/// closes a connection after two missed ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Staleness {
     /// Idle for less than half a heartbeat interval: the connection can be used.

@@ -7,8 +7,8 @@ use mq::{Decimal, HeaderValue, Time};
 
 use crate::content_header;
 
-/// Compile-time check that both sides allow the same nesting depth, so that every received header
-/// can be sent again.
+/// Compile-time check that received and sent headers have the same maximum nesting depth, so that
+/// every received header can be sent again.
 const _: () = assert!(content_header::MAX_DEPTH == HeaderValue::MAX_DEPTH);
 
 /// Converts the value of a header to AMQP.

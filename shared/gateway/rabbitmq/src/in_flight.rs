@@ -13,8 +13,9 @@ use crate::publish::{Answer, Outcome, Publish};
 /// processing an answer.
 pub(crate) const BATCH: usize = 64;
 
-/// Messages whose answers were not read yet, in the order of publishing, each with a mark of its
-/// publisher. Answers are read in this order, so that only the oldest message has to be awaited.
+/// Messages whose answers were not read yet, in the order of publishing. Answers are read in this
+/// order, so that only the oldest message has to be awaited. `T` is a value that the publisher
+/// attaches to each message (its mark).
 pub(crate) struct InFlight<'a, T> {
     messages: VecDeque<Message<'a, T>>,
     bytes: usize,
@@ -75,9 +76,9 @@ impl<'a, T> InFlight<'a, T> {
         self.answered(BATCH.min(self.messages.len() / 8)).await;
     }
 
-    /// Waits for the answer to the message at `index` (or the last message), and then for the
-    /// oldest one's. Since answers usually arrive in order, the first wait covers all messages
-    /// before `index` with one wake-up. The second wait is needed if they do not.
+    /// Waits for the answer to the message at `index` (at most the last one), and then for the
+    /// answer to the oldest message. Answers usually arrive in order, so the first wait covers all
+    /// messages before `index` with one wake-up. The second wait is needed if the order differs.
     pub(crate) async fn answered(&mut self, index: usize) {
         let index = index.min(self.messages.len().saturating_sub(1));
         for index in [index, 0] {
@@ -116,8 +117,8 @@ impl<'a, T> InFlight<'a, T> {
         Landed { mark, at, outcome }
     }
 
-    /// Records a failure. One with a reply code of the broker tells more, and replaces an earlier
-    /// one.
+    /// Records a failure. It replaces an earlier one only if it has a reply code of the broker,
+    /// which explains more.
     pub(crate) fn fail(&mut self, failure: Failure) {
         if self.failure.is_none() || failure.reply().is_some() {
             self.failure = Some(failure);

@@ -40,8 +40,8 @@ pub(crate) struct Intake {
     /// Tag of the delivery that exceeded the limit; 0 if none did, since tags begin at 1.
     exceeded_by: AtomicU64,
     exceeded: Notify,
-    /// Bytes of each delivery that counts towards a stream's limit, oldest first. `None` for a
-    /// limit on all deliveries together.
+    /// Bytes of each delivery that the caller has not taken yet, oldest first, if the limit applies
+    /// only to those (a stream). `None` if it applies to all deliveries together.
     held: Mutex<Option<VecDeque<usize>>>,
 }
 
@@ -88,7 +88,8 @@ impl Intake {
         self.is_closed.store(false, Ordering::Release);
     }
 
-    /// Frees the bytes of the oldest delivery of a stream, which the caller has taken.
+    /// Frees the bytes of the oldest delivery, which the caller has taken, for a limit that was set
+    /// by [`Self::bind_stream`].
     pub(crate) fn release(&self) {
         let oldest = self.held().as_mut().and_then(VecDeque::pop_front);
         if let Some(bytes) = oldest {
@@ -111,7 +112,8 @@ impl Intake {
         self.bind(usize::MAX);
     }
 
-    /// True if a limit is set. The fetch that set it recognizes deliveries without their bodies.
+    /// True if a limit is set. The caller that set the limit recognizes deliveries without their
+    /// bodies.
     pub(crate) fn is_bound(&self) -> bool {
         self.left.load(Ordering::Acquire) != usize::MAX
     }
@@ -123,7 +125,7 @@ impl Intake {
     }
 
     /// Decides about the delivery `tag`, whose body and properties take `bytes`. The first delivery
-    /// that exceeds the limit closes the intake.
+    /// that exceeds the limit closes the intake, so that later deliveries are dropped.
     pub(crate) fn admit(&self, tag: u64, bytes: usize) -> Admission {
         let bytes = bytes.saturating_add(DELIVERY);
         if bytes <= self.alone.swap(0, Ordering::AcqRel) {

@@ -131,8 +131,8 @@ pub(crate) struct Holders {
 impl Holders {
     /// Queries the consumer count of the queue once it has a leader, and subtracts `settled`, the
     /// number of consumers whose messages will be acknowledged. Uses a separate channel, because a
-    /// refusal would close the channel with the deliveries, which RabbitMQ 4.3 counts as their
-    /// failure.
+    /// refusal closes its channel. RabbitMQ 4.3 would count that as a failure of the deliveries on
+    /// the same channel.
     ///
     /// # Errors
     /// If the queue has no leader in time, the broker refuses, or the connection is lost. Nothing

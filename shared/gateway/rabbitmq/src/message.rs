@@ -19,8 +19,8 @@ use crate::properties::{CARRIERS, GotProperties, PutProperties};
 const TRANSIENT: u8 = 1;
 const PERSISTENT: u8 = 2;
 
-/// Header in which a quorum queue counts towards its delivery limit: returns, or from RabbitMQ 4.3
-/// on failures.
+/// Header with the count that a quorum queue compares with its delivery limit: a message's returns,
+/// or from RabbitMQ 4.3 on only its failures.
 const DELIVERY_COUNT: &str = "x-delivery-count";
 /// Header in which a quorum queue counts all returns of a message, from RabbitMQ 4.3 on.
 const ACQUIRED_COUNT: &str = "x-acquired-count";
@@ -229,9 +229,9 @@ fn shown_names(unreadable: BTreeMap<&'static str, Vec<u8>>) -> Unreadable {
 }
 
 /// Returns how many returns of a message count towards its queue's delivery limit; `None` if the
-/// queue does not count. The header may be the publisher's, if the queue is not a quorum queue or
-/// (from RabbitMQ 4.0 on) never returned the message; the result is never more than the number of
-/// returns.
+/// queue does not count. The publisher may have written the header if the queue is not a quorum
+/// queue or (from RabbitMQ 4.0 on) has never returned the message. If the message also has a count
+/// of all its returns, the result is at most that.
 pub(crate) fn counted_returns(delivery: &Delivery) -> Option<u64> {
     let counted = count(delivery, DELIVERY_COUNT)?;
     Some(count(delivery, ACQUIRED_COUNT).map_or(counted, |times| counted.min(times)))

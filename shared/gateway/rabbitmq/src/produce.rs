@@ -16,10 +16,12 @@ use crate::refusal;
 use crate::session::{Session, call};
 use crate::window::{Settled, Verdict, Window};
 
-/// Maximum time for which messages with a rate limit wait until their window is settled.
+/// Maximum time for which a rate-limited produce adds messages to a window (a group of messages
+/// whose confirms are awaited together).
 const WINDOW_TIME: Duration = Duration::from_millis(250);
 
-/// Minimum pause until the next message is due for which the current window is settled first.
+/// Minimum pause before the next message of a rate-limited produce in which the confirms of the
+/// current window (group of messages) are awaited. In a shorter pause, the window stays open.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// Time reserved before the deadline for the confirms of the last window (group of messages).
@@ -144,7 +146,8 @@ impl Producer<'_> {
         Ok(())
     }
 
-    /// Publishes the messages of one window, up to the first message that AMQP cannot carry.
+    /// Publishes the messages of one window (a group whose confirms are awaited together), up to
+    /// the first message that AMQP cannot carry.
     async fn fill(&mut self, window: &mut Window<'_>) -> Result<(), BrokerError> {
         // The first message is published alone: that proves whether the queue exists.
         let limit = if self.next == self.from { 1 } else { self.left_in_transaction() };
@@ -166,8 +169,8 @@ impl Producer<'_> {
         Ok(())
     }
 
-    /// Waits until the rate limit allows the next message. Returns `false` if the window should be
-    /// settled instead.
+    /// Waits until the rate limit allows the next message. Returns `false` if the confirms of the
+    /// current window (group of messages) should be awaited first.
     async fn wait_for_turn(&mut self, window: &mut Window<'_>) -> bool {
         let Some(pacer) = &mut self.pacer else { return true };
         let now = tokio::time::Instant::now();
@@ -216,8 +219,8 @@ impl Producer<'_> {
         }
     }
 
-    /// Ends the session of a stopped produce. Returns how many messages are on the queue, which are
-    /// in doubt, and the error.
+    /// Ends the session of a stopped produce. Returns the error, how many messages are on the
+    /// queue, and which are in doubt (may be on the queue).
     async fn explain(self, stop: Stop, session: Session) -> ProduceFailure {
         let committed = self.next;
         let destination = self.destination;
@@ -246,9 +249,10 @@ impl Producer<'_> {
     }
 }
 
-/// Builds the failure for a window in which messages were neither confirmed nor refused. All
-/// messages without a confirm are in doubt, even refused ones: those may be on another queue, and
-/// on a broken connection the broker cannot be asked.
+/// Builds the failure for a window (group of published messages) in which some were neither
+/// confirmed nor refused. All messages without a confirm are in doubt: they may be on a queue.
+/// Refused ones are, too, since the broker cannot be asked on a broken connection. If the broker
+/// refused the only message, none is in doubt.
 fn unknown(
     failure: Failure,
     session: Session,

@@ -36,7 +36,8 @@ const MESSAGE_TYPE: &str = "JMS_IBM_MsgType";
 /// consumes from it.
 const DIRECT_REPLY_TO: &str = "amq.rabbitmq.reply-to";
 
-/// Builds the carrier of a property that only IBM MQ can carry.
+/// Builds the `Carrier` of a property that only IBM MQ has: writing fails, and reading finds
+/// nothing.
 macro_rules! none {
     ($member:ident) => {
         Carrier {
@@ -46,8 +47,8 @@ macro_rules! none {
     };
 }
 
-/// Functions that write and read each property of the gateway in AMQP's properties and headers. A
-/// header that the gateway would not write stays a plain header.
+/// Functions that write each property of the gateway to AMQP's properties and headers, and read it
+/// from them. A received header that the gateway would not write in this form stays a plain header.
 pub(crate) static CARRIERS: Carriers<PutProperties, GotProperties> = Carriers {
     reply_to: Carrier {
         write: |queue, put| match queue.as_str() {

@@ -23,7 +23,8 @@ pub(crate) const MESSAGE_TTL: &str = "x-message-ttl";
 /// Value that is neither a queue type nor a valid limit or time, so that the broker refuses a
 /// declaration with it and discloses the actual value.
 const NOTHING: &str = "integrahub-asks-for-this";
-/// Maximum number of declarations for one question, above the number of arguments of a queue.
+/// Maximum number of declarations to learn one argument of a queue, above the number of arguments
+/// that a queue has.
 const MAX_QUESTIONS: usize = 20;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,8 +77,8 @@ pub(crate) async fn learn(
 }
 
 /// Returns the time to live in milliseconds that the queue was declared with; `None` if it has
-/// none. Quorum queues of some versions compare it after the type, so [`learn`] does not find it
-/// and it is asked for separately.
+/// none. Some versions of RabbitMQ compare it after the type of a quorum queue. Then [`learn`] does
+/// not find it, and this function asks for it separately.
 pub(crate) async fn declared_ttl(
     session: &Session,
     queue: &QueueName,

@@ -40,9 +40,9 @@ impl Session {
         self.channel().status().connected() && self.is_connected() && self.blocked().is_none()
     }
 
-    /// Returns all unsettled messages of the channel by `basic.nack`, if the broker's quorum queues
-    /// do not count that. Otherwise, and if these returns do not arrive, closing the channel
-    /// returns them.
+    /// Returns all unsettled messages of the channel by `basic.nack`, unless the broker's quorum
+    /// queues count every return. If no `basic.nack` is sent, or it does not arrive, closing the
+    /// channel returns the messages.
     pub(crate) async fn give_back(&self, queue: &QueueName, deadline: Deadline) {
         if self.server.counted() == Counted::EveryReturn {
             return;
@@ -68,9 +68,9 @@ impl Session {
         self.abandon("more was on its way than it lets in");
     }
 
-    /// Waits until the deliveries beyond the intake's limit have arrived and been discarded, and
-    /// then sets the limit to `most` bytes. If it returns `false`, that took too long, and the
-    /// caller must [`cut`](Self::cut) the connection.
+    /// Waits until the deliveries beyond the connection's limit (its intake) have arrived and been
+    /// discarded, and then sets the limit to `most` bytes. Returns `false` if that took too long;
+    /// the caller must then [`cut`](Self::cut) the connection.
     pub(crate) async fn let_pass(&self, queue: &QueueName, most: usize, deadline: Deadline) -> bool {
         let has_passed = inspect(self.channel(), queue, deadline.min(UNDER_WAY)).await.is_ok();
         if has_passed {
@@ -79,8 +79,8 @@ impl Session {
         has_passed
     }
 
-    /// Queries the counts of a queue on a separate channel, since a refusal would close the
-    /// channel.
+    /// Queries the counts of a queue on a separate channel, so that a refusal does not close the
+    /// channel of the session.
     pub(crate) async fn inspect_apart(
         &self,
         queue: &QueueName,

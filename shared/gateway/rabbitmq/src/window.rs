@@ -14,7 +14,7 @@ use crate::in_flight::{BATCH, InFlight, Landed};
 use crate::publish::{Outcome, Publish};
 use crate::session::Session;
 
-/// Maximum number of unconfirmed messages in a window.
+/// Maximum number of unconfirmed messages in a window (messages whose answers are judged together).
 const MAX_MESSAGES: usize = 1000;
 
 /// Header by which a publisher asks RabbitMQ's plugin for delayed messages to delay a message.
@@ -26,7 +26,7 @@ const DELAY: &str = "x-delay";
 pub(crate) struct Window<'a> {
     session: &'a Session,
     exchange: ShortString,
-    /// Sender of the progress: how many of the produce's first messages are on the queue.
+    /// Sender of the produce's progress: the number of its first messages that are on the queue.
     progress: &'a watch::Sender<u64>,
     /// Number of the produce's first messages that were on the queue before this window.
     before: u64,
@@ -51,7 +51,7 @@ struct Published {
     may_be_delayed: bool,
 }
 
-/// Outcome of a window of published messages.
+/// Outcome of a window (group of messages that were published on one channel).
 #[derive(Debug)]
 pub(crate) enum Verdict {
     AllConfirmed,
@@ -64,7 +64,7 @@ pub(crate) enum Verdict {
     Unknown(Failure),
 }
 
-/// Result of waiting for the answers to a window.
+/// Result of waiting for the broker's answers to a window (group of published messages).
 #[derive(Debug)]
 pub(crate) struct Settled {
     pub(crate) verdict: Verdict,
@@ -123,7 +123,7 @@ impl<'a> Window<'a> {
     }
 
     /// True if a failure, a refusal or a return has occurred, so that publishing more would only
-    /// put more messages in doubt.
+    /// leave more messages with an unknown outcome.
     pub(crate) fn is_broken(&self) -> bool {
         self.in_flight.failure.is_some() || self.in_flight.was_refused || self.has_returns()
     }
@@ -132,8 +132,8 @@ impl<'a> Window<'a> {
         self.session.noticed.returns() != self.earlier_returns
     }
 
-    /// Waits until another message may be unconfirmed, and records answers meanwhile. Ends early at
-    /// `until`, or if the window is broken.
+    /// Waits until another message may be published, and records answers meanwhile. Ends early at
+    /// `until`, or if the window is broken ([`Self::is_broken`]).
     pub(crate) async fn wait_for_room(&mut self, latencies: &mut Latencies, until: Deadline) {
         while !self.in_flight.has_room(MAX_MESSAGES) && !self.is_broken() {
             if until.run(self.in_flight.some_answered()).await.is_err() {
@@ -216,9 +216,10 @@ impl<'a> Window<'a> {
         }
     }
 
-    /// Reports how many messages are known to be on the queue. A returned message is confirmed too,
-    /// and its return may be attached to another confirm. On the wire, returns come before confirms
-    /// and are counted at once, so without counted returns all confirmed messages are on the queue.
+    /// Reports how many messages are known to be on the queue, as long as the broker has returned
+    /// none. The broker confirms returned messages too, and the client library may attach a return
+    /// to another message's confirm. But returns arrive before confirms and are counted at once, so
+    /// without a return all confirmed messages are on the queue.
     fn tell_progress(&self) {
         if self.has_returns() {
             return;

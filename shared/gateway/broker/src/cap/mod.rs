@@ -29,14 +29,14 @@ const TO_END: Duration = Duration::from_secs(1);
 /// work.
 const HANGS: Duration = Duration::from_secs(30);
 
-/// Idle connections of one pool, which the cap may close to make room for a new connection.
+/// Idle connections of one pool, which a [`ConnectionCap`] may close to make room for a new one.
 pub trait IdleConnections: Send + Sync {
     /// Returns the time since which the longest-idle connection has been idle; `None` if none is
     /// idle.
     fn idle_since(&self) -> Option<Instant>;
 
-    /// Begins to close the longest-idle connection, whose permit returns when it has ended. `false`
-    /// if no connection is idle.
+    /// Starts closing the longest-idle connection, whose permit is released once the connection has
+    /// ended. `false` if no connection is idle.
     fn close_longest_idle(&self) -> bool;
 }
 
@@ -104,9 +104,10 @@ impl ConnectionCap {
         self.open.load(Ordering::SeqCst)
     }
 
-    /// True if no further connection can be opened: each connection that the cap allows is lost, or
-    /// it hangs while the last caller that waited for a permit timed out. Without such a caller,
-    /// connections may only seem to hang, since a Lambda environment is frozen between requests.
+    /// True if no further connection can be opened, because each connection that the cap allows is
+    /// lost or hangs (takes too long to close). Hanging connections count only if the last caller
+    /// that waited for a permit timed out: after a freeze of the Lambda environment, a connection
+    /// may only seem to hang.
     #[must_use]
     pub fn is_exhausted(&self) -> bool {
         let hangs = |ending: &&Ending| ending.is_open() && ending.since.elapsed() >= self.hangs_after;

@@ -11,8 +11,8 @@ use super::ConnectionCap;
 pub struct Permit {
     cap: Arc<ConnectionCap>,
     is_lost: bool,
-    /// Token that is alive as long as the permit, to see whether a closing connection still holds
-    /// it.
+    /// Token that lives as long as the permit. Weak references to it show whether the permit of a
+    /// closing connection still exists.
     token: Arc<()>,
 }
 

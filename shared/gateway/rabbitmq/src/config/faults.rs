@@ -43,8 +43,8 @@ impl Faults {
     }
 }
 
-/// Checks the rules for every configuration, from a target or from a program's arguments. The types
-/// of those sources check the ranges of port, timeout and heartbeat.
+/// Checks the rules that apply to every configuration, from a target or from a program's arguments.
+/// The types of both sources already check the ranges of port, timeout and heartbeat.
 pub(super) fn check(config: &ConnectionConfig) -> Result<(), ConfigError> {
     let mut faults = Faults::default();
     if let Login::Password { user, password } = &config.login {

@@ -56,8 +56,8 @@ impl Default for Settings {
     }
 }
 
-/// Parameters of a connection: `ConnectionConfig` of the connection model. No output of this type
-/// contains the password.
+/// Parameters of a connection: `ConnectionConfig` of the specified connection model. No output of
+/// this type contains the password.
 #[derive(Clone, Debug)]
 pub struct ConnectionConfig {
     pub(crate) addresses: Vec<Address>,

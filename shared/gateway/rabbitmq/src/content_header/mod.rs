@@ -19,20 +19,21 @@ pub(crate) use names::{as_published, is_reserved};
 /// Maximum nesting of tables and arrays in headers. Deeper values are passed on as bytes.
 pub(crate) const MAX_DEPTH: usize = 24;
 
-/// Length in bytes of class, weight and body size, which precede the property flags.
+/// Length in bytes of class, weight and body size, which a content header has before its property
+/// flags.
 pub(crate) const PRELUDE: usize = 12;
 /// Offset in bytes of the body size in a content header.
 const BODY_SIZE: usize = 4;
 
-/// Maximum memory in bytes that one value of a header table takes besides its own bytes, for the
-/// forms of the client library and the gateway together.
+/// Maximum memory in bytes that one value of a header table takes besides its own bytes, in the
+/// representations of the client library and the gateway together.
 const VALUE: usize = 160;
 /// Maximum number of copies of a content header in memory: as received, rewritten, parsed, and as
 /// text of a response.
 const COPIES: usize = 4;
 
-/// Maximum memory in bytes that the properties of a message without its body may take to be passed
-/// on.
+/// Maximum memory in bytes for the properties that are passed on for a message without its body. If
+/// they take more, the header table is left out.
 const MOST_OF_A_HOLLOW: usize = 256 * 1024;
 
 pub(crate) const CONTENT_TYPE: &str = "content_type";
@@ -220,8 +221,9 @@ fn readable(payload: &[u8], routing: &UnreadableRouting, values: &mut usize) -> 
     })
 }
 
-/// Builds the content header with an empty entry in place of the header table, if that does not fit
-/// into a frame. The result fits into the smallest frame that can be negotiated.
+/// Builds the content header without its header table, which does not fit into a frame or takes too
+/// much memory; an empty entry marks its place. The result fits into the smallest frame that can be
+/// negotiated.
 pub(crate) fn without_headers(payload: &[u8], routing: &UnreadableRouting) -> Vec<u8> {
     match Sorted::of(payload, routing, &mut 0) {
         Some(sorted) => sorted.with(&entry(HEADERS, &[]).unwrap_or_default()),
@@ -243,8 +245,8 @@ fn of_headers(body: u64, table: &[u8]) -> Vec<u8> {
     [&class[..], &body.to_be_bytes(), &HEADERS_FLAG.to_be_bytes(), &length, table].concat()
 }
 
-/// True if the properties of a message without its body may be passed on, with the queue's counts
-/// and the message id; `false` if they alone take too much memory.
+/// True if the properties of a message without its body take little enough memory to be passed on.
+/// They include the queue's counts and the message id.
 pub(crate) fn is_light(read: &Read) -> bool {
     read.properties <= MOST_OF_A_HOLLOW
 }
@@ -271,7 +273,8 @@ fn split(kind: Kind, bytes: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     Some((whole, whole.get(prefix..)?, rest))
 }
 
-/// Builds a table entry that holds `bytes` under the reserved name of a moved property.
+/// Builds an entry of a header table with `bytes` as its value, under the reserved name for the
+/// property `name`.
 fn entry(name: &str, bytes: &[u8]) -> Option<Vec<u8>> {
     let length = u32::try_from(bytes.len()).ok()?.to_be_bytes();
     named(name, b'x', &[&length, bytes].concat())

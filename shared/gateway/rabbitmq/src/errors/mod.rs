@@ -51,9 +51,9 @@ impl Failure {
         ))
     }
 
-    /// True if the broker does not know the delivery tag on this channel. It closes a channel whose
-    /// deliveries were unsettled for too long with the same code; that does not count, because it
-    /// is then unknown which happened first.
+    /// True if the broker refused an unknown delivery tag on this channel. RabbitMQ closes a
+    /// channel with the same code if deliveries were unsettled for too long. Such a close gives
+    /// `false`, because the request may have been applied before.
     pub(crate) fn refuses_a_delivery_tag(&self) -> bool {
         matches!(self, Self::Amqp(error) if matches!(error.kind(), ErrorKind::ProtocolError(refusal)
             if *refusal.kind() == AMQPErrorKind::Soft(AMQPSoftError::PRECONDITIONFAILED)

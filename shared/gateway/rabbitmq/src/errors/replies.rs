@@ -75,9 +75,9 @@ pub(super) fn classify_reply(error: &AMQPError, during: During<'_>) -> BrokerErr
     classified.with_reply(said)
 }
 
-/// Returns the detail for a refusal that passes without the caller's action; `None` for any other.
-/// AMQP has no codes for these: only the text differs from that for a missing virtual host
-/// (RabbitMQ, `rabbit_reader.erl`).
+/// Returns the error detail for a temporary refusal: a stopped virtual host, or a reached limit of
+/// connections or channels. `None` for any other refusal. AMQP has no codes for the temporary ones:
+/// only the text differs from that for a missing virtual host (RabbitMQ, `rabbit_reader.erl`).
 fn passing(said: &str) -> Option<String> {
     if said.contains("vhost") && said.ends_with(" is down") {
         return Some("RabbitMQ has not started the virtual host, or has stopped it".to_owned());

@@ -50,8 +50,9 @@ pub(crate) const FRAME_MAX: u32 = 131_072;
 /// Range of frame sizes that the broker may choose. AMQP prescribes the minimum.
 const FRAME_MAX_RANGE: RangeInclusive<u32> = 4096..=FRAME_MAX;
 
-/// Maximum size in bytes of a content header that is buffered. A larger one counts as exceeding the
-/// intake's limit, since the message's size in memory is unknown.
+/// Maximum size in bytes of a content header that is buffered. The size in memory of a message with
+/// a larger one is unknown, so it counts as exceeding the connection's limit on deliveries (its
+/// intake).
 const MOST_GATHERED: usize = 1024 * 1024;
 
 /// Kind of the content (header and body) that comes next on a channel.
@@ -184,8 +185,8 @@ impl FrameFilter {
         self.frame_max.saturating_sub(frame::HEADER + 1)
     }
 
-    /// Passes a frame on, rewrites it or drops it. For a frame that is not buffered, decides also
-    /// about its rest.
+    /// Passes a frame on, rewrites it or drops it. If only the start of the frame was buffered,
+    /// also decides about the rest.
     fn finish(&mut self, frame: &[u8]) {
         if let Some(body) = self.oversized.take() {
             return self.finish_piece(body, frame);
@@ -278,8 +279,8 @@ impl FrameFilter {
         Rest::IsDropped
     }
 
-    /// True if the intake admits the delivery. `carried` is the number of bytes of a content header
-    /// that is passed on in the body, if it is.
+    /// True if the connection's limit on deliveries (its intake) admits the delivery with this tag.
+    /// `carried` is the size in bytes of its content header, if the body carries that.
     fn admits(&self, tag: u64, read: &Read, carried: Option<usize>) -> bool {
         let carried = carried.unwrap_or_default().saturating_mul(2);
         self.noticed.intake().admit(tag, read.weight.saturating_add(carried)) == Admission::Whole

@@ -10,15 +10,15 @@ use super::{FrameFilter, Noticed};
 pub struct Passed {
     /// Frames that were passed on, including rewritten ones.
     pub bytes: Vec<u8>,
-    /// True if a delivery exceeded the intake: it was passed on without a body, and later
-    /// deliveries were dropped.
+    /// True if a delivery exceeded the limit given to [`passed`]: it was passed on without a body,
+    /// and later deliveries were dropped.
     pub is_exceeded: bool,
     /// Error that ended the filtering, if there was one.
     pub result: io::Result<()>,
 }
 
-/// Filters the bytes of a broker, given in windows, with a new filter. `intake` limits the bytes of
-/// all deliveries together; without it all deliveries pass.
+/// Filters the bytes of a broker with a new filter. `windows` are consecutive pieces of them, of
+/// any length. `intake` limits the bytes of all deliveries together; without it, all pass.
 pub fn passed<'w>(windows: impl IntoIterator<Item = &'w [u8]>, intake: Option<usize>) -> Passed {
     let noticed = Arc::new(Noticed::default());
     if let Some(bytes) = intake {

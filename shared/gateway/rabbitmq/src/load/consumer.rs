@@ -123,8 +123,9 @@ impl Consumer<'_> {
         }
     }
 
-    /// Converts a delivery to an arrival, and counts it as unacknowledged. A failure, a delivery
-    /// over the byte limit, or a foreign message that is to stay on the queue ends the consumer.
+    /// Converts a delivery to an arrival, and counts it as unacknowledged. Ends the consumer after
+    /// a failure, at a delivery over the byte limit, or at a message outside the load test that
+    /// must stay on the queue.
     fn take(&mut self, delivery: Option<Result<Delivery, Failure>>) -> Result<Arrival, GetError> {
         let at = Instant::now();
         let mut delivery = match delivery {

@@ -224,7 +224,7 @@ fn no_queue(queue: &QueueName) -> BrokerError {
 }
 
 /// Changes the outcome of returned messages to [`Outcome::Returned`], since the broker confirms
-/// those too.
+/// returned messages too.
 fn judged(
     unproven: Vec<(MessageId, Confirmation)>,
     returned: &HashSet<String>,
@@ -235,7 +235,7 @@ fn judged(
     })
 }
 
-/// Adds to the error the number of messages in doubt, if the producer left any.
+/// Adds to the error the number of messages in doubt (sent and not confirmed), if there are any.
 fn unconfirmed(confirmations: &[Confirmation], error: BrokerError, note: &str) -> BrokerError {
     let in_doubt = confirmations.iter().filter(|message| message.outcome == Outcome::InDoubt).count();
     if in_doubt == 0 {

@@ -16,8 +16,8 @@ use crate::{ConnectionConfig, ConnectionError};
 type Callback = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// Manager of one connection, which it opens, watches and reopens: `ConnectionManager` of the
-/// connection model. There is at most one connection at a time. Every operation ends by its
-/// deadline, and its future may be dropped at any time.
+/// specified connection model. There is at most one connection at a time. Every operation ends by
+/// its deadline, and its future may be dropped at any time.
 pub struct ConnectionManager {
     connector: Connector,
     state: Arc<StateCell>,
@@ -172,7 +172,8 @@ impl ConnectionManager {
         self.current().as_ref().map(|current| Arc::clone(&current.monitor))
     }
 
-    /// Returns the attempts and delays since the retry policy was last reset.
+    /// Returns the number of attempts since the retry policy was last reset, and the next and
+    /// maximum delay.
     pub fn retry_stats(&self) -> RetryStats {
         self.retry().get_stats()
     }
@@ -256,7 +257,7 @@ impl fmt::Debug for ConnectionManager {
     }
 }
 
-/// State of the connection, with the transitions that the connection model allows.
+/// State of the connection, with the transitions that the specified connection model allows.
 struct StateCell(watch::Sender<ConnectionState>);
 
 impl StateCell {
@@ -264,7 +265,8 @@ impl StateCell {
         *self.0.borrow()
     }
 
-    /// Changes the state. Returns `false` if the connection model does not allow the transition.
+    /// Changes the state. Returns `false` if the specified connection model does not allow the
+    /// transition.
     fn change(&self, to: ConnectionState) -> bool {
         self.0.send_if_modified(|state| {
             let reached = state.transition_to(to);
@@ -273,8 +275,8 @@ impl StateCell {
         })
     }
 
-    /// Changes the state to RECONNECTING after the connection was lost, if the connection model
-    /// allows that.
+    /// Changes the state to RECONNECTING after the connection was lost, if the specified connection
+    /// model allows that.
     fn lose(&self) {
         self.change(ConnectionState::Reconnecting);
     }

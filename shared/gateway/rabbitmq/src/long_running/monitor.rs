@@ -15,9 +15,10 @@ const PROBE: Duration = Duration::from_secs(1);
 
 type OnLost = Box<dyn FnOnce(&str) + Send>;
 
-/// Monitor of one connection: `ConnectionMonitor` of the connection model. It evaluates the
-/// connection when it is needed, since a function that freezes cannot rely on more; in between it
-/// listens for the connection's events and counts missed heartbeats.
+/// Monitor of one connection: `ConnectionMonitor` of the specified connection model.
+/// [`Self::evaluate`] checks the connection when it is needed, which is reliable even in a function
+/// that was frozen. In between, a background task notices a broken connection and two missed
+/// heartbeats.
 pub struct ConnectionMonitor {
     connection: Arc<Connection>,
     alarm: Arc<Alarm>,
@@ -53,8 +54,8 @@ impl ConnectionMonitor {
         Timestamp::now().checked_sub(self.connection.pulse().age()).unwrap_or(Timestamp::MIN)
     }
 
-    /// True if the connection can be used now: it is trusted, or it answered. Otherwise it counts
-    /// as lost.
+    /// True if the connection can be used now: it was idle only briefly ([`Staleness::Fresh`]), or
+    /// the broker answered on it. Otherwise the connection counts as lost.
     pub async fn evaluate(&self, deadline: Deadline) -> bool {
         if !self.notices_a_closed_connection() {
             return false;
@@ -80,7 +81,8 @@ impl ConnectionMonitor {
         health
     }
 
-    /// True if the client library considers the connection open. Otherwise it counts as lost.
+    /// True if the client library considers the connection open. Otherwise the connection counts as
+    /// lost.
     pub(crate) fn notices_a_closed_connection(&self) -> bool {
         let is_open = self.connection.is_connected();
         if !is_open {

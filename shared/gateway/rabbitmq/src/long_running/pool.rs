@@ -28,8 +28,8 @@ impl Default for PoolLimits {
     }
 }
 
-/// Pool of connections with one configuration: `ConnectionPool` of the connection model. Waiting
-/// callers are served in order, and may stop waiting at any time.
+/// Pool of connections with one configuration: `ConnectionPool` of the specified connection model.
+/// Waiting callers are served in order, and may stop waiting at any time.
 #[derive(Debug)]
 pub struct ConnectionPool {
     connector: Connector,

@@ -16,8 +16,8 @@ const DEAD_LETTER_EXCHANGE: &str = "x-dead-letter-exchange";
 const DEAD_LETTER_KEY: &str = "x-dead-letter-routing-key";
 const MAX_BYTES: &str = "x-max-length-bytes";
 
-/// Maximum number of destination queues that are asked for their arguments, each with several
-/// declarations.
+/// Maximum number of destination queues whose arguments are queried, which takes several
+/// declarations for each queue.
 const MOST_ASKED: usize = 32;
 /// Maximum length of a routing key in bytes. A publisher may write longer text into the dead-letter
 /// history.
@@ -58,7 +58,8 @@ impl Past {
     }
 }
 
-/// Counts of the messages that were moved to one queue, by what they may lose there.
+/// Counts of the messages that were moved to one queue: those that lose their routing key, and
+/// those that RabbitMQ may drop as a cycle.
 #[derive(Debug, Default)]
 struct Arrivals {
     /// Routing key of the first message that loses its key.
@@ -68,7 +69,8 @@ struct Arrivals {
     went_on_by_themselves: u64,
 }
 
-/// Messages that were moved to each queue, with what they may lose there.
+/// Counts of moved messages by destination queue, for warnings that messages may lose their routing
+/// key or be dropped there.
 #[derive(Debug, Default)]
 pub(super) struct Losses(BTreeMap<QueueName, Arrivals>);
 
@@ -146,9 +148,9 @@ fn drops(facts: &QueueFacts) -> &'static str {
     if facts.arguments.contains_key(DEAD_LETTER_EXCHANGE) { "dead-letters" } else { "drops" }
 }
 
-/// Returns a warning about messages whose new routing key the queue's dead-letter exchange may not
-/// route. If the queue is not known to be declared with such an exchange, counts only messages
-/// whose history shows that it has one.
+/// Returns a warning about messages with a new routing key, which the queue's dead-letter exchange
+/// may not route. `None` if the queue sets a key for dead-lettering itself. If `facts` name no such
+/// exchange, counts only messages whose history shows that the queue has one.
 fn of_keys(to: &QueueName, arrivals: &Arrivals, facts: Option<&QueueFacts>) -> Option<String> {
     let has = |name| facts.is_some_and(|facts| facts.arguments.contains_key(name));
     let count = match (has(DEAD_LETTER_EXCHANGE), has(DEAD_LETTER_KEY)) {

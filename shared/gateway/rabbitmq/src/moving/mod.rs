@@ -28,10 +28,11 @@ use source::{Parcel, Source};
 /// and are on both queues meanwhile. A channel sends a quorum queue 32 commands at once, and each
 /// message taken with `basic.get` needs one.
 const WINDOW: usize = 32;
-/// Size in bytes at which a window counts as full.
+/// Size in bytes at which a window (group of messages that are published together) is full.
 const WINDOW_BYTES: usize = 1024 * 1024;
 
-/// Time reserved before the deadline for confirming and acknowledging the last window.
+/// Time reserved before the deadline for confirming and acknowledging the last window (group of
+/// messages that are published together).
 const MARGIN: Duration = Duration::from_secs(1);
 
 /// Move on one connection with two channels. One holds the deliveries, the other publishes: a
@@ -140,8 +141,8 @@ fn stop_at(deadline: Deadline) -> Deadline {
 }
 
 impl Moving {
-    /// Takes messages until the window has `limit` messages or is full, or the next message must
-    /// not be published with it.
+    /// Takes messages until the window (the messages to publish together) has `limit` messages or
+    /// is full, or the next message must not be published with it.
     async fn gather(&mut self, limit: usize, deadline: Deadline) -> Result<(), Failure> {
         let stop_at = stop_at(deadline);
         let mut bytes = 0;
@@ -168,10 +169,11 @@ impl Moving {
         Ok(())
     }
 
-    /// True if the message must be published alone: its queue has not accepted a message yet, its
-    /// `user_id` is another user's, which the broker refuses, or the source queue counts returns
-    /// towards a limit that no client can see, so that it must not return because another message
-    /// is refused.
+    /// True if the message must be published alone, for one of three reasons:
+    /// - Its destination queue has not accepted a message of this move yet.
+    /// - Its `user_id` is another user's, which the broker refuses.
+    /// - The source queue counts each return towards a limit that no client can see, so that the
+    ///   message must not return because another one is refused.
     async fn goes_alone(&mut self, parcel: &Parcel, deadline: Deadline) -> bool {
         let user = parcel.properties.user_id().as_ref().map(ShortString::as_str);
         !self.known.contains(&parcel.to)
@@ -179,7 +181,7 @@ impl Moving {
             || self.source.counts_returns(deadline).await
     }
 
-    /// Publishes the window, and keeps only the confirmed messages in it.
+    /// Publishes the messages of the window together, and keeps only the confirmed ones in it.
     async fn publish(&mut self, deadline: Deadline) -> Result<(), MoveFailure> {
         let earlier_returns = self.source.session.noticed.returns();
         let sent = self.send(deadline).await;
@@ -208,7 +210,8 @@ impl Moving {
         }
     }
 
-    /// Publishes the window's messages. Returns for each whether the broker confirmed it.
+    /// Publishes the messages of the window together. Returns for each whether the broker confirmed
+    /// it.
     async fn send(&mut self, deadline: Deadline) -> Result<Vec<bool>, Failure> {
         let options = BasicPublishOptions { mandatory: true, ..BasicPublishOptions::default() };
         let mut confirms: Vec<PublisherConfirm> = Vec::with_capacity(self.window.len());
@@ -225,8 +228,8 @@ impl Moving {
         Ok(confirmed)
     }
 
-    /// Handles the refusal of the only message of the window. The broker closed the channel, so it
-    /// has not stored the message.
+    /// Handles the refusal of a message that was published alone. The broker closed the channel, so
+    /// it has not stored the message.
     async fn refused(&mut self, failure: &Failure, deadline: Deadline) -> Result<(), MoveFailure> {
         let reply = failure.reply();
         if reply.is_some_and(|reply| reply.code == 403) {
@@ -244,8 +247,8 @@ impl Moving {
         Ok(())
     }
 
-    /// Keeps only the confirmed messages in the window. No more messages are sent to a queue that
-    /// refused one.
+    /// Keeps only the confirmed messages in the window of messages that were published together. No
+    /// more messages are sent to a queue that refused one.
     async fn judge(&mut self, confirmed: &[bool], deadline: Deadline) {
         let mut refused: BTreeMap<QueueName, u64> = BTreeMap::new();
         for (parcel, confirmed) in std::mem::take(&mut self.window).into_iter().zip(confirmed) {
@@ -276,15 +279,15 @@ impl Moving {
         }
     }
 
-    /// Builds the error for a window whose messages may be on both queues.
+    /// Builds the error for a window of messages that may be on both queues.
     fn in_doubt(&self, what: &str, cause: &BrokerError) -> MoveFailure {
         let (count, why) = (self.window.len(), self.source.session.blocked_note());
         let error = cause.clone().left_in_doubt(format!("{count} messages {what}: {cause}{why}"));
         MoveFailure { error, in_doubt: u64::try_from(count).unwrap_or(u64::MAX) }
     }
 
-    /// Acknowledges the window's messages, and waits for the proof that the source queue has
-    /// applied it.
+    /// Acknowledges the window of published messages, and waits for the proof that the source queue
+    /// has applied the acknowledgement.
     async fn acknowledge(&mut self, deadline: Deadline) -> Result<(), BrokerError> {
         let proof = match self.prepare(deadline).await {
             Ok(proof) => proof,
@@ -312,7 +315,8 @@ impl Moving {
         Ok(())
     }
 
-    /// Prepares the proof that the source queue applies the window's acknowledgements.
+    /// Prepares the proof that the source queue applies the acknowledgement of the window of
+    /// published messages.
     async fn prepare(&mut self, deadline: Deadline) -> Result<Proof, BrokerError> {
         let leadership = self.source.leadership(deadline).await?;
         let (session, queue) = (&self.source.session, &self.source.queue);

@@ -23,7 +23,7 @@ const GONE: Duration = Duration::from_secs(1);
 /// Minimum number of messages for which a consumer is started. Fewer are taken by `basic.get`,
 /// since starting and cancelling a consumer takes two round trips.
 const FEWEST_BY_CONSUMER: usize = 4;
-/// Number of expected deliveries from which they are taken in groups, since each wake-up costs more
+/// Minimum number of expected deliveries for taking them in groups, since each wake-up costs more
 /// than taking a delivery.
 const MANY: usize = 256;
 /// Pause in which a group of deliveries arrives. A broker takes longer to deliver [`MANY`]
@@ -117,7 +117,7 @@ impl Taking<'_> {
     }
 
     /// Cancels consumers, and waits until all deliveries sent to them have arrived. Returns `false`
-    /// if these exceed the connection's intake.
+    /// if the deliveries exceed the connection's limit (its intake).
     async fn stop_all(
         &mut self,
         session: &Session,
@@ -172,9 +172,9 @@ impl Taking<'_> {
         Ok(brought)
     }
 
-    /// Starts a consumer with a new tag. If a quorum queue had a consumer with the same tag and
-    /// unsettled messages, it would continue the count of that consumer, which crashes the channel
-    /// in RabbitMQ 3.10.
+    /// Starts a consumer with a new tag. With the tag of an earlier consumer that has unsettled
+    /// messages, a quorum queue would continue the earlier consumer's count, which crashes the
+    /// channel in RabbitMQ 3.10.
     async fn start_consumer(
         &mut self,
         session: &Session,

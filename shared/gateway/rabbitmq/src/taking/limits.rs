@@ -61,8 +61,8 @@ impl Taking<'_> {
     }
 
     /// Returns the number of consumers that a quorum queue counts for the kept messages: one for
-    /// each `basic.get`, and one for each consumer that delivered. The last of them is not counted
-    /// if it may still hold excess messages.
+    /// each `basic.get`, and one for each consumer that delivered. If there are excess deliveries
+    /// after the kept messages, the last one is left out, because it may still hold them.
     pub(crate) fn holders(&self) -> usize {
         self.settlements.saturating_sub(usize::from(self.has_excess))
     }

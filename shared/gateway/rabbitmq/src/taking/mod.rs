@@ -76,7 +76,8 @@ pub(crate) struct Room {
 /// Reason why a fetch takes no more messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Full {
-    /// The next message does not fit into what is left of the response or of the intake.
+    /// The next message does not fit into what is left of the response, or of the connection's
+    /// limit on deliveries (its intake).
     Next,
     /// The first message is larger than the limit for all messages, and was taken alone.
     Alone,
@@ -103,8 +104,8 @@ pub(crate) struct Taking<'a> {
     kept_before: Option<usize>,
     /// Number of ready messages before the first one was taken.
     ready_before: u32,
-    /// True if the deliveries exceeded the connection's intake, so that it gets no more answers
-    /// until they are discarded.
+    /// True if the deliveries exceeded the connection's limit (its intake). The connection then
+    /// gets no more answers until the excess is discarded.
     pub(crate) has_exceeded_the_intake: bool,
     /// Number of times that the last delivery had been returned before, as its header says; `None`
     /// without a valid one. Only quorum queues write it.
@@ -160,8 +161,8 @@ impl<'a> Taking<'a> {
         again
     }
 
-    /// Takes messages, and waits for the first one if there are none. `most_held` is the limit of
-    /// the connection's intake in bytes.
+    /// Takes messages, and waits for the first one if there are none. `most_held` is the
+    /// connection's limit in bytes on deliveries (its intake).
     pub(crate) async fn run(
         &mut self,
         session: &Session,
@@ -249,8 +250,8 @@ impl<'a> Taking<'a> {
         Ok(())
     }
 
-    /// True if consumers may be started on the queue: not disabled, and the queue is not deleted
-    /// with its last consumer.
+    /// True if consumers may be started on the queue: they are enabled, and the end of the last one
+    /// would not delete the queue.
     async fn may_consume(&mut self, session: &Session, deadline: Deadline) -> bool {
         // If this is unknown, the usual case is assumed: an auto-delete queue is rarely read by
         // clients other than its owner.

@@ -19,8 +19,8 @@ pub(super) struct Sizes {
 }
 
 impl Sizes {
-    /// Adds a message to those in `in_hand` if all of them fit into `room` bytes. Returns `false`
-    /// if they do not.
+    /// Adds the size of a message to the sizes of the messages `in_hand`, if all of them together
+    /// fit into `room` bytes. Returns `false` if they do not.
     pub(super) fn add(
         &mut self,
         message: &ReceivedMessage,

@@ -70,15 +70,16 @@ pub(super) struct Source {
     /// Knowledge about whether the source queue has an elected leader; `None` until the broker has
     /// answered.
     leadership: Option<Leadership>,
-    /// Maximum number of bytes of memory for the deliveries of one window.
+    /// Maximum number of bytes of memory for the deliveries of one window (group of messages that
+    /// are published together).
     most_held: usize,
     /// Outcome of each message with its delivery tag, for the report.
     considered: Vec<(u64, MoveOutcome)>,
     /// True if the move examines no more messages.
     pub(super) is_over: bool,
     has_exceeded_the_intake: bool,
-    /// Messages that were moved to each queue (or would be, in a preview), with what they may lose
-    /// there.
+    /// Counts of the messages that were moved to each queue (or would be, in a preview), for
+    /// warnings about possible losses there.
     pub(super) losses: Losses,
     /// Report of the move; the messages are added at its end.
     pub(super) report: MoveReport,
@@ -129,7 +130,8 @@ impl Source {
         })
     }
 
-    /// Resets the intake to the size of one window, since earlier messages are no longer in memory.
+    /// Resets the connection's limit on deliveries (its intake) to the size of one window (group of
+    /// messages), since earlier messages are no longer in memory.
     pub(super) fn bind_intake(&self) {
         if !self.has_exceeded_the_intake {
             self.session.intake().bind(self.most_held);
@@ -143,8 +145,8 @@ impl Source {
     }
 
     /// Takes messages until one is to be published, and returns it; `None` if there are no more.
-    /// `in_hand` is the number of messages waiting to be published. If the queue could not take all
-    /// of them back, also returns `None` until they are published.
+    /// Also returns `None` if the caller must first publish the `in_hand` messages that it holds,
+    /// because the source queue could not take back more at once.
     pub(super) async fn next(
         &mut self,
         in_hand: u64,

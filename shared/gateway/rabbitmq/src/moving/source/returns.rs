@@ -31,8 +31,9 @@ impl Source {
             && !self.is_classic(deadline).await
     }
 
-    /// Returns facts about the source queue; `None` if they are unknown. The broker is not asked if
-    /// the connection exceeded its intake, since it gets no more answers then.
+    /// Returns facts about the source queue; `None` if they are unknown. The broker is not asked
+    /// once the deliveries have exceeded the connection's limit (its intake), since no more answers
+    /// arrive then.
     async fn learn(&mut self, deadline: Deadline) -> Option<&QueueFacts> {
         if self.facts.is_none() && !self.has_exceeded_the_intake {
             let facts = queue_facts::learn(&self.session, &self.queue, deadline).await.ok();
@@ -51,8 +52,9 @@ impl Source {
         self.learn(deadline).await.is_some_and(|facts| facts.kind == QueueKind::Classic)
     }
 
-    /// Adds warnings about the messages that return, and about those that their queue will then
-    /// drop or dead-letter. Returns the number of messages that are certain to be gone.
+    /// Adds warnings about the messages that return to their queue, and about messages that the
+    /// queue will then drop or dead-letter. Returns the number of messages that are certain to be
+    /// gone.
     pub(super) async fn tell_of_returns(&mut self, more: u64, deadline: Deadline) -> u64 {
         let returning = self.held.saturating_add(more);
         if returning == 0 {
