@@ -4,7 +4,7 @@ use libmqm_sys::{self as mqi, MQLONG};
 
 use crate::mqi::{Connection, Object, Refusal};
 
-/// Attributes of a queue manager, which a user that may connect is not always allowed to inquire.
+/// Attributes of a queue manager. A user may be allowed to connect, but not to inquire them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct QueueManager {
     pub(crate) name: String,

@@ -48,8 +48,8 @@ pub(crate) fn from_property(mut property: String) -> String {
     }
 }
 
-/// True if this property of an IBM MQ message is the form of the header with this name. The header
-/// must have a name that [`to_property`] does not change.
+/// True if this property of an IBM MQ message carries the header of this name. The name of the
+/// header must be one that [`to_property`] does not change.
 pub(crate) fn is_called(property: &str, header: &str) -> bool {
     property.strip_prefix(USER_FOLDER).unwrap_or(property) == header
 }

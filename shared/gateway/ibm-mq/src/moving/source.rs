@@ -340,7 +340,7 @@ impl Drop for Source<'_> {
     }
 }
 
-/// Returns the selected ids that no message had, in the form of the request.
+/// Returns the selected ids that no message had, as the request gave them.
 fn not_found(ids: &[SelectedId], found: &HashSet<mqi::MQBYTE24>) -> Vec<Vec<u8>> {
     let missing = ids.iter().filter(|selected| !found.contains(&selected.id));
     let missing: BTreeMap<_, _> = missing.map(|selected| (selected.id, selected.given.clone())).collect();

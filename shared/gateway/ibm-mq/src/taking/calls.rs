@@ -35,8 +35,8 @@ impl Taking<'_> {
         self.call(mqi::MQGMO_SYNCPOINT, wait, most, Next::MayNotFit)
     }
 
-    /// Gets a message whose body is certain to fit into the rest of the response. If it is the
-    /// first message, it is enough that its base64 form fits.
+    /// Gets a message whose body is certain to fit into the rest of the response. For the first
+    /// message, it is enough that its base64 fits. Returns [`Next::DoesNotFit`] for a longer body.
     pub(super) fn get_unseen(&mut self, wait: Duration) -> Result<Next, Refusal> {
         let is_first = self.taken.consumed.messages.is_empty();
         let most = if is_first { self.may_fit() } else { self.surely_fits() };
@@ -49,7 +49,7 @@ impl Taking<'_> {
         self.left().saturating_sub(BESIDE_BODY) / LONGEST_FORM
     }
 
-    /// Returns the maximum length of a body that fits into the rest of the response in base64 only.
+    /// Returns the maximum length of a body whose base64 alone fits into the rest of the response.
     fn may_fit(&mut self) -> usize {
         self.left() / 4 * 3
     }
