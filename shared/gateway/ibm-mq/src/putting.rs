@@ -94,8 +94,8 @@ impl Putting {
     /// Puts messages into the unit of work, perhaps only the first ones: stops at `until`, or after
     /// [`MOST_BYTES`].
     ///
-    /// With `commit`, the messages are the last of their unit of work, which is committed if all are
-    /// put. If the answer does not arrive before `deadline`, a commit that has not begun is
+    /// With `commit`, the messages are the last of their unit of work, which is committed if all
+    /// are put. If the answer does not arrive before `deadline`, a commit that has not begun is
     /// prevented.
     pub(crate) async fn put(
         &self,
