@@ -26,7 +26,7 @@ pub(crate) struct Answer {
     pub(crate) open: usize,
     pub(crate) queues: Vec<Queue>,
     pub(crate) functions: Vec<Function>,
-    /// Lock waits of `upsert`: their share of its busy time (`locked`), the share of waits while
+    /// Lock waits of `upsert`: as a share of its busy time (`locked`), the same for waits while
     /// messages wait for an execution (`lost`), and the number of waits above 15 s.
     pub(crate) locked: f64,
     pub(crate) lost: f64,

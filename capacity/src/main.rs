@@ -41,13 +41,13 @@ const SERVICE_TIMES: &str = include_str!("../service-times.toml");
 struct Cli {
     #[command(flatten)]
     question: Question,
-    /// Prices in place of those of this version
+    /// File with prices that replace the built-in ones
     #[arg(long)]
     prices: Option<PathBuf>,
-    /// Service times in place of those of this version
+    /// File with service times that replace the built-in ones
     #[arg(long)]
     service_times: Option<PathBuf>,
-    /// Form of the answer
+    /// Format of the output
     #[arg(long, value_enum, default_value_t = Output::Text)]
     output: Output,
 }

@@ -54,7 +54,7 @@ pub(crate) struct Question {
     /// Executions that the account may run at once
     #[arg(long, default_value_t = 1000, value_parser = value_parser!(u32).range(1..))]
     pub(crate) account_concurrency: u32,
-    /// Requests a second that the API takes (`ApiRateLimit`)
+    /// Requests per second that the API admits (`ApiRateLimit`)
     #[arg(long, default_value_t = 500, value_parser = value_parser!(u32).range(1..))]
     pub(crate) api_rate: u32,
     /// Days for which the database keeps what batches contained (`HistoryDays`)

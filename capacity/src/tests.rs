@@ -155,7 +155,8 @@ fn assert_amounts(line: &Line, peak: f64, month: f64) {
     assert!(is_near(line.peak, peak) && is_near(line.month, month), "{line:?}, not {peak}, {month}");
 }
 
-/// The expected amounts were reckoned by hand, from the files with times and sizes.
+/// Compares the bill with amounts that were calculated by hand, from the files with times and
+/// sizes.
 #[test]
 fn each_line_of_cost_has_the_amount_of_what_it_counts() {
     // One catalogue of 20,000 items in 20 chunks, of which none changed.

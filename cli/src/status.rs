@@ -58,8 +58,8 @@ pub(crate) async fn run(args: &Status, context: &Context, out: &mut Output) -> R
         .next("look at the alarms of the deployment: docs/runbook.md"))
 }
 
-/// Requests the version and the connections. If the API key lacks the scope, the command only says
-/// so.
+/// Requests the version and the connections. Without an API key that has the scope, prints a note
+/// and returns `None`.
 async fn details(api: &Api, context: &Context, out: &mut Output) -> Result<Option<Value>, Failure> {
     if context.api_key.is_none() {
         out.note("there is no API key, so only the health is shown");

@@ -103,8 +103,8 @@ fn of_operation(operation: &Value) -> [String; 7] {
         .map(|name| shown(operation, name))
 }
 
-/// Returns the rows for load tests that ended, one for each state. The start of a test is counted
-/// as a request of its operation already.
+/// Returns the rows for load tests that ended, one for each state. The row of an operation counts
+/// each start of a test as a request.
 fn of_tests(tests: &Value) -> impl Iterator<Item = [String; 7]> {
     let counted = TESTS.into_iter().map(move |(state, word)| (word, number(tests, state)));
     counted.filter(|(_, count)| *count > 0).map(|(word, count)| {

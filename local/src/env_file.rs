@@ -14,8 +14,8 @@ fn quoted(value: &str) -> String {
     format!("'{}'", value.replace('\'', r"'\''"))
 }
 
-/// Writes the file in one step, and removes it when the returned path is dropped: it is there while
-/// the stack can be used. Only its owner can read it, because it has the broker's password.
+/// Writes the env file in one step. It is removed when the returned path is dropped, at the end of
+/// the stack. Only its owner can read it, because it has the broker's password.
 pub(crate) fn publish(path: &Path, variables: &Variables) -> Result<TempPath, Failure> {
     let explain = || format!("write {}", path.display());
     let directory = path.parent().unwrap_or(Path::new("."));

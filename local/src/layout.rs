@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::failure::{Explain as _, Failure};
 
-/// Directories of one stack: `.local/` for `make run`, `.local/test/` for the tests' own.
+/// Directories of one stack: `.local/` for `make run`, `.local/test/` for the stack of the tests.
 #[derive(Clone, Debug)]
 pub(crate) struct Layout {
     pub(crate) root: PathBuf,

@@ -50,7 +50,7 @@ impl Given {
     /// Checks the settings that the user gave, and reads the files of targets.
     ///
     /// # Errors
-    /// If the library is not there, or the directory is not as it must be.
+    /// If the library is no file with an absolute path, or the directory of targets is invalid.
     pub(crate) fn read(ibm_mq_library: Option<PathBuf>, directory: Option<&Path>) -> Result<Self, Failure> {
         // A variable that is set to nothing is not set.
         let ibm_mq_library = ibm_mq_library.filter(|path| !path.as_os_str().is_empty());

@@ -36,7 +36,7 @@ impl Table {
     /// Reads the whole table, which has an item for each key, profile and tenant.
     ///
     /// # Errors
-    /// If DynamoDB does not answer, or does not permit it.
+    /// If DynamoDB does not answer, or does not permit the call.
     pub(crate) async fn read(&self) -> Result<Snapshot, Failure> {
         let scan = self.dynamodb.scan().table_name(&self.name).consistent_read(true);
         let (mut items, mut snapshot) = (scan.into_paginator().items().send(), Snapshot::default());
@@ -49,7 +49,8 @@ impl Table {
     /// Writes one change to the access table.
     ///
     /// # Errors
-    /// If another caller changed the entry meanwhile, or DynamoDB does not answer or permit it.
+    /// If another caller changed the entry meanwhile, or DynamoDB does not answer or permit the
+    /// call.
     pub(crate) async fn make(&self, change: &Change) -> Result<(), Failure> {
         let Write { pk, action, condition, names, values } = change.write()?;
         let names = Some(names).filter(|names| !names.is_empty());

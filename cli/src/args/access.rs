@@ -185,7 +185,7 @@ pub(crate) struct ProfileCreate {
     /// Patterns of routing keys that requests may name
     #[arg(long, value_delimiter = ',', value_name = "PATTERN")]
     pub(crate) routing_keys: Vec<String>,
-    /// Let requests name a queue, an exchange and a routing key only
+    /// Accept nothing but a queue, an exchange and a routing key from requests, besides the profile
     #[arg(long)]
     pub(crate) no_overrides: bool,
     /// Replace the profile of this name

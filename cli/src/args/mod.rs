@@ -203,10 +203,10 @@ pub(crate) enum Command {
     /// Permit tenants to drop files into S3
     #[command(subcommand)]
     Grant(Grant),
-    /// Say which tenant an establishment belongs to
+    /// Show and set which tenant an establishment belongs to
     #[command(subcommand)]
     Cnpj(Cnpj),
-    /// Make the access table as a file says
+    /// Change the access table to what a file describes
     Apply(Apply),
     /// Write the access table as a file for `apply`
     Export(Export),
@@ -223,7 +223,7 @@ pub(crate) enum Command {
     /// Choose a deployment: address, stack and API key
     #[command(subcommand)]
     Context(ContextCommand),
-    /// Show who this program is for the API, and where its settings come from
+    /// Show which caller this program is to the API, and where its settings come from
     Whoami(Whoami),
     /// Send a request to the API and print its answer
     Api(ApiRequest),

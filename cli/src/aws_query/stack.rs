@@ -23,7 +23,7 @@ impl Stack {
     /// Reads a stack; `None` if there is none of this name.
     ///
     /// # Errors
-    /// If CloudFormation does not answer, or does not permit it.
+    /// If CloudFormation does not answer, or does not permit the call.
     pub(crate) async fn describe(client: &AwsQuery, name: &str) -> Result<Option<Self>, AwsError> {
         match client.query("cloudformation", "DescribeStacks", &[("StackName", name)]).await {
             Ok(answer) => Ok(answer.list("Stacks").next().map(|node| Self::read(name, node))),

@@ -125,8 +125,8 @@ async fn create(
     Ok(())
 }
 
-/// Changes the settings of a context as the options say. The address of another stack is not looked
-/// up here.
+/// Changes the settings of a context to the values of the command line's options. The address of
+/// another stack is not looked up here.
 fn merge(settings: &mut Settings, global: &Global) {
     fn put<T: Clone>(kept: &mut Option<T>, given: Option<&T>) {
         if let Some(given) = given {

@@ -10,7 +10,8 @@ use crate::args::{Explain, KeyName};
 use crate::context::Context;
 use crate::exit::Failure;
 
-/// Finds the API key, and records facts about it.
+/// Finds the API key in the access table, and adds the result to `rules`. Returns `None` if the key
+/// is damaged, or its item is missing or invalid.
 pub(super) fn find<'a>(
     args: &Explain,
     context: &Context,

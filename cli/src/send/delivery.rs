@@ -25,7 +25,8 @@ use crate::storage::{Attempts, Signed, Storage};
 const PRODUCTS: &str = "/v1/inovafarma/products";
 const UPLOADS: &str = "/v1/inovafarma/products/uploads";
 
-/// Sender of files: the API client, the settings common to all files, and the channel of progress.
+/// Sender of files: the API client, the settings common to all files, and the channel to the
+/// progress display.
 #[derive(Debug)]
 pub(crate) struct Sender {
     pub(crate) api: Api,

@@ -42,7 +42,7 @@ pub(crate) struct Version {
 }
 
 impl Version {
-    /// Returns the state of a file from its metadata.
+    /// Returns the size and the time of the last change that a file's metadata contain.
     pub(crate) fn of(metadata: &std::fs::Metadata) -> Self {
         let modified = metadata.modified().ok().and_then(|time| Timestamp::try_from(time).ok());
         Self { bytes: metadata.len(), modified }

@@ -77,7 +77,7 @@ impl Configuration {
     /// Reads the configuration file of a queue manager.
     ///
     /// # Errors
-    /// If the file cannot be read or is no configuration; the text says which, and why.
+    /// If the file cannot be read or is no configuration. The text gives the reason.
     pub fn read(path: &Path) -> Result<Self, String> {
         let text = std::fs::read_to_string(path);
         let text = text.map_err(|error| format!("could not read `{}`: {error}", path.display()))?;

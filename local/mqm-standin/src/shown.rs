@@ -56,7 +56,7 @@ impl Shown {
     /// Converts the JSON to a message. Properties may be texts, 64-bit integers and booleans.
     ///
     /// # Errors
-    /// If a text is not an id, not bytes, or not the value of a property. The message says which.
+    /// If a text is not an id, not bytes, or not the value of a property. The error says which.
     pub(crate) fn message(self) -> Result<Message, String> {
         let mut descriptor = Descriptor {
             message_id: id(&self.message_id)?,

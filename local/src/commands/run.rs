@@ -19,7 +19,7 @@ use crate::supervisor::isolate;
 use crate::targets::Given;
 
 const DEMONSTRATION: &str = "local/demo.sh";
-/// File name of the catalogue that the user is told how to send after the demonstration.
+/// File name of the catalogue that the user can send after the demonstration.
 const CATALOGUE: &str = "catalogue.json";
 
 pub(super) async fn run(port: u16, kind: Kind, demonstrate: bool, given: Given) -> Result<ExitCode, Failure> {

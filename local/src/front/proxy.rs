@@ -193,8 +193,8 @@ fn refusal(error: &SdkError<InvokeError>) -> Gateway {
 }
 
 /// Returns true if the request's header `Host` names this machine. The local API keys are public. A
-/// web page whose host name resolves to this machine (DNS rebinding) could otherwise use them, and
-/// its requests have its own name in `Host`.
+/// web page whose host name resolves to this machine (DNS rebinding) could use them, but its
+/// requests have the page's host name in `Host`.
 fn is_of_this_machine(headers: &http::HeaderMap) -> bool {
     let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
     let name = host.rsplit_once(':').map_or(host, |(name, _)| name);

@@ -156,7 +156,7 @@ pub(crate) async fn apply(table: &Table, changes: &[Change], out: &mut Output) -
     Ok(())
 }
 
-/// Prints the changes in the output's format; `dry_run` says that they were not made.
+/// Prints the changes in the output's format; `dry_run` is true if they were not made.
 pub(crate) fn show(changes: &[Change], dry_run: bool, out: &mut Output) {
     match out.format() {
         Format::Text => {

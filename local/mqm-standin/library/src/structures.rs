@@ -147,8 +147,8 @@ impl<T: Versioned> Borrowed<T> {
     }
 }
 
-/// Reads a channel definition (MQCD) of version 7 or later, as far as version 7 has fields. MQCD
-/// has no identifier, and its version follows the channel's name. Returns `None` if the version is
+/// Reads the fields of version 7 from a channel definition (MQCD) of version 7 or later. MQCD has
+/// no identifier, and its version follows the channel's name. Returns `None` if the version is
 /// older or unknown.
 ///
 /// # Safety

@@ -28,7 +28,7 @@ enum Way {
     /// Route to an internet gateway. Functions cannot use it, because they have no public
     /// addresses.
     PublicOnly,
-    /// No route to the internet, but one to another network. It may have endpoints that several
+    /// No route to the internet, but one to another network, which may have endpoints that several
     /// VPCs share.
     Elsewhere,
     /// No route to the internet or to another network.

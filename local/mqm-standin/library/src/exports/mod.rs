@@ -27,7 +27,7 @@ macro_rules! verbs {
         ///
         /// # Safety
         ///
-        /// Pointers are null, or point to what the MQI says they point to.
+        /// Pointers are null, or point to the structures and buffers that the MQI requires.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $verb(
             $($name: $type,)*
