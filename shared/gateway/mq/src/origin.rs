@@ -8,7 +8,7 @@ use crate::names::ProfileName;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum PasswordOrigin {
-    /// The request. `target` is the JSON Pointer (RFC 6901) to the target in its body.
+    /// The request. `target` is the JSON Pointer (RFC 6901) to the target in the request's body.
     #[expect(missing_docs, reason = "the variant's description names its field")]
     Request { target: String },
     /// The tenant's profile of this name. Only a change of the profile corrects its password.

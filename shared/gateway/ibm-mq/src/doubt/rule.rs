@@ -25,8 +25,8 @@ impl Needed {
     /// same id and time. If all are there, as originals or copies, no message is lost.
     pub(crate) const OF_GOT: Self = Self::All;
 
-    /// Returns `None` if the search has to go on after this message, otherwise the conclusion of the
-    /// search: true if the outcome of the commit is proven, false if the outcome stays unknown.
+    /// Returns `None` if the search has to go on after this message, otherwise the conclusion of
+    /// the search: true if the outcome of the commit is proven, false if the outcome stays unknown.
     pub(crate) fn settled_by(self, is_there: bool) -> Option<bool> {
         (is_there == (self == Self::One)).then_some(is_there)
     }
