@@ -145,7 +145,7 @@ fn batch(text: &str) -> Result<Uuid, Problem> {
 }
 
 /// Builds the 404 for a batch that does not exist, and for one that the caller may not see, so that
-/// the two cannot be told apart.
+/// a client cannot distinguish the two cases.
 fn not_found() -> Problem {
     Problem::new(Reason::BatchNotFound, "there is no batch of this id")
 }

@@ -14,10 +14,10 @@ pub(crate) enum Question {
 impl Question {
     /// Recognizes the internal question in a request; `None` if a client sent the request.
     ///
-    /// An empty API id marks an internal request: API Gateway sets the id of its API in every
-    /// event, which no client can change, and functions that invoke this one leave it empty, in
-    /// earlier versions too, which run beside this one during a deployment. The path alone would
-    /// not be enough, since a public route could later have the same one.
+    /// An empty API id marks an internal request. API Gateway sets the id of its API in every
+    /// event, and no client can change it. Functions that invoke this one leave the id empty, also
+    /// in earlier versions, which run beside this one during a deployment. The path alone would not
+    /// be enough, since a public route could later have the same path.
     pub(crate) fn of(request: &Request) -> Option<Self> {
         let Some(RequestContext::ApiGatewayV2(context)) = request.request_context_ref() else { return None };
         if context.apiid.as_deref() != Some("") {

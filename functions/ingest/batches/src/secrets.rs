@@ -58,8 +58,8 @@ mod tests {
 
     use super::*;
 
-    /// Returns secrets for which a fake Secrets Manager responds with `described`, the number of
-    /// its responses so far, and its server.
+    /// Starts a fake Secrets Manager that responds with `described`. Returns a [`Secrets`] that
+    /// calls it, the number of its responses so far, and its server.
     async fn secrets(described: &'static str) -> (Secrets, Arc<AtomicU32>, Server) {
         let answers = Arc::new(AtomicU32::new(0));
         let counted = Arc::clone(&answers);

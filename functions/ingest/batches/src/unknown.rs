@@ -38,8 +38,8 @@ pub(crate) struct Unknown {
     /// Id of the last batch that the search reached, from which the next page continues; `None` if
     /// there are no older ones.
     pub(crate) looked_to: Option<Uuid>,
-    /// True if PostgreSQL has received a batch since its own list was read, which must then be read
-    /// again.
+    /// True if PostgreSQL has received a batch since the list of its batches was read, so that the
+    /// list must be read again.
     pub(crate) became_known: bool,
 }
 
@@ -82,7 +82,7 @@ impl Batches {
     }
 
     /// Adds those of the batches `asked` that PostgreSQL does not have, up to `wanted` in total. If
-    /// some are left over, returns the id of the last one it took, from which a later page
+    /// some are left over, returns the id of the last batch before these, after which a later page
     /// continues.
     async fn add(
         &self,

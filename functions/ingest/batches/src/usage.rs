@@ -20,7 +20,8 @@ struct Asked {
     from: Date,
     to: Date,
     tenant: Option<Uuid>,
-    /// Last tenant of the previous response, if that was cut off; this one continues after it.
+    /// Last tenant of the previous response, if that response was cut off; this response continues
+    /// after that tenant.
     after: Option<Uuid>,
 }
 

@@ -106,8 +106,9 @@ impl Chunker {
     }
 
     /// Announces the pending chunks of a sealed batch again. Chunks of a replay were tagged for
-    /// expiry, so their tags are removed first, slice by slice: if this run dies, the next one only
-    /// has to do the chunks that are not written yet.
+    /// expiry, so their tags are removed before. Each step untags and announces up to [`SLICE`]
+    /// chunks: if this run dies, the next run has to announce only the chunks that are not written
+    /// by then.
     async fn announce_again(&self, batch: &NewBatch, pending: Vec<ChunkReady>) -> Result<(), ChunkerError> {
         let origin = origin(batch);
         for slice in pending.chunks(SLICE) {

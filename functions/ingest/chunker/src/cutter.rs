@@ -19,8 +19,8 @@ pub struct Bounds {
     /// Maximum number of items in error that the database lists: the first of the payload. The
     /// error report has all of them.
     pub listed_errors: u64,
-    /// Maximum number of items in error before the whole payload is refused. 200 MB of `{}` would
-    /// have 66 million, whose report takes longer to write than a run may last.
+    /// Maximum number of items in error before the whole payload is refused. A payload of 200 MB of
+    /// `{}` would have 66 million, and their report would take longer to write than a run may last.
     pub errors: u64,
 }
 
@@ -125,8 +125,8 @@ impl Cutter {
         std::mem::take(&mut self.items.chunks)
     }
 
-    /// Returns the items in error for the database to list, those that the caller has not removed
-    /// from the list yet.
+    /// Returns the items in error that the database is to list, without those that the caller has
+    /// removed already.
     pub(crate) const fn errors(&mut self) -> &mut Vec<ItemError> {
         &mut self.items.errors
     }

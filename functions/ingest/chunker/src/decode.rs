@@ -18,7 +18,8 @@ pub(crate) struct Decoder {
 
 #[derive(Debug)]
 enum Form {
-    /// Encoding is not known yet: this many first bytes match gzip's, and are held back.
+    /// Encoding that is not known yet: this number of the payload's first bytes match gzip's, and
+    /// are held back.
     Unknown(usize),
     Plain,
     /// Inflater of a gzip stream, boxed because it is large.

@@ -60,8 +60,8 @@ impl Report {
         self.gzip.write_all(&self.line)
     }
 
-    /// Takes the next part of the report's file, or `None` until there are enough bytes for one
-    /// that is not the last.
+    /// Takes the next part of the report's file; `None` until there are enough bytes for a full
+    /// part.
     pub(crate) fn part(&mut self) -> Option<Vec<u8>> {
         let compressed = self.gzip.get_mut();
         (compressed.len() >= PART).then(|| std::mem::take(compressed))

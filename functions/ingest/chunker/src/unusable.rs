@@ -6,7 +6,8 @@ use ingestion::split::PayloadError;
 pub struct PayloadFault {
     pub code: UnusableCode,
     pub detail: String,
-    /// Byte offset of the mistake in the decoded content, if it has a place.
+    /// Byte offset of the mistake in the decoded content; `None` if the mistake has no single
+    /// place.
     pub byte_offset: Option<u64>,
 }
 

@@ -17,7 +17,7 @@ impl UnhandledQueue {
     }
 
     /// Sends a message's body unchanged. Attributes state the reason, the message's queue and id,
-    /// and for a record of Kafka its place in the topic. A repeated call sends a second copy.
+    /// and for a Kafka record its position in the topic. A repeated call sends a second copy.
     pub(crate) async fn forward(&self, message: &Record, reason: &str) -> Result<(), aws_sdk_sqs::Error> {
         let body = String::from_utf8_lossy(message.body.as_deref().unwrap_or_default());
         let mut request = self.client.send_message().queue_url(&self.queue_url).message_body(body);

@@ -32,7 +32,7 @@ pub struct Dispatch {
 
 impl Dispatch {
     /// Sends a message to the queue for its object, in the message group of the tenant. If the
-    /// tenant is unknown, it has no group, and the next function reports the fault.
+    /// tenant is unknown, the message has no group, and the next function reports the fault.
     async fn pass_on(&self, body: &[u8], notice: &PayloadNotice) -> Result<(), DispatchError> {
         // Another bucket has nothing but dropped files, and what its owner keeps beside them.
         let is_drop = notice.bucket != self.objects.bucket() || notice.key.starts_with(PREFIX);

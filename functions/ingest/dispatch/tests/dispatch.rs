@@ -26,7 +26,8 @@ const TENANT: Uuid = Uuid::from_u128(0x2222_2222_2222_4222_8222_2222_2222_2222);
 const OF_FILE: &str = "11111111-1111-4111-8111-111111111111";
 
 struct Stand {
-    /// Fake S3 that gives every request one response: a payload of [`TENANT`], or that of the test.
+    /// Fake S3 that gives every request one response: a payload of [`TENANT`], or the response that
+    /// a test needs.
     s3: Server,
     batches: FakeSqs,
     drops: FakeSqs,

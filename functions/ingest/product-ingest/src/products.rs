@@ -63,7 +63,7 @@ impl ProductIngest {
     }
 
     /// Stores the batch's item and its payload, and returns 202. A repeated call for the same claim
-    /// stores or finds the same batch.
+    /// on the idempotency key stores or finds the same batch.
     async fn accept(
         &self,
         caller: &Viewer,

@@ -149,7 +149,7 @@ fn created(batch_id: Uuid, partial: PartialPolicy) -> Reply {
     reply
 }
 
-/// Rebuilds the batch's metadata from the idempotency record. The time of receipt is the one in the
+/// Rebuilds the batch's metadata from the idempotency record. The time of receipt is taken from the
 /// batch id.
 ///
 /// # Errors

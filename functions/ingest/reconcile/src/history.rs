@@ -21,8 +21,8 @@ pub const PAYLOAD_DAYS: u16 = 30;
 const ROWS: u64 = 500_000;
 
 impl Reconcile {
-    /// Adds up the counters of final batches, their usage and the stored totals of past days, slice
-    /// by slice until the time has run out, but at least one slice of each. A failure is only
+    /// Adds up the counters of final batches, their usage and the stored totals of past days. Each
+    /// is added up in slices: at least one, and more until the time has run out. A failure is only
     /// logged: the next run continues, and the tables may not exist before their migration.
     pub(crate) async fn fold_counters(&self, deadline: Deadline) {
         let today = Timestamp::now().to_zoned(TimeZone::UTC).date();

@@ -26,7 +26,8 @@ pub struct ObjectsReport {
     pub foreign: u64,
 }
 
-/// Counts from the checks for stalled, unfinished and unreleased batches.
+/// Counts from the checks for stalled batches, for batches that were not finalized, and for final
+/// batches whose objects were not tagged for expiry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct BatchesReport {
     /// Number of stalled batches that were restarted.

@@ -22,8 +22,8 @@ pub struct Settings {
     /// Time after which the reconciliation finalizes a batch whose chunks are all written, and tags
     /// the objects of a final batch for expiry.
     pub unfinished_for: Duration,
-    /// Time for which an upload is still awaited after its URL expired, since one that began in
-    /// time may end later.
+    /// Time for which an upload is still awaited after its URL expired, since an upload that began
+    /// in time may end after that.
     pub upload_grace: Duration,
     /// Time for which an event is left to the function that committed it, before the reconciliation
     /// publishes it.

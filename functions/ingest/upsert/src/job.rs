@@ -8,7 +8,8 @@ use crate::{Upsert, UpsertError};
 
 impl Job for Upsert {
     const SUBJECT: &'static str = "chunk";
-    /// Part of an invocation's time kept free: enough to park the rest of a Kafka batch.
+    /// Part of an invocation's time kept free: enough to park the rest of a Kafka batch, which
+    /// means to send it to the SQS queue of chunks.
     const RESERVE: Duration = Duration::from_secs(3);
 
     type Work = ChunkEvent;
@@ -42,8 +43,8 @@ impl Job for Upsert {
 }
 
 impl Upsert {
-    /// Returns the delay of a parked Kafka record: zero if no retry can help, or if it was never
-    /// tried.
+    /// Returns the delay of a Kafka record that is parked (sent to the SQS queue of chunks): zero
+    /// if no retry can help, or if the record was never tried.
     fn pause(&self, failure: &Failure<UpsertError>) -> Duration {
         match failure.retry() {
             Retry::Later | Retry::Contended | Retry::AfterRepair => self.visibility.first_pause(),

@@ -80,8 +80,9 @@ impl Upsert {
         Ok(())
     }
 
-    /// Sends the event of a chunk that only waited for locks as a new message, which replaces the
-    /// current one. If SQS rejects it, the current message is retried, and its receive count grows.
+    /// Sends the event of a chunk that only waited for locks as a new message, in place of the
+    /// current message. If SQS rejects the new message, the current one is retried, and its receive
+    /// count grows.
     async fn resend(&self, event: &ChunkEvent, why: UpsertError) -> Result<(), UpsertError> {
         let ChunkReady { batch_id, chunk_index, .. } = *event.data();
         let sent = Box::pin(self.queue.resend(event, self.visibility.first_pause())).await;

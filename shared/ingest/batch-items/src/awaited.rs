@@ -175,8 +175,8 @@ impl BatchItems {
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
     }
 
-    /// Builds an update of an awaited item, on the condition that its times are still those in
-    /// `upload`.
+    /// Builds an update of the item of an awaited upload, on the condition that the times in the
+    /// item are still those in `upload`.
     fn of_awaited(&self, upload: &AwaitedUpload) -> UpdateItemFluentBuilder {
         self.update(upload.tenant_id, upload.batch_id)
             .condition_expression("awaitedUntil = :awaitedUntil AND uploadExpiresAt = :uploadExpiresAt")

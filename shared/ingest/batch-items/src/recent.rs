@@ -85,7 +85,7 @@ impl BatchItems {
 
 impl Wanted {
     /// Returns the oldest and the newest id that the bounds allow; `None` if they allow no id. Ids
-    /// sort as text as they do as numbers.
+    /// have the same order as text and as numbers.
     fn range(&self) -> Option<(Uuid, Uuid)> {
         let oldest = self.down_to.unwrap_or_default();
         let newest = match self.before {

@@ -323,7 +323,7 @@ pub(crate) struct LockedBatch {
     /// does not hold it.
     pub(crate) deactivation_confirmed: bool,
     /// Number of products that the batch has deactivated so far; `None` before the guard against
-    /// mass deactivation has let it begin.
+    /// mass deactivation has allowed it to begin.
     pub(crate) deactivated_so_far: Option<u64>,
     /// Number of missing products that the guard against mass deactivation has found so far in its
     /// check before the deactivation.

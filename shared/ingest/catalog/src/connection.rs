@@ -18,7 +18,7 @@ use crate::outbox::Outbox;
 use crate::tls;
 
 const CONNECT: Duration = Duration::from_secs(5);
-/// Time limit for the empty query that checks a connection. A connection that does not answer in
+/// Time limit for the empty query that checks a connection. A connection that does not respond in
 /// time is replaced.
 const PROBE: Duration = Duration::from_secs(2);
 
@@ -45,11 +45,11 @@ pub(crate) type Params<'a> = &'a [&'a (dyn ToSql + Sync)];
 pub(crate) struct Connection {
     client: Client,
     statements: HashMap<&'static str, Statement>,
-    /// True if the table already held all rows of the last chunk written on this connection. Then
-    /// it probably holds those of the next chunk too.
+    /// True if the table already held all rows of the last chunk written on this connection. The
+    /// table then probably holds all rows of the next chunk too.
     pub(crate) nothing_differed: bool,
     /// True if the rows of the last chunk were neighbours in the table, so that range scans found
-    /// them. Then those of the next chunk probably are too.
+    /// them. The rows of the next chunk then probably are neighbours too.
     pub(crate) were_neighbours: bool,
     pub(crate) events: Events,
 }
@@ -75,7 +75,7 @@ impl Connection {
     }
 
     /// True if the connection still works, as an empty query shows. After the function was frozen,
-    /// only a query can tell.
+    /// only a query shows that a connection is broken.
     pub(crate) async fn is_alive(&self) -> bool {
         !self.client.is_closed()
             && matches!(tokio::time::timeout(PROBE, self.client.check_connection()).await, Ok(Ok(())))

@@ -5,7 +5,7 @@ use uuid::Uuid;
 
 use crate::config::ConfigError;
 
-/// Reason why a call to the database failed. Nothing was changed, unless only the answer to a
+/// Reason why a call to the database failed. Nothing was changed, unless only the response to a
 /// commit was lost; a repeated call then finds the work done.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
@@ -116,8 +116,8 @@ impl DatabaseError {
         )
     }
 
-    /// Converts the error of a statement that mainly waits for locks: if it was cancelled for its
-    /// time, other transactions held the locks for too long.
+    /// Converts the error of a statement that mainly waits for locks: if the server cancelled the
+    /// statement, other transactions held the locks for too long.
     pub(crate) fn while_locking(self) -> Self {
         match self {
             Self::Busy(error) if error.code() == Some(&SqlState::QUERY_CANCELED) => Self::Contended(error),

@@ -85,9 +85,9 @@ impl Database {
     }
 
     /// Returns a page of a batch's items in error, in the order of the payload; `after` is the
-    /// index of the last item on the previous page. `None` if the viewer may not see the batch. In
-    /// a batch that a limited viewer could not have sent, it sees only errors of its own
-    /// establishments.
+    /// index of the last item on the previous page. `None` if the viewer may not see the batch. A
+    /// viewer that is limited to some establishments sees only their errors in a batch that it
+    /// could not have sent itself.
     pub async fn item_errors(
         &self,
         viewer: &Viewer,
@@ -118,7 +118,7 @@ impl Database {
     }
 }
 
-/// Removes refusals of these items in an earlier generation from the report. They are items of
+/// Removes refusals of these items in an earlier generation from the report. The items are in
 /// chunks, so the chunker found no error in them.
 pub(crate) async fn forget_refused(
     session: &mut Session<'_>,

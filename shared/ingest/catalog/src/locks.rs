@@ -12,10 +12,12 @@ const SPACE: i64 = i64::from_be_bytes(*b"cnpj\0\0\0\0");
 /// Maximum number of establishment locks that a transaction takes without first taking a gate, a
 /// further lock that limits how many transactions hold many locks.
 pub(crate) const MOST_WITHOUT_GATE: usize = 32;
-/// Maximum number of establishment locks that a transaction takes behind one of the [`GATES`].
+/// Maximum number of establishment locks that a transaction takes after it has taken one of the
+/// [`GATES`].
 const MOST_BEHIND_GATE: usize = 128;
-/// Number of gates: of transactions that may hold more than [`MOST_WITHOUT_GATE`] locks at the same
-/// time, up to [`MOST_BEHIND_GATE`]. A transaction with even more locks takes one last gate, alone.
+/// Number of gates: as many transactions may hold more than [`MOST_WITHOUT_GATE`] locks at the same
+/// time, up to [`MOST_BEHIND_GATE`] each. A transaction with even more locks takes one last gate,
+/// [`LOWEST`], which only one transaction at a time can hold.
 ///
 /// The server's lock table has room for 64 locks for each allowed connection. Of 100 connections,
 /// 93 with 32 locks, 6 with 128 and one with 2,000 (the maximum of a chunk) leave a tenth of it
@@ -38,8 +40,8 @@ pub(crate) enum Hold {
 }
 
 impl Hold {
-    /// Returns the statement that takes each of the [`numbers`]. A gate is always taken
-    /// exclusively.
+    /// Returns the statement that takes the locks with the keys of [`numbers`], one by one. A gate
+    /// (a lock that limits how many transactions hold many locks) is always taken exclusively.
     pub(crate) const fn statement(self) -> &'static str {
         match self {
             Self::Alone => "SELECT pg_advisory_xact_lock(lock) FROM unnest($1::bigint[]) AS l (lock)",

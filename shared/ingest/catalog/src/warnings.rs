@@ -16,8 +16,8 @@ const PARTIAL: &str = "some items lack members that other items of the payload h
 const UNREADABLE: &str = "some items are not JSON or have no readable key, see the errors: they may hold \
     further products, which were not loaded";
 
-/// Warning for a batch that loaded nothing: some items are in error or were refused, and the
-/// others, if any, were older than what the table has.
+/// Warning for a batch that loaded nothing: some items are in error or were refused, and any other
+/// items were older than the table's content.
 const NOTHING: &str = "nothing was loaded: GET …/errors says which items are in error or were refused, and \
     newer items replaced the others, if there are any";
 

@@ -19,12 +19,13 @@ use crate::report::Report;
 use crate::unusable::PayloadFault;
 
 /// Maximum number of chunk files that are stored concurrently. `MAX_STORING_BYTES` limits their
-/// total size, but always lets one chunk be stored.
+/// total size, but a single chunk is always allowed.
 const MAX_STORING: usize = 4;
 const MAX_STORING_BYTES: usize = 8 * 1024 * 1024;
 
-/// Capacity of the channel of payload frames to the unpacking thread. `WINDOWS` is that of content
-/// windows, and `FOUND` that of chunks and pages of errors.
+/// Capacity of the channel of payload frames to the unpacking thread. `WINDOWS` is the capacity of
+/// the channel of content windows, and `FOUND` the capacity of the channel of chunks and pages of
+/// errors.
 const FRAMES: usize = 8;
 const WINDOWS: usize = 8;
 const FOUND: usize = 2;
@@ -56,7 +57,7 @@ pub trait Output {
     /// File to which the report of all items in error is written.
     type Report: ReportFile + Send;
 
-    /// Starts the file of the error report, which replaces that of an earlier run once it is
+    /// Starts the file of the error report, which replaces the file of an earlier run once it is
     /// finished.
     fn report(&self) -> Self::Report;
 

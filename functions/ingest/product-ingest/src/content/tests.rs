@@ -131,8 +131,8 @@ fn the_largest_body_fits_an_event() {
     assert!(encoded + 64 * 1024 <= 6 * 1024 * 1024, "{encoded}");
 }
 
-/// Generates bytes that do not compress, as hashes: drawing each byte at random would take longer
-/// than the test itself.
+/// Generates bytes that do not compress, as hashes: generating each byte at random would take
+/// longer than the test itself.
 fn noise(seed: u64, length: usize) -> Vec<u8> {
     let mut noise = Vec::new();
     for block in 0..length.div_ceil(32) {

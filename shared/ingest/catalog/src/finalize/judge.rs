@@ -38,8 +38,8 @@ struct Judgement {
 }
 
 impl Finalization<'_> {
-    /// Lets the guard against mass deactivation check all of these establishments, unless an
-    /// earlier call did. The load is then held, or its deactivation may begin.
+    /// Checks all of these establishments by the guard against mass deactivation, unless an earlier
+    /// call did. Afterwards the load is held until it is confirmed, or its deactivation may begin.
     pub(super) async fn judge(&mut self, cnpjs: &[Cnpj]) -> Result<(), DatabaseError> {
         loop {
             let mut session = self.connection.begin().await?;
@@ -95,8 +95,8 @@ impl Finalization<'_> {
         session.commit().await
     }
 
-    /// Holds the load or lets its deactivation begin, after the guard has checked every
-    /// establishment.
+    /// Holds the load until it is confirmed, or allows its deactivation to begin, after the guard
+    /// against mass deactivation has checked every establishment.
     async fn pronounce(&mut self) -> Result<(), DatabaseError> {
         let mut session = self.connection.begin().await?;
         let batch = lock(&mut session, self.load.batch_id).await?;

@@ -165,9 +165,9 @@ impl Database {
         Ok(left)
     }
 
-    /// Publishes events in order, and deletes those that every destination accepted from the
-    /// outbox. Returns the numbers of these and of refused events. `round` records the destinations
-    /// that failed.
+    /// Publishes events in order, and deletes from the outbox those that every destination
+    /// accepted. Returns the number of deleted events and the number of refused ones. `round`
+    /// records the destinations that failed.
     async fn publish_rows(
         &self,
         round: &mut Round<'_>,

@@ -44,9 +44,9 @@ pub(super) static CREATE_SUSPECTS: LazyLock<String> = LazyLock::new(|| {
         "CREATE TEMPORARY TABLE suspect_products ON COMMIT DROP AS SELECT {columns} FROM products WITH NO DATA"
     )
 });
-/// Statement that updates product rows from the staging table by their location. Under the
-/// establishments' locks no row moves, so neither an index nor row locks are needed to find it
-/// again.
+/// Statement that updates product rows from the staging table by their location. While the
+/// establishments are locked, no row moves, so the statement finds each row without an index and
+/// without row locks.
 pub(super) static UPDATE: LazyLock<String> = LazyLock::new(|| {
     let columns: Vec<String> = version().iter().map(|column| format!("{column} = s.{column}")).collect();
     format!(

@@ -189,8 +189,9 @@ impl Candidate {
         })
     }
 
-    /// Returns the time from which the table's content counts as of a batch that was received at
-    /// `received_at`: the source's date or `received_at`, whichever is earlier.
+    /// Returns the time at which a confirmation of the table's content takes effect, for a batch
+    /// that was received at `received_at`: the source's date of the content or `received_at`,
+    /// whichever is earlier.
     fn confirmed_at(&self, received_at: Timestamp) -> Timestamp {
         self.source_updated_at.map_or(received_at, |updated| updated.min(received_at))
     }

@@ -14,7 +14,7 @@ use crate::rows::{cnpj, texts};
 
 /// Query for those of the locked establishments that the batch's tenant does not own, usually none,
 /// with whether another tenant owns them. `OFFSET 0` prevents the planner from merging the inner
-/// query, so that it makes an index lookup for each.
+/// query, so that it makes an index lookup for each establishment.
 pub(super) const FOREIGN: &str = "SELECT a.cnpj, e.tenant_id IS NOT NULL AS is_owned \
      FROM batches b CROSS JOIN unnest($2::bpchar[]) AS a (cnpj) LEFT JOIN LATERAL ( \
          SELECT o.tenant_id FROM establishments o WHERE o.cnpj = a.cnpj OFFSET 0) e ON true \

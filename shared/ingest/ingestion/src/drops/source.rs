@@ -99,8 +99,8 @@ pub enum TaggedState {
     Settled,
 }
 
-/// Reads the state from an object's tags; `None` if they belong to another version of the object
-/// than the one with this ETag and time.
+/// Reads the state from an object's tags; `None` if the tags belong to a version of the object with
+/// another ETag or time.
 #[must_use]
 pub fn tagged_state(
     tags: &BTreeMap<String, String>,

@@ -49,8 +49,8 @@ impl MemberSet {
 /// Counter of the items that lack a member which another item of the payload has. It needs one pass
 /// over the items.
 ///
-/// The counter keeps the number of items that have every member seen so far. When an item has a new
-/// member, no earlier item has every member any more.
+/// The counter keeps the number of items that have every member seen so far. An item with a new
+/// member sets that number to zero before it is counted, since all earlier items lack the member.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PartialItems {
     seen: MemberSet,

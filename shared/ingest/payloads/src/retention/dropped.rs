@@ -130,8 +130,8 @@ async fn expire(objects: &Objects, about: &About<'_>) -> Result<(), RetentionErr
     }
 }
 
-/// Returns the time at which the version of the dropped object was written of which the batch was
-/// made; `None` if that version is gone or was replaced.
+/// Returns the time at which the batch's version of the dropped object was written; `None` if that
+/// version is gone or was replaced.
 async fn written_at(objects: &Objects, about: &About<'_>) -> Result<Option<Timestamp>, ObjectError> {
     let source = about.source;
     match objects.version(&source.key, source.version_id.as_deref()).await {

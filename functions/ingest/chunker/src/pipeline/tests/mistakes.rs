@@ -7,7 +7,7 @@ fn item(id: u32, title: &str) -> String {
 }
 
 /// Cuts a payload, and returns the number of items loaded, of items in error, and of items in error
-/// whose product cannot be told.
+/// whose product cannot be determined.
 fn counted(format: Format, payload: &str) -> (u64, u64, u64) {
     let (cut, kept) = cut(format, payload.as_bytes());
     let errors = kept.errors.into_inner().unwrap();

@@ -33,7 +33,8 @@ fn one_each(mut load: Load, establishments: u32, id: &str) -> Load {
 }
 
 /// Triggers that record each statement which updates products or decides about establishments, with
-/// the number of locks that its transaction holds, and whether one of them is a gate.
+/// the number of locks that its transaction holds, and whether one of the locks is a gate (which
+/// limits how many transactions hold many locks).
 const STEPS: &str = "CREATE TABLE steps (step xid8, what text, locks bigint, gate boolean); \
      CREATE FUNCTION note_step() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN INSERT INTO steps \
          SELECT pg_current_xact_id(), TG_TABLE_NAME, count(*), \

@@ -31,7 +31,8 @@ pub(super) struct History {
 /// chunks.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Step {
-    /// A chunk is delivered, by a message of its present generation, or if `late` of the first.
+    /// A chunk is delivered, by a message of its present generation, or of its first generation if
+    /// `late`.
     Deliver {
         batch: usize,
         chunk: usize,

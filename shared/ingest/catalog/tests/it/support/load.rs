@@ -91,7 +91,7 @@ impl Load {
         Self::new(LoadType::Delta, received_at)
     }
 
-    /// Returns the load as one of the other tenant.
+    /// Returns the load as a load of [`OTHER_TENANT`].
     pub(crate) fn of_other_tenant(mut self) -> Self {
         self.batch.metadata.tenant_id = OTHER_TENANT;
         self
