@@ -26,8 +26,8 @@ impl Names for SystemNames {
 }
 
 /// Resolves a host to the IP addresses that a connection may use. `special` lists the addresses of
-/// the target that may be loopback, link-local, multicast or unspecified. `None` allows all, for
-/// programs whose own operator chooses the address.
+/// the target that are allowed to be loopback, link-local, multicast or unspecified. `None` allows
+/// all, for programs whose own operator chooses the address.
 ///
 /// # Errors
 /// If the name is unknown, or resolves to refused addresses only.

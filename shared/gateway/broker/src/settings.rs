@@ -13,7 +13,7 @@ pub struct ConnectionSettings {
     pub timeout: Duration,
     /// Requested interval of heartbeats. The broker may choose another interval.
     pub heartbeat: Duration,
-    /// Maximum time to wait for a connection while all are in use.
+    /// Maximum time to wait for a connection while all connections are in use.
     pub pool_timeout: Duration,
     /// Time for which connecting to an unreachable broker is retried, at most half of the time that
     /// the request has left.

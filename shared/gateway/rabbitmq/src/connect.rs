@@ -41,7 +41,7 @@ impl Dials {
     }
 }
 
-/// Action after a failed attempt to connect. Nothing was sent by then, so retrying is safe.
+/// Action after a failed attempt to connect. No message was sent by then, so retrying is safe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Remedy {
     /// Try again at any address, since the same one may answer later.

@@ -46,7 +46,7 @@ pub struct Connection {
 }
 
 /// Cache of whether each queue has an elected leader, so that a commit need not query the broker.
-/// It has at most 64 queues; adding another one clears it.
+/// At most 64 queues are cached; adding another one clears the cache.
 #[derive(Debug, Default)]
 pub(crate) struct KnownQueues(Mutex<HashMap<QueueName, Leadership>>);
 

@@ -33,7 +33,7 @@ struct Message<'a, T> {
     publish: Publish<'a>,
 }
 
-/// Message whose answer was read, or is missing for good.
+/// Message whose answer was read, or will not arrive any more.
 #[derive(Debug)]
 pub(crate) struct Landed<T> {
     pub(crate) mark: T,

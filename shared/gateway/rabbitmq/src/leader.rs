@@ -24,6 +24,7 @@ use crate::settlement::Unproven;
 /// Maximum time to wait until a queue has a leader, and until it has applied an acknowledgement.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Time for which a queue that reports no messages and no consumers is assumed to have no leader.
+/// After it, the queue may be really empty.
 const ELECTION: Duration = Duration::from_secs(1);
 /// Pause before a queue is queried again. It doubles each time, up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(2);

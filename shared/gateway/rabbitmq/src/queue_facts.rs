@@ -77,8 +77,8 @@ pub(crate) async fn learn(
 }
 
 /// Returns the time to live in milliseconds that the queue was declared with; `None` if it has
-/// none. Some versions of RabbitMQ compare it after the type of a quorum queue. Then [`learn`] does
-/// not find it, and this function asks for it separately.
+/// none. Quorum queues of some versions compare it after the queue type. [`learn`] stops at the
+/// type and does not find it, so this function asks for it separately.
 pub(crate) async fn declared_ttl(
     session: &Session,
     queue: &QueueName,

@@ -99,7 +99,7 @@ pub(crate) fn why(error: &rustls::Error) -> Option<&'static str> {
     })
 }
 
-/// Returns the words for an error of the certificate verifier, of which the TLS library gives only
+/// Returns an explanation of a certificate verifier's error, of which the TLS library gives only
 /// the name.
 fn by_name(error: &str) -> &'static str {
     if error.contains("CaUsedAsEndEntity") {

@@ -61,7 +61,8 @@ impl Default for Settings {
 #[derive(Clone, Debug)]
 pub struct ConnectionConfig {
     pub(crate) addresses: Vec<Address>,
-    /// Addresses that may be loopback, link-local, multicast or unspecified; `None` allows all.
+    /// Addresses that are allowed to be loopback, link-local, multicast or unspecified; `None`
+    /// allows all.
     pub(crate) special: Option<SpecialAddresses>,
     pub(crate) vhost: String,
     pub(crate) login: Login,

@@ -138,7 +138,8 @@ fn body_size(payload: &[u8]) -> u64 {
 struct Sorted<'a> {
     /// Bytes of class, weight and body size.
     prelude: &'a [u8],
-    /// Flags of the readable properties, without the flag of the header table.
+    /// Flags of the properties that the client library can read, without the flag of the header
+    /// table.
     flags: u16,
     before: Vec<u8>,
     /// Header table, and true if the client library can read it; `None` if there is none.
@@ -246,7 +247,7 @@ fn of_headers(body: u64, table: &[u8]) -> Vec<u8> {
 }
 
 /// True if the properties of a message without its body take little enough memory to be passed on.
-/// They include the queue's counts and the message id.
+/// The properties include the queue's counts and the message id.
 pub(crate) fn is_light(read: &Read) -> bool {
     read.properties <= MOST_OF_A_HOLLOW
 }

@@ -193,8 +193,8 @@ impl Taking<'_> {
 
     /// Returns a delivery that a cancelled consumer received before; `None` if there are no more.
     /// The client library does not always end the consumer if the queue is deleted at the same
-    /// moment. The queue is queried then, and if it still answers, the deadline error makes the
-    /// caller close the connection.
+    /// moment. In that case the queue is queried. If it still answers, the error is
+    /// [`Failure::Deadline`], so that the caller closes the connection.
     async fn delivered_before_it_went(
         &self,
         session: &Session,

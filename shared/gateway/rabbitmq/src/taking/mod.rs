@@ -150,7 +150,8 @@ impl<'a> Taking<'a> {
         self
     }
 
-    /// Prepares another run on a new connection, which takes as many messages as this run has kept.
+    /// Prepares to repeat the fetch on a new connection, with at most as many messages as it has
+    /// kept.
     pub(crate) fn again(self) -> Self {
         let mut again = Self::new(self.queue, self.command, self.room).one_by_one();
         again.kept_before = Some(self.consumed.messages.len());
