@@ -15,7 +15,8 @@ use crate::server::Counted;
 
 /// Maximum time to wait for deliveries that were already sent, before the connection is closed.
 const UNDER_WAY: Duration = Duration::from_secs(5);
-/// Maximum time to wait for sending the returns of messages, before the connection is closed.
+/// Maximum time to wait until unsettled messages are returned to the queue, before the connection
+/// is closed.
 const FAREWELL: Duration = Duration::from_millis(500);
 
 /// Channel in use, with its connection. Dropping it closes the socket, so that the broker requeues

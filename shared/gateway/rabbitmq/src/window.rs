@@ -72,11 +72,11 @@ pub(crate) struct Settled {
     pub(crate) published: usize,
     /// Number of messages from the start of the window that are on the queue.
     pub(crate) prefix: u64,
-    /// Ids of the messages after the prefix that are or may be on a queue, without the refused
-    /// ones.
+    /// Ids of the messages after the first [`Self::prefix`] ones that are or may be on a queue,
+    /// without the refused messages.
     pub(crate) in_doubt: Vec<MessageId>,
-    /// Ids of the messages after the prefix that the broker refused, which may be on a queue
-    /// nevertheless.
+    /// Ids of the messages after the first [`Self::prefix`] ones that the broker refused. Refused
+    /// messages may be on a queue nevertheless.
     pub(crate) refused: Vec<MessageId>,
 }
 

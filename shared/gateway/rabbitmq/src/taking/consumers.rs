@@ -32,8 +32,8 @@ const A_MOMENT: Duration = Duration::from_millis(1);
 
 impl Taking<'_> {
     /// Takes messages by consumers, each with a larger prefetch than the one before, as long as
-    /// each delivers its full prefetch. Returns how many messages the last one delivered; `None` if
-    /// none was started. All are cancelled at the end.
+    /// each delivers its full prefetch. Returns how many messages the last consumer delivered;
+    /// `None` if no consumer was started. All consumers are cancelled at the end.
     ///
     /// A consumer that has delivered its full prefetch gets nothing more until messages are
     /// settled, so the next one can start before it is cancelled.
