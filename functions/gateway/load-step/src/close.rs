@@ -14,8 +14,8 @@ use crate::runs::Begun;
 use crate::store::{fail, insist};
 use crate::{LoadStep, LoadStepError};
 
-/// Maximum number of bytes of tallies (stored counts of each worker and minute) for one report: 4
-/// GiB, more than an invocation can read.
+/// Maximum number of bytes (4 GiB) of tallies (stored counts of each worker and minute) for a
+/// report. An invocation cannot read as many.
 const MOST_TALLIES: usize = 4 * 1024 * 1024 * 1024;
 
 /// Time that must be left in the invocation for the report and the queues, after the stored counts
@@ -173,7 +173,7 @@ impl Close<'_> {
         Some(RunEnd { passed, drained: counted.drained, ended_at: Timestamp::now() })
     }
 
-    /// Judges a probe that ran to its end: true if the report passes.
+    /// Judges a probe (run of a search) that ran to its end: true if the report passes.
     fn judge(&self, record: &TestRecord, begun: &Begun<'_>, counted: &Counted) -> bool {
         let usage = Usage::of(&counted.sum, self.step.memory_mb);
         let passed = report::of(record, Some(begun), counted, usage).passed();

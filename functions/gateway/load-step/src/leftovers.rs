@@ -11,10 +11,11 @@ use crate::LoadStep;
 use crate::options::gets_of_leftovers;
 use crate::place::Place;
 
-/// Time without a message after which a queue counts as empty of leftovers.
+/// Time without a message after which a queue counts as empty of messages of an earlier probe (run
+/// of the same search).
 const QUIET: Duration = Duration::from_secs(1);
 
-/// Time limit for the consumer of leftovers to acknowledge its messages and end.
+/// Time limit for the consumer of an earlier probe's messages to acknowledge them and end.
 const TO_END: Duration = Duration::from_secs(5);
 
 impl LoadStep {

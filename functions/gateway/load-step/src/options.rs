@@ -16,8 +16,8 @@ const MOST_HELD: u64 = 16 * 1024 * 1024;
 /// Estimated bytes of a delivery in addition to the message body.
 const BESIDE: u64 = 1024;
 
-/// Maximum number of messages that the broker delivers in advance to the consumer of an earlier
-/// probe's leftovers.
+/// Maximum number of messages that the broker delivers in advance to the consumer that takes the
+/// messages left by an earlier probe (run of the same search).
 const LEFTOVERS: u32 = 1_000;
 
 /// Returns the options with which producers put the messages of a run. A message's id and body
@@ -97,7 +97,8 @@ fn in_a_second(consumers: &Consumers) -> Option<u32> {
 }
 
 /// Returns the number of messages of a test that may be delivered in advance, at least one, so that
-/// their bytes do not exceed [`MOST_HELD`]. The length of foreign messages is not known.
+/// their bytes do not exceed [`MOST_HELD`]. The length of foreign messages (which the test did not
+/// put) is not known.
 fn most_held(test: &LoadTest) -> u32 {
     let longest = test.producers.as_ref().map_or(0, |producers| producers.payload.longest());
     let body = u64::try_from(longest).unwrap_or(u64::MAX);

@@ -12,7 +12,8 @@ use crate::error::LoadStepError;
 pub(crate) struct Begun<'a> {
     pub(crate) number: u32,
     pub(crate) run: Run,
-    /// Definition of the run's work: the test itself, or the test at the rate of a probe.
+    /// Definition of the run's work: the test itself, or in a search the test at the rate of this
+    /// run.
     pub(crate) test: Cow<'a, LoadTest>,
 }
 

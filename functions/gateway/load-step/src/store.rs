@@ -51,7 +51,7 @@ pub(crate) async fn fail(
     insist(deadline, async || store.fail(&of.tenant, test_id, at, detail).await).await
 }
 
-/// Logs that an operation of the store failed and that the step continues.
+/// Logs that an operation of the store failed, and that the worker continues.
 pub(crate) fn log(error: &TestStoreError) {
     let error: &dyn Error = error;
     tracing::warn!(

@@ -18,10 +18,10 @@ use crate::{LoadTests, id};
 /// Maximum number of bytes of tallies (the stored counts of each worker and minute) that are read
 /// for one response: 24 MiB, or some hundred hours of workers.
 const MOST_TALLIES: usize = 24 * 1024 * 1024;
-/// Time limit for reading a running test's tallies, retries included.
+/// Time limit for reading a running test's tallies (the counts of its workers), retries included.
 const READ_WITHIN: Duration = Duration::from_secs(5);
-/// Time by which a worker's stored tally may lag behind its work: a worker stores it about once a
-/// second.
+/// Time by which a worker's stored counts may lag behind its work: a worker stores them about once
+/// a second.
 const BEHIND: Duration = Duration::from_secs(3);
 
 /// Content security policy of a report's HTML page, which may neither run scripts nor load
@@ -105,7 +105,7 @@ impl LoadTests {
 }
 
 /// Builds the report of a running test so far. It covers the time up to three seconds ago, because
-/// the tallies of later messages may not be stored yet.
+/// the workers may not have stored the counts of later messages yet.
 fn so_far(
     record: &TestRecord,
     started_at: Timestamp,

@@ -43,9 +43,9 @@ impl LoadTests {
             .await
     }
 
-    /// Returns the test that belongs to a claimed idempotency key, and creates it unless an earlier
-    /// attempt did. Only a new test must find enough workers free and stay within the deployment's
-    /// limits.
+    /// Returns the test that belongs to a claimed idempotency key. Creates the test unless an
+    /// earlier attempt of the request did: only then must enough workers be free, and must the test
+    /// stay within the deployment's limits.
     async fn find_or_create(
         &self,
         test: LoadTest,

@@ -23,8 +23,9 @@ pub(crate) enum ChangeDone {
 pub(crate) enum ChangeFailure {
     /// The execution changed nothing at the broker. A retry starts where this execution started.
     Failed(Problem),
-    /// The execution left at most `in_doubt` messages in doubt. A retry starts at `progress`, which
-    /// includes them. `volume` counts the messages of all attempts.
+    /// Up to `in_doubt` messages are in doubt: the execution may or may not have put or moved them.
+    /// A retry starts at `progress`, which includes these messages. `volume` counts the messages of
+    /// all attempts.
     Stopped { problem: Problem, progress: Progress, in_doubt: u64, volume: Volume },
     /// The record stays unchanged: another execution owns it, or retries have to wait until its
     /// lease expires.

@@ -66,8 +66,8 @@ const TO_RECORD: Duration = Duration::from_secs(3);
 /// Maximum time for closing connections that must not stay open after the response.
 const TO_CLOSE: Duration = Duration::from_secs(1);
 
-/// Parses an order from its event. After an error, the event is parsed again with all member names,
-/// to find the place of the fault.
+/// Parses an order (work that an HTTP function sends) from its event. After an error, the event is
+/// parsed again with all member names, to find the place of the fault.
 ///
 /// # Errors
 /// If the event is not an order of this version.
@@ -91,7 +91,8 @@ impl MqAccess {
         Self { store, brokers, pool_users: PoolUsers::default(), uploads }
     }
 
-    /// Executes an order and returns its response before `ends_at`, the time-out of the invocation.
+    /// Executes an order (work that an HTTP function sends), and returns its response before
+    /// `ends_at`, the time-out of the invocation.
     pub async fn handle(&self, order: WorkOrder, ends_at: SystemTime) -> Reply {
         self.brokers.end_stale();
         let deadline = Deadline::of_invocation(ends_at, TO_RECORD);

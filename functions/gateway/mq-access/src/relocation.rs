@@ -33,7 +33,8 @@ enum Stopped {
 
 /// Result of a completed move, from which its response is built.
 struct Moved<'a> {
-    /// Execution as it was before this attempt moved its messages.
+    /// Execution of the request (its claimed idempotency record), as it was before this attempt
+    /// moved its messages.
     execution: &'a Execution,
     /// Number of messages that all attempts together moved.
     moved: u64,
@@ -178,8 +179,8 @@ impl MqAccess {
     }
 }
 
-/// Builds the problem of a move that stopped because the record could not be updated to `moved`
-/// moved messages.
+/// Builds the problem of a move that stopped because its idempotency record could not be updated.
+/// `moved` messages had been moved before.
 fn unnoted(error: &StoreError, moved: u64) -> Problem {
     let mut problem = from_store(error, "cannot record what was moved").extension("moved", json!(moved));
     if moved > 0 {

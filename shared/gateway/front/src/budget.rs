@@ -33,8 +33,8 @@ const ATTEMPTS: usize = 3;
 /// for an item. With 99 leases the item has less than 3 KiB, which allows 166 orders a second.
 const MOST: u32 = 99;
 
-/// Limit on each tenant's orders in progress, kept as leases in the item `BUDGET#<tenant>` of the
-/// idempotency table.
+/// Limit on the number of orders (pieces of work for `mq-access`) that each tenant has in progress,
+/// kept as leases in the item `BUDGET#<tenant>` of the idempotency table.
 #[derive(Clone, Debug)]
 pub struct Budget {
     dynamodb: Client,
@@ -42,7 +42,8 @@ pub struct Budget {
     limit: NonZeroU32,
 }
 
-/// Right of a tenant to have one order in progress, until it is released or expires.
+/// Right of a tenant to have one order (work for `mq-access`) in progress, until the right is
+/// released or expires.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Lease {
     /// Expiry time in epoch milliseconds, followed by a random number that makes the lease unique.
@@ -85,8 +86,8 @@ impl Budget {
     /// name is unique.
     ///
     /// # Errors
-    /// If the tenant has no lease left, or the table does not respond. The order is refused in the
-    /// second case too, since a tenant could itself overload its item.
+    /// If the tenant has no lease left, or the table does not respond. Without a response the order
+    /// is refused, too, since a tenant could itself overload its item.
     pub(crate) async fn lease(&self, tenant: &str) -> Result<Lease, BudgetError> {
         let now = Timestamp::now();
         let lease = Lease::until(now + LEASE);

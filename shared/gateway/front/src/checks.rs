@@ -95,8 +95,8 @@ impl Front {
         Admission::of_tenant(&self.limiter, &self.access, &principal.tenant).await
     }
 
-    /// Checks a request that has no body but needs an idempotency key. The request's fingerprint is
-    /// made from `content`, which the caller builds from the path and query.
+    /// Checks a request that has no body but needs an idempotency key. The fingerprint is made
+    /// from `content`, the request's path and query.
     ///
     /// # Errors
     /// Returns the problem of the first check that the request does not pass.

@@ -34,7 +34,7 @@ pub struct MqAccess {
     function: String,
 }
 
-/// Reason why an order has no response.
+/// Reason why an order (work sent to `mq-access`) has no response.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum InvokeError {

@@ -16,8 +16,8 @@ use tokio::sync::watch::{Receiver, Sender};
 
 use crate::test_clock::TestClock;
 
-/// Order to the concurrent parts of a step, such as the worker, the storing of its tally and the
-/// measuring of queues. A greater order replaces a smaller one.
+/// Order to the concurrent parts of an invocation, such as the worker, the storing of its tally
+/// (its counts) and the measuring of queues. A greater order replaces a smaller one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Order {
     #[default]
@@ -26,7 +26,7 @@ pub(super) enum Order {
     End,
     /// End, because the test was stopped or has failed.
     Stop,
-    /// End and store nothing, because another attempt has taken the step over, or the test was
+    /// End and store nothing, because another attempt does the work of this minute, or the test was
     /// deleted.
     Abandon,
 }
@@ -36,7 +36,7 @@ pub(super) enum Order {
 pub(super) enum Interrupt {
     /// The test was stopped, or another worker failed it.
     Stopped,
-    /// Another attempt has taken the step over, or the test was deleted.
+    /// Another attempt does the work of this minute, or the test was deleted.
     Superseded,
     /// The test fails because of this worker, for this reason.
     Failed(String),
@@ -55,8 +55,8 @@ pub(super) struct Used {
     processor: Duration,
 }
 
-/// State that the concurrent parts of a step share. They run on one thread, so two borrows of the
-/// tally never overlap.
+/// State that the concurrent parts of an invocation share. They run on one thread, so two borrows
+/// of the tally (the worker's counts) never overlap.
 #[derive(Debug)]
 pub(super) struct Board {
     clock: TestClock,
@@ -143,7 +143,8 @@ impl Board {
         })
     }
 
-    /// Gives an order to the parts of the step, unless a greater order was given before.
+    /// Gives an order to the concurrent parts of the invocation, unless a greater order was given
+    /// before.
     pub(super) fn order(&self, order: Order) {
         self.order.send_if_modified(|given| {
             let is_greater = order > *given;

@@ -58,8 +58,8 @@ struct Consuming<'a> {
     has_received: bool,
 }
 
-/// Takes the messages that arrive in the step's minute of the test. Returns true if the worker has
-/// nothing left to do in later minutes.
+/// Takes the messages that arrive in this invocation's minute of the test. Returns true if the
+/// worker has nothing left to do in later minutes.
 pub(super) async fn consume(shift: &Shift<'_>, consumers: &Consumers) -> Result<bool, Interrupt> {
     let number = shift.step.lane.worker.number;
     let queue = shift.place.queue(number).map_err(|error| Interrupt::Failed(error.to_string()))?;
@@ -103,8 +103,8 @@ async fn connection<'o>(
 }
 
 impl Shift<'_> {
-    /// Waits until the step's minute of the test begins and, if the test has a backlog, until the
-    /// queues hold it or all producers have ended. False if the minute ends first.
+    /// Waits until this invocation's minute of the test begins and, if the test has a backlog,
+    /// until the queues hold it or all producers have ended. False if the minute ends first.
     async fn may_begin(&self) -> Result<bool, Interrupt> {
         let (board, opens) = (&self.board, self.clock.instant(self.from));
         board.unless_ended(tokio::time::sleep_until(opens)).await?;

@@ -89,8 +89,8 @@ fn measures(test: &LoadTest, worker: Worker) -> bool {
     worker == Worker { role, number: 0 }
 }
 
-/// Measures all queues of the test until the step ends, if this step's worker is the one that
-/// measures.
+/// Measures all queues of the test until the invocation's work ends, if this worker is the one that
+/// measures them.
 pub(super) async fn measure(shift: &Shift<'_>) {
     if measures(shift.test, shift.step.lane.worker) {
         // It ends with the order to end.

@@ -75,7 +75,8 @@ enum After {
     Next,
     /// The worker has nothing left to do, so the lane ends.
     Nothing,
-    /// Another attempt has taken the step over, or the test was deleted. The turn records nothing.
+    /// Another attempt does the work of this minute, or the test was deleted. The turn records
+    /// nothing.
     Superseded,
 }
 
@@ -163,8 +164,8 @@ impl LoadStep {
         }
     }
 
-    /// Stores the last tally of a shift (the worker's counts in its minute), and returns how the
-    /// lane (the worker's series of invocations) continues.
+    /// Stores the worker's last counts of its minute, and returns how the lane (the worker's series
+    /// of invocations) continues.
     async fn conclude(
         &self,
         shift: &Shift<'_>,
@@ -212,8 +213,8 @@ impl LoadStep {
     /// Records the end of a turn (an attempt to work in one minute), and returns the next turn of
     /// its lane (the worker's series of invocations). The worker that ends last also closes the
     /// run, because the state machine would wait for other lanes, which may sleep for most of a
-    /// minute. In a search, the state machine closes the run, because another probe may follow,
-    /// unless the test was stopped or has failed.
+    /// minute. In a search, it closes the run only if the test was stopped or has failed; otherwise
+    /// the state machine does, because another probe may follow.
     async fn go_on(
         &self,
         call: &Call<'_>,

@@ -132,7 +132,8 @@ impl Messages {
     }
 }
 
-/// Record of the last time at which a broker held a producer back.
+/// Record of the last time at which a broker held a producer back: there was no connection, or no
+/// room for a message.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct HeldBack {
     until: Micros,

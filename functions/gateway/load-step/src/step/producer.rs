@@ -48,8 +48,8 @@ struct Producing<'a> {
     has_confirmed: bool,
 }
 
-/// Puts the producer's messages of the step's minute of the test. Returns true if the worker has
-/// nothing left to do in later minutes.
+/// Puts the producer's messages of this invocation's minute of the test. Returns true if the worker
+/// has nothing left to do in later minutes.
 pub(super) async fn produce(shift: &Shift<'_>, producers: &Producers) -> Result<bool, Interrupt> {
     let number = shift.step.lane.worker.number;
     let queue = shift.place.queue(number).map_err(|error| Interrupt::Failed(error.to_string()))?;
@@ -79,7 +79,7 @@ pub(super) async fn produce(shift: &Shift<'_>, producers: &Producers) -> Result<
     Ok(producing.has_used_up_its_quota() || shift.is_last_window())
 }
 
-/// Returns the messages that the producer has to put in the step's minute of the test.
+/// Returns the messages that the producer has to put in this invocation's minute of the test.
 fn messages(shift: &Shift<'_>) -> Messages {
     if let Some(quota) = &shift.quota {
         let (share, allowed) = (quota.share(), quota.certain_count());
@@ -175,9 +175,9 @@ impl Producing<'_> {
     /// Puts a message, and counts it as sent once the client has accepted it.
     ///
     /// Counting it earlier would be wrong: a put that waits for room may be given up, and the
-    /// message would count as in doubt although it was never sent. If the process is lost in
-    /// between, nothing is miscounted, because a tally claims nothing that is due from the message
-    /// in hand on (see [`Board::snapshot`](super::board::Board::snapshot)).
+    /// message would count as in doubt although it was never sent. If the process is lost between
+    /// the put and the count, nothing is miscounted: a stored tally covers only the time before
+    /// this message was due (see [`Board::snapshot`](super::board::Board::snapshot)).
     async fn put(&mut self, connection: &mut (dyn LoadProducer + '_), message: Message) -> Result<(), Leave> {
         let Message { sequence, due } = message;
         let shift = self.shift;
@@ -205,8 +205,8 @@ impl Producing<'_> {
         Ok(())
     }
 
-    /// Waits, up to [`TO_SETTLE`], until the broker has confirmed or refused all messages except
-    /// those of an open unit of work.
+    /// Waits, up to [`TO_SETTLE`], until the broker has answered for all messages except those of
+    /// an open unit of work.
     async fn settle(&mut self, connection: &mut (dyn LoadProducer + '_)) -> Result<(), Interrupt> {
         let until = self.shift.clock.now().plus(TO_SETTLE);
         loop {

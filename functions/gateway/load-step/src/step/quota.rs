@@ -18,8 +18,8 @@ use crate::store::log;
 /// that a worker handled in the window is final. Most workers store it sooner.
 const STORED: Micros = Micros::from_seconds(10);
 
-/// Interval at which a step checks whether the worker's other lane has ended its work in the
-/// previous minute.
+/// Interval at which an invocation checks whether the worker's previous invocation has ended its
+/// work.
 const AGAIN: Duration = Duration::from_millis(300);
 
 /// Number of sequence numbers that are skipped for each earlier attempt at the same minute. They
@@ -49,7 +49,8 @@ impl Quota {
         before.before.saturating_add(own) >= self.schedule.quota(self.step.lane.worker.number)
     }
 
-    /// True if the number of messages handled in earlier steps was final when the step was claimed.
+    /// True if the number of messages that the worker handled before this step was final when the
+    /// step (an attempt at a minute) was claimed.
     pub(super) fn is_certain(&self) -> bool {
         self.step.window.number() == 0 || self.claimed_at >= settled_at(self.step.window)
     }

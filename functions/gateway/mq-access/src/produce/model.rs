@@ -87,7 +87,8 @@ enum Rule {
     RefusedIsNowhere,
 }
 
-/// Rule set and events (besides those of attempts) that one run of the model allows.
+/// Course of the model: the rule set to check, and the kinds of events that may happen besides
+/// attempts.
 #[derive(Clone, Copy, Debug)]
 struct Course {
     rule: Rule,

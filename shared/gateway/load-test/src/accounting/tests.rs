@@ -111,8 +111,8 @@ impl Run {
         tally
     }
 
-    /// Counts the messages with one of these fates whose producer's tally is lost (`is_lost`), or
-    /// is not lost.
+    /// Counts the messages with one of these fates whose producer's counts are lost (`is_lost`), or
+    /// are not lost.
     fn count(&self, schedule: &Schedule, is_lost: bool, fates: &[Fate]) -> u64 {
         let Schedule::Paced(schedule) = schedule else { panic!("a rate") };
         let of = |(fate, sequence): &(&Fate, u64)| {

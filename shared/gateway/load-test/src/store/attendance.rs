@@ -95,8 +95,8 @@ fn of_run<'a>(item: &'a Item, name: &str, run: u32) -> impl Iterator<Item = &'a 
     })
 }
 
-/// Returns the text in the string set `working` for an invocation at work: its lane and the number
-/// of its window, such as `p3a#4`.
+/// Returns the text in the string set `working` for an invocation at work, such as `p3a#4`: its
+/// lane (worker and half of the minutes), and the number of its window (minute of the test).
 fn working(step: Step) -> String {
     format!("{}#{}", step.lane, step.window.number())
 }

@@ -23,9 +23,10 @@ const ATTEMPTS: u32 = 6;
 const PAUSE: Duration = Duration::from_millis(50);
 
 impl TestStore {
-    /// Deletes a load test: its report, the items of its steps, its own item, and last its
-    /// definition. A call that failed may be repeated, because the test stays readable until its
-    /// own item is deleted. A definition that is left over after that is never read, and expires.
+    /// Deletes a load test: its report, the items of its steps (the workers' attempts at minutes of
+    /// the test), its own item, and last its definition. A call that failed may be repeated,
+    /// because the test stays readable until its own item is deleted. A definition that is left
+    /// over after that is never read, and expires.
     ///
     /// Delete only tests that have ended: the workers of a running test would continue.
     ///

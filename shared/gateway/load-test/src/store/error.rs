@@ -33,13 +33,13 @@ pub enum TestStoreError {
     /// The S3 bucket failed or refused a request.
     #[error("the bucket of load tests did not do its part")]
     Bucket(#[from] ObjectError),
-    /// An item, tally or report of a load test is malformed.
+    /// An item, a report or a worker's stored counts of a load test are malformed.
     #[error("what is stored of a load test cannot be read")]
     Unreadable(#[source] Cause),
-    /// A definition, tally or report cannot be encoded, or a request cannot be built.
+    /// A definition, a report or a worker's counts cannot be encoded, or a request cannot be built.
     #[error("a part of a load test cannot be encoded")]
     Unencodable(#[source] Cause),
-    /// A definition or a tally is too large for the table.
+    /// A definition or a worker's counts of one minute are too large for the table.
     #[error("a {what} of {bytes} bytes cannot be stored")]
     #[expect(missing_docs, reason = "the message says what they are")]
     TooLarge { what: &'static str, bytes: usize },

@@ -43,8 +43,8 @@ pub(crate) struct Figures {
 }
 
 impl Figures {
-    /// Creates the figures of a step that has counted nothing yet. `producers` is the test's number
-    /// of producers.
+    /// Creates the figures of a step (an attempt at a minute of the test) that has counted nothing
+    /// yet. `producers` is the test's number of producers.
     pub(crate) fn new(producers: u32) -> Self {
         let none = Sequences::new(producers);
         Self {
@@ -57,7 +57,8 @@ impl Figures {
         }
     }
 
-    /// Adds the figures of another step. A message that both steps received counts as doubled.
+    /// Adds the figures of another step (an attempt at a minute of the test). A message that both
+    /// steps received counts as doubled.
     pub(crate) fn add(&mut self, other: &Self) {
         self.sent.add(&other.sent);
         self.confirmed.add(&other.confirmed);

@@ -36,7 +36,7 @@ pub struct Tally {
     recording: Recording,
 }
 
-/// State that a step needs while it counts messages, and that is not stored with the tally.
+/// State that a worker needs while it counts messages, and that is not stored with the tally.
 #[derive(Clone, Debug, Default)]
 struct Recording {
     producers: u32,

@@ -13,7 +13,7 @@ pub struct Sum {
     pub(crate) work: BTreeMap<Worker, Work>,
 }
 
-/// Spans of time in which one worker worked, from the tallies of its steps.
+/// Spans of time in which one worker worked, from its tallies (counts of each minute).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Work {
     spans: BTreeSet<(Micros, Micros)>,

@@ -15,7 +15,7 @@ impl Times {
         self.add(Self(Some((at, at))));
     }
 
-    /// Adds the events of another step, so that the times span both.
+    /// Adds the events of another tally, so that the times span both tallies' events.
     pub(crate) fn add(&mut self, other: Self) {
         self.0 = match (self.0, other.0) {
             (Some((first, last)), Some((other_first, other_last))) => {

@@ -14,7 +14,8 @@ use crate::Step;
 use crate::store::item::{named, number, text};
 use crate::store::{TestStore, TestStoreError, expiry_of_open};
 
-/// Number of items of a worker's earlier steps that one request reads.
+/// Number of DynamoDB items of a worker's earlier steps (attempts at a minute of the test) that one
+/// request reads.
 const PAGE: i32 = 8;
 
 impl TestStore {
@@ -44,8 +45,8 @@ impl TestStore {
         Ok(Some(earlier.handled(step.window.number())))
     }
 
-    /// Reads how many messages the worker of a step sent or took before the step, as far as its
-    /// tallies are stored.
+    /// Reads how many messages a worker sent or took before `step` (its attempt at a minute of the
+    /// test), as far as its counts are stored.
     ///
     /// # Errors
     /// If the table does not respond.
@@ -53,8 +54,8 @@ impl TestStore {
         Ok(self.earlier(test_id, run, step).await?.handled(step.window.number()))
     }
 
-    /// Marks the step of an earlier attempt as superseded by attempt `by`, whether or not the
-    /// earlier attempt has claimed it.
+    /// Marks an earlier attempt at the same minute of the test as superseded by attempt `by`,
+    /// whether or not the earlier attempt has claimed the minute.
     async fn supersede(&self, test_id: Uuid, run: u32, step: Step, by: u32) -> Result<(), TestStoreError> {
         let update = self
             .dynamodb
@@ -70,8 +71,9 @@ impl TestStore {
         update.send().await.map(drop).map_err(TestStoreError::unavailable)
     }
 
-    /// Writes the item of a step. False if another call has written it; a repetition by the SDK,
-    /// after a lost answer, is recognized and counts as this call.
+    /// Writes the item of a step (an attempt at a minute of the test). False if another call has
+    /// written it. If the SDK repeats this call after a lost response, the first write counts as
+    /// this call's.
     async fn put_claim(
         &self,
         test_id: Uuid,
@@ -107,8 +109,8 @@ impl TestStore {
         }
     }
 
-    /// Reads a worker's steps before `step`, from the newest back, until the number of messages
-    /// that they handled is known.
+    /// Reads a worker's steps (attempts at a minute of the test) before `step`, from the newest
+    /// back, until the number of messages that they handled is known.
     async fn earlier(&self, test_id: Uuid, run: u32, step: Step) -> Result<Earlier, TestStoreError> {
         let mut earlier = Earlier::default();
         let key = StepKey::of(test_id, run, step);

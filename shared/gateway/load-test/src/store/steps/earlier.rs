@@ -5,18 +5,18 @@ use std::collections::BTreeMap;
 use crate::store::Item;
 use crate::store::steps::{Handled, key};
 
-/// Counts of the messages that a worker handled (sent or took) before one of its steps, read from
-/// the newest earlier step back.
+/// Counts of the messages that a worker handled (sent or took) before one of its steps (attempts at
+/// a minute of the test), read from the newest earlier step back.
 ///
-/// A step's claim stores the number of messages handled in all earlier windows (minutes of the
-/// test) but the previous one, in which the worker's other lane may still be at work. So reading
-/// back three windows is enough.
+/// The claim of a step stores the number of messages handled in all earlier windows (minutes of the
+/// test) except the previous window, in which the worker's other lane may still be at work. So
+/// reading back three windows is enough.
 #[derive(Debug, Default)]
 pub(super) struct Earlier {
     /// Number of messages handled in each window, by the window's number.
     handled: BTreeMap<u32, u64>,
-    /// Newest window `w` with a claimed step, and the number of messages handled before window `w -
-    /// 1`, which the claim stores.
+    /// Newest window `n` with a claimed step, and the number of messages handled before the window
+    /// `n - 1`, which the claim stores.
     settled: Option<(u32, u64)>,
 }
 

@@ -6,7 +6,7 @@ use crate::store::Item;
 use crate::store::item::{self, test_sort};
 use crate::{Role, Step, Worker};
 
-/// Number of DynamoDB partition keys over which the steps of one test are spread.
+/// Number of DynamoDB partition keys over which the items of one test's workers are spread.
 const PARTITIONS: u32 = 8;
 
 /// DynamoDB key of the item of one step (a worker's attempt at one minute of the test), or of one
@@ -27,8 +27,8 @@ impl StepKey {
         }
     }
 
-    /// Returns the key of the part with this index of the step's tally. It sorts right after the
-    /// step's own key.
+    /// Returns the key of the part with this index of the step's tally (its counts). It sorts right
+    /// after the step's own key.
     pub(super) fn part(&self, index: u32) -> Self {
         Self { partition: self.partition.clone(), sort: format!("{}#part{index:02}", self.sort) }
     }
@@ -38,7 +38,7 @@ impl StepKey {
     }
 }
 
-/// Returns the prefix of the sort keys of a run's steps.
+/// Returns the prefix of the sort keys of all steps (attempts at a minute) of a run.
 pub(super) fn of_run(run: u32) -> String {
     format!("{run:02}#")
 }

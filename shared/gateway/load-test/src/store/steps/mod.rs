@@ -8,8 +8,8 @@ mod tallies;
 
 pub(crate) use key::partitions;
 
-/// Number of messages that a worker had handled before a step: that a producer sent, or a consumer
-/// took. Messages of tallies that are not stored yet are missing.
+/// Number of messages that a producer had sent, or a consumer had taken, before a step (an attempt
+/// at a minute of the test). Counts that are not stored yet are missing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Handled {
     /// Number of messages in all earlier minutes of the test, and in earlier attempts at the step's

@@ -13,8 +13,9 @@ use crate::store::item::text;
 use crate::store::{Item, LONGEST, TestStore, TestStoreError};
 use crate::{Sum, Tally};
 
-/// Pauses between two attempts to read a page of tallies: the first, which doubles with each
-/// further attempt, and the longest. Each attempt includes the SDK's own retries.
+/// Pauses between two attempts to read a page of tallies (the workers' counts): the first pause,
+/// which doubles with each further attempt, and the longest. Each attempt includes the SDK's own
+/// retries.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(3));
 
 /// Sum of a run's tallies (counts of each worker and minute), built from items that are read in the
@@ -25,13 +26,16 @@ struct Reader {
     bytes: usize,
     /// Number of pages read so far.
     pages: usize,
-    /// True if a tally could not be read, or not all parts of it were found.
+    /// True if a tally (counts of a worker in one minute) could not be read, or not all parts of it
+    /// were found.
     lacks: bool,
-    /// Tally in several items whose parts are being read.
+    /// Tally (counts of a worker in one minute) in several items, of which the parts are being
+    /// read.
     open: Option<InParts>,
 }
 
-/// Tally that is stored in several items, as far as its parts have been read.
+/// Tally (counts of a worker in one minute) that is stored in several items, as far as its parts
+/// have been read.
 #[derive(Debug)]
 struct InParts {
     name: String,

@@ -17,18 +17,21 @@ use crate::store::item::{named, number};
 use crate::store::update::{self, Updated};
 use crate::store::{Item, TestStore, TestStoreError, expiry_of_open};
 
-/// Maximum number of bytes of a tally in one item. DynamoDB limits an item to 400 KB.
+/// Maximum number of bytes of a tally (counts of a worker in one minute) in one item. DynamoDB
+/// limits an item to 400 KB.
 const PART: usize = 350_000;
 
-/// Maximum number of bytes of a tally. One transaction writes it, which DynamoDB limits to 4 MB.
+/// Maximum number of bytes of a tally (counts of a worker in one minute). One transaction writes
+/// the tally, which DynamoDB limits to 4 MB.
 const MOST: usize = 3_500_000;
 
-/// Condition for writing the tally of a step: the step was claimed, no later attempt has superseded
-/// it, and no later write of the same step was stored before this one.
+/// Condition for writing the tally (the counts) of a step: the step was claimed, no later attempt
+/// at its minute has superseded it, and no later write of the same step was stored before this
+/// write.
 const IS_NEXT: &str = "attribute_not_exists(supersededBy) AND written < :written";
 
-/// Number of the last tally write of this process. Each step is written by a single process, so
-/// these numbers order its writes.
+/// Number of the last write of a tally (a worker's counts) by this process. Only one process writes
+/// the tally of a step, so these numbers order its writes.
 static WRITTEN: AtomicU64 = AtomicU64::new(0);
 
 impl TestStore {
@@ -78,8 +81,9 @@ impl TestStore {
         Ok(is_kept.then_some(size))
     }
 
-    /// Stores a tally in several items, in one transaction. True if the table has this tally or a
-    /// later one of the same step; false if a later attempt has taken the step over.
+    /// Stores a tally (counts of a worker in one minute) in several items, in one transaction. True
+    /// if the table has this tally or a later one of the same step; false if a later attempt has
+    /// taken the step over.
     async fn store_in_parts(
         &self,
         key: &StepKey,
@@ -130,8 +134,8 @@ impl TestStore {
     }
 }
 
-/// Encodes a tally on another thread. Compressing its histograms takes milliseconds, which would
-/// delay messages that are due.
+/// Encodes a tally (counts of a worker in one minute) on another thread. Compressing its histograms
+/// takes milliseconds, which would delay messages that are due.
 async fn encode(tally: Tally) -> Result<Vec<u8>, TestStoreError> {
     let encoded = tokio::task::spawn_blocking(move || tally.to_bytes()).await;
     encoded.map_err(TestStoreError::unencodable)?.map_err(TestStoreError::unencodable)
