@@ -23,7 +23,7 @@ struct Event {
 struct Context {
     /// Method and path of the request's route, such as `POST /messages/produce`.
     operation: String,
-    /// Id of the caller's tenant. The event of an unknown caller has none, and is not counted.
+    /// Id of the caller's tenant. Events of unknown callers lack the tenant, and are not counted.
     tenant: String,
     #[serde(default)]
     key_name: String,
@@ -33,8 +33,8 @@ struct Context {
 /// Operation of the API as the usage table names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Operation {
-    /// Operation with idempotency records. Its requests and failures are counted from those, not
-    /// from audit events.
+    /// Operation with idempotency records. Its requests and failures are counted from these
+    /// records, and not from audit events.
     Recorded(&'static str),
     /// Operation without idempotency records, whose usage is counted from audit events alone.
     Unrecorded(&'static str),
@@ -61,8 +61,8 @@ pub(crate) fn lines<'a>(events: impl Iterator<Item = (i64, &'a str)>) -> BTreeMa
     lines
 }
 
-/// Returns the operation of a method and path. Other paths have none, so that callers cannot create
-/// operations in the usage table.
+/// Returns the operation of a method and path; `None` for an unknown path, so that callers cannot
+/// create operations in the usage table.
 fn operation(route: &str) -> Option<Operation> {
     use Operation::{Recorded, Unrecorded};
     let (method, path) = route.split_once(' ')?;

@@ -72,8 +72,8 @@ fn line_of(line: &Line) -> Value {
     })
 }
 
-/// Builds the event of a budget percentage that was reached. A repeated call has the same event id,
-/// although the amount may have grown meanwhile.
+/// Builds the event of a budget percentage that was reached. Repeated calls build events with the
+/// same id, even if the amount has grown in between.
 pub(crate) fn of_budget(
     tenant: &str,
     currency: &str,

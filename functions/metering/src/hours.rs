@@ -129,7 +129,7 @@ pub(crate) async fn recount(
     Ok(Some(requests))
 }
 
-/// Removes the hours of which the recount saw all records from the gaps in the counting.
+/// Removes hours from the gaps in the counting, if the recount saw all records of these hours.
 async fn close(usage: &UsageTable, gaps: &[Gap], span: &Span, recount: &Recount) -> Result<(), UsageError> {
     if !gaps.iter().any(|gap| span.closes(gap)) {
         return Ok(());

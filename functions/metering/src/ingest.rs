@@ -21,8 +21,8 @@ impl Ingest {
         Self { lambda, function }
     }
 
-    /// Returns the ingest's usage on a day, for all tenants or for those after `tenant`. A response
-    /// may be incomplete, and continues after its last tenant.
+    /// Returns the ingest's usage on a day, for all tenants or for the tenants after `tenant`. If
+    /// the response is incomplete, the next call begins after its last tenant.
     ///
     /// # Errors
     /// If the function `batches` does not respond, or its database does not.

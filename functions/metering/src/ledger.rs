@@ -30,7 +30,7 @@ macro_rules! ledger {
 }
 
 ledger! {
-    /// Records the time at which counting began, unless the table has it already.
+    /// Records the time at which counting began. A time that the table has already is kept.
     fn begin(&self, now: Timestamp) -> ();
     /// Returns the state that the last run recorded.
     fn state(&self) -> State;
@@ -38,10 +38,11 @@ ledger! {
     fn targets(&self) -> Targets;
     /// Returns the marks of all known shards. A mark says up to which change a shard is counted.
     fn marks(&self) -> Vec<Mark>;
-    /// Counts changes and moves the shard's mark in the same transaction, unless the mark differs
-    /// from `seen` because another run has moved it.
+    /// Counts changes, and moves the shard's mark in the same transaction. Stops if another run has
+    /// moved the mark, so that it differs from the expected one.
     fn count(&self, seen: &Mark, changes: &[Change], targets: &mut Targets) -> Counted;
-    /// Records that a closed shard is counted to its end, unless its mark differs from `seen`.
+    /// Records that a closed shard is counted to its end. Does nothing if another run has moved its
+    /// mark, so that the mark differs from `seen`.
     fn end_shard(&self, seen: &Mark, at: Timestamp) -> Counted;
     /// Deletes the mark of a shard that the stream no longer has.
     fn forget_shard(&self, mark: &Mark) -> ();

@@ -17,7 +17,8 @@ use crate::ingest::Ingest;
 /// Maximum time for which a failed request to the ingest is repeated. The first request wakes a
 /// paused database, which responds after some 15 s. Each request waits for 5 s.
 const WAKING: Duration = Duration::from_secs(25);
-/// Pause before a failed request to the ingest is repeated, because it may fail at once.
+/// Pause before a failed request to the ingest is repeated, so that a request which fails at once
+/// is not repeated all the time.
 const PAUSE: Duration = Duration::from_secs(2);
 /// Name of the operation under which the rate card prices the ingest's batches.
 const INGEST: &str = "ingest";
@@ -117,8 +118,8 @@ impl Spending {
         .await
     }
 
-    /// Sums up responses of the ingest until one is complete. `ask` receives the last tenant of the
-    /// response before, after which the next response begins.
+    /// Sums up responses of the ingest until one is complete. `ask` requests a response, which
+    /// begins after the last tenant of the previous response.
     async fn of_answers(
         ask: impl AsyncFn(Option<String>) -> Result<IngestUsage, BudgetError>,
     ) -> Result<Self, BudgetError> {

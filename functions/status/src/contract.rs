@@ -5,7 +5,7 @@ use api::{Problem, Reason, path_parameter};
 /// OpenAPI document of the API, as JSON.
 pub const DOCUMENT: &str = include_str!(concat!(env!("OUT_DIR"), "/openapi.json"));
 
-/// All paths of `openapi.yaml` with their methods, including those of other functions.
+/// All paths of `openapi.yaml` with their methods, including the paths of other functions.
 pub const ROUTES: &[(&str, &[&str])] = include!(concat!(env!("OUT_DIR"), "/routes.rs"));
 
 /// Returns the problem for a request without a route: 405 if the path has other methods, otherwise

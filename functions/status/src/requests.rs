@@ -67,9 +67,9 @@ impl Status {
 }
 
 impl Operation {
-    /// Returns whether the caller may see the request. An API key for only some establishments sees
-    /// the requests that were made under its own name, because others may concern other
-    /// establishments.
+    /// Returns whether the caller may see the request. An API key that is limited to some
+    /// establishments sees product requests only if a key of the same name made them, because
+    /// requests of other keys may concern other establishments.
     fn shows(&self, timeline: &Timeline, caller: &Principal) -> bool {
         let is_own = timeline.key_name.as_deref() == Some(caller.key_name());
         self.scope != Scope::ProductsRead || caller.cnpjs().is_none() || is_own

@@ -71,7 +71,8 @@ enum Left {
 #[derive(Debug)]
 pub struct Places(Remembered<String, Place>);
 
-/// Read position in a shard: the last counted change and the iterator after it.
+/// Read position in a shard: the last counted change, and the DynamoDB iterator that continues
+/// after it.
 #[derive(Clone, Debug)]
 struct Place {
     sequence: Option<String>,
@@ -182,8 +183,8 @@ impl<S: Stream, L: Ledger> Run<'_, S, L> {
     }
 
     /// Returns the next shard to read, if any: not tried in this run, not counted to its end, and
-    /// without a parent that is still to be read. A shard without a mark comes first, then the one
-    /// with the oldest mark.
+    /// without a parent that is still to be read. A shard without a mark (counted position) comes
+    /// first, then the shard with the oldest mark.
     fn next<'s>(&self, shards: &'s [Shard], left: &BTreeMap<&str, Left>) -> Option<&'s Shard> {
         let ids: BTreeSet<&str> = shards.iter().map(|shard| shard.id.as_str()).collect();
         let follows = |shard: &&Shard| {
@@ -259,8 +260,8 @@ impl<S: Stream, L: Ledger> Run<'_, S, L> {
     }
 
     /// Returns an iterator that begins after the shard's mark. Without a mark, or if the stream has
-    /// dropped the marked change, it begins with the oldest change. Dropped changes were counted,
-    /// unless `find_gaps` recorded a gap.
+    /// dropped the marked change, it begins with the oldest change. The dropped changes were
+    /// counted before, or `find_gaps` has recorded a gap.
     async fn iterator(&self, shard: &str) -> Result<String, ReadError> {
         let sequence = self.marks.get(shard).and_then(|mark| mark.sequence.as_deref());
         if let Some(sequence) = sequence {

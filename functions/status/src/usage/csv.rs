@@ -15,7 +15,7 @@ const COLUMNS: &str = "tenant,key,period,operation,requests,failed,messages,byte
     tests_completed,tests_stopped,tests_failed,amount,currency,complete\r\n";
 
 /// Returns the usage report as CSV. Batches and their bytes are in the row of the operation
-/// `ingest`, load tests in that of `load_test`.
+/// `ingest`, and load tests in the row of `load_test`.
 pub(super) fn text(header: &Header<'_>, report: &Report<'_>, card: Option<&RateCard>) -> String {
     let mut text = COLUMNS.to_owned();
     let currency = header.currency.unwrap_or_default();

@@ -25,8 +25,8 @@ use crate::Status;
 const LARGEST: usize = 4_500_000;
 
 impl Status {
-    /// Responds to `GET /v1/usage`. Any valid key sees the usage of its own tenant, and one with
-    /// the scope `ops:read` that of all tenants. No rate limit applies.
+    /// Responds to `GET /v1/usage`. Any valid key sees the usage of its own tenant. A key with the
+    /// scope `ops:read` sees the usage of all tenants. No rate limit applies.
     pub(crate) async fn usage(&self, request: &Request) -> Result<Reply, Problem> {
         let principal = access::authenticate_by(&self.access, request.headers(), PRODUCTS_API_KEYS).await?;
         let query = Query::parse(request.uri().query().unwrap_or_default(), &PARAMETERS)?;

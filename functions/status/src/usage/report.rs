@@ -162,8 +162,8 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// Returns the quantities that the rate card prices. Bytes are summed up without counting any
-/// twice: the request that sent a batch counts none, the database counts those of the batch.
+/// Returns the quantities that the rate card prices. The bytes of a batch are only in `ingest`: the
+/// request that sent the batch counts no bytes, so none are counted twice.
 pub(super) fn quantities<'a>(
     operation: &'a str,
     counts: &Counts,

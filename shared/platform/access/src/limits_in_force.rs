@@ -72,8 +72,8 @@ impl DefaultLimits {
         Ok(Self { requests, targets: target.parse()? })
     }
 
-    /// Returns the rate limits of a request: those of the tenant in `own`, and the defaults for the
-    /// rest.
+    /// Returns the rate limits of a request: the tenant's limits in `own`, and the default in place
+    /// of each limit that `own` does not set.
     #[must_use]
     pub fn in_force(&self, own: &LimitsItem, target: Option<&LimitedTarget<'_>>) -> LimitsInForce {
         let target = target.map(|target| {

@@ -12,9 +12,9 @@ use crate::reason::Reason;
 
 /// Maximum bytes of a JSON body with messages, after it is inflated: 4 MiB.
 pub const MAX_JSON: usize = 4 * 1024 * 1024;
-/// Maximum bytes of every other JSON body, after it is inflated. A body whose members all have
-/// their maximum length, fully escaped, fits, and the memory that a small function needs for it
-/// stays small.
+/// Maximum bytes of a JSON body without messages, after it is inflated. Such a body fits even if
+/// all of its members have their maximum length and every character is escaped. The limit keeps the
+/// memory that a small function needs low.
 pub const MAX_COMMAND: usize = 64 * 1024;
 
 const GZIP: [u8; 2] = [0x1f, 0x8b];

@@ -109,7 +109,7 @@ impl Problem {
         Self::faulty(Reason::SchemaViolation, vec![Fault { pointer: pointer.into(), detail: detail.into() }])
     }
 
-    /// Sets the seconds of `Retry-After`, which replace those of the reason.
+    /// Sets the seconds of `Retry-After`, in place of the default of the reason.
     #[must_use]
     pub fn retry_after(mut self, seconds: u32) -> Self {
         self.retry_after = Some(seconds);
@@ -131,7 +131,7 @@ impl Problem {
     }
 
     /// Adds a further member to the problem document, or replaces it. All further members together
-    /// have at most 1000 bytes: others are left out, and lists are shortened.
+    /// have at most 1000 bytes: members beyond that are left out, and lists are shortened.
     #[must_use]
     pub fn extension(mut self, name: &str, value: Value) -> Self {
         self.extensions.insert(name.to_owned(), value);

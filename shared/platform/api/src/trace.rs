@@ -71,8 +71,8 @@ impl<'a> Traceparent<'a> {
     /// events.
     pub const HEADER: &'static str = "traceparent";
 
-    /// Returns the trace context of a request; `None` unless it has exactly one valid
-    /// `traceparent`.
+    /// Returns the trace context of a request; `None` if the request has no `traceparent`, several
+    /// of them, or a malformed one.
     #[must_use]
     pub fn of(headers: &'a HeaderMap) -> Option<Self> {
         let mut values = headers.get_all(Self::HEADER).iter();

@@ -100,8 +100,8 @@ fn place(path: &serde_path_to_error::Path) -> String {
 }
 
 impl Fault {
-    /// Recognizes the kind of fault by the beginning of serde's message. The names that are kept
-    /// from it are those of the type's fields, never of the document's members.
+    /// Recognizes the kind of fault by the beginning of serde's message. Only names of the type's
+    /// fields are copied from the message, never names of the document's members.
     fn of_text(message: &str) -> Self {
         let name =
             |rest: &str| rest.chars().take_while(|character| *character != '`').take(LONGEST_PATH).collect();

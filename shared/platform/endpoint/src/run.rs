@@ -68,8 +68,9 @@ where
     .await
 }
 
-/// Parses an event. The format of an HTTP API is tried first, because most deployments have one,
-/// and `lambda_http` would try that of a REST API first. No event fits both.
+/// Parses an event of an HTTP API or a REST API. The format of an HTTP API is tried first, because
+/// most deployments have one; `lambda_http` would try the format of a REST API first. No event fits
+/// both formats.
 fn read(event: &str) -> Result<LambdaRequest, NoRequest> {
     if let Ok(request) = serde_json::from_str(event) {
         return Ok(LambdaRequest::ApiGatewayV2(encoded(request)));

@@ -14,8 +14,8 @@ const ENVELOPE: &str = "application/cloudevents+json; charset=UTF-8";
 const FAILURE: &str = "integrahub.chunk.given_up";
 
 /// Time limit of connecting to the cluster, and time limit of sending the records of one call to
-/// one topic. Each is shorter than the time limit of publishing as a whole. So if one of the two steps
-/// is slow, its own limit passes first, and the log names the step.
+/// one topic. Each is shorter than the time limit of publishing as a whole. So if one of the two
+/// steps is slow, its own limit passes first, and the log names the step.
 const PATIENCE: Duration = Duration::from_secs(4);
 
 /// Kafka topic with the rule that selects its events.

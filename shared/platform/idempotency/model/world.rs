@@ -326,8 +326,8 @@ fn is_claim(transition: &Transition) -> bool {
     matches!(transition, Transition::Claim { .. })
 }
 
-/// Builds the response of an execution, unique to it. `status` stands for the label: the number of
-/// messages that may be duplicates.
+/// Builds the response of an execution, which differs from the response of every other execution.
+/// `status` holds the number of messages that may be duplicates, in place of a label.
 pub(crate) fn response(granted: &Granted, text: &str, repeated: u64, at: usize) -> StoredResponse {
     StoredResponse {
         status: u16::try_from(repeated.min(u64::try_from(MESSAGES).unwrap())).unwrap(),

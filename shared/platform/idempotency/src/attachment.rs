@@ -44,9 +44,9 @@ impl AttachmentId {
         operation.pk(tenant, &self.key, "")
     }
 
-    /// Returns the S3 key of the attachment. Its prefix is that of the same request's response
-    /// body. The tenant is the caller's and not a part of the id, so no caller can read another
-    /// tenant's objects.
+    /// Returns the S3 key of the attachment. It has the same prefix as the key of the request's
+    /// response body. The tenant is the caller's and not a part of the id, so no caller can read
+    /// another tenant's objects.
     pub(crate) fn object_key(&self, operation: &str, tenant: &str) -> String {
         let Self { key, owner, days } = self;
         format!("results/{days}d/{operation}/{tenant}/{key}/{owner}.attachment")

@@ -68,8 +68,8 @@ pub struct AuditEntry<'a> {
     pub idempotency_key: &'a str,
     /// Target of the requested work, such as a queue as `<queueManager>:<queue>`; may be empty.
     pub target: &'a str,
-    /// Trace id of the request that caused the event, which may differ from that of the execution
-    /// that owns the record.
+    /// Trace id of the request that caused the event. The execution that owns the record may have
+    /// another trace id.
     pub trace_id: &'a str,
     /// Number of the attempt that caused the event, from 1; `None` for a request that was granted
     /// no attempt.

@@ -4,7 +4,7 @@ use crate::{Audit, AuditEntry, AuditEvent};
 use runtime::metrics::{self, Metric};
 use serde_json::{Map, Value};
 
-/// Audit receiver that logs each entry, and counts it in a metric of its function.
+/// Audit receiver that logs each entry, and counts it in a metric of the function `service`.
 #[derive(Clone, Copy, Debug)]
 pub struct AuditTrail {
     /// Name of the function, for the metric's dimension `service`.

@@ -12,8 +12,8 @@ use crate::operation::OperationType;
 /// Request for the right to execute work under an idempotency key.
 #[derive(Clone, Debug)]
 pub struct ClaimRequest<'a> {
-    /// Type of the work. Each type has its own key space, unless it shares that of another type
-    /// ([`with_keys_of`](OperationType::with_keys_of)).
+    /// Type of the work. Each type has its own key space, unless it uses the key space of another
+    /// type ([`with_keys_of`](OperationType::with_keys_of)).
     pub operation: OperationType,
     /// Tenant of the request, without `#`. Each tenant has its own keys.
     pub tenant: &'a str,

@@ -155,8 +155,8 @@ struct Line<'a> {
     message: Value,
     context: &'a Visible<'a>,
     correlation_id: &'a Value,
-    /// Trace id and span id of the client, where tracing tools look for them, if the correlation id
-    /// is a W3C trace context.
+    /// Trace id of the client, in the member that tracing tools read. It is set, like `span_id`, if
+    /// the correlation id is a W3C trace context.
     #[serde(skip_serializing_if = "Option::is_none")]
     trace_id: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -69,8 +69,8 @@ pub async fn serve<T: Serialize, E: Error + 'static>(
     .await
 }
 
-/// Logs the error of a failed invocation with all of its sources. The invoker receives the error's
-/// type, its text and that of its first source only: the sources of a database error contain
+/// Logs the error of a failed invocation with all of its sources. The invoker receives only the
+/// error's type, its text and the text of its first source: the sources of a database error contain
 /// values.
 ///
 /// # Errors

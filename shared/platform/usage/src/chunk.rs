@@ -28,8 +28,8 @@ pub struct Change {
     pub new: Option<Item>,
 }
 
-/// Differences to add to counters. Those of a day or an hour may be negative, such as that of
-/// failed requests when a retry completes one; totals never decrease.
+/// Differences to add to counters. Differences of a day or an hour may be negative: if a retry
+/// completes a failed request, the number of failed requests decreases. Totals never decrease.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Delta([i64; COUNTERS]);
 
@@ -133,7 +133,7 @@ impl Chunk {
 }
 
 /// Returns the differences that a change of an idempotency record adds to each counter. If a record
-/// is deleted, or replaced by that of a later request, its usage stays counted.
+/// is deleted, or replaced by the record of a later request, its usage stays counted.
 fn additions(change: &Change, targets: &mut Targets) -> BTreeMap<Key, Delta> {
     let mut additions: BTreeMap<Key, Delta> = BTreeMap::new();
     let Some(new) = change.new.as_ref().and_then(contribution) else { return additions };

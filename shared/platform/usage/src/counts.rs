@@ -77,7 +77,7 @@ impl Counts {
         *self = self.merge(other, u64::saturating_add);
     }
 
-    /// Returns for each counter by how much it exceeds that of `other`, or 0.
+    /// Returns, for each counter, the amount by which it exceeds the same counter of `other`, or 0.
     #[must_use]
     pub fn beyond(&self, other: &Self) -> Self {
         self.merge(other, u64::saturating_sub)

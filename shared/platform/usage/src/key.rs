@@ -15,7 +15,7 @@ pub(crate) const GAP: &str = "GAP";
 pub(crate) const ENDED: &str = "ended";
 
 const SECONDS_OF_DAY: i64 = 86_400;
-/// Number of days for which the counters of a day are kept. Those of an hour are kept for
+/// Number of days for which the counters of a day are kept. Counters of an hour are kept for
 /// [`DAYS_OF_HOUR`].
 const DAYS_OF_DAY: i64 = 400;
 const DAYS_OF_HOUR: i64 = 4;

@@ -49,8 +49,8 @@ pub trait Job {
     /// the timeout is not changed.
     fn visibility(&self, record: &Record) -> Option<&Visibility>;
 
-    /// Logs a failure, and returns the disposition of its message: by default that of the error's
-    /// [`retry`](Retryable::retry).
+    /// Logs a failure, and returns the disposition of its message. By default, the error's
+    /// [`retry`](Retryable::retry) decides.
     fn dispose(&self, failure: &Failure<Self::Error>, record: &Record) -> impl Future<Output = Disposition> {
         failure.log(Self::SUBJECT, record);
         std::future::ready(Disposition::of(failure.retry()))

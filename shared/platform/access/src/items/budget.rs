@@ -91,7 +91,7 @@ pub struct Reached {
 }
 
 impl BudgetItem {
-    /// Parses a budget's item, given without its key.
+    /// Parses a budget's item, given without its partition key.
     ///
     /// # Errors
     /// If the item is malformed, is of a newer version, or has a budget that
@@ -136,7 +136,7 @@ impl BudgetItem {
 }
 
 impl SpentItem {
-    /// Parses the item of a spent amount, given without its key.
+    /// Parses the item of a spent amount, given without its partition key.
     ///
     /// # Errors
     /// If the item is malformed or of a newer version.

@@ -15,7 +15,7 @@ const RATES: std::ops::RangeInclusive<f64> = 0.001..=1e9;
 const HIGHEST_BURST: f64 = 1e9;
 /// Maximum seconds in which the burst of a limit is refilled: 30 days.
 const LONGEST_WINDOW: f64 = 2_592_000.0;
-/// Maximum number of targets for which a tenant has limits of their own.
+/// Maximum number of targets for which a tenant has its own limits.
 const MOST_TARGETS: usize = 200;
 
 /// Rate limits of a tenant. The deployment's default replaces a limit that is not set.
@@ -54,8 +54,8 @@ pub struct TargetLimits {
 pub struct Rate {
     /// Rate of the limit in units per second, from 0.001 to 1,000,000,000.
     pub per_second: f64,
-    /// Units that are admitted at once after a pause, from 1 to 1,000,000,000, and at most those
-    /// that the rate admits in 30 days.
+    /// Units that are admitted at once after a pause, from 1 to 1,000,000,000. The burst is at most
+    /// the number of units that the rate admits in 30 days.
     pub burst: u64,
 }
 
@@ -89,7 +89,7 @@ pub enum RateError {
 }
 
 impl LimitsItem {
-    /// Parses the item of a tenant's limits, given without its key.
+    /// Parses the item of a tenant's limits, given without its partition key.
     ///
     /// # Errors
     /// If the item is malformed, is of a newer version, or has limits for too many targets.

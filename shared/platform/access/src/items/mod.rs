@@ -182,7 +182,7 @@ impl Default for TenantItem {
 }
 
 impl TenantItem {
-    /// Parses a tenant's item, given without its key.
+    /// Parses a tenant's item, given without its partition key.
     ///
     /// # Errors
     /// If the item is malformed or of a newer version.
@@ -192,7 +192,7 @@ impl TenantItem {
 }
 
 impl TargetsItem {
-    /// Parses the item of a tenant's allow-list, given without its key.
+    /// Parses the item of a tenant's allow-list, given without its partition key.
     ///
     /// # Errors
     /// If the item is malformed, is of a newer version, or is too long.
@@ -212,7 +212,7 @@ impl TargetsItem {
 }
 
 impl KeyItem {
-    /// Parses an API key's item, given without its key.
+    /// Parses an API key's item, given without its partition key.
     ///
     /// # Errors
     /// If the item is malformed, is of a newer version, or contradicts itself.
@@ -235,7 +235,7 @@ impl KeyItem {
 }
 
 impl DropGrant {
-    /// Parses a grant's item, given without its key.
+    /// Parses a grant's item, given without its partition key.
     ///
     /// # Errors
     /// If the item is malformed, is of a newer version, or contradicts itself.
@@ -367,7 +367,7 @@ pub fn without_version(mut item: Value) -> Result<Value, ItemError> {
     }
 }
 
-/// Parses the rate card's item, given without its key.
+/// Parses the rate card's item, given without its partition key.
 ///
 /// # Errors
 /// If the item is malformed, is of a newer version, or has a faulty price.

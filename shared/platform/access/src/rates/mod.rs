@@ -194,8 +194,8 @@ impl RateCard {
         &self.rates
     }
 
-    /// Returns the price of all quantities. Each is priced by the operation's own price for the
-    /// unit, otherwise by the price of `*`. A quantity without either is free.
+    /// Returns the price of all quantities. A quantity has the operation's own price for the unit
+    /// or, if there is none, the price of `*` (all operations). A quantity without a price is free.
     #[must_use]
     pub fn amount<'a>(&self, quantities: impl IntoIterator<Item = Quantities<'a>>) -> Amount {
         let mut sums: BTreeMap<(&str, Unit), u128> = BTreeMap::new();
@@ -220,7 +220,8 @@ impl RateCard {
         self.rate(operation, unit).is_some()
     }
 
-    /// Returns the price that applies to an operation's unit: its own, or that of `*`.
+    /// Returns the price that applies to an operation's unit: the operation's own price or, if
+    /// there is none, the price of `*` (all operations).
     fn rate(&self, operation: &str, unit: Unit) -> Option<&Rate> {
         let of = |name: &str| self.rates.iter().find(|rate| rate.unit == unit && rate.operation == name);
         of(operation).or_else(|| of(ANY))

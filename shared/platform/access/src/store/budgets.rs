@@ -56,8 +56,8 @@ impl AccessStore {
         Ok(tenants.iter().map(account).collect())
     }
 
-    /// Reads items by their partition keys. Requests those again that DynamoDB left unprocessed
-    /// because it lacked capacity.
+    /// Reads items by their partition keys. Items that DynamoDB leaves unprocessed for lack of
+    /// capacity are requested again.
     async fn items(&self, keys: Vec<String>) -> Result<HashMap<String, Attributes>, ReadError> {
         let what = "BUDGET#";
         let keys = keys.into_iter().map(|pk| HashMap::from([("pk".to_owned(), AttributeValue::S(pk))]));

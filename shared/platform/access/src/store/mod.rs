@@ -56,8 +56,8 @@ pub struct AccessStore {
     table: String,
     /// Cached items by partition key. Each value is a [`Known`] of the item's type.
     remembered: Remembered<String, Arc<dyn Any + Send + Sync>>,
-    /// Result of the last scan for target profiles. A request that holds the lock scans for all
-    /// others.
+    /// Result of the last scan for target profiles. Requests that wait for the lock use the result
+    /// of the request that scans.
     listed: Mutex<Option<Listed>>,
     key_uses: KeyUses,
     /// Verifier of tokens; `None` if the deployment accepts only API keys.

@@ -155,7 +155,8 @@ impl Shared {
         true
     }
 
-    /// Fetches the first key set, or waits until another request has fetched it, and returns it.
+    /// Returns the key set when none is cached: fetches it, or waits until another request has
+    /// fetched it.
     async fn first(&self) -> Result<Arc<KeySet>, NoKeys> {
         let _turn = self.turn.lock().await;
         if self.usable().is_none() && self.begin(PAUSE_WITHOUT) {

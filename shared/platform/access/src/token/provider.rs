@@ -13,7 +13,7 @@ use ring::signature::{
 };
 
 /// Signature algorithms that are accepted: RSA and elliptic curves. A public key may be used with
-/// those of its kind, or only with the one that the key set names for it.
+/// all algorithms of its kind, unless the key set names a single one for the key.
 pub(super) const ALGORITHMS: [Algorithm; 8] = [
     Algorithm::RS256,
     Algorithm::RS384,

@@ -168,13 +168,13 @@ fn is_visible(key: &str) -> bool {
 /// that a client may ask for. The minimum is [`ExpiryBounds::MIN`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExpiryBounds {
-    /// Time for which a record is kept if the client asks for no time.
+    /// Time for which a record is kept if the client does not ask for another time.
     pub default: Duration,
     /// Maximum time that a client may ask for.
     pub max: Duration,
 }
 
-/// Error for a time that a client may not ask for.
+/// Error for a lifetime of a record that a client asked for and that is outside the bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("must be a number of seconds from {min} to {max}")]
 pub struct ExpiryError {

@@ -90,7 +90,7 @@ impl Policies {
         self.0.iter().any(|policy| policy.unit != Unit::Requests)
     }
 
-    /// Returns the limits that apply to the request's target, with defaults.
+    /// Returns the limits that apply to the request's target, including the deployment's defaults.
     #[must_use]
     pub fn of_target(&self) -> TargetLimits {
         let mut limits = TargetLimits::default();

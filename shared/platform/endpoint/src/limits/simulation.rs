@@ -198,8 +198,8 @@ async fn requests_pass_within_the_local_share_while_the_table_is_away() {
     assert!((1_000..=1_250).contains(&later), "{later}");
 }
 
-/// The first call of a new environment may time out. Each environment here needs fewer requests
-/// than its local share admits.
+/// Covers new environments whose first calls fail, for example by a timeout. Each environment needs
+/// fewer requests than its local share admits.
 #[tokio::test]
 async fn environments_whose_first_call_failed_return_to_the_table() {
     let mut world = World::new(20, 100.0, 100);

@@ -13,8 +13,8 @@ use crate::kafka::cluster::REQUEST;
 use crate::kafka::{Cluster, ConnectError};
 
 /// Maximum idle time of a Kafka client that is used again. A watch that runs each minute thus logs
-/// in once. A producer's limit is shorter; unlike its writes, the reads of a watch may be repeated
-/// on a new connection.
+/// in once. The limit of a producer is shorter, because its writes cannot be repeated on a new
+/// connection, as the reads of a watch can.
 const MAX_IDLE: Duration = Duration::from_secs(240);
 
 /// Consumer lag of a Kafka partition.
@@ -28,7 +28,7 @@ pub struct PartitionLag {
     pub records: u64,
 }
 
-/// Reason why the lag of a Kafka topic is unknown, or why the topic cannot take records.
+/// Reason why the lag of a Kafka topic is unknown, or why the topic cannot accept records.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum WatchError {
@@ -71,7 +71,7 @@ impl TopicWatch {
     }
 
     /// Checks that the cluster responds, and that each partition of the topic has a leader, without
-    /// which it takes no records.
+    /// which the partition accepts no records.
     ///
     /// # Errors
     /// If the cluster does not respond, if the topic is missing, or if a partition has no leader.

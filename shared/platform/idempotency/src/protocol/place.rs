@@ -52,19 +52,19 @@ pub struct Arrival {
     /// Present place and earlier places, to be stored in the record.
     pub whereabouts: LocationHistory,
     /// True if the earlier attempt worked at another place. The record must then be updated before
-    /// any unit is done here; otherwise, after a crash, the next attempt would take the units to be
-    /// at the old place.
+    /// any unit is done at the new place. Otherwise, after a crash, the next attempt would assume
+    /// that the new units are at the old place.
     pub has_moved: bool,
 }
 
 impl LocationHistory {
-    /// Decides with which progress an attempt begins at `place`. If the last attempt worked here,
-    /// its progress is resumed. If it worked elsewhere, all units are done again here, and those
-    /// that were done or in doubt elsewhere count as possibly repeated.
+    /// Decides with which progress an attempt begins at `place`. If the last attempt worked at this
+    /// place, its progress is resumed. If it worked at another place, all units are done again, and
+    /// the units that were done or in doubt there count as possibly repeated.
     ///
-    /// If the last attempt recorded no place, its progress cannot be resumed either. If it has no
-    /// unit done, its units in doubt may be at any place. They count as possibly repeated, and not
-    /// as in doubt at this place.
+    /// If the last attempt recorded no place, its progress is not resumed either. If it has no unit
+    /// done, its units in doubt may be at any place. They count as possibly repeated, and not as in
+    /// doubt at `place`.
     #[must_use]
     pub fn arrive(&self, progress: Progress, place: Place) -> Arrival {
         let is_here = self.place.as_ref().is_some_and(|known| known.id == place.id);

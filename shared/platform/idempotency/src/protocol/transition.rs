@@ -215,8 +215,8 @@ pub(crate) fn lease_end(now: Timestamp) -> i64 {
     (now + Execution::lease()).as_millisecond()
 }
 
-/// Returns the expiry of a record that is claimed at `now`: the end of its retention, or that of
-/// its lease if it is later.
+/// Returns the expiry of a record that is claimed at `now`: the end of its retention, or the end of
+/// its lease if that is later.
 fn kept_until(now: Timestamp, retention: Duration) -> Timestamp {
     now + retention.max(Execution::lease())
 }

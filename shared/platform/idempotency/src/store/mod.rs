@@ -70,9 +70,9 @@ impl Store {
         Self { audit, ..self }
     }
 
-    /// Returns the execution as it begins at the place where it will work. Must be called before it
-    /// does any unit there. If earlier attempts worked at another place, the execution begins again
-    /// at this one, and the record is updated with that; otherwise nothing is written. Returns
+    /// Returns the execution with the progress with which it begins at `place`. The call must
+    /// precede all work at the place. If earlier attempts worked at another place, the execution
+    /// begins again at this place, and the record is updated; otherwise nothing is written. Returns
     /// `None` if another execution owns the record now.
     ///
     /// # Errors
@@ -219,8 +219,8 @@ impl Store {
         }
     }
 
-    /// Reads the history of the request of `tenant` under `key`. Returns `None` if there is none,
-    /// or if the record has expired. The operation must not have keys per target.
+    /// Reads the history of the request of `tenant` under `key`. Returns `None` if there is no
+    /// record, or if it has expired. The operation must not have keys per target.
     ///
     /// # Errors
     /// If the store cannot be reached, or the record cannot be parsed.

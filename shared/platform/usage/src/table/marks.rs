@@ -99,8 +99,9 @@ impl UsageTable {
         Ok(Targets::of(own.map(|total| (total.operation, total.target))))
     }
 
-    /// Counts changes of a shard that follow the mark `seen`, in their order. Each transaction
-    /// moves the mark and adds to the counters, so a change is never counted twice.
+    /// Counts changes of a shard that follow the mark `seen` (the last counted position), in their
+    /// order. Each transaction moves the mark and adds to the counters, so a change is never
+    /// counted twice.
     ///
     /// # Errors
     /// If the table is unavailable. The mark in the table then shows which of the changes are

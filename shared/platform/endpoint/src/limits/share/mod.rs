@@ -29,7 +29,7 @@ pub(crate) struct Share {
     known: Option<Known>,
     drawn_at: i64,
     spent: Spent,
-    /// Pause in taking so many units that the bucket would refuse them; `None` if there is no pause.
+    /// Pause in taking so many units that the bucket would refuse them; `None` if there is none.
     quiet: Option<Quiet>,
     away: Option<Away>,
     granted_at: i64,
@@ -44,7 +44,7 @@ struct Known {
     environments: f64,
 }
 
-/// Units that this environment used in the present ten-second window and in the previous one.
+/// Units that this environment used in the present ten-second window and in the window before.
 #[derive(Debug, Default)]
 struct Spent {
     period: i64,
@@ -97,7 +97,7 @@ pub(crate) struct Draw {
 pub(crate) enum Outcome {
     /// The write succeeded, and this is the bucket after it.
     Made(Bucket),
-    /// The condition of the write failed, because this is the bucket; `None` if it has no item.
+    /// The write's condition failed. This is the bucket in the table; `None` if it has no item.
     Refused(Option<Bucket>),
     /// The table cannot be reached.
     Away,

@@ -32,8 +32,8 @@ impl Stand {
         self.share.learn(self.pace, draw, &outcome, self.now);
     }
 
-    /// Decides about a request, and makes the draws that this needs. Returns whether it is
-    /// admitted.
+    /// Decides about a request, and takes units from the bucket if the share needs them. Returns
+    /// whether the request is admitted.
     fn take(&mut self, cost: u64) -> bool {
         for _ in 0..4 {
             match self.share.take(self.pace, cost, self.now) {
