@@ -26,7 +26,8 @@ pub struct Admission<'a> {
 }
 
 impl<'a> Admission<'a> {
-    /// Creates the admission of a request with these limits, whose work moves no messages.
+    /// Creates the admission of a request under these limits. The request counts as one without
+    /// messages until [`moving`](Self::moving) sets them.
     #[must_use]
     pub fn new(limiter: &'a Limiter, policies: Policies) -> Self {
         Self { limiter, policies, spent: None, cost: Cost::default(), moved: None }

@@ -22,7 +22,7 @@ pub struct Version {
     pub modified_at: Timestamp,
 }
 
-/// Properties of a copy, except its bytes. The copy has no tags.
+/// Properties of a copy of an S3 object, except its bytes. The copy has no tags.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CopyOf<'a> {
     /// Bucket of the source object.

@@ -177,8 +177,8 @@ mod tests {
         assert_eq!((again.progress, again.whereabouts, again.has_moved), (begun, at("a"), false));
     }
 
-    /// Returns the units that an attempt reports which crashes before it reaches a place, after an
-    /// attempt that failed with `progress`.
+    /// Returns the units that an attempt reports if it crashes before it reaches a place. The
+    /// attempt before it failed with `progress`.
     fn told_after(failed: &Arrival, progress: Progress) -> Vec<AbandonedProgress> {
         let noted = failed.whereabouts.after(progress);
         noted.left_by(Progress { in_doubt: u64::MAX, ..progress })

@@ -57,8 +57,8 @@ impl Store {
         Ok(signed)
     }
 
-    /// True if the response of a record contains a path that ends with the id of an attachment. A
-    /// forged id can have the key of an existing record without being in its response.
+    /// True if the stored response of `record` contains a path that ends with the attachment's id.
+    /// Without this check, a client could forge an id with the key of an existing record.
     async fn names(&self, record: &Record, id: &AttachmentId) -> Result<bool, StoreError> {
         let Some(stored) = &record.response else { return Ok(false) };
         let response = results::load(self.bucket.as_ref(), stored).await?;
