@@ -105,10 +105,10 @@ impl Chunker {
         }
     }
 
-    /// Announces the pending chunks of a sealed batch again. Chunks of a replay were tagged for
-    /// expiry, so their tags are removed before. Each step untags and announces up to [`SLICE`]
-    /// chunks: if this run dies, the next run has to announce only the chunks that are not written
-    /// by then.
+    /// Announces the pending chunks of a sealed batch (one whose payload is cut) once more. Chunks
+    /// of a replay were tagged for expiry, so their tags are removed before. Each step untags and
+    /// announces up to [`SLICE`] chunks: if this run dies, the next run has to announce only the
+    /// chunks that are not written by then.
     async fn announce_again(&self, batch: &NewBatch, pending: Vec<ChunkReady>) -> Result<(), ChunkerError> {
         let origin = origin(batch);
         for slice in pending.chunks(SLICE) {
@@ -126,8 +126,8 @@ impl Chunker {
         Ok(())
     }
 
-    /// Finalizes a sealed batch without pending chunks: a replay that only deactivates products, or
-    /// a batch whose last writer died before finalizing it.
+    /// Finalizes a batch whose payload is cut and that has no pending chunks: a replay that only
+    /// deactivates products, or a batch whose last writer died before finalizing it.
     async fn finish(&self, batch: &NewBatch) -> Result<(), ChunkerError> {
         let batch_id = batch.metadata.batch_id;
         let end = self.database.finalize(batch_id).await?;

@@ -13,8 +13,8 @@ use crate::unusable::{PayloadFault, UnusableCode};
 /// Upper limits of a payload, besides its size, that protect memory, run time and the database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// Maximum number of establishments in one payload. The cutter holds them in memory, and the
-    /// end of a full load locks and decides each one separately.
+    /// Maximum number of establishments in one payload. The cutter holds them in memory, and a full
+    /// load deactivates the missing products of each one separately, under its lock.
     pub cnpjs: usize,
     /// Maximum number of items in error that the database lists: the first of the payload. The
     /// error report has all of them.

@@ -47,7 +47,7 @@ impl Refusal {
 
 impl DropIntake {
     /// Refuses a dropped object: writes the reason to its result, an event and its tags, and leaves
-    /// the object where it is. A key from which no result key can be made gets no result, and no
+    /// the object where it is. An object whose key allows no result key gets no result, and no
     /// later attempt can decide otherwise. A repeated call writes the same.
     pub(crate) async fn refuse(
         &self,

@@ -8,7 +8,7 @@ use crate::report::HistoryReport;
 use crate::{Reconcile, claimed};
 
 /// Maximum number of batches in progress that one run ends as too old. Each may have thousands of
-/// objects to release.
+/// objects to tag for expiry.
 const ENDED: u32 = 20;
 
 /// Maximum number of batches whose stored bytes one statement adds up; their rows have about 30 MB.

@@ -31,8 +31,8 @@ const OBJECTS: &str = "WITH final AS (SELECT batch_id, generation, idempotency_k
 const IS_FINAL: &str = "SELECT FROM batches WHERE batch_id = $1 AND generation = $2 \
      AND status IN ('COMPLETED', 'PARTIAL_FAIL', 'FAILED', 'EXPIRED')";
 
-/// Records that a batch's S3 objects may expire, if the batch is still final in this generation.
-/// The condition decides the race with a replay of the batch.
+/// Records that a batch's S3 objects may expire, if the batch is still final in this generation. If
+/// a replay of the batch has begun, nothing is recorded.
 const LET_GO: &str = "UPDATE batches SET objects_let_go = true WHERE batch_id = $1 AND generation = $2 \
      AND status IN ('COMPLETED', 'PARTIAL_FAIL', 'FAILED', 'EXPIRED') RETURNING batch_id";
 

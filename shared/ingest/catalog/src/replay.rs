@@ -83,10 +83,10 @@ const RESET_CHUNKS: &str = "UPDATE batch_chunks c SET chunk_id = r.chunk_id, gen
 const RESET: &str = "UPDATE batches SET generation = $2, status = $3, deactivation = $4, deactivation_confirmed = $5, \
      deactivated_so_far = NULL, judged_to = NULL, judged_missing = 0, judged_held = false, objects_let_go = false, \
      error = NULL, finished_at = NULL WHERE batch_id = $1";
-/// Resets a replayed batch's decisions on establishments that were left to other loads or were not
-/// the tenant's, so that they are decided again. Establishments with a completed deactivation keep
-/// it, since late batches rely on it. If `$2`, refusals are cleared too, because every chunk is
-/// written again.
+/// Resets the outcome of a replayed batch's deactivation in establishments that were left to other
+/// loads or were not the tenant's, so that it is decided again. Establishments with a completed
+/// deactivation keep that outcome, since late batches rely on it. If `$2`, refusals are cleared
+/// too, because every chunk is written again.
 const RESET_CNPJS: &str = "UPDATE batch_cnpjs SET refused = refused AND NOT $2, \
          deactivation = CASE deactivation WHEN 'done' THEN deactivation END \
      WHERE batch_id = $1 AND (deactivation <> 'done' OR refused AND $2)";

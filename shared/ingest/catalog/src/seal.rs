@@ -115,7 +115,7 @@ impl Seal {
 
     /// Returns the state of the batch's deactivation when it is sealed. It is skipped if the load
     /// is empty, or if keys of items in error are unknown, because any missing product may be among
-    /// those.
+    /// these items.
     const fn deactivation(&self, load_type: LoadType) -> Deactivation {
         match load_type {
             LoadType::Delta => Deactivation::NotApplicable,

@@ -83,8 +83,8 @@ impl PayloadQueue {
         Self { client, queue_url }
     }
 
-    /// Sends the notification that an object was stored, in the message group of its tenant if that
-    /// is known. A superfluous notification does no harm.
+    /// Sends the notification that an object was stored, in the message group of its tenant if the
+    /// tenant is known. A notification too many does no harm.
     pub async fn notify(&self, bucket: &str, key: &str, tenant: Option<Uuid>) -> Result<(), AnnounceError> {
         self.send(event(bucket, key, Timestamp::now()).to_string(), tenant).await
     }

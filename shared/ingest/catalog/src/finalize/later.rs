@@ -16,7 +16,7 @@ use crate::error::DatabaseError;
 use crate::rows::texts;
 
 /// Maximum number of chunks of later batches that are searched at once, with about a thousand
-/// products each. If there are more, the load decides nothing about these establishments.
+/// products each. If there are more, the load deactivates nothing in these establishments.
 const MOST_CHUNKS: usize = 8192;
 
 /// Query for the chunks of later batches that may contain products of these establishments, by the

@@ -37,8 +37,8 @@ use crate::locks::{self, Hold};
 use crate::outbox;
 use crate::rows::{bigint, cnpj, texts, word};
 
-/// Number of establishments in a slice, which one transaction of the deactivation locks and
-/// decides.
+/// Number of establishments in a slice. One transaction locks the establishments of a slice and
+/// decides about their missing products.
 const SLICE: usize = locks::MOST_WITHOUT_GATE;
 /// Number of establishments that are searched together without locks: 16 slices. The chunks of
 /// later batches are read once for each such group.
@@ -72,8 +72,9 @@ const READY: &str = "SELECT status, deactivation, generation, received_at, tenan
      AND chunks_pending = 0 AND chunks_failed = 0 \
      AND generation = COALESCE($2::integer, generation) AS ready FROM batches \
      WHERE batch_id = $1";
-/// Query for a batch's undecided establishments. Columns of CNPJs sort by bytes, as CNPJs do in
-/// this program, whatever the database's collation.
+/// Query for a batch's undecided establishments, for which no outcome of the deactivation is stored
+/// yet. Columns of CNPJs sort by bytes, as CNPJs do in this program, whatever the database's
+/// collation.
 const UNDECIDED: &str =
     "SELECT cnpj FROM batch_cnpjs WHERE batch_id = $1 AND deactivation IS NULL ORDER BY cnpj";
 /// Query for the undecided ones among these establishments, with two columns. `is_own` is true if
@@ -169,7 +170,7 @@ enum Step {
     Next,
 }
 
-/// Work that is left after a slice of establishments is decided.
+/// Work that is left after a slice of establishments: further slices, or nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rest {
     Slices,
@@ -177,8 +178,8 @@ enum Rest {
 }
 
 impl Finalization<'_> {
-    /// Decides about all undecided establishments of the batch, slice by slice, and makes the batch
-    /// final.
+    /// Decides for all undecided establishments of the batch whether their missing products are
+    /// deactivated, slice by slice (one transaction for each), and makes the batch final.
     async fn run(mut self, cnpjs: &[Cnpj]) -> Result<Finalized, DatabaseError> {
         if cnpjs.len() > SLICE {
             self.judge(cnpjs).await?;
@@ -211,8 +212,9 @@ impl Finalization<'_> {
         Ok(())
     }
 
-    /// Decides about the establishments of a slice in one transaction, and makes the batch final if
-    /// they were the last.
+    /// Decides about the missing products of a slice of establishments in one transaction:
+    /// deactivates them, leaves them to another load, or holds the load. Makes the batch final if
+    /// the slice was the last.
     async fn decide(&mut self, slice: &[Cnpj], rest: Rest) -> Result<Step, DatabaseError> {
         let Load { batch_id, tenant_id, generation, received_at } = self.load;
         let names = texts(slice);
@@ -299,8 +301,8 @@ fn not_ready(rows: &[Row], batch_id: Uuid) -> Result<Option<Finalized>, Database
     Ok((!undecided).then_some(Finalized { status, became_final: false }))
 }
 
-/// Commits a decided slice: records the progress, and makes the batch final if every establishment
-/// is decided.
+/// Commits the transaction of a slice of establishments: records the progress, and makes the batch
+/// final if no slice is left.
 async fn next(
     mut session: Session<'_>,
     batch: LockedBatch,
@@ -352,16 +354,17 @@ async fn end(
 }
 
 impl Load {
-    /// Reads which load decides about each of these establishments at present.
+    /// Reads which load decides at present about the missing products of each of these
+    /// establishments.
     async fn fate(&self, session: &mut Session<'_>, cnpjs: &[Cnpj]) -> Result<Deciders, DatabaseError> {
         let Self { batch_id, tenant_id, received_at, .. } = self;
         Deciders::of(&session.query(DECIDERS, &[batch_id, &texts(cnpjs), received_at, tenant_id]).await?)
     }
 }
 
-/// Undecided establishments, grouped by the load that decides about them.
+/// Undecided establishments, grouped by the load that decides about their missing products.
 struct Deciders {
-    /// Establishments that the load itself decides about.
+    /// Establishments about whose missing products the load itself decides.
     own: Vec<Cnpj>,
     /// Establishments that are left to a later full load.
     left: Vec<Cnpj>,

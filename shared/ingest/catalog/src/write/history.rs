@@ -53,7 +53,7 @@ const CONFIRMATIONS: &str = "SELECT c.batch_id, c.chunk_index, h.key, \
      CROSS JOIN LATERAL unnest(c.key_hashes) WITH ORDINALITY AS h (key, place) \
      WHERE (h.key IN (SELECT unnest($2::bigint[]))) IS TRUE";
 /// Maximum number of batches that one query searches. The newest batch is searched first, and
-/// nearly always decides for all earlier ones.
+/// nearly always makes a search of earlier ones unnecessary.
 const MOST_AT_ONCE: usize = 8;
 
 /// Returns the key hashes among `rows` that a later full load did not contain. Their products no
@@ -96,8 +96,8 @@ pub(super) async fn withdrawn(
 }
 
 /// Returns the key hashes among `rows` for which the table keeps its content, because another chunk
-/// confirmed that content in a later version than this chunk's. Each of the `rows` has a later
-/// version than the table's row.
+/// confirmed that content (contained it too) in a later version than this chunk's. Each of the
+/// `rows` has a later version than the table's row.
 pub(super) async fn outranked(
     session: &mut Session<'_>,
     chunk: &Chunk,
@@ -167,7 +167,7 @@ async fn confirmed(
 }
 
 /// Row of a chunk that would change the table, unless another chunk confirmed the table's content
-/// in a later version.
+/// (contained it too) in a later version.
 struct Candidate {
     key: i64,
     content: [u8; 5],
@@ -197,7 +197,8 @@ impl Candidate {
     }
 }
 
-/// Returns the hash by which the history of chunks identifies a row's product.
+/// Returns the first eight bytes of the hash of a row's key, by which the stored chunks identify
+/// the product.
 pub(super) fn key(row: &Row) -> i64 {
     first_eight(row.key_hash.0)
 }

@@ -155,8 +155,8 @@ enum Outcome {
     AlreadyDone,
     Superseded,
     TooOld,
-    /// The chunk differs from the table, or its tenant would become an owner, but its
-    /// establishments' locks are only shared, so nothing was done.
+    /// Nothing was done, because the locks of the chunk's establishments are only shared. The chunk
+    /// differs from the table, or its tenant would become an owner, which needs exclusive locks.
     Differs,
 }
 

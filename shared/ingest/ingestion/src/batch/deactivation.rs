@@ -10,11 +10,12 @@ use super::BatchStatus;
 pub enum Deactivation {
     /// The batch is a delta load, which deactivates no products.
     NotApplicable,
-    /// The full load is not decided yet, because it has chunks that are not done.
+    /// The deactivation of the full load is not decided yet, because some chunks are not done.
     Pending,
     Done {
         deactivated: u64,
-        /// Reason why some of the load's CNPJs were left out; `None` if none was.
+        /// Reason why some of the load's CNPJs were left out of the deactivation; `None` if none
+        /// was.
         #[serde(default)]
         left_out: Option<SkipReason>,
     },

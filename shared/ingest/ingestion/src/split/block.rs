@@ -1,5 +1,5 @@
-/// Positions of the relevant bytes in a block of 64 bytes, as bit masks: bit `i` stands for byte
-/// `i`.
+/// Positions of the quotation marks and brackets in a block of 64 bytes, as bit masks: bit `i`
+/// stands for byte `i`.
 pub(super) struct Block {
     quotes: u64,
     /// Mask of the opening and closing brackets, including those within strings.

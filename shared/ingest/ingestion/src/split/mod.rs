@@ -166,7 +166,7 @@ impl Splitter {
         Self { inner, mark: Mark::Seen(0), consumed: 0, failed: None }
     }
 
-    /// Takes the next bytes of the payload, and passes each item that ends in them to `sink`.
+    /// Splits the next bytes of the payload, and passes each item that ends in them to `sink`.
     ///
     /// # Errors
     /// If the payload cannot be split any further. Every later call returns the same error. Items

@@ -31,7 +31,7 @@ pub(crate) enum Text {
 }
 
 impl Value {
-    /// Starts the scan of a value whose first byte is `byte`. The scan takes that byte again.
+    /// Starts the scan of a value whose first byte is `byte`. The scan reads that byte again.
     pub(crate) const fn beginning_with(byte: u8) -> Self {
         match byte {
             b'{' => Self::Nested { open: b'{', close: b'}', depth: 0, text: Text::Outside },

@@ -38,8 +38,7 @@ impl Found {
     }
 }
 
-/// Members of a dropped object's existing result by which it is decided whether a new one may
-/// replace it.
+/// Members of a dropped object's existing result which show whether a new result may replace it.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Written {
     status: String,

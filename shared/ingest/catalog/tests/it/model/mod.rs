@@ -132,7 +132,7 @@ async fn check(test: &TestDatabase, loads: &[Load], drafts: &[Draft]) {
 }
 
 /// Returns the chunks that are done in their present or an earlier generation, and the
-/// establishments about which each load has decided.
+/// establishments in which each load has completed its deactivation.
 async fn facts(test: &TestDatabase) -> (BTreeSet<(Uuid, u32)>, BTreeSet<(Uuid, String)>) {
     let sql = "SELECT batch_id, chunk_index FROM batch_chunks WHERE key_hashes IS NOT NULL";
     let chunks = test.rows(sql).await;

@@ -92,8 +92,8 @@ fn a_load_that_is_replayed_is_left_establishments_again() {
     });
 }
 
-/// Checks that a load with refused items decides nothing about their establishment, since it cannot
-/// tell which products are missing there.
+/// Checks that a load with refused items deactivates nothing in their establishment, since it
+/// cannot tell which products are missing there.
 #[test]
 fn a_replay_of_failed_chunks_decides_nothing_about_items_that_stay_refused() {
     database_test(async |test| {

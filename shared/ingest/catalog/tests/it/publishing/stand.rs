@@ -116,7 +116,7 @@ pub(crate) fn batch() -> NewBatch {
     NewBatch { metadata, payload_uri, payload_bytes: None, cnpjs: CnpjAccess::Any }
 }
 
-/// Records a batch of two chunks and its first event, that one chunk was given up.
+/// Records a batch of two chunks, and its first event: that one of the chunks was given up.
 pub(crate) async fn begin(database: &Database, batch: &NewBatch) {
     database.begin_chunking(batch, Plan::default()).await.unwrap();
     let (batch_id, generation) = (batch.metadata.batch_id, Generation::FIRST);
