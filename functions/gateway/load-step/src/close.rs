@@ -64,9 +64,9 @@ struct Close<'a> {
 }
 
 impl LoadStep {
-    /// Closes a run. A probe of a search is judged. If no other run follows, the report is stored
-    /// and the test ends. A test that has ended is left unchanged, and its report is stored again
-    /// only if a wrong one replaced it. So the call may be repeated.
+    /// Closes a run. A probe (run of a search) is judged. If no other run follows, the report is
+    /// stored and the test ends. A test that has ended is left unchanged, and its report is stored
+    /// again only if a wrong report replaced it. So the call may be repeated.
     pub(crate) async fn close(
         &self,
         of: &TestRun,

@@ -71,7 +71,7 @@ pub(crate) fn gets(
     })
 }
 
-/// Returns the options with which messages are taken that an earlier probe of a search has left.
+/// Returns the options for taking messages that an earlier probe (run of the same search) has left.
 pub(crate) fn gets_of_leftovers(test_id: Uuid, test: &LoadTest) -> Result<GetOptions, String> {
     Ok(GetOptions {
         test: property_of(test_id)?,

@@ -25,8 +25,8 @@ const TO_LOOK: Duration = Duration::from_secs(40);
 
 /// Run of a load test that an event asks to prepare.
 enum Wanted {
-    /// Run to begin, with the rate in messages a second of a search's probe; `None` for the single
-    /// run of any other test.
+    /// Run to begin. In a search, the value is the run's rate in messages a second; `None` for the
+    /// single run of any other test.
     Run(Option<RateLimit>),
     Nothing,
 }

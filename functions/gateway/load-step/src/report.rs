@@ -18,7 +18,7 @@ pub(crate) struct Counted {
 }
 
 /// Builds the report of a run; `begun` is `None` if the test ended before its first run began.
-/// `usage` covers the whole test, all probes of a search included.
+/// `usage` covers the whole test, with all runs of a search.
 pub(crate) fn of(record: &TestRecord, begun: Option<&Begun<'_>>, counted: &Counted, usage: Usage) -> Report {
     let test_id = record.test_id.to_string();
     let target = record.target.to_string();
@@ -52,14 +52,14 @@ fn cut_of(record: &TestRecord, begun: Option<&Begun<'_>>, start: Timestamp) -> O
     }
 }
 
-/// Returns the probes and the result of a search that has ended; `None` if the test runs once, or
-/// its search was cut short.
+/// Returns the probes (runs at different rates) and the result of a search that has ended; `None`
+/// if the test runs once, or its search was cut short.
 fn search(record: &TestRecord) -> Option<SearchReport> {
     let probes = probes_before(record, u32::MAX);
     finding(record).map(|finding| SearchReport { probes, finding })
 }
 
-/// Returns the result of a search that has ended; `None` if a further probe follows, or the test is
+/// Returns the result of a search that has ended; `None` if a further run follows, or the test is
 /// no search.
 pub(crate) fn finding(record: &TestRecord) -> Option<Finding> {
     match Search::of(&record.test)?.next(&probes_before(record, u32::MAX)) {
@@ -68,7 +68,7 @@ pub(crate) fn finding(record: &TestRecord) -> Option<Finding> {
     }
 }
 
-/// Returns the number of the run that the test's report is about: in a search the probe with the
+/// Returns the number of the run that the test's report is about: in a search the run with the
 /// highest rate that passed, if any did; otherwise the last run. `None` if no run began.
 pub(crate) fn reported(record: &TestRecord) -> Option<u32> {
     let passed = Begun::all(record).filter(|begun| begun.run.passed == Some(true));

@@ -39,14 +39,14 @@ impl<'a> Begun<'a> {
         (0..).zip(&record.runs).map(begun)
     }
 
-    /// Returns the result of the run as a probe of a search; `None` if it is no probe, or was not
-    /// judged.
+    /// Returns the result of the run as a probe (run of a search at one rate); `None` if the test
+    /// is no search, or the run was not judged.
     pub(crate) fn probe(&self) -> Option<Probe> {
         Some(Probe { rate_per_sec: self.run.rate_per_sec?, passed: self.run.passed? })
     }
 }
 
-/// Returns the results of a search's probes before the run with this number.
+/// Returns the results of a search's probes (runs at one rate) before the run with this number.
 pub(crate) fn probes_before(record: &TestRecord, number: u32) -> Vec<Probe> {
     Begun::all(record).take_while(|begun| begun.number < number).filter_map(|begun| begun.probe()).collect()
 }

@@ -145,7 +145,7 @@ fn started(record: &TestRecord, memory_mb: u32) -> Reply {
 }
 
 /// Estimates the maximum cost of a test, without the time for draining its queues. A search is
-/// estimated with the maximum number of probes.
+/// estimated with the maximum number of probes (runs at one rate).
 fn estimate(test: &LoadTest, memory_mb: u32) -> Cost {
     let run = Usage::planned(&Plan::of(test), memory_mb);
     let runs = match test.mode {

@@ -90,7 +90,7 @@ impl LoadTests {
 }
 
 /// True if a test that has not ended has no worker at work: before its workers are invoked, or
-/// between two probes of a search.
+/// between two runs of a search.
 fn is_idle(record: &TestRecord, now: Timestamp) -> bool {
     let works = record
         .runs

@@ -26,7 +26,7 @@ pub struct LoadTest {
     pub producers: Option<Producers>,
     /// Workers that take messages; `None` if the test only produces.
     pub consumers: Option<Consumers>,
-    /// Length of the test. In a search, the length of each probe.
+    /// Length of the test. In a search, the length of each run.
     pub length: Length,
     /// Warm-up: seconds at the start of the test that the report's percentiles and rates leave out.
     pub warm_up: WarmUpSeconds,
@@ -144,7 +144,7 @@ pub enum Mode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Foreign {
-    /// Consumers take foreign messages off the queues and count them.
+    /// Consumers take foreign messages (which the test did not put) off the queues, and count them.
     Take,
 }
 

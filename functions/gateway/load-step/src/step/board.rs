@@ -64,8 +64,8 @@ pub(super) struct Board {
     end: Micros,
     used: Used,
     tally: RefCell<Tally>,
-    /// Time at which the producer's next message is due; `None` if it has none. Every message that
-    /// was due earlier is in the tally.
+    /// Time at which the producer's next message is due; `None` if it has none. The tally (the
+    /// worker's counts) includes every message that was due earlier.
     pub(super) pending: Cell<Option<Micros>>,
     order: Sender<Order>,
     /// Workers of the run that are at work, and workers that have ended, read from the store once a
@@ -122,7 +122,7 @@ impl Board {
         }
     }
 
-    /// Applies a change to the tally, and returns the result of the change.
+    /// Applies a change to the tally (the worker's counts), and returns the result of the change.
     pub(super) fn count<T>(&self, change: impl FnOnce(&mut Tally) -> T) -> T {
         change(&mut self.tally.borrow_mut())
     }
@@ -196,7 +196,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns the board of a step in minute 0 of a run that started `seconds` ago.
+    /// Returns the board of a worker in minute 0 of a run that started `seconds` ago.
     fn board(seconds: u64) -> Board {
         let clock = TestClock::of(Timestamp::now() - Duration::from_secs(seconds));
         let step = Step { lane: "p0a".parse().unwrap(), window: Window::new(0), attempt: 0 };
@@ -204,7 +204,7 @@ mod tests {
         Board::new(clock, Micros::from_seconds(60), tally, Used::from_now())
     }
 
-    /// Returns the time up to which a tally covers its step's work, in seconds since the run's
+    /// Returns the time up to which a tally covers its worker's work, in seconds since the run's
     /// start.
     fn until(tally: &Tally) -> u64 {
         let mut sum = load_test::Sum::default();

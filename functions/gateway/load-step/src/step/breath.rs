@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 /// Longest time that a worker runs without a pause before it yields the thread to other tasks: the
-/// broker's client, the storing of the tally, the order to end.
+/// broker's client, the storing of the worker's counts, the order to end.
 const TURN: Duration = Duration::from_millis(1);
 
 /// Instant since which a worker has run without a pause.

@@ -73,7 +73,7 @@ struct Call<'a> {
 enum After {
     /// The lane continues with its next window (minute of the test).
     Next,
-    /// The worker has nothing left to do, so the lane ends.
+    /// The worker has nothing left to do, so its series of invocations ends.
     Nothing,
     /// Another attempt does the work of this minute, or the test was deleted. The turn records
     /// nothing.

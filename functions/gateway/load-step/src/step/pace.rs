@@ -11,8 +11,8 @@ pub(super) struct Messages {
     share: Share,
     /// Number of messages that the producer has put in this window.
     put: u64,
-    /// Number of messages that may be put in this window: the whole share, or fewer while the
-    /// number of messages that the worker put in the previous window is not final.
+    /// Number of messages that may be put in this window (minute of the test): all messages of
+    /// `share`, or fewer while the number that the worker put in the previous window is not final.
     allowed: u64,
     is_certain: bool,
     /// Time at which the producer gives up the messages that it has not put.
@@ -50,9 +50,9 @@ impl Messages {
         Self { schedule: Some(schedule), ..Self::new(share, until) }
     }
 
-    /// Creates the messages of a window that ends at `end`, each due when it can be put. At most
-    /// `allowed` of the share may be put. Unless `is_certain`, [`Self::allow`] sets the final
-    /// number later.
+    /// Creates the messages of a window (minute of the test) that ends at `end`, each due when it
+    /// can be put. At most `allowed` messages of `share` may be put. Unless `is_certain`,
+    /// [`Self::allow`] sets the final number later.
     pub(super) fn unthrottled(share: Share, allowed: u64, is_certain: bool, end: Micros) -> Self {
         Self { allowed, is_certain, ..Self::new(share, end) }
     }
@@ -62,7 +62,7 @@ impl Messages {
         Self { schedule: None, share, put: 0, allowed, is_certain: true, until, in_hand: None }
     }
 
-    /// Sets the number of messages that may be put in the window, which is certain from now on.
+    /// Sets the final number of messages that may be put in the window.
     pub(super) fn allow(&mut self, count: u64) {
         (self.allowed, self.is_certain) = (count, true);
     }
@@ -79,8 +79,9 @@ impl Messages {
         }
     }
 
-    /// Returns the message in hand, or prepares the next one. Without a rate, a message is due when
-    /// it is prepared, so that its wait for room on the connection is part of its latency.
+    /// Returns the message that was prepared and not yet put, or prepares the next one. Without a
+    /// rate, a message is due when it is prepared, so that its wait for room on the connection is
+    /// part of its latency.
     fn message(&mut self, now: Micros) -> Option<Message> {
         if self.in_hand.is_none()
             && let Some(sequence) = self.next_sequence()
@@ -146,9 +147,8 @@ impl HeldBack {
         self.until = self.until.max(at);
     }
 
-    /// Returns whether the producer was held back after a message became due. It counts as held
-    /// back even if the broker has let it continue since, because earlier messages had to be put
-    /// first.
+    /// Returns whether the broker held the producer back after a message became due. This counts
+    /// even if the producer could continue since, because earlier messages had to be put first.
     pub(super) fn sender(&self, due: Micros) -> Sender {
         if due < self.until { Sender::HeldBack } else { Sender::Free }
     }

@@ -33,7 +33,8 @@ const UNSTORED: u64 = Unthrottled::WINDOW_NUMBERS / 64;
 pub(super) struct Quota {
     schedule: Unthrottled,
     step: Step,
-    /// Number of messages that the worker had sent or taken when the step was claimed.
+    /// Number of messages that the worker had sent or taken when the step (an attempt at a minute)
+    /// was claimed.
     pub(super) claimed: Handled,
     claimed_at: Micros,
 }
@@ -43,8 +44,8 @@ impl Quota {
         Self { schedule, step, claimed, claimed_at }
     }
 
-    /// True if the worker may send or take no more messages, after `before` in earlier steps and
-    /// `own` in this one.
+    /// True if the worker may send or take no more messages, after `before` in earlier invocations
+    /// and `own` in this one.
     pub(super) fn is_used_up(&self, before: Handled, own: u64) -> bool {
         before.before.saturating_add(own) >= self.schedule.quota(self.step.lane.worker.number)
     }
@@ -55,7 +56,7 @@ impl Quota {
         self.step.window.number() == 0 || self.claimed_at >= settled_at(self.step.window)
     }
 
-    /// Returns the sequence numbers that the step may use, as known when it was claimed.
+    /// Returns the sequence numbers that this attempt may use, as known when it was claimed.
     ///
     /// A later attempt skips the numbers that earlier attempts at the same minute may have used. A
     /// message with a number that was used before would count as doubled.
@@ -66,8 +67,8 @@ impl Quota {
         Share { first, count: self.count(self.claimed), ..share }
     }
 
-    /// Returns the number of messages that the step may handle if the worker handled `before` in
-    /// earlier steps.
+    /// Returns the number of messages that this invocation may send or take if the worker sent or
+    /// took `before` in earlier invocations.
     pub(super) fn count(&self, before: Handled) -> u64 {
         let numbers = Unthrottled::WINDOW_NUMBERS.saturating_sub(self.skipped());
         self.share_after(before).count.min(numbers)
@@ -117,8 +118,8 @@ pub(super) fn of_worker(test: &LoadTest, role: Role) -> Option<Unthrottled> {
     }
 }
 
-/// Reads again how many messages the worker handled in earlier steps, unless the number known from
-/// the claim is final.
+/// Reads again how many messages the worker sent or took in earlier invocations, unless the number
+/// known from the claim is final.
 pub(super) async fn look_again(shift: &Shift<'_>) {
     if let Some(quota) = shift.quota.filter(|quota| !quota.is_certain()) {
         // It ends with the order to end.

@@ -10,12 +10,12 @@ use tokio::time::sleep;
 use crate::gate::Gate;
 use crate::support::{Stand, test, uri};
 
-/// Time limit for a step to end after a stop, on a busy machine. A step reads the stop within a
-/// second, and takes up to a second to end in order.
+/// Time limit for an invocation to end after a stop, on a busy machine. An invocation reads the
+/// stop within a second, and takes up to a second to end in order.
 const SOON: Duration = Duration::from_secs(4);
 
-/// Runs these lanes in their first minute, stops the test `after` that time, and returns how long
-/// the lanes continued.
+/// Runs these lanes (series of invocations) in their first minute, stops the test `after` that
+/// time, and returns how long the lanes continued.
 async fn stopped(stand: &Stand, of: &load_test::store::TestRun, lanes: &[&str], after: Duration) -> Duration {
     let stop = async {
         sleep(after).await;

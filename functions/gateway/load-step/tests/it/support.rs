@@ -157,7 +157,8 @@ impl Stand {
         }
     }
 
-    /// Runs a lane's first turn: minute 0 for lane A, minute 1 for lane B.
+    /// Runs the first invocation of a lane (half of a worker's minutes): minute 0 for lane A,
+    /// minute 1 for lane B.
     pub(crate) async fn turn(&self, of: &TestRun, lane: &str, attempt: u32) -> NextTurn {
         let lane = lane.parse().unwrap();
         self.turn_in(of, lane, attempt).await.unwrap()

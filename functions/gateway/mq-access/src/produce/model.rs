@@ -87,8 +87,7 @@ enum Rule {
     RefusedIsNowhere,
 }
 
-/// Course of the model: the rule set to check, and the kinds of events that may happen besides
-/// attempts.
+/// Course of the model: the rule set to check, and the events that may happen besides attempts.
 #[derive(Clone, Copy, Debug)]
 struct Course {
     rule: Rule,

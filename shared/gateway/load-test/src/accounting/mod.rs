@@ -37,8 +37,8 @@ pub struct Accounting {
     pub received: u64,
     /// Number of messages that were confirmed and not received although the queues are empty.
     /// `None` if that cannot be known: the test has no consumers, the queues were not seen empty, a
-    /// consumer's records have a gap while confirmed messages are missing, or not all tallies were
-    /// read.
+    /// consumer's records have a gap while confirmed messages are missing, or not all workers'
+    /// counts were read.
     pub lost: Option<u64>,
     /// Number of messages that were confirmed and not received while the queues were not seen
     /// empty, or in a test without consumers, so that they count as still on the queues.
@@ -61,7 +61,8 @@ pub struct Accounting {
     /// Holes: spans of time for which a worker's records are missing, the first
     /// [`Accounting::MOST_HOLES`] of them. Empty in an incomplete report.
     pub holes: Vec<Hole>,
-    /// Number of holes beyond [`Accounting::MOST_HOLES`], which `holes` leaves out.
+    /// Number of holes (gaps in a worker's records) beyond [`Accounting::MOST_HOLES`], which
+    /// `holes` leaves out.
     pub holes_omitted: u64,
 }
 
@@ -92,7 +93,7 @@ impl End {
 }
 
 impl Accounting {
-    /// Maximum number of holes that a report lists.
+    /// Maximum number of holes (gaps in a worker's records) that a report lists.
     pub const MOST_HOLES: usize = 1_000;
 
     /// Builds the accounting of a run from the sum of its workers' counts. `schedule` is `None` if

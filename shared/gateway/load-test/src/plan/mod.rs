@@ -39,7 +39,7 @@ impl Plan {
     /// queues: 300 seconds.
     pub const DRAIN: Micros = Micros::from_seconds(300);
 
-    /// Builds the plan of a load test that runs once, or of one probe of a search.
+    /// Builds the plan of a load test that runs once, or of one run of a search.
     #[must_use]
     pub fn of(test: &LoadTest) -> Self {
         let longest = test.longest();

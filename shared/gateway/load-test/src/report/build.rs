@@ -35,7 +35,7 @@ pub struct Facts<'a> {
     pub complete: bool,
     /// Probes and result of a search; `None` if the test ran once.
     pub search: Option<SearchReport>,
-    /// Resources that the test used, including all probes of a search. The cost is estimated from
+    /// Resources that the test used, including all runs of a search. The cost is estimated from
     /// them.
     pub usage: Usage,
 }
@@ -45,7 +45,7 @@ pub(super) const HELD: f64 = 0.98;
 
 impl Report {
     /// Builds the report of a run. For a run that still goes on, it builds the report so far;
-    /// `facts.end` is then the time up to which all tallies were read.
+    /// `facts.end` is then the time up to which all workers' counts were read.
     #[must_use]
     pub fn of(facts: &Facts<'_>, sum: &Sum) -> Self {
         let plan = Plan::of(facts.test);

@@ -128,8 +128,8 @@ pub struct Rates {
     /// Messages confirmed each second, on average after the warm-up.
     pub confirmed_per_sec: f64,
     /// Messages received each second, on average after the warm-up; in a test with a backlog, from
-    /// the first received message to the last. Foreign messages count only if the test has no
-    /// producers.
+    /// the first received message to the last. Foreign messages (which the test did not put) count
+    /// only if the test has no producers.
     pub received_per_sec: f64,
     /// True if at least 98 % of the requested rate was sent. Also true if no rate was requested, no
     /// rate was measured, or the report is incomplete.
@@ -173,7 +173,7 @@ pub struct Generator {
     pub billed_seconds: f64,
 }
 
-/// Probes of a rate search, and its result.
+/// Probes (runs at different rates) of a rate search, and the search's result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SearchReport {

@@ -29,13 +29,13 @@ pub struct Share {
     pub first: u64,
     /// Distance between two consecutive sequence numbers of the producer: the number of producers.
     pub step: u64,
-    /// Number of messages of the share.
+    /// Number of messages of the producer in this share.
     pub count: u64,
 }
 
 #[cfg(test)]
 impl Share {
-    /// Returns the sequence numbers of the share in order.
+    /// Returns the sequence numbers of the messages in order.
     pub(crate) fn sequences(self) -> impl Iterator<Item = u64> {
         (0..self.count).map(move |index| self.first.saturating_add(index.saturating_mul(self.step)))
     }

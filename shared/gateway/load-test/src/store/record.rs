@@ -58,7 +58,7 @@ pub struct TestRun {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Run {
-    /// Rate in messages a second of a probe of a search; `None` for any other run.
+    /// Rate of a search's run in messages a second; `None` for a test that runs once.
     pub rate_per_sec: Option<RateLimit>,
     /// Time from which the run's messages are due.
     pub started_at: Timestamp,

@@ -57,7 +57,7 @@ pub enum Sender {
     HeldBack,
 }
 
-/// Reason why bytes cannot be decoded as a tally.
+/// Reason why bytes cannot be decoded as a tally (counts of a worker in one minute).
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum TallyError {
@@ -72,8 +72,9 @@ impl Tally {
     pub const LATE: Micros = Micros::new(10_000);
     const VERSION: u8 = 2;
 
-    /// Creates an empty tally for a step that works from `from` on, times being measured from the
-    /// run's start. Latencies of messages that are due before `measured_from` are not recorded.
+    /// Creates an empty tally for a step (a worker's attempt at one minute) that works from `from`
+    /// on. Times are measured from the run's start. Latencies of messages that are due before
+    /// `measured_from` are not recorded.
     #[must_use]
     pub fn new(step: Step, from: Micros, producers: u32, measured_from: Micros) -> Self {
         let recording = Recording { producers, measured_from, last: BTreeMap::new() };
@@ -167,7 +168,7 @@ impl Tally {
         point.retained = point.retained.max(Some(messages));
     }
 
-    /// Records that the step has done, or given up, everything that was due before `until`.
+    /// Records that the worker has done, or given up, everything that was due before `until`.
     pub fn worked_until(&mut self, until: Micros) {
         self.until = self.until.max(until);
     }
@@ -184,8 +185,9 @@ impl Tally {
         self.figures.cpu = cpu.into();
     }
 
-    /// Returns the number of messages that the step sent or took. Foreign messages are included; a
-    /// message of the test that was received twice counts once.
+    /// Returns the number of messages in this tally that the worker sent or took. Foreign messages
+    /// (which the test did not put) are included; a message of the test that was received twice
+    /// counts once.
     #[must_use]
     pub fn handled_count(&self) -> u64 {
         let Figures { sent, received, foreign_taken, .. } = &self.figures;

@@ -37,8 +37,8 @@ impl Sequences {
         self.of_each.entry(producer).or_default().0.insert(own)
     }
 
-    /// Returns the number of messages in the set that belong to a producer's share, without
-    /// visiting each.
+    /// Returns the number of messages in the set that belong to `share` (successive messages of one
+    /// producer), without visiting each.
     pub(crate) fn count_of(&self, share: Share) -> u64 {
         let (producer, first) = self.place(share.first);
         let own = first..first.saturating_add(share.count);

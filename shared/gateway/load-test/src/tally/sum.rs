@@ -23,8 +23,8 @@ pub(crate) struct Work {
 }
 
 impl Sum {
-    /// Adds the last tally of a step. The call has no effect if a tally of the same step was added
-    /// before.
+    /// Adds the last tally (counts) of a step, a worker's attempt at one minute. The call has no
+    /// effect if a tally of the same step was added before.
     pub fn add(&mut self, tally: &Tally) {
         if !self.steps.insert(tally.step) {
             return;
@@ -37,7 +37,7 @@ impl Sum {
         }
     }
 
-    /// Returns the number of steps whose tallies are in the sum.
+    /// Returns the number of steps (attempts of workers at a minute) whose tallies are in the sum.
     #[must_use]
     pub fn steps(&self) -> usize {
         self.steps.len()

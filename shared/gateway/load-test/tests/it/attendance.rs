@@ -9,7 +9,8 @@ use crate::support::{TENANT, TestTable, now, run, step};
 /// Time since the run's start at which minute 0 of the load test is under way.
 const NOW: Micros = Micros::from_seconds(10);
 
-/// Returns the first attempt of the lane with this name at its first minute.
+/// Returns the first attempt of the lane (half of a worker's minutes) with this name at its first
+/// minute.
 fn first(name: &str) -> Step {
     let lane: Lane = name.parse().unwrap();
     step(name, u32::from(lane.half == Half::Odd), 0)

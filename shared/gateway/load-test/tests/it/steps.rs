@@ -19,7 +19,8 @@ impl TestTable {
         self.store.claim(test_id, 0, step).await.unwrap()
     }
 
-    /// Stores a tally with `count` sent messages. False if a later attempt has taken the step over.
+    /// Stores a tally with `count` sent messages. False if a later attempt has replaced this
+    /// attempt.
     async fn count(&self, test_id: Uuid, step: Step, count: u64) -> bool {
         self.store.store_tally(test_id, 0, &tally(step, count)).await.unwrap().is_some()
     }

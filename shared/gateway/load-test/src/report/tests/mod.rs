@@ -43,7 +43,7 @@ fn with(members: Value) -> LoadTest {
     accepted(Value::Object(all))
 }
 
-/// Creates the empty tallies of one producer and one consumer.
+/// Creates the empty tallies (counts) of one producer and one consumer.
 fn tallies(test: &LoadTest) -> [Tally; 2] {
     [Role::Producer, Role::Consumer].map(|role| {
         let lane = Lane { worker: Worker { role, number: 0 }, half: Half::Even };

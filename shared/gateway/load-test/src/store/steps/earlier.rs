@@ -15,8 +15,8 @@ use crate::store::steps::{Handled, key};
 pub(super) struct Earlier {
     /// Number of messages handled in each window, by the window's number.
     handled: BTreeMap<u32, u64>,
-    /// Newest window `n` with a claimed step, and the number of messages handled before the window
-    /// `n - 1`, which the claim stores.
+    /// Newest window `n` (minute of the test) with a claimed step, and the number of messages
+    /// handled before the window `n - 1`, which the claim stores.
     settled: Option<(u32, u64)>,
 }
 
@@ -47,7 +47,8 @@ impl Earlier {
         if since.is_empty() { settled } else { self.count(since).saturating_add(settled) }
     }
 
-    /// Returns the number of messages handled before a step of `window`.
+    /// Returns the number of messages handled before a step (an attempt at a minute of the test) in
+    /// `window`.
     pub(super) fn handled(&self, window: u32) -> Handled {
         let in_window = self.handled.get(&window).copied().unwrap_or_default();
         let before = window.checked_sub(1).and_then(|before| self.handled.get(&before)).copied();

@@ -55,7 +55,7 @@ pub(super) fn window(sort: &str) -> Option<u32> {
     sort.split('#').nth(2)?.parse().ok()
 }
 
-/// Returns the DynamoDB partition keys over which the steps of a test are spread.
+/// Returns the DynamoDB partition keys over which the items of a test's workers are spread.
 pub(crate) fn partitions(test_id: Uuid) -> impl Iterator<Item = String> {
     (0..PARTITIONS).map(move |index| partition(test_id, index))
 }

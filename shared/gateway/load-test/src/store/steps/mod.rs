@@ -12,10 +12,10 @@ pub(crate) use key::partitions;
 /// at a minute of the test). Counts that are not stored yet are missing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Handled {
-    /// Number of messages in all earlier minutes of the test, and in earlier attempts at the step's
-    /// own minute.
+    /// Number of messages in all earlier minutes of the test, and in earlier attempts at the same
+    /// minute.
     pub before: u64,
-    /// Number of messages in earlier attempts at the step's own minute of the test; `before`
-    /// includes them.
+    /// Number of messages in earlier attempts at the same minute of the test; `before` includes
+    /// them.
     pub in_window: u64,
 }

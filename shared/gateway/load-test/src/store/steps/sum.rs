@@ -153,7 +153,8 @@ impl Reader {
         }
     }
 
-    /// Adds the tally whose parts have been read, or records that one of its parts is missing.
+    /// Adds the tally (counts of a worker in one minute) whose parts have been read, or records
+    /// that a part is missing.
     fn close(&mut self) {
         match self.open.take() {
             Some(InParts { name, left: 0, bytes, .. }) => self.add(&name, &bytes),

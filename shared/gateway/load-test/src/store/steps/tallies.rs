@@ -141,8 +141,8 @@ async fn encode(tally: Tally) -> Result<Vec<u8>, TestStoreError> {
     encoded.map_err(TestStoreError::unencodable)?.map_err(TestStoreError::unencodable)
 }
 
-/// True if the table refused a tally because this item has a later tally of the same step; false if
-/// the step was superseded or never claimed.
+/// True if the table refused a tally (counts of a worker in one minute) because this item has a
+/// later tally of the same step; false if the step was superseded or never claimed.
 fn was_overtaken(item: Option<&Item>) -> bool {
     item.is_some_and(|item| item.contains_key("written") && !item.contains_key("supersededBy"))
 }
