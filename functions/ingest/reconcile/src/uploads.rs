@@ -34,9 +34,9 @@ enum Settled {
 }
 
 impl Reconcile {
-    /// Marks unused uploads as expired, and sends the notification of used ones again: oldest
-    /// first, as many as the time allows. Unused announcements thus delay the notifications of
-    /// others as little as possible.
+    /// Marks unused uploads as expired, and sends the notification of used ones again. The oldest
+    /// come first, and each run does as many as its time allows, so that unused announcements delay
+    /// the notifications of others little.
     pub(crate) async fn settle_uploads(
         &self,
         deadline: Deadline,

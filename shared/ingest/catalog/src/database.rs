@@ -61,8 +61,8 @@ impl Database {
     /// host, port, dbname, username and password, as RDS writes it. `DATABASE_HOST`,
     /// `DATABASE_PORT` and `DATABASE_NAME` override its values. `DATABASE_TLS` is `verify-full`
     /// (the default) or `off`. `DATABASE_CA_SECRET_ARN` is a secret with the certificates of
-    /// authorities in PEM form that verify the server in place of those that the system trusts and
-    /// those of Amazon RDS.
+    /// authorities in PEM form. Those authorities verify the server, instead of the authorities
+    /// that the system trusts and those of Amazon RDS.
     ///
     /// # Errors
     /// If a variable is missing or invalid. The secrets are read later, each time a connection is

@@ -116,7 +116,8 @@ impl OwnerChange {
 impl Database {
     /// Changes the owner of establishments, in transactions of at most 32 establishments. Each is
     /// changed under its lock, so that no chunk is written partly for one owner and partly for
-    /// another. A repeated call finds them unchanged. Each transaction is logged after its commit.
+    /// another. A repeated call reports the establishments as unchanged. Each transaction is logged
+    /// after its commit.
     ///
     /// # Errors
     /// If the database fails, or other transactions hold a lock for too long. Earlier transactions

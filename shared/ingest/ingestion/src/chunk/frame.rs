@@ -57,7 +57,7 @@ pub fn content(file: &[u8]) -> Result<Vec<u8>, FrameError> {
 }
 
 /// Reader of a file that fails if the file ends before its LZ4 frame does. The decoder itself
-/// accepts a file that ends between two blocks, with or without a checksum, and takes a block
+/// accepts a file that ends between two blocks, with or without a checksum, and mistakes a block
 /// without content for the end.
 struct CompleteFile<'a> {
     rest: &'a [u8],

@@ -6,9 +6,9 @@ use super::PayloadMetadata;
 use crate::chunk::Generation;
 
 /// Builds a batch's id: a UUID of version 7 (RFC 9562) with the time of the batch's receipt (for a
-/// request, of its first claim), whose other bits are a SHA-256 of the tenant, the client's
-/// idempotency key, the request's fingerprint and that time. All attempts of one request give the
-/// same id, and no other request does.
+/// request, of the first claim on its idempotency key), whose other bits are a SHA-256 of the
+/// tenant, the client's idempotency key, the request's fingerprint and that time. All attempts of
+/// one request give the same id, and no other request does.
 #[must_use]
 pub fn batch_id(tenant_id: Uuid, idempotency_key: &str, fingerprint: &str, received_at: Timestamp) -> Uuid {
     let milliseconds = u64::try_from(received_at.as_millisecond()).unwrap_or_default();
