@@ -55,16 +55,16 @@ pub struct Finding {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum SearchEnd {
-    /// A probe failed at a rate at most 5 %, or 1 message a second, above the highest rate that
-    /// passed.
+    /// A probe (run of the search) failed at a rate at most 5 %, or 1 message a second, above the
+    /// highest rate that passed.
     Narrowed,
-    /// A probe passed at the highest rate that a load test may request.
+    /// A probe (run of the search) passed at the highest rate that a load test may request.
     HighestRate,
-    /// A probe failed at one message a second, the lowest rate.
+    /// A probe (run of the search) failed at one message a second, the lowest rate.
     LowestRate,
-    /// The next probe would exceed the number of messages that the load test may put.
+    /// The next run of the search would exceed the number of messages that the load test may put.
     MessagesUsedUp,
-    /// The search has made [`Search::MOST_PROBES`] probes.
+    /// The search has made [`Search::MOST_PROBES`] probes (runs at different rates).
     ProbesUsedUp,
 }
 

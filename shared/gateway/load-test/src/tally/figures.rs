@@ -36,9 +36,9 @@ pub(crate) struct Figures {
     pub(crate) confirmed_at: Times,
     /// Times of the first and of the last received message that the figures by second count.
     pub(crate) received_at: Times,
-    /// Processor time that the invocations of these steps used.
+    /// Processor time that the invocations used whose work these figures count.
     pub(crate) cpu: Micros,
-    /// Billed duration of the invocations of these steps.
+    /// Billed duration of the invocations whose work these figures count.
     pub(crate) billed: Micros,
 }
 
