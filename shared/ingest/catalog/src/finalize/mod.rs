@@ -40,8 +40,8 @@ use crate::rows::{bigint, cnpj, texts, word};
 /// Number of establishments in a slice. One transaction locks the establishments of a slice and
 /// decides about their missing products.
 const SLICE: usize = locks::MOST_WITHOUT_GATE;
-/// Number of establishments that are searched together without locks: 16 slices. The chunks of
-/// later batches are read once for each such group.
+/// Number of establishments whose missing products are searched for together, without locks: 16
+/// slices. The chunks of later batches are read once for each such group.
 const GROUP: usize = 16 * SLICE;
 
 /// Reads the deployment's guard against mass deactivation from `DEACTIVATION_GUARD_PERCENT` and

@@ -168,8 +168,8 @@ fn of_two_tenants_that_load_an_establishment_at_once_one_owns_it_alone() {
 }
 
 /// Checks that only one of two tenants becomes the owner of a released establishment if both write
-/// chunks of it at the same time that change nothing, under shared locks. Becoming the owner needs
-/// exclusive locks.
+/// chunks of it at the same time, under shared locks and without any change. Becoming the owner
+/// needs exclusive locks.
 #[test]
 fn of_two_tenants_whose_chunks_change_nothing_one_owns_what_was_released() {
     database_test(async |test| {
