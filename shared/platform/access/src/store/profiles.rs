@@ -14,8 +14,8 @@ use super::{AccessStore, REMEMBERED, ReadError, refused, unreadable};
 use crate::items::{ItemError, without_version};
 use crate::pk::{self, Pk};
 
-/// Seconds after which a client may repeat a request whose profile was refused. Profiles are cached,
-/// so a corrected profile takes effect only after this time.
+/// Seconds after which a client may repeat a request whose profile was refused. Profiles are
+/// cached, so a corrected profile takes effect only after this time.
 const PROFILE_REPAIR: u32 = 60;
 /// Time for which a failure to scan for target profiles is cached.
 const LIST_REPAIR: Duration = Duration::from_secs(5);
