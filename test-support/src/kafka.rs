@@ -70,7 +70,7 @@ impl Broker {
         self.control(&json!({"up": broker}));
     }
 
-    /// Stops the cluster's process: the cluster accepts connections and answers nothing.
+    /// Suspends the cluster's process (SIGSTOP): it accepts connections and answers nothing.
     pub fn pause(&self) {
         freeze(self.pid());
     }

@@ -22,7 +22,7 @@ use crate::report::{Column, Report, count};
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// Endpoint of the DynamoDB that both contenders use
+    /// Endpoint of the DynamoDB that IntegraHub and Powertools use
     #[arg(long, env = "AWS_ENDPOINT_URL")]
     endpoint: String,
     /// Table that both contenders use, with the key `pk`

@@ -84,7 +84,7 @@ pub(crate) enum Unknown {
     Denied(String),
     /// The request for the fact failed, for this reason.
     Failed(String),
-    /// The fact is about a resource that does not exist, as this sentence says.
+    /// The resource does not exist. The text is a sentence that names it.
     Absent(String),
 }
 

@@ -198,7 +198,7 @@ mod tests {
         Sdk::at(endpoint, "us-east-1", "none", "none").await
     }
 
-    /// Starts a fake access table with a budget of 100 for each of these tenants.
+    /// Starts a fake access table in which each of these tenants has a monthly budget of 100.
     async fn budgets(tenants: &[&str]) -> (FakeTable, AccessStore) {
         let table = FakeTable::start(100).await;
         for tenant in tenants {

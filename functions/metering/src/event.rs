@@ -16,8 +16,8 @@ const MOST_LINES: usize = 250;
 pub(crate) enum Kind {
     /// All lines of an hour that has ended.
     Hour,
-    /// Counts that an hour lacked when it was published, and that a recount of the records added
-    /// later.
+    /// Lines with the counts that an hour's event lacked, because a recount of the records found
+    /// them later.
     Correction,
 }
 

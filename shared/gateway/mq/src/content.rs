@@ -29,8 +29,9 @@ pub struct ContentSeed {
 }
 
 impl ContentSeed {
-    /// Creates the seed of a request. `created_at` is the creation time of the request's
-    /// idempotency record, which every later attempt at the request keeps.
+    /// Creates the seed from which the message ids and generated bodies of a request are derived.
+    /// `created_at` is the creation time of the request's idempotency record, which every later
+    /// attempt at the request keeps.
     #[must_use]
     pub fn new(tenant: &str, idempotency_key: &str, fingerprint: &str, created_at: Timestamp) -> Self {
         let mut hash = Sha256::new();

@@ -15,8 +15,8 @@ use serde_path_to_error::Segment;
 /// from the document.
 const LONGEST_PATH: usize = 200;
 
-/// Fault of a JSON document or DynamoDB item, with its path. The text repeats no value of the
-/// document.
+/// Fault of a JSON document or DynamoDB item, with the path of the faulty member. The fault's text
+/// repeats no value of the document.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{path}: {fault}")]
 pub struct Malformed {

@@ -106,7 +106,8 @@ pub struct Units {
     pub left_behind: Vec<LeftBehind>,
 }
 
-/// Units of work that an earlier attempt left at another place than the last one.
+/// Units of work (for example messages) that an earlier attempt left at another place (for example
+/// a queue) than the last attempt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LeftBehind {
@@ -115,7 +116,8 @@ pub struct LeftBehind {
     pub place: Option<String>,
     /// Number of units that are known to be done at the place.
     pub done: u64,
-    /// Maximum number of further units that may have been done at the place; `None` for any number.
+    /// Maximum number of units that may have been done at the place besides those in `done`;
+    /// `None` for any number.
     pub in_doubt: Option<u64>,
 }
 

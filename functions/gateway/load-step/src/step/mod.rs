@@ -57,7 +57,8 @@ struct Shift<'a> {
     board: Board,
 }
 
-/// Invocation that works as one worker in one minute of the test, with what was read about its run.
+/// Invocation that works as one worker in one minute of the load test, with the records of the test
+/// that were read for it.
 #[derive(Clone, Copy, Debug)]
 struct Call<'a> {
     turn: &'a Turn,

@@ -78,10 +78,11 @@ enum Action {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rule {
     Ours,
-    /// Wrong rule: a message that is found proves that all before it are on the same queue, even if
-    /// earlier attempts used other queues.
+    /// Known mistake, which the model has to notice: a message that is found proves that all before
+    /// it are on the same queue, even if earlier attempts used other queues.
     AlwaysHere,
-    /// Wrong rule: a message that is found is on the queue only once, even after several attempts.
+    /// Known mistake, which the model has to notice: a message that is found is on the queue only
+    /// once, even after several attempts.
     AlwaysOnce,
     /// Wrong rule: a refused message is on no queue, although it may be on a dead-letter queue.
     RefusedIsNowhere,

@@ -99,8 +99,8 @@ pub(crate) struct Taking<'a> {
     /// True if the broker refused a consumer because another client consumes exclusively.
     pub(crate) consumer_was_refused: bool,
     may_consume: bool,
-    /// Number of messages that an earlier run kept, which this run takes again on another
-    /// connection.
+    /// Maximum number of messages to take when the fetch is repeated on a new connection; `None` on
+    /// the first connection.
     kept_before: Option<usize>,
     /// Number of ready messages before the first one was taken.
     ready_before: u32,

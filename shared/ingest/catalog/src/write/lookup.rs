@@ -127,9 +127,9 @@ impl<'r, 'a> Ranges<'r, 'a> {
     }
 }
 
-/// Returns the number of a chunk's first rows that are looked up before the others, to see at
-/// little cost whether they are neighbours in the table. If the rows of the previous chunk were
-/// neighbours, all rows are looked up at once instead.
+/// Returns how many rows of a chunk, from the first on, are looked up as a sample: an eighth. The
+/// sample shows at little cost whether the table has few other keys between them. The caller skips
+/// it if that was so for the previous chunk.
 pub(super) const fn probe(rows: usize) -> usize {
     rows.div_ceil(8)
 }

@@ -20,8 +20,8 @@ use crate::limits::ticket::Ticket;
 /// Maximum number of draws (writes to a bucket) that a request waits for. The first may assume an
 /// outdated bucket; the second and third fail only if another environment writes first.
 const MOST_DRAWS: usize = 3;
-/// Maximum number of writes to a bucket that refill this environment's share (the units that it has
-/// taken in advance), after a request was admitted.
+/// Maximum number of writes to a bucket after a request was admitted. They take units in advance,
+/// for later requests in this Lambda environment.
 const RENEWAL_DRAWS: usize = 2;
 /// Maximum number of shares (units taken from a bucket in advance) that an environment keeps. For a
 /// bucket without a share, each request writes to the table.
