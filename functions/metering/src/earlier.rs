@@ -17,11 +17,12 @@ use crate::spending::Spending;
 #[derive(Debug, Default)]
 pub struct EarlierDays(Mutex<Option<Sum>>);
 
-/// Usage of the month's earlier days, as far as it has been read.
+/// Usage of the month, as far as it has been read: requests of the days before `today` and, if
+/// `with_batches`, batches of all days until `today`.
 #[derive(Debug)]
 pub(crate) struct Sum {
     began: Hour,
-    /// Last day of the summed-up time; its requests are not part of this sum.
+    /// Last day of the sum's period. Requests of this day are not part of the sum.
     today: Date,
     with_batches: bool,
     /// Days of requests and batches that have not been read yet.

@@ -43,8 +43,8 @@ pub enum HoursError {
     Unpublished(#[source] Option<PublishError>),
 }
 
-/// Hours from `first` until `end` that a recount covers. Before `all_live_from`, records may have
-/// expired.
+/// Hours that a recount covers, from `first` until `end`. Records of hours before `all_live_from`
+/// may have expired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
     pub(crate) first: Hour,

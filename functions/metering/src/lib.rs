@@ -60,7 +60,7 @@ const READING: Duration = Duration::from_secs(25);
 /// Minutes between two checks of the budgets.
 const BUDGET_MINUTES: i64 = 5;
 
-/// State of the function `metering`, which is kept between invocations.
+/// State of the function `metering`, which stays in memory between invocations.
 #[derive(Debug)]
 pub struct Metering {
     pub stream: TableStream,
@@ -74,7 +74,7 @@ pub struct Metering {
     pub publisher: Publisher,
 }
 
-/// Reason why a run failed. Changes that it counted before stay counted.
+/// Reason why an invocation failed. Changes that it counted before the failure stay counted.
 #[derive(Debug, thiserror::Error)]
 pub enum MeteringError {
     #[error("the event is not the schedule's")]

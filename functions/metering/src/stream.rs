@@ -42,7 +42,7 @@ pub(crate) enum Start<'a> {
 #[derive(Debug, Default)]
 pub(crate) struct Page {
     pub(crate) changes: Vec<Change>,
-    /// Iterator of the next call; `None` at the end of a closed shard.
+    /// Iterator for the next call; `None` at the end of a closed shard.
     pub(crate) next: Option<String>,
 }
 

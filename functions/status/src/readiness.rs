@@ -12,13 +12,14 @@ use crate::ingest::Ingest;
 /// Name of the dependency without which requests still succeed: events are only published later.
 const NEEDED_LATER: &str = "eventTargets";
 
-/// Use of the API, such as `messages`, with the dependencies that it needs.
+/// Part of the API's service, such as `messages`, with the dependencies that it needs.
 struct Use {
-    /// Name of the use, as the schema `Readiness` of the OpenAPI document lists it.
+    /// Name of the part, as the schema `Readiness` of the OpenAPI document lists it.
     name: &'static str,
-    /// Dependencies by which a deployment is known to offer the use: it has at least one of them.
+    /// Dependencies that show whether a deployment offers the part: it does if it has at least one.
+    /// The part needs all of these that the deployment has.
     own: &'static [&'static str],
-    /// Dependencies that the use needs besides its own.
+    /// Dependencies that the part needs besides those in `own`.
     also: &'static [&'static str],
 }
 

@@ -34,7 +34,7 @@ const MOST_PLACES: usize = 10_000;
 /// mark meanwhile. Then it leaves the shard to the other run.
 const MOST_FENCES: u32 = 3;
 
-/// Reason why a run stopped reading.
+/// Reason why an invocation stopped reading the stream.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     #[error("the stream of the idempotency table cannot be read")]
@@ -50,18 +50,19 @@ pub struct Reading {
     pub read_until: Option<Timestamp>,
     /// Number of changes that were counted.
     pub changes: u64,
-    /// Number of gaps that were found: times whose changes may be lost.
+    /// Number of gaps that were found: periods in which changes may have been lost uncounted.
     pub gaps: u64,
 }
 
 /// Result of reading one shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Left {
-    /// Every change of the shard before the run began is counted.
+    /// Every change is counted that was in the shard before this reading of the stream began.
     AtTip,
     /// The shard is closed, and counted to its end.
     Ended,
-    /// Changes are left, because the time is over or another run is counting the shard.
+    /// Some changes are not counted yet, because the time was over or another invocation is
+    /// counting the shard.
     Behind,
 }
 

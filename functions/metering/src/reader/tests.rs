@@ -85,7 +85,8 @@ struct Kept {
     read_until: Option<Timestamp>,
     /// Number of transactions after which the ledger fails; `None` if it never does.
     fails_after: Option<usize>,
-    /// Mark that another run writes before the next transaction, with the changes that it counts.
+    /// Mark that another invocation writes before the next transaction, with the changes that it
+    /// counts.
     other_run: Option<(Mark, Vec<String>)>,
 }
 

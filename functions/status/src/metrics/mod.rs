@@ -35,7 +35,8 @@ const _: () = assert!(PATIENCE.as_millis() < LIMIT.as_millis() && LIMIT.as_milli
 pub(crate) struct Metrics {
     pub(crate) queues: Option<Queues>,
     pub(crate) snapshots: Snapshots,
-    /// Last samples of each source, which replace new ones while the source cannot be read.
+    /// Last samples of the database, which are returned while no new ones can be read. The fields
+    /// below are the same for the queues and the usage.
     pub(crate) last_database: Last,
     pub(crate) last_queues: Last,
     pub(crate) last_usage: Last,

@@ -20,7 +20,8 @@ pub(crate) struct Last(std::sync::Mutex<Option<(Scrape, Moment)>>);
 #[derive(Debug, Default)]
 pub(crate) struct Snapshots {
     last: Last,
-    /// Lock that a request holds while it reads a new snapshot, so that only one does.
+    /// Lock that a request holds while it reads a new snapshot, so that only one request does so at
+    /// a time.
     looking: Mutex<()>,
 }
 

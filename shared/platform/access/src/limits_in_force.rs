@@ -27,7 +27,7 @@ pub enum DefaultLimitsError {
     /// The text is malformed, or a number is out of range.
     #[error(transparent)]
     Rate(#[from] RateError),
-    /// The tenant's default limit has another unit than requests.
+    /// The tenant's default limit counts another quantity than requests.
     #[error("a tenant has a limit of requests alone")]
     Unit,
 }
@@ -37,7 +37,8 @@ pub enum DefaultLimitsError {
 pub struct LimitsInForce {
     /// Rate limit of the tenant's requests; `None` for no limit.
     pub requests: Option<Rate>,
-    /// Rate limits of the tenant at the request's target; empty if the request has no target.
+    /// Rate limits of the tenant at the request's target; all are `None` if the request has no
+    /// target.
     pub target: TargetLimits,
 }
 

@@ -17,9 +17,11 @@ use crate::serve::REPLAY;
 /// Result of successful work.
 #[derive(Clone, Debug, PartialEq)]
 pub enum WorkDone {
-    /// Reply that [`once`] stores in the idempotency record, so that retries receive it.
+    /// Response that [`once`] has yet to store in the idempotency record, so that retries receive
+    /// it.
     Record(Reply),
-    /// Reply that the function which did the work has already stored in the idempotency record.
+    /// Response that is already stored in the idempotency record, by the function that did the
+    /// work.
     Recorded(Reply),
 }
 

@@ -10,11 +10,11 @@ use crate::execution::Execution;
 pub enum AuditEvent {
     /// A new record was created, and the request is executed.
     Claimed,
-    /// An attempt that failed or outlived its lease is followed by a new attempt at the same
-    /// request.
+    /// Request taken over: its last attempt failed or outlived its lease (the time in which no
+    /// other may start), and a new attempt begins.
     TakenOver,
-    /// An attempt outlived its lease after it had prepared its response. The caller gets this
-    /// response, labelled as in doubt.
+    /// Stored response returned, labelled as in doubt: an attempt stored it and then outlived its
+    /// lease, so it is unknown whether the work took effect.
     AnsweredInDoubt,
     /// The caller got the stored response of a completed record.
     Replayed,
@@ -58,7 +58,7 @@ impl AuditEvent {
 /// An entry of the audit trail. It names the request and never shows its body.
 #[derive(Clone, Copy, Debug)]
 pub struct AuditEntry<'a> {
-    /// Event that is reported.
+    /// Kind of the event.
     pub event: AuditEvent,
     /// Type of the requested work, such as `PRODUCE`.
     pub operation: &'a str,

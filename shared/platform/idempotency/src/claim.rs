@@ -30,9 +30,9 @@ pub struct ClaimRequest<'a> {
     /// target is part of the record's key if the operation has keys [per
     /// target](OperationType::per_target).
     pub target: &'a str,
-    /// Name of the API key or token that authenticated the caller; empty if there is none. It
-    /// decides nothing about the claim, and is only stored: usage is counted by it, and timelines
-    /// show it. A takeover keeps the name that the record has.
+    /// Name of the API key or token that authenticated the caller; empty if there is none. The
+    /// decision about the claim does not depend on it: the record stores it for usage counters and
+    /// timelines. A takeover keeps the name that is in the record.
     pub key_name: &'a str,
     /// Trace id of the request, for logs and the record.
     pub trace_id: &'a str,
@@ -50,7 +50,7 @@ impl ClaimRequest<'_> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the variants' descriptions name their fields")]
 pub enum Claimed {
-    /// The caller owns the record now, and must execute the work.
+    /// The caller of the store owns the record now, and must execute the work.
     Execute(Execution),
     /// The request was completed at `completed_at`, with this response.
     Replay { response: Reply, completed_at: Timestamp },
@@ -65,6 +65,7 @@ pub enum Claimed {
     /// The tenant used keys with other bodies or rights too often. Such requests are refused until
     /// `retry_after` has passed.
     ReusedTooOften { retry_after: Duration },
-    /// Another attempt is executing the same request; its lease ends after `retry_after`.
+    /// Another attempt is executing the same request. Its lease (the time in which no other attempt
+    /// may start) ends after `retry_after`.
     InProgress { retry_after: Duration },
 }

@@ -15,7 +15,7 @@ use uuid::Uuid;
 use crate::operation::OperationType;
 use crate::protocol::Status;
 
-/// Cause of a doubt about the outcome of a request.
+/// Cause for which the outcome of an attempt is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
     /// The broker did not clearly accept or refuse the request that makes the work final.
@@ -24,10 +24,11 @@ pub enum Cause {
     Interrupted,
 }
 
-/// Doubt about an attempt: work of which it is unknown whether it was done.
+/// Report that it is unknown whether the work of an attempt was done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Doubt {
-    /// Id of the doubt, derived from the attempt: the same each time that the stream is read.
+    /// Id of this report, derived from the attempt. It is the same each time that the stream is
+    /// read.
     pub id: Uuid,
     /// Type of the attempt's work, such as `PRODUCE`.
     pub operation: String,
@@ -45,7 +46,8 @@ pub struct Doubt {
     pub cause: Cause,
     /// Number of units of work, such as messages, that are known to be done.
     pub done: u64,
-    /// Maximum number of units beyond `done` that this attempt may have done; `None` if unknown.
+    /// Maximum number of further units (for example messages) that this attempt may have done,
+    /// besides `done`; `None` if unknown.
     pub in_doubt: Option<u64>,
     /// Time at which the record showed that the outcome is in doubt.
     pub noticed_at: Timestamp,
@@ -54,7 +56,8 @@ pub struct Doubt {
 /// Operation types whose outcome can be in doubt, by the way in which they work.
 #[derive(Clone, Copy, Debug)]
 pub struct Doubtful<'a> {
-    /// Types that do units of work one after the other, and record checkpoints.
+    /// Types whose work consists of ordered units (for example messages), and whose progress is
+    /// recorded at checkpoints.
     pub resumable: &'a [OperationType],
     /// Types that store their response first and then make their effect final in one step. An
     /// attempt that ends before it has stored the response has no effect.
@@ -79,8 +82,8 @@ struct Image {
     updated_at: Timestamp,
     #[serde(default)]
     checkpoint: u64,
-    /// Number of units that the last attempt itself left in doubt. The attribute `inDoubt` also
-    /// counts the units of earlier attempts.
+    /// Number of units (for example messages) that the last attempt may have done. The attribute
+    /// `inDoubt` also counts such units of earlier attempts.
     #[serde(default)]
     attempt_in_doubt: u64,
     doubt_noted_at: Option<Timestamp>,

@@ -21,8 +21,8 @@ pub enum StoreError {
     /// bucket. Nothing was stored.
     #[error("a response of {bytes} bytes cannot be stored")]
     TooLarge { bytes: usize },
-    /// The response lacks the member `deliveryInDoubt`, so it cannot be labelled as in doubt. It is
-    /// neither stored nor returned.
+    /// The response cannot be labelled as in doubt (outcome unknown), because its body lacks the
+    /// member `deliveryInDoubt`. It is neither stored nor returned.
     #[error("a response cannot be labelled")]
     Unlabelled(#[source] Cause),
 }

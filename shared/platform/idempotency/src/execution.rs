@@ -42,10 +42,10 @@ pub struct Execution {
     pub created_at: Timestamp,
     /// Time at which this attempt was claimed.
     pub(crate) claimed_at: Timestamp,
-    /// Progress that earlier attempts recorded, with which this attempt begins.
+    /// Progress that earlier attempts recorded, with which this attempt starts.
     pub progress: Progress,
-    /// Place (such as a queue) where the units of `progress` were done, and the other places where
-    /// earlier attempts left units.
+    /// Place (for example a queue) where the units of `progress` (for example messages) were done,
+    /// and other places where earlier attempts did units.
     #[serde(default)]
     pub whereabouts: LocationHistory,
 }
@@ -163,8 +163,8 @@ pub enum Outcome {
         error: String,
         /// Progress of this attempt and earlier ones, from which a retry resumes.
         progress: Progress,
-        /// Maximum number of units that this attempt left in doubt. `progress.in_doubt` also counts
-        /// those of earlier attempts.
+        /// Maximum number of units (for example messages) that this attempt may have done besides
+        /// those known to be done. `progress.in_doubt` also counts those of earlier attempts.
         in_doubt: u64,
     },
 }

@@ -51,7 +51,7 @@ pub struct Timeline {
     pub operation: String,
     /// Status of the record.
     pub status: Status,
-    /// Queue of the work, as `<queueManager>:<queue>`; `None` if the work has none.
+    /// Queue of the work, as `<queueManager>:<queue>`; `None` if the work has no queue.
     pub target: Option<String>,
     /// Name of the API key or token of the first request. `None` in a record of an earlier version.
     pub key_name: Option<String>,
@@ -68,19 +68,20 @@ pub struct Timeline {
     /// End of the last attempt's lease, during which no other attempt can start; `None` if the
     /// attempt has ended.
     pub lease_ends_at: Option<Timestamp>,
-    /// Time at which it was recorded that the effect of a prepared response is in doubt.
+    /// Time at which it was recorded that a request whose response was prepared may or may not have
+    /// taken effect; `None` if this was never recorded.
     pub doubt_noted_at: Option<Timestamp>,
     /// Time from which the idempotency key may be used again.
     pub expires_at: Timestamp,
-    /// Duration of the last attempt that ended.
+    /// Duration of the last attempt that ended, in milliseconds; `None` if the record has none.
     pub duration_ms: Option<u64>,
-    /// HTTP status of the stored response, if there is one.
+    /// HTTP status of the stored response; `None` if the record has none.
     pub http_status: Option<u16>,
     /// Reason of the last failure, such as `QUEUE_NOT_FOUND`, as in the response to the client.
     pub reason: Option<String>,
     /// Error text of the last failure.
     pub detail: Option<String>,
-    /// Units of work that all attempts have done until now.
+    /// Units of work (for example messages) that all attempts have done until now.
     pub progress: Units,
     /// Number of messages that were put, got or moved.
     pub messages: u64,
@@ -88,7 +89,8 @@ pub struct Timeline {
     pub bytes: u64,
 }
 
-/// Units of resumable work, such as messages: done, in doubt, repeated, and left at other places.
+/// Units of resumable work (for example messages) that were done, may have been done, or may have
+/// been done twice, at the last attempt's place (for example a queue) and at others.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Units {
@@ -96,13 +98,14 @@ pub struct Units {
     /// record, the last checkpoint may be missing: the number is then at least that of all messages
     /// minus the units done at other places.
     pub done: u64,
-    /// Maximum number of further units that may have been done; `None` for any number.
+    /// Maximum number of further units that may have been done; `None` if there is no known
+    /// maximum.
     pub in_doubt: Option<u64>,
-    /// Maximum number of units that may have been done twice; `None` for any number.
+    /// Maximum number of units that may have been done twice; `None` if there is no known maximum.
     pub possible_duplicates: Option<u64>,
     /// Display name of the place where the units were done; `None` if it was not recorded.
     pub place: Option<String>,
-    /// Units that earlier attempts left at other places.
+    /// Units that earlier attempts did, or may have done, at other places.
     pub left_behind: Vec<LeftBehind>,
 }
 
@@ -116,8 +119,8 @@ pub struct LeftBehind {
     pub place: Option<String>,
     /// Number of units that are known to be done at the place.
     pub done: u64,
-    /// Maximum number of units that may have been done at the place besides those in `done`;
-    /// `None` for any number.
+    /// Maximum number of units that may have been done at the place besides those in `done`; `None`
+    /// if there is no known maximum.
     pub in_doubt: Option<u64>,
 }
 

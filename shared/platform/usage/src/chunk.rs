@@ -28,8 +28,8 @@ pub struct Change {
     pub new: Option<Item>,
 }
 
-/// Differences to add to counters. Differences of a day or an hour may be negative: if a retry
-/// completes a failed request, the number of failed requests decreases. Totals never decrease.
+/// Differences to add to counters. Counters of a day or an hour may decrease: if a retry completes
+/// a failed request, there is one failed request less. Totals never decrease.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Delta([i64; COUNTERS]);
 

@@ -27,7 +27,7 @@ pub struct Counts {
 /// Number of load tests that ended, by their final state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EndedTests {
-    /// Number of load tests that ran to their end, passed or not.
+    /// Number of load tests that reached their end, whether they passed or not.
     pub completed: u64,
     /// Number of load tests that were stopped.
     pub stopped: u64,

@@ -18,7 +18,8 @@ pub const USAGE: &str = "/usage";
 pub struct IngestUsage {
     /// Usage of each tenant on each day, ordered by tenant and day.
     pub days: Vec<IngestDay>,
-    /// False if there are more entries than a response may have, so that some are left out.
+    /// True if all entries are here. False if there were more than a response may have, and some
+    /// are left out.
     pub is_whole: bool,
 }
 

@@ -53,25 +53,28 @@ impl Gap {
 /// Stored state of the function that counts the changes of the stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct State {
-    /// Time up to which all changes of the stream are counted.
-    pub read_until: Option<Timestamp>,
-    /// Time at which counting began. The counters of earlier hours are incomplete.
-    pub counted_from: Option<Timestamp>,
-    /// Last hour whose counters were published as an event.
-    pub published_hour: Option<Hour>,
-    /// Last day on which the recount of the idempotency table ran.
-    pub recounted_day: Option<Date>,
-}
-
-/// Periods for which the usage counters are complete.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Standing {
-    /// Time at which counting began; `None` before the first run.
-    pub counted_from: Option<Timestamp>,
     /// Time up to which all changes of the stream are counted; `None` before the first complete
     /// run.
     pub read_until: Option<Timestamp>,
-    /// Gaps: periods of which changes may be missing in the counters.
+    /// Time at which counting began; `None` before the first run. The counters of earlier hours are
+    /// incomplete.
+    pub counted_from: Option<Timestamp>,
+    /// Last hour whose counters were published as an event; `None` if there is no such hour yet.
+    pub published_hour: Option<Hour>,
+    /// Last day on which the usage was recounted by a scan of the idempotency table; `None` if it
+    /// never was.
+    pub recounted_day: Option<Date>,
+}
+
+/// Time from which, and up to which, usage is counted, and the gaps in it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// Time at which counting began; `None` before the first run of the function that counts.
+    pub counted_from: Option<Timestamp>,
+    /// Time up to which all changes of the stream are counted; `None` before the first run that
+    /// counted them all.
+    pub read_until: Option<Timestamp>,
+    /// Periods in which changes may have been lost before they were counted.
     pub gaps: Vec<Gap>,
 }
 

@@ -29,7 +29,7 @@ pub struct BudgetItem {
     /// True if requests are refused once the budget is spent.
     #[serde(default)]
     pub refuse: bool,
-    /// Percentages of the amount at which to warn, besides 100.
+    /// Percentages of the amount at which a warning is published, in addition to 100.
     #[serde(default = "warnings")]
     pub warn_at: BTreeSet<u32>,
 }
@@ -47,7 +47,8 @@ pub struct SpentItem {
     pub exceeded: bool,
     /// True if the budget says that requests are refused once it is spent.
     pub refuse: bool,
-    /// Highest percentage of the budget whose event was published in the month.
+    /// Highest percentage of the budget for which an event was published in the month; 0 if none
+    /// was.
     #[serde(default)]
     pub told: u32,
 }
@@ -71,7 +72,7 @@ pub struct Settled {
     /// Item to write. Its `told` is unchanged, because it may be raised only after the event is
     /// published.
     pub item: SpentItem,
-    /// Percentage that was reached, and whose event has to be published; `None` if no new one was.
+    /// Percentage that was reached, and whose event is not published yet; `None` if there is none.
     pub reached: Option<Reached>,
 }
 

@@ -22,10 +22,10 @@ const MOST_TARGETS: usize = 200;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct LimitsItem {
-    /// Rate limit of all requests of the tenant together.
+    /// Rate limit of all requests of the tenant together; `None` for the deployment's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requests: Option<Rate>,
-    /// Rate limits at the tenant's target profiles, by the name of the profile.
+    /// Rate limits at the tenant's target profiles (stored connection settings), by profile name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub targets: BTreeMap<String, TargetLimits>,
     /// Rate limits at inline targets, by the name of the queue manager.
@@ -48,7 +48,8 @@ pub struct TargetLimits {
     pub bytes: Option<Rate>,
 }
 
-/// Rate limit: a rate, and the burst that is permitted after a pause.
+/// Rate limit: units (for example requests) per second, and the burst that is permitted after a
+/// pause.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "StoredRate", rename_all = "camelCase")]
 pub struct Rate {
@@ -83,7 +84,7 @@ pub enum RateError {
     /// The text does not have the form of limits, such as `requests=100/200`.
     #[error("limits are written as `requests=100/200 messages=500/1000 bytes=1000000`: a rate, and a burst")]
     Form,
-    /// The text sets the limit of a unit twice.
+    /// The text sets the limit of a unit (for example requests) twice.
     #[error("a limit is written twice")]
     Repeated,
 }

@@ -57,7 +57,7 @@ pub struct KeyItem {
     pub establishments: Establishments,
     /// Time at which the API key was created, if known.
     pub created_at: Option<Timestamp>,
-    /// Time from which on the API key is refused.
+    /// Time from which on the API key is refused; `None` if it never expires.
     pub expires_at: Option<Timestamp>,
     /// True if the API key is disabled.
     pub disabled: bool,

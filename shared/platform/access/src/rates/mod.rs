@@ -31,12 +31,13 @@ pub struct RateCard {
     rates: Vec<Rate>,
 }
 
-/// Price of one operation for one unit, or of all operations without their own price.
+/// Price of one operation for a number of units (for example messages), or of all operations that
+/// have no price of their own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rate {
     /// Name of the operation that the price is for, or `*` for any.
     pub operation: String,
-    /// Unit that the price is for.
+    /// Quantity that the price is for, for example messages.
     pub unit: Unit,
     /// Number of units that the price is for, 1 or more.
     pub per: u64,

@@ -23,7 +23,7 @@ type Attributes = HashMap<String, AttributeValue>;
 /// Budget of a tenant and the amount spent so far, if they are known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Account {
-    /// Budget of the tenant, if it has one.
+    /// Budget of the tenant; `None` if the tenant has none.
     pub budget: Option<BudgetItem>,
     /// Amount that the tenant has spent; `None` if it is unknown.
     pub spent: Option<SpentItem>,

@@ -25,7 +25,8 @@ const NOTE_LIMIT: Duration = Duration::from_millis(300);
 pub(super) struct KeyUses {
     /// Day on which the use of an API key was last recorded.
     noted: Remembered<KeyHash, Date>,
-    /// API keys whose use could not be recorded. Until an entry expires, no request tries again.
+    /// API keys whose use could not be recorded. No request tries to record it again before the
+    /// entry expires.
     unnoted: Remembered<KeyHash, ()>,
 }
 

@@ -41,7 +41,7 @@ pub enum ReadError {
     /// The access table cannot be read.
     #[error("the access table cannot be read")]
     Unavailable,
-    /// The item is malformed; the log has the member at fault. An operator has to correct it.
+    /// The item is malformed. The log names the faulty member, which an operator has to correct.
     #[error("an item of the access table is malformed")]
     Malformed,
 }
@@ -56,8 +56,8 @@ pub struct AccessStore {
     table: String,
     /// Cached items by partition key. Each value is a [`Known`] of the item's type.
     remembered: Remembered<String, Arc<dyn Any + Send + Sync>>,
-    /// Result of the last scan for target profiles. Requests that wait for the lock use the result
-    /// of the request that scans.
+    /// Result of the last scan for target profiles. One request scans and holds the lock; requests
+    /// that wait for the lock use its result.
     listed: Mutex<Option<Listed>>,
     key_uses: KeyUses,
     /// Verifier of tokens; `None` if the deployment accepts only API keys.

@@ -57,9 +57,10 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct Known {
-    /// Last key set that was fetched, with the start of its fetch.
+    /// Key set that was fetched last, with the time at which its fetch began; `None` before the
+    /// first successful fetch.
     set: Option<(Moment, Arc<KeySet>)>,
-    /// Start of the last fetch, successful or not.
+    /// Time at which the last fetch began, successful or not; `None` before the first fetch.
     tried: Option<Moment>,
 }
 

@@ -14,11 +14,13 @@ pub(crate) struct Bucket {
     pub(crate) tat: i64,
     /// Number of the ten-second window in which the bucket was last written.
     pub(crate) window: i64,
-    /// Random numbers (0 to 255) of the environments that took units from the bucket in `window`.
+    /// Random numbers (0 to 255) of the execution environments that took units (for example
+    /// requests) from the bucket in `window`.
     pub(crate) seen: BTreeSet<u8>,
-    /// Number of the last window before `window` in which an environment took units.
+    /// Number of the last ten-second window before `window` in which an execution environment took
+    /// units from the bucket.
     pub(crate) last_window: i64,
-    /// Random numbers (0 to 255) of the environments that took units from the bucket in
+    /// Random numbers (0 to 255) of the execution environments that took units from the bucket in
     /// `last_window`.
     pub(crate) last_seen: BTreeSet<u8>,
 }

@@ -30,11 +30,12 @@ const CHUNKS_HELD: f64 = 1.5;
 /// Maximum time of a cost in nanoseconds, some 32 years, so that sums of times do not overflow.
 const LONGEST: f64 = 1e18;
 
-/// Rate and burst of a bucket, with the arithmetic of GCRA.
+/// Rate and burst of a rate limit's bucket, with the arithmetic of the generic cell rate algorithm
+/// (GCRA).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Pace(pub(crate) Rate);
 
-/// Conditional write to a bucket's item that takes units from the bucket.
+/// Conditional write to a bucket's item that takes units (for example requests) from the bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Write {
     pub(crate) now: i64,
@@ -42,9 +43,10 @@ pub(crate) struct Write {
     /// later `tat` is damaged, and counts as full.
     pub(crate) latest: i64,
     pub(crate) form: Form,
-    /// Number of the window that contains `now`.
+    /// Number of the ten-second window that contains `now`.
     pub(crate) window: i64,
-    /// True if the item is of an earlier window, so that this write starts a new one.
+    /// True if the item was last written in an earlier window, so that this write starts a new
+    /// window.
     pub(crate) turns: bool,
     pub(crate) environment: u8,
 }
@@ -52,11 +54,11 @@ pub(crate) struct Write {
 /// Form of the write, which depends on whether the bucket is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// The bucket is not full: its `tat` must be between `now` and `ceiling`, and `change` is added
-    /// to it.
+    /// The bucket is not full. The write adds `change` to the item's `tat`, on condition that `tat`
+    /// is between `now` and `ceiling`.
     Running { change: i64, ceiling: i64 },
-    /// The bucket is full: its `tat` is before `now`, absent or damaged, and is replaced by this
-    /// value.
+    /// The bucket is full: the item's `tat` is before `now`, absent or damaged. The write replaces
+    /// it by this `tat`.
     Full { tat: i64 },
 }
 

@@ -33,7 +33,8 @@ pub struct Cost {
 #[derive(Clone, Debug, Default)]
 pub struct Policies(pub(crate) Vec<Arc<Policy>>);
 
-/// Rate limit, with this environment's share of its bucket.
+/// Rate limit, with the units (for example requests) that this execution environment has taken from
+/// its bucket in advance.
 #[derive(Debug)]
 pub(crate) struct Policy {
     pub(crate) scope: Scope,

@@ -11,7 +11,8 @@ use crate::limits::policy::{Policy, Scope};
 /// (draft-ietf-httpapi-ratelimit-headers).
 const VIOLATED_POLICIES: &str = "violated-policies";
 
-/// Refusal of a request by rate limits: the limit with the longest wait, and the names of all.
+/// Refusal of a request by rate limits: the limit with the longest wait, and the names of all
+/// limits that refused the request.
 #[derive(Clone, Debug)]
 pub struct Refusal {
     policy: Arc<Policy>,

@@ -5,17 +5,17 @@ use serde::Serialize;
 use crate::limits::bucket::Bucket;
 use crate::limits::policy::{Policy, Unit};
 
-/// Rate limit of a tenant, with the units that are left of it.
+/// Rate limit of a tenant, with the number of units (for example requests) that are left.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Standing {
     /// Name of the limit's subject: `tenant`, `targets/<name>` or `queueManagers/<name>`.
     pub name: String,
-    /// Unit that the limit counts.
+    /// Quantity that the limit counts, for example requests.
     pub unit: Unit,
     /// Rate of the limit in units per second.
     pub per_second: f64,
-    /// Burst of the limit: units that are admitted at once.
+    /// Number of units that are admitted at once after a pause.
     pub burst: u64,
     /// Number of units left in the bucket; `None` if the table cannot be read. Environments may
     /// also hold units that they have taken from the bucket and not used yet.

@@ -17,7 +17,8 @@ pub enum Decision {
     Conflict,
     /// The record is completed. The caller gets the stored response.
     Replay,
-    /// An attempt holds the lease: it is executing the request, or has crashed.
+    /// An attempt is executing the request, or has crashed, and its lease (the time in which no
+    /// other attempt may start) ends after `retry_after`.
     #[expect(missing_docs, reason = "what is left of the lease")]
     InProgress { retry_after: Duration },
     /// The last attempt failed or outlived its lease. This write takes the record over.

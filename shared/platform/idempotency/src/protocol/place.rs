@@ -8,18 +8,19 @@ use super::progress::Progress;
 /// places.
 const MAX_LEFT: usize = 8;
 
-/// Place where units of work are done, such as a queue of a queue manager. An attempt resumes the
-/// progress of an earlier one only at the same place.
+/// Place where units of work (for example messages) are done, such as a queue of a queue manager.
+/// An attempt continues the progress of an earlier attempt only at the same place.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Place {
-    /// Id of the place, equal only for the same place.
+    /// Id of the place. Different places have different ids.
     pub id: String,
     /// Display name of the place. Two places may have the same name.
     pub name: String,
 }
 
-/// Units of work that earlier attempts left at another place than the present one.
+/// Units of work (for example messages) that earlier attempts did, or may have done, at another
+/// place (for example a queue) than the present one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AbandonedProgress {
@@ -32,18 +33,20 @@ pub struct AbandonedProgress {
     pub in_doubt: u64,
 }
 
-/// Present place of a record's progress, and the units that earlier attempts left at other places.
+/// Present place (for example a queue) of a record's progress, and the units of work (for example
+/// messages) that earlier attempts did, or may have done, at other places.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LocationHistory {
-    /// Place of the units that the record's progress counts as done or in doubt. `None` until an
-    /// attempt records its place.
+    /// Place of the units of work that the record's progress counts as done or possibly done.
+    /// `None` until an attempt records its place.
     pub place: Option<Place>,
-    /// Units left at other places, oldest first, with one entry for each place name.
+    /// Units that earlier attempts did, or may have done, at other places: one entry for each place
+    /// name, oldest first.
     pub left_behind: Vec<AbandonedProgress>,
 }
 
-/// Progress and places with which an attempt begins at its place.
+/// Progress and places (for example queues) with which a new attempt begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Arrival {
     /// Progress of the earlier attempt if it worked at the same place. Otherwise no unit is done,

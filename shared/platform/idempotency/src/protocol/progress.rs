@@ -8,13 +8,16 @@ use serde::{Deserialize, Serialize};
 pub struct Progress {
     /// Number of units, counted from the first, that are known to be done.
     pub done: u64,
-    /// Maximum number of units after the first `done` that may have been done.
+    /// Maximum number of units after the first `done` that may have been done. [`Tally::of`]
+    /// decodes a number that is known to be incomplete.
     pub in_doubt: u64,
-    /// Maximum number of units that may have been done more than once.
+    /// Maximum number of units that may have been done more than once. [`Tally::of`] decodes a
+    /// number that is known to be incomplete.
     pub repeated: u64,
 }
 
-/// Number of units that were counted, and whether there may be uncounted ones, as after a crash.
+/// Number of units of work (for example messages) that were counted. It may be incomplete, for
+/// example after a crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tally {
     /// Number of units that were counted.

@@ -88,7 +88,8 @@ pub struct Record {
     pub owner: String,
     /// Number of the present attempt: 1 at the first claim, and one more with each takeover.
     pub attempt: u32,
-    /// End of the lease in epoch milliseconds; 0 after the attempt has ended.
+    /// End of the lease (the time in which no other attempt may start) in epoch milliseconds; 0
+    /// after the attempt has ended.
     pub lease_expires_at: i64,
     /// Time of the first claim.
     pub created_at: Timestamp,
@@ -98,12 +99,13 @@ pub struct Record {
     pub updated_at: Timestamp,
     /// End of the retention. DynamoDB deletes the item some time later.
     pub expires_at: Timestamp,
-    /// Units of work that are known to be done, in doubt, or possibly repeated.
+    /// Units of work (for example messages) that are known to be done, may have been done, or may
+    /// have been done twice.
     pub progress: Progress,
-    /// Place of the units that `progress` counts, and the units that earlier attempts left at other
-    /// places.
+    /// Place (for example a queue) of the units that `progress` counts, and the units that earlier
+    /// attempts did, or may have done, at other places.
     pub whereabouts: LocationHistory,
-    /// Stored response of a prepared or completed record.
+    /// Stored response; `None` unless the record is prepared or completed.
     pub response: Option<StoredResponse>,
 }
 

@@ -39,8 +39,8 @@ pub enum Transition {
         whereabouts: LocationHistory,
         first_trace_id: Option<String>,
     },
-    /// Records the progress of a record in progress. The condition fails if the record has at least
-    /// this progress at the same place.
+    /// Records the progress of an attempt that is still executing. The condition fails if the
+    /// record already has this progress, or more, at the same place (for example a queue).
     Checkpoint { token: Token, progress: Progress, whereabouts: LocationHistory, now: Timestamp },
     /// Stores the response of a record in progress, before the effect is made final.
     Prepare { token: Token, response: StoredResponse, now: Timestamp },

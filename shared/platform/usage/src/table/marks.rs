@@ -12,7 +12,7 @@ use crate::contribution::Item;
 use crate::error::UsageError;
 use crate::key;
 
-/// Mark of a stream shard: the position up to which its changes are counted.
+/// Position in a stream shard up to which the changes are counted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mark {
     /// Id of the shard of the DynamoDB stream.
@@ -28,10 +28,11 @@ pub struct Mark {
 /// Result of counting the changes of a shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Counted {
-    /// The changes are counted, and this is the shard's new mark.
+    /// The changes are counted, and this is the shard's new mark (position of the last counted
+    /// change).
     Upto(Mark),
-    /// Another reader has moved the mark meanwhile. The caller must read the changes again, from
-    /// the mark in the table.
+    /// Another reader has moved the shard's mark meanwhile, so a write was refused. The caller must
+    /// read the changes again, from the mark in the table.
     Fenced,
 }
 

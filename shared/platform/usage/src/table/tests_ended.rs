@@ -23,7 +23,7 @@ pub struct EndedTest<'a> {
     pub key_name: &'a str,
     /// Id of the load test.
     pub id: &'a str,
-    /// Time at which the load test was accepted. It is counted on this day.
+    /// Time at which the load test was accepted. The test is counted on this day.
     pub created_at: Timestamp,
     /// Final state of the load test: 1 in the counter of this state, and 0 in the others.
     pub state: EndedTests,

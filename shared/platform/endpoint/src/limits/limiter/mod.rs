@@ -31,8 +31,8 @@ const LOG_PAUSE: i64 = 60 * SECOND;
 /// Number of buckets that are read at once.
 const READS: usize = 16;
 
-/// Rate limiter of a Lambda function. Clones share the units that this execution environment has
-/// drawn from the buckets.
+/// Rate limiter of a Lambda function. Clones use the same stock of units (for example requests)
+/// that this execution environment has taken from the buckets in advance.
 #[derive(Clone, Debug)]
 pub struct Limiter(Option<Arc<Inner>>);
 
@@ -41,13 +41,13 @@ pub(crate) struct Inner {
     table: Table,
     defaults: DefaultLimits,
     clock: Clock,
-    /// Random number that identifies this environment.
+    /// Random number that identifies this execution environment.
     environment: u64,
     shares: Mutex<HashMap<String, Arc<Mutex<Share>>>>,
     logged_at: AtomicI64,
 }
 
-/// Clock of the limiter; tests set a virtual one.
+/// Clock of the limiter: the system's, or a virtual one in tests.
 #[derive(Clone, Debug)]
 pub(crate) enum Clock {
     System,

@@ -17,19 +17,21 @@ const LONGEST_SPREAD: i64 = SECOND;
 /// assumed to be alone, it would admit the whole limit by itself while its calls fail.
 const ASSUMED: f64 = 50.0;
 
-/// Share of a bucket: units that this environment has taken in advance, and may use without calling
-/// the table.
+/// Units (for example requests) that this execution environment has taken from a bucket in advance.
+/// It may admit requests with them without calling the table.
 #[derive(Debug)]
 pub(crate) struct Share {
     environment: u8,
     random: fastrand::Rng,
-    /// Number of units that were taken and not used. A negative number is a debt.
+    /// Number of units that were taken from the bucket and not used yet. A negative number is a
+    /// debt.
     credit: i64,
-    /// State of the bucket as of the last call to the table; `None` before it.
+    /// State of the bucket after the last call to the table; `None` before the first call.
     known: Option<Known>,
     drawn_at: i64,
     spent: Spent,
-    /// Pause in taking so many units that the bucket would refuse them; `None` if there is none.
+    /// Pause in which this environment does not try to take a number of units that the bucket would
+    /// refuse; `None` if there is no pause.
     quiet: Option<Quiet>,
     away: Option<Away>,
     granted_at: i64,
@@ -60,34 +62,34 @@ struct Quiet {
     until: i64,
 }
 
-/// Times of a share while the table cannot be reached: of the next call, and of the last local
-/// refill.
+/// Times while the table cannot be reached: of the next call to the table, and of the last refill
+/// that this environment made by itself.
 #[derive(Clone, Copy, Debug)]
 struct Away {
     retry_at: i64,
     refilled_at: i64,
 }
 
-/// Decision of a share about a request.
+/// Decision about a request, by the units that this environment has taken in advance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// The request is admitted and charged.
     Admitted,
     /// The request is refused until this time (nanoseconds since 1970).
     Refused(i64),
-    /// The share has too few units. This draw (write that takes units from the bucket) must be made
-    /// before it decides again.
+    /// This environment has too few units. It must make this draw (a write that takes units from
+    /// the bucket), and then decide again.
     Draw(Draw),
 }
 
-/// Draw: a write to the table that takes units from a bucket, and the change of the share if it
-/// succeeds.
+/// Write to the table that takes units from a bucket, and the change of this environment's units if
+/// the write succeeds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Draw {
     pub(crate) write: Write,
-    /// Number of units that are added to the share.
+    /// Number of units that this environment gains by the write.
     gain: i64,
-    /// Number of old units that are removed from the share, because the draw returns them to the
+    /// Number of old units that this environment loses, because the write returns them to the
     /// bucket or lets them expire.
     returned: i64,
 }

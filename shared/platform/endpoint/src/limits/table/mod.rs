@@ -27,7 +27,7 @@ pub(crate) enum Table {
         client: Client,
         name: String,
     },
-    /// In-memory table for tests, which applies the same conditions.
+    /// In-memory table for tests, which applies the same conditions to writes as DynamoDB.
     #[cfg(test)]
     Memory(memory::Memory),
 }
