@@ -48,9 +48,9 @@ pub(crate) enum Occasion {
     /// The state machine closes the run after all lanes (the workers' series of invocations) have
     /// ended.
     LanesOver,
-    /// An execution that only closes the test: the execution that ran it is gone, or the test was
-    /// stopped while no worker was at work. No other run follows, and a test whose work was not
-    /// done fails unless it was stopped.
+    /// An execution of the state machine that only closes the test, because the execution that ran
+    /// the test is gone, or because the test was stopped while no worker was running. No other run
+    /// follows. A test whose work was not done fails, unless the test was stopped.
     CutOff,
 }
 

@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(tag = "action", rename_all = "lowercase")]
 pub enum Event {
-    /// Begin a run, unless the test was stopped, has failed or has ended, or its queues cannot be
-    /// used.
+    /// Begin a run (the whole test, or one rate of a search). No run begins if the test was
+    /// stopped, has failed or has ended, or if the test's queues cannot be used.
     Prepare(TestRun),
     /// Work as one worker until the end of one minute of the test.
     Step(Turn),
@@ -35,8 +35,8 @@ pub struct Turn {
 pub struct Closing {
     #[serde(flatten)]
     pub of: TestRun,
-    /// True in an execution that only closes the test: the execution that ran it is gone, or the
-    /// test was stopped while no worker was at work.
+    /// True in an execution of the state machine that only closes the test, because the execution
+    /// that ran the test is gone, or because the test was stopped while no worker was running.
     #[serde(default)]
     pub close: bool,
 }

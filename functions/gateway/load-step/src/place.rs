@@ -33,8 +33,8 @@ pub(crate) enum Tells {
     Time,
     /// The error says that the target cannot be reached, or that the connection was lost.
     Loss,
-    /// The error says what stands in the way: the target refuses the use, its password cannot be
-    /// read, or it names no queue.
+    /// The error names the cause: the target refuses the use, the target's password cannot be read,
+    /// or the target names no queue.
     Refusal,
 }
 

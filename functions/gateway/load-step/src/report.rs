@@ -13,7 +13,7 @@ pub(crate) struct Counted {
     pub(crate) sum: Sum,
     /// True if no stored counts of the run's workers are missing from the sum.
     pub(crate) complete: bool,
-    /// True if the run's queues were seen empty after it.
+    /// True if the run's queues were seen empty after the run.
     pub(crate) drained: bool,
 }
 

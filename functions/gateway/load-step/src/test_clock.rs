@@ -68,9 +68,9 @@ impl TestClock {
     }
 }
 
-/// Reading of the time of day, with the instants just before and after it. The more time lies
-/// between these instants, because the thread lost the processor, the less precise is a clock that
-/// is set from the reading. The clock is used for a whole minute of the test.
+/// Reading of the time of day, with the monotonic instants just before and after it. The clock that
+/// is set from the reading is the less precise the further these instants lie apart, for example
+/// because the thread lost the processor. The clock is used for a whole minute of the test.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Reading {
     before: Instant,

@@ -75,7 +75,7 @@ pub fn order(event: &str) -> Result<WorkOrder, Malformed> {
     serde_json::from_str(event).or_else(|_| attempt::malformed::from_slice(event.as_bytes()))
 }
 
-/// State of the function, kept between invocations.
+/// State of the function `mq-access` that invocations share.
 #[derive(Debug)]
 pub struct MqAccess {
     store: Store,

@@ -8,7 +8,8 @@ use runtime::schedule::UnknownEvent;
 use transport::AnnounceError;
 
 ingestion::words! {
-    /// Check that a run makes. The checks are independent, and are made in this order.
+    /// Check that a run of the reconciliation makes. The checks are independent, and are made in
+    /// this order.
     Check {
         /// Check for stored payloads that never became batches.
         Objects = "objects",
@@ -22,14 +23,16 @@ ingestion::words! {
         Uploads = "uploads",
         /// Check for dropped objects that were neither accepted nor refused.
         Drops = "drops",
-        /// Check for batches older than the history of loads, which are ended and deleted.
+        /// Check for batches older than the history of loads (the period for which batches are
+        /// retained). They are ended and deleted.
         History = "history",
         /// Check for events that were not published.
         Events = "events",
     }
 }
 
-/// Reason why a run did not complete its work. What was done stays, and the next run does the rest.
+/// Reason why a run of the reconciliation did not complete its work. Work that was done stays done,
+/// and the next run does the rest.
 #[derive(Debug, thiserror::Error)]
 pub enum ReconcileError {
     #[error("the event is not known")]
@@ -79,7 +82,7 @@ impl Retryable for CheckError {
     }
 }
 
-/// First error among those of many items, all of which are processed nevertheless.
+/// First error from the processing of many items. The other items are processed nevertheless.
 #[derive(Debug, Default)]
 pub(crate) struct FirstError(Option<CheckError>);
 

@@ -34,7 +34,7 @@ const SLICES: i64 = 12;
 /// Result of checking one payload object whose batch is not in the database.
 enum Finding {
     Notified,
-    /// Object whose notification was sent recently, and is not repeated yet.
+    /// Object whose notification was sent recently, so that it is not sent again yet.
     Waiting,
     Foreign,
     /// Object that was deleted meanwhile.

@@ -17,7 +17,7 @@ pub(crate) struct Pass {
     /// Progress of the pass over the dropped objects, as the database stores it.
     pub(crate) look: DropLook,
     now: Timestamp,
-    /// Time since the previous pass began, which checked each object at most this long ago.
+    /// Time since the previous pass began. That pass checked each object at most this long ago.
     since_before: Duration,
 }
 

@@ -54,7 +54,7 @@ pub struct UploadsReport {
     pub arrived: u64,
 }
 
-/// Counts from the check for dropped objects without a decision.
+/// Counts from the check for dropped objects that were neither accepted nor refused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct DropsReport {
     pub seen: u64,
@@ -62,7 +62,8 @@ pub struct DropsReport {
     pub found: u64,
 }
 
-/// Counts from the check for batches older than the history of loads.
+/// Counts from the check for batches older than the history of loads (the period for which batches
+/// are retained).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct HistoryReport {
     /// Number of batches in progress that were ended because they were too old.

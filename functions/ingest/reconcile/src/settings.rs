@@ -3,16 +3,16 @@ use std::time::Duration;
 
 use runtime::Environment;
 
-/// Settings of the reconciliation: times after which something counts as stalled, and the range it
-/// searches.
+/// Settings of the reconciliation, such as the time after which a batch counts as stalled, and the
+/// number of past hours to search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Interval between two runs, that of the schedule.
+    /// Interval between two scheduled runs of the reconciliation.
     pub interval: Duration,
     /// Number of past hours whose payloads and dropped objects are checked.
     pub hours: u32,
-    /// Age from which a payload without a batch, or a dropped object without a decision, is
-    /// notified again.
+    /// Age from which a notification is sent again for a payload without a batch, or for a dropped
+    /// object that was neither accepted nor refused.
     pub object_age: Duration,
     /// Time without progress after which a batch counts as stalled: longer than all retries of a
     /// message together.

@@ -44,8 +44,7 @@ pub enum Ending {
     Broken,
 }
 
-/// Error for an event that cannot happen in the test's state. The caller's view of the test is
-/// wrong.
+/// Error for an event that the load test's state does not allow: the caller assumed another state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{event:?} cannot happen to a test that is {status}")]
 pub struct IllegalTransition {

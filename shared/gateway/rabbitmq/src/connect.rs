@@ -44,9 +44,9 @@ impl Dials {
 /// Action after a failed attempt to connect. No message was sent by then, so retrying is safe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Remedy {
-    /// Try again at any address, since the same one may answer later.
+    /// Try again at any address, since the address that failed may answer later.
     TryAgain,
-    /// Try only other addresses, since this one would fail in the same way again.
+    /// Try only other addresses, since the address that failed would fail in the same way again.
     AnotherAddress,
     /// Stop, since the error would be the same at every address.
     Nothing,

@@ -13,9 +13,9 @@ use crate::publish::{Answer, Outcome, Publish};
 /// processing an answer.
 pub(crate) const BATCH: usize = 64;
 
-/// Messages whose answers were not read yet, in the order of publishing. Answers are read in this
-/// order, so that only the oldest message has to be awaited. `T` is a value that the publisher
-/// attaches to each message (its mark).
+/// Published messages whose answer (the broker's confirm or refusal) was not read yet, in the order
+/// of publishing. Answers are read in this order, so that only the oldest message has to be
+/// awaited. `T` is a value that the publisher attaches to each message (its mark).
 pub(crate) struct InFlight<'a, T> {
     messages: VecDeque<Message<'a, T>>,
     bytes: usize,
@@ -33,7 +33,8 @@ struct Message<'a, T> {
     publish: Publish<'a>,
 }
 
-/// Message whose answer was read, or will not arrive any more.
+/// Published message whose answer (the broker's confirm or refusal) was read, or will not arrive
+/// any more.
 #[derive(Debug)]
 pub(crate) struct Landed<T> {
     pub(crate) mark: T,

@@ -46,8 +46,8 @@ pub(crate) struct Window<'a> {
 struct Published {
     id: MessageId,
     outcome: Outcome,
-    /// True if an exchange may delay the message. It then returns the message as unroutable, and
-    /// still delivers it later.
+    /// True if an exchange may delay the message. The broker then returns the message as
+    /// unroutable, and still delivers it later.
     may_be_delayed: bool,
 }
 
@@ -57,8 +57,8 @@ pub(crate) enum Verdict {
     AllConfirmed,
     /// The broker returned as unroutable the first message that is not known to be on the queue.
     Returned,
-    /// The broker refused the first message that is not known to be on the queue. It may be on a
-    /// queue nevertheless.
+    /// The broker refused the first message that is not known to be on the queue. The refused
+    /// message may be on a queue nevertheless.
     Refused,
     /// The outcome of some messages is unknown, because of this failure.
     Unknown(Failure),

@@ -38,10 +38,11 @@ pub struct NewBatch {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the fields are described where their types are")]
 pub enum ChunkingOutcome {
-    /// The payload has to be cut by this plan, which the first run over it fixed.
+    /// The payload has to be cut into chunks by this plan, which was fixed when the chunker first
+    /// processed the payload.
     Chunk { plan: Plan, generation: Generation },
-    /// The payload was cut before. These chunks are not written yet, and may never have been
-    /// announced.
+    /// The payload was cut into chunks before. The chunks in `pending` are not written yet, and
+    /// perhaps no message about them was ever sent.
     Sealed { generation: Generation, pending: Vec<ChunkReady> },
     /// The batch is final in this state, so no work remains.
     Final(BatchStatus),
@@ -58,8 +59,8 @@ pub struct PayloadFailure {
     pub code: Cow<'static, str>,
     /// Explanation of the failure for the sender, in one sentence.
     pub detail: String,
-    /// Offset in the decoded payload at which the failure was found; `None` if it concerns no
-    /// single place.
+    /// Offset in the decoded payload at which the failure was found; `None` if the failure has no
+    /// single position.
     pub byte_offset: Option<u64>,
 }
 
@@ -85,12 +86,12 @@ impl PayloadFailure {
     }
 }
 
-/// Run of the chunker that found a payload unusable.
+/// Processing of a payload by the chunker, which found the payload unusable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FailedRun {
-    /// Generation of the batch when the run began.
+    /// Generation (round of processing) of the batch when the chunker began.
     pub generation: Generation,
-    /// Number of items in error that the run found beyond those that it recorded.
+    /// Number of items in error that the chunker found beyond those that it recorded.
     pub errors_omitted: u64,
 }
 
@@ -320,7 +321,7 @@ pub(crate) struct LockedBatch {
     pub(crate) chunks: ChunkCounts,
     pub(crate) deactivation: Deactivation,
     /// True if a user has confirmed the deactivation, so that the guard against mass deactivation
-    /// does not hold it.
+    /// does not stop it.
     pub(crate) deactivation_confirmed: bool,
     /// Number of products that the batch has deactivated so far; `None` before the guard against
     /// mass deactivation has allowed it to begin.
@@ -329,7 +330,8 @@ pub(crate) struct LockedBatch {
     /// check before the deactivation.
     pub(crate) judged_missing: u64,
     pub(crate) is_given_up: bool,
-    /// True if the batch was received before the start of the kept history of loads.
+    /// True if the batch was received before the start of the history of loads (the period for
+    /// which batches are retained).
     pub(crate) is_too_old: bool,
 }
 

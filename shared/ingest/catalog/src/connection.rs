@@ -48,8 +48,8 @@ pub(crate) struct Connection {
     /// True if the table already held all rows of the last chunk written on this connection. The
     /// table then probably holds all rows of the next chunk too.
     pub(crate) nothing_differed: bool,
-    /// True if the rows of the last chunk were neighbours in the table, so that range scans found
-    /// them. The rows of the next chunk then probably are neighbours too.
+    /// True if the rows of the last chunk were close together in the table, so that range scans
+    /// found them. The rows of the next chunk probably are close together too.
     pub(crate) were_neighbours: bool,
     pub(crate) events: Events,
 }

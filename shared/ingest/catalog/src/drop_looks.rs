@@ -5,7 +5,8 @@ use jiff::Timestamp;
 use crate::database::Database;
 use crate::error::DatabaseError;
 
-/// Scan of the dropped objects of a bucket, which may take several invocations.
+/// Scan of a bucket for dropped objects (payloads put there without a request to the API), which
+/// may take several invocations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DropLook {
     /// Key of the last object that was checked, after which the scan continues: empty at the start,

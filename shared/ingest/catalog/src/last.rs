@@ -8,7 +8,8 @@ use crate::batch::generation;
 use crate::database::Database;
 use crate::error::DatabaseError;
 
-/// Batch that is final, with its S3 objects. A replay may start its next generation at any time.
+/// Batch that is final, with its S3 objects. A replay may start its next generation (round of
+/// processing) at any time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FinalBatch {
     /// Id of the batch.

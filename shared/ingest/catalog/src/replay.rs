@@ -49,7 +49,7 @@ pub enum ReplayOutcome {
     Unknown,
 }
 
-/// Replay that has begun: a new generation of the batch.
+/// Replay that has begun: a new generation (round of processing) of the batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BegunReplay {
     /// Generation that the replay began; its number is at least 2.

@@ -95,7 +95,8 @@ pub struct UsageItems {
     pub unchanged: u64,
     /// Number of items whose row already had a later version.
     pub stale: u64,
-    /// Number of items in error, refused, or in chunks that were given up.
+    /// Number of items in error, items that were refused, and items of chunks that were given up
+    /// (could not be written).
     pub failed: u64,
 }
 

@@ -50,7 +50,7 @@ pub struct BatchView {
     pub deactivation: DeactivationReport,
     pub chunks: ChunksView,
     pub error: Option<PayloadFailure>,
-    /// Warnings for the sender about facts that are not errors.
+    /// Warnings for the sender about conditions that are not errors.
     pub warnings: Vec<&'static str>,
 }
 

@@ -34,7 +34,7 @@ pub(super) enum Order {
 /// Reason why a worker ends before its work is done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Interrupt {
-    /// The test was stopped, or another worker failed it.
+    /// The test was stopped, or has failed because of another worker.
     Stopped,
     /// Another attempt does the work of this minute, or the test was deleted.
     Superseded,
@@ -71,8 +71,9 @@ pub(super) struct Board {
     /// Workers of the run that are at work, and workers that have ended, read from the store once a
     /// second.
     pub(super) attendance: Sender<Attendance>,
-    /// Number of messages that the worker sent or took before this step. `None` while the worker's
-    /// invocation for the previous minute may still add to the number.
+    /// Number of messages that the worker sent or took before this step (an attempt at one minute
+    /// of the test). `None` while the worker's invocation for the previous minute may still add to
+    /// the number.
     pub(super) handled: Sender<Option<Handled>>,
     /// Signal to store the tally (the worker's counts) at once: the worker sends no more in this
     /// minute, and its invocation for the next minute needs the number of messages sent.

@@ -51,7 +51,7 @@ struct Consuming<'a> {
     drain: Drain,
     pace: Option<Pace>,
     delay: Micros,
-    /// Number of messages that the consumer may still take; `None` without a bound.
+    /// Number of messages that the consumer may still take; `None` if the number is not limited.
     left: Option<u64>,
     attendance: Receiver<Attendance>,
     /// True if a message arrived on the current connection.

@@ -50,9 +50,11 @@ struct Shift<'a> {
     step: Step,
     /// Limit on the number of messages of the worker; `None` if only time limits it.
     quota: Option<Quota>,
-    /// Time from which messages must be due to belong to the shift.
+    /// Start of the shift, as time since the run's start. Messages that are due earlier do not
+    /// belong to the shift.
     from: Micros,
-    /// Time before which messages must be due to belong to the shift.
+    /// End of the shift, as time since the run's start. Messages that are due then or later do not
+    /// belong to the shift.
     end: Micros,
     board: Board,
 }

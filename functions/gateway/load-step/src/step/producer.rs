@@ -37,12 +37,13 @@ struct Producing<'a> {
     options: &'a PutOptions,
     messages: Messages,
     held_back: HeldBack,
-    /// Number of messages that the worker put before this step: as known when the step was claimed,
-    /// and later the final number, once `certain` has it.
+    /// Number of messages that the worker put before this step (an attempt at one minute of the
+    /// test): at first the number that was known when the step was claimed, later the final number
+    /// from `certain`.
     handled_before: Handled,
     certain: Receiver<Option<Handled>>,
-    /// Messages without an answer from the broker: the time at which each was due, by its sequence
-    /// number. There are at most as many as the test allows to be unconfirmed.
+    /// Messages that the broker has neither confirmed nor refused: the time at which each was due,
+    /// by its sequence number. There are at most as many as the test allows to be unconfirmed.
     in_flight: HashMap<u64, Micros>,
     /// True if the broker confirmed a message on the current connection.
     has_confirmed: bool,

@@ -32,8 +32,8 @@ struct Attempt {
     is_over: bool,
 }
 
-/// State of the model: queues, attempts and the idempotency record. Each step copies it, so
-/// unchanged parts are shared.
+/// State of the model: queues, attempts and the idempotency record. Each step of the model copies
+/// its state; parts that do not change are shared.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct World {
     /// Number of copies of each message on each queue.
@@ -78,8 +78,8 @@ enum Action {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rule {
     Ours,
-    /// Known mistake, which the model has to notice: a message that is found proves that all before
-    /// it are on the same queue, even if earlier attempts used other queues.
+    /// Known mistake, which the model has to notice: a message that is found proves that all
+    /// messages before it are on the same queue, even if earlier attempts used other queues.
     AlwaysHere,
     /// Known mistake, which the model has to notice: a message that is found is on the queue only
     /// once, even after several attempts.

@@ -40,8 +40,8 @@ pub struct Accounting {
     /// consumer's records have a gap while confirmed messages are missing, or not all workers'
     /// counts were read.
     pub lost: Option<u64>,
-    /// Number of messages that were confirmed and not received while the queues were not seen
-    /// empty, or in a test without consumers, so that they count as still on the queues.
+    /// Number of messages that were confirmed, not received, and count as still on the queues: the
+    /// queues were not seen empty, or the test has no consumers.
     pub retained: u64,
     /// Number of messages whose fate is unknown because records are missing: those of the producer,
     /// those of a consumer that may have received the message, or counts that were not read.

@@ -33,13 +33,15 @@ pub struct Worker {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Lane {
-    /// Worker whose minutes of the test the lane shares with the worker's other lane.
+    /// Worker that the lane works for. In the other minutes of the test, the worker's second lane
+    /// works.
     pub worker: Worker,
     /// Minutes of the test in which the lane works: the even ones or the odd ones.
     pub half: Half,
 }
 
-/// Half of a test's minutes that one of a worker's two lanes takes.
+/// Half of a test's minutes, even or odd, in which one of a worker's two lanes (series of
+/// invocations) works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Half {
     /// Lane A, which works in minutes 0, 2, 4, and so on.

@@ -22,7 +22,7 @@ pub struct Facts<'a> {
     pub status: TestStatus,
     /// Reason why the test failed; `None` unless it failed.
     pub failure: Option<&'a str>,
-    /// Target of the load test, as responses name it.
+    /// Target of the load test, in the form that responses of the API show.
     pub target: &'a str,
     /// Start of the load test.
     pub started_at: Timestamp,

@@ -39,11 +39,11 @@ pub struct Report {
     /// is judged.
     #[serde(default = "is_complete")]
     pub complete: bool,
-    /// Summary of the report in a few sentences, the most important fact first.
+    /// Summary of the report in a few sentences, the most important one first.
     pub summary: String,
     /// Reason why the test failed; `None` unless it failed.
     pub failure: Option<String>,
-    /// Target of the load test, as responses name it.
+    /// Target of the load test, in the form that responses of the API show.
     pub target: String,
     /// Start of the load test.
     pub started_at: Timestamp,
@@ -152,7 +152,7 @@ pub struct LatencyReport {
     pub p99_9: u64,
     pub max: u64,
     /// Number of messages that seem to have arrived before they were due, because the clocks of two
-    /// machines differ. They count as 1 µs.
+    /// machines differ. The latency of such a message counts as 1 µs.
     pub earlier: u64,
     /// Number of messages with a latency above 120 s, which count as 120 s.
     pub beyond: u64,
@@ -177,7 +177,7 @@ pub struct Generator {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SearchReport {
-    /// Probes of the search, in their order.
+    /// Probes of the search (runs at different rates), in the order in which they ran.
     pub probes: Vec<Probe>,
     /// Result of the search for the highest rate that the target sustains.
     pub finding: Finding,

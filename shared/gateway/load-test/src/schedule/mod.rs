@@ -29,7 +29,7 @@ pub struct Share {
     pub first: u64,
     /// Distance between two consecutive sequence numbers of the producer: the number of producers.
     pub step: u64,
-    /// Number of messages of the producer in this share.
+    /// Number of messages that the producer sends in this minute of the test.
     pub count: u64,
 }
 

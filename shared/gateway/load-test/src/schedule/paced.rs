@@ -24,7 +24,7 @@ pub struct Paced {
 struct Leg {
     from: u64,
     until: u64,
-    /// Rate of the span, in messages a second.
+    /// Rate in this part of the schedule, in messages a second.
     rate: u64,
     /// Number of messages due before `from`, in millionths of a message: the integral of the rate.
     before: u128,

@@ -18,7 +18,7 @@ const MOST_DETAIL: usize = 1_000;
 
 /// Result of applying an event to a load test.
 enum Changed {
-    /// The test is in the new state; these are the attributes of its item.
+    /// The test is in the new state. The value has the attributes of the test's item.
     To(Item),
     /// The test has ended in this state, so nothing changed.
     Final(TestStatus),

@@ -46,7 +46,8 @@ struct Recording {
 }
 
 /// State of a producer between the time at which a message was due and the time at which it was
-/// sent. It decides who is the reason if the message is late.
+/// sent. If the message is late, the state decides whether the producer or the broker is the
+/// reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sender {
     /// The broker did not hold the producer back. If the message is late, the producer is the

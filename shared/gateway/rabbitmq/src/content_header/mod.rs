@@ -136,7 +136,7 @@ fn body_size(payload: &[u8]) -> u64 {
 
 /// Properties of a content header, sorted by whether the client library can read them.
 struct Sorted<'a> {
-    /// Bytes of class, weight and body size.
+    /// First bytes of the content header: class, weight and body size.
     prelude: &'a [u8],
     /// Flags of the properties that the client library can read, without the flag of the header
     /// table.

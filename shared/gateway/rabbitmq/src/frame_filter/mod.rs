@@ -91,7 +91,7 @@ pub(crate) struct FrameFilter {
     /// Number of bytes still to arrive of a frame that is not buffered.
     left: usize,
     rest: Rest,
-    /// Body frame that is being passed on in smaller frames.
+    /// Body frame that is being passed on in smaller frames; `None` if there is no such frame.
     oversized: Option<Oversized>,
     /// Maximum size in bytes of a frame that the client library accepts.
     frame_max: usize,

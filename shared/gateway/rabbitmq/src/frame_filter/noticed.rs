@@ -73,8 +73,8 @@ impl Pulse {
     }
 }
 
-/// Facts that the transport and the frame filter of a connection record, with the limit on
-/// deliveries.
+/// Observations of a connection's transport and frame filter, such as the broker's greeting and the
+/// number of returned messages, with the limit on deliveries.
 #[derive(Debug, Default)]
 pub(crate) struct Noticed {
     /// Address and login of the connection, for log lines.

@@ -42,9 +42,9 @@ pub(crate) struct Consumer<'a> {
     in_hand: usize,
     /// Sequence numbers of the load test's messages that were taken and not acknowledged.
     numbers: Vec<u64>,
-    /// Reason why the consumer takes no more messages; `None` while it does.
+    /// Reason why the consumer takes no more messages; `None` while it takes messages.
     ended: Option<GetError>,
-    /// Failure after which the channel is unusable; `None` while it works.
+    /// Failure after which the channel is unusable; `None` while the channel works.
     failure: Option<Failure>,
 }
 
@@ -53,7 +53,7 @@ type Begun = Pin<Box<dyn Future<Output = lapin::Result<lapin::Consumer>> + Send>
 /// State of the consumer on the broker: not requested, requested, or started.
 enum Deliveries {
     NotWanted,
-    /// Requested, with the request that continues even if its caller stops waiting.
+    /// Requested. The value is the request, which continues even if its caller stops waiting.
     Wanted(Begun),
     Open(lapin::Consumer),
 }

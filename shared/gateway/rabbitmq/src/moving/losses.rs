@@ -27,13 +27,14 @@ const LONGEST_KEY: usize = 255;
 /// queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Past {
-    /// Routing key that the message had before, and loses by the move; `None` if it keeps its key.
+    /// Routing key that the message had before, and loses by the move; `None` if the message keeps
+    /// its routing key.
     old_key: Option<String>,
-    /// True if the message was dead-lettered last from the destination queue and kept its key, so
-    /// that the queue's dead-letter exchange routes by that key.
+    /// True if the destination queue was the last to dead-letter the message, and the message kept
+    /// its routing key then. The queue's dead-letter exchange routes by that key.
     is_routed_by_it: bool,
-    /// True if the message was dead-lettered from the destination queue through others without a
-    /// rejection, which RabbitMQ before 4.0 may take for a cycle.
+    /// True if the destination queue dead-lettered the message, other queues did so later, and none
+    /// of these steps was a rejection. RabbitMQ before 4.0 may take such a history for a cycle.
     went_on_by_itself: bool,
 }
 

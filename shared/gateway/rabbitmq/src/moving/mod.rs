@@ -51,10 +51,10 @@ pub(crate) struct Moving {
     /// Message that was taken, but cannot be published together with the current window.
     next: Option<Parcel>,
     /// Number of messages removed from a queue that is not replicated. If the broker is killed
-    /// before the removal is on disk, they return.
+    /// before the removal is on disk, these messages return to the queue.
     settled: u64,
-    /// Number of messages that stay, although the queue that refused them may have kept or
-    /// dead-lettered a copy.
+    /// Number of messages that stay on the source queue because a destination queue refused them.
+    /// The destination queue may have stored or dead-lettered a copy nevertheless.
     left_somewhere: u64,
 }
 

@@ -93,8 +93,8 @@ pub(crate) struct Taking<'a> {
     sizes: Sizes,
     consumers: usize,
     settlements: usize,
-    /// Facts about the queue; `None` before the broker was asked, `Some(None)` if it did not
-    /// disclose them or did not answer.
+    /// Properties of the queue, such as its type; `None` before the broker was asked, `Some(None)`
+    /// if the broker did not disclose them or did not answer.
     pub(crate) facts: Option<Option<QueueFacts>>,
     /// True if the broker refused a consumer because another client consumes exclusively.
     pub(crate) consumer_was_refused: bool,
@@ -110,11 +110,13 @@ pub(crate) struct Taking<'a> {
     /// Number of times that the last delivery had been returned before, as its header says; `None`
     /// without a valid one. Only quorum queues write it.
     pub(crate) returns: Option<u64>,
-    /// Tag of the last delivery that was kept. Later deliveries are returned.
+    /// Tag of the last delivery that the fetch keeps. Later deliveries are returned to the queue.
     pub(crate) last_tag: Option<u64>,
-    /// True if there were deliveries after the last kept one, which have to be returned.
+    /// True if deliveries arrived after the last one that the fetch keeps. These have to be
+    /// returned to the queue.
     pub(crate) has_excess: bool,
-    /// Return counts of those kept messages that were returned before.
+    /// Number of earlier returns to the queue, for each message of the fetch that was returned
+    /// before.
     failed: Vec<u64>,
     pub(crate) stop: Option<Full>,
     pub(crate) consumed: Consumed,

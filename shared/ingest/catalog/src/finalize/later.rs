@@ -36,7 +36,8 @@ const CONTAINED: &str = "SELECT DISTINCT h.key FROM batch_chunks c CROSS JOIN LA
 #[derive(Default)]
 pub(super) struct LaterChunks {
     chunks: HashSet<Uuid>,
-    /// Key hashes that were searched for in `chunks`; `found` are those that a chunk contained.
+    /// Hashes of the product keys that were searched for in `chunks`. Those that a chunk contained
+    /// are in `found`.
     asked: HashSet<i64>,
     found: HashSet<i64>,
 }

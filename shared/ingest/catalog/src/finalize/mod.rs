@@ -164,7 +164,7 @@ struct Finalization<'c> {
 /// Next step of a finalization after one of its transactions.
 enum Step {
     End(Finalized),
-    /// Repeat the same slice of establishments: more of its products are missing than one
+    /// Repeat the same slice (group of establishments): more products are missing from it than one
     /// transaction deactivates.
     More,
     Next,
@@ -366,7 +366,7 @@ impl Load {
 struct Deciders {
     /// Establishments about whose missing products the load itself decides.
     own: Vec<Cnpj>,
-    /// Establishments that are left to a later full load.
+    /// Establishments about whose missing products a later full load decides.
     left: Vec<Cnpj>,
     /// Establishments that are not the tenant's, or of which items were refused.
     foreign: Vec<Cnpj>,

@@ -166,8 +166,8 @@ async fn confirmed(
     Ok(confirmed)
 }
 
-/// Row of a chunk that would change the table, unless another chunk confirmed the table's content
-/// (contained it too) in a later version.
+/// Row of a chunk that would change the table, unless a later version in another chunk confirms the
+/// table's content by containing it too.
 struct Candidate {
     key: i64,
     content: [u8; 5],

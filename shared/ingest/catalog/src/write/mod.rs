@@ -59,8 +59,9 @@ pub enum WriteOutcome {
     /// The batch was restarted or replayed in a later generation, so the caller's chunk is
     /// outdated.
     Superseded,
-    /// The chunk is not written, because its batch was received before the start of the kept
-    /// history of loads and cannot be compared with later batches.
+    /// The chunk is not written, because its batch was received before the start of the history of
+    /// loads (the period for which batches are retained), and cannot be compared with later
+    /// batches.
     TooOld,
 }
 

@@ -59,8 +59,8 @@ pub(super) struct Source {
     pub(super) ready: Option<u64>,
     /// Number of unacknowledged messages that will return to the queue.
     pub(super) held: u64,
-    /// Facts about the source queue; `None` before the broker was asked, `Some(None)` if it did not
-    /// disclose them.
+    /// Properties of the source queue, such as its type; `None` before the broker was asked,
+    /// `Some(None)` if the broker did not disclose them.
     facts: Option<Option<QueueFacts>>,
     /// Number of returns that the queue has counted for each unacknowledged message, by delivery
     /// tag; without messages that never returned.
