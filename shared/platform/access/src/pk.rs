@@ -19,7 +19,7 @@ pub enum Pk<'a> {
     /// Item of a target profile.
     #[expect(missing_docs, reason = "the tenant, and the name that `targetRef` has")]
     Profile { tenant: &'a str, name: &'a str },
-    /// Item of a tenant's grant to drop files.
+    /// Item with a tenant's permission to drop files into S3 buckets.
     Drops(&'a str),
     /// Item of a tenant's allow-list of inline targets.
     Targets(&'a str),

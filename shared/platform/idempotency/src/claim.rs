@@ -25,9 +25,9 @@ pub struct ClaimRequest<'a> {
     /// Fingerprint of the caller's rights, if the response depends on them; a caller with other
     /// rights is then refused. With `None`, each caller of the tenant may get the response.
     pub rights: Option<&'a Fingerprint>,
-    /// Target of the work, by which an index finds the record: such as a queue as
-    /// `<queueManager>:<queue>`, or the handler of an event. Empty if the work has no target. The
-    /// target is part of the record's key if the operation has keys [per
+    /// Target of the work, for example a queue as `<queueManager>:<queue>` or the handler of an
+    /// event; empty if the work has no target. An index of the table finds records by their target.
+    /// The target is part of the record's key if the operation has keys [per
     /// target](OperationType::per_target).
     pub target: &'a str,
     /// Name of the API key or token that authenticated the caller; empty if there is none. The

@@ -77,9 +77,10 @@ pub struct Timeline {
     pub duration_ms: Option<u64>,
     /// HTTP status of the stored response; `None` if the record has none.
     pub http_status: Option<u16>,
-    /// Reason of the last failure, such as `QUEUE_NOT_FOUND`, as in the response to the client.
+    /// Reason of the last failure, such as `QUEUE_NOT_FOUND`, as in the response to the client;
+    /// `None` if none is recorded.
     pub reason: Option<String>,
-    /// Error text of the last failure.
+    /// Error text of the last failure; `None` if none is recorded.
     pub detail: Option<String>,
     /// Units of work (for example messages) that all attempts have done until now.
     pub progress: Units,

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Counts {
-    /// Number of requests of which at least one attempt has ended.
+    /// Number of requests with at least one attempt that has ended.
     pub requests: u64,
     /// Number of requests whose latest attempt failed.
     pub failed: u64,
@@ -103,7 +103,7 @@ pub struct Line {
     pub operation: String,
     /// Name of the API key or token; empty for requests without one.
     pub key_name: String,
-    /// Usage counts of the line.
+    /// Counters of the requests that belong to this line.
     pub counts: Counts,
 }
 

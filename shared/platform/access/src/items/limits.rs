@@ -28,7 +28,8 @@ pub struct LimitsItem {
     /// Rate limits at the tenant's target profiles (stored connection settings), by profile name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub targets: BTreeMap<String, TargetLimits>,
-    /// Rate limits at inline targets, by the name of the queue manager.
+    /// Rate limits at inline targets (which a request names without a profile), by the name of the
+    /// queue manager.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub queue_managers: BTreeMap<String, TargetLimits>,
 }
@@ -53,7 +54,7 @@ pub struct TargetLimits {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "StoredRate", rename_all = "camelCase")]
 pub struct Rate {
-    /// Rate of the limit in units per second, from 0.001 to 1,000,000,000.
+    /// Rate of the limit in units (for example requests) per second, from 0.001 to 1,000,000,000.
     pub per_second: f64,
     /// Units that are admitted at once after a pause, from 1 to 1,000,000,000. The burst is at most
     /// the number of units that the rate admits in 30 days.

@@ -55,7 +55,7 @@ pub struct KeyItem {
     pub scopes: BTreeSet<String>,
     /// Establishments that the API key covers.
     pub establishments: Establishments,
-    /// Time at which the API key was created, if known.
+    /// Time at which the API key was created; `None` if it is unknown.
     pub created_at: Option<Timestamp>,
     /// Time from which on the API key is refused; `None` if it never expires.
     pub expires_at: Option<Timestamp>,

@@ -13,7 +13,7 @@ pub struct Standing {
     pub name: String,
     /// Quantity that the limit counts, for example requests.
     pub unit: Unit,
-    /// Rate of the limit in units per second.
+    /// Rate of the limit in units (for example requests) per second.
     pub per_second: f64,
     /// Number of units that are admitted at once after a pause.
     pub burst: u64,

@@ -27,7 +27,7 @@ pub struct AbandonedProgress {
     /// Display name of the place; `None` if it was not recorded, or if the entry sums up several
     /// places.
     pub name: Option<String>,
-    /// Number of units that are known to be done at the place.
+    /// Number of units (for example messages) that are known to be done at the place.
     pub done: u64,
     /// Maximum number of further units that may have been done at the place.
     pub in_doubt: u64,
@@ -49,8 +49,9 @@ pub struct LocationHistory {
 /// Progress and places (for example queues) with which a new attempt begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// Progress of the earlier attempt if it worked at the same place. Otherwise no unit is done,
-    /// and the units of the earlier attempt count as possibly repeated.
+    /// Progress of the earlier attempt if it worked at the same place. Otherwise no unit (for
+    /// example message) counts as done, and the units of the earlier attempt count as possibly
+    /// repeated.
     pub progress: Progress,
     /// Present place and earlier places, to be stored in the record.
     pub whereabouts: LocationHistory,

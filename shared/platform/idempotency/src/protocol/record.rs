@@ -93,7 +93,7 @@ pub struct Record {
     pub lease_expires_at: i64,
     /// Time of the first claim.
     pub created_at: Timestamp,
-    /// Trace id of the first claim's request, if it was stored.
+    /// Trace id of the first claim's request; `None` if it was not stored.
     pub trace_id: Option<String>,
     /// Time at which the record was last written.
     pub updated_at: Timestamp,

@@ -46,7 +46,8 @@ struct Known {
     environments: f64,
 }
 
-/// Units that this environment used in the present ten-second window and in the window before.
+/// Units (for example requests) that this environment used in the present ten-second window and in
+/// the window before.
 #[derive(Debug, Default)]
 struct Spent {
     period: i64,
