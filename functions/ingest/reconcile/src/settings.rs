@@ -17,7 +17,8 @@ pub struct Settings {
     /// Time without progress after which a batch counts as stalled: longer than all retries of a
     /// message together.
     pub stopped_for: Duration,
-    /// Age of a batch's generation from which it is no longer restarted, and counts as stuck.
+    /// Age of a batch's generation (round of processing) from which the batch is no longer
+    /// restarted, and counts as stuck.
     pub given_up_after: Duration,
     /// Time after which the reconciliation finalizes a batch whose chunks are all written, and tags
     /// the objects of a final batch for expiry.

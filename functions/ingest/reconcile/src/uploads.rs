@@ -29,7 +29,7 @@ enum Settled {
     Found,
     /// Upload that was never used, now marked as expired.
     Expired,
-    /// Upload that another run settled or will settle; nothing was done here.
+    /// Upload that another run handled or will handle; this run did nothing about it.
     Left,
 }
 

@@ -25,8 +25,8 @@ pub enum GivenUp {
     },
     /// The chunk was written or given up before this call, and has this state.
     Before(ChunkStatus),
-    /// The batch was restarted or replayed in a later generation, so the caller's chunk is
-    /// outdated.
+    /// The batch was restarted or replayed in a later generation (round of processing), so the
+    /// caller's chunk is outdated.
     Superseded,
     /// The chunk is now stored in another S3 object than the caller names, so the caller's
     /// notification is outdated.

@@ -21,7 +21,7 @@ use crate::plan::{pin, plan};
 use crate::pruning::fail_too_old;
 use crate::rows::{bigint, cnpj, count, word};
 
-/// Batch with everything that its row needs, because the database may not have it yet.
+/// Accepted batch, with all values for its row in the database, since the row may not exist yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewBatch {
     /// Metadata of the S3 object with the payload.
@@ -46,9 +46,10 @@ pub enum ChunkingOutcome {
     Sealed { generation: Generation, pending: Vec<ChunkReady> },
     /// The batch is final in this state, so no work remains.
     Final(BatchStatus),
-    /// The batch was received before the start of the kept history of loads, so no work remains for
-    /// the chunker. If the payload was never cut, this call has failed the batch. If the batch has
-    /// pending chunks, [`end_too_old`](Database::end_too_old) ends it.
+    /// The batch was received before the start of the history of loads (the period for which
+    /// batches are retained), so no work remains for the chunker. If the payload was never cut,
+    /// this call has failed the batch. If the batch has pending chunks,
+    /// [`end_too_old`](Database::end_too_old) ends it.
     TooOld(BatchStatus),
 }
 

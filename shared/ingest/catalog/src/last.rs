@@ -14,8 +14,8 @@ use crate::error::DatabaseError;
 pub struct FinalBatch {
     /// Id of the batch.
     pub batch_id: Uuid,
-    /// Generation in which the batch is final. Before the objects may expire, it must be checked
-    /// that no later generation has begun.
+    /// Generation (round of processing) in which the batch is final. Before the objects may expire,
+    /// it must be checked that no later generation has begun.
     pub generation: Generation,
     /// Idempotency key under which the batch was accepted.
     pub idempotency_key: String,

@@ -52,9 +52,9 @@ pub enum ReplayOutcome {
 /// Replay that has begun: a new generation (round of processing) of the batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BegunReplay {
-    /// Generation that the replay began; its number is at least 2.
+    /// Generation (round of processing) that the replay began; its number is at least 2.
     pub generation: Generation,
-    /// State of the batch right after the generation began.
+    /// State of the batch right after the replay began.
     pub status: BatchStatus,
     /// Number of chunks that the replay writes again.
     pub chunks: u64,

@@ -62,7 +62,8 @@ pub enum SealOutcome {
     Sealed(BatchStatus),
     /// Another run sealed the batch before, with the same chunks. This is the batch's state.
     AlreadySealed(BatchStatus),
-    /// The batch is in a later generation, so the caller's chunks are outdated.
+    /// The batch is in a later generation (round of processing), so the caller's chunks are
+    /// outdated.
     Superseded,
 }
 

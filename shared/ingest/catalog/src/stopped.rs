@@ -20,8 +20,8 @@ pub struct StallThresholds {
     /// Time without progress after which a batch is restarted. It is restarted again each time this
     /// time has doubled.
     pub stopped_for: Duration,
-    /// Maximum age of a batch's generation at which the batch is still restarted. An operator has
-    /// to handle an older one.
+    /// Maximum age of a batch's generation (round of processing) at which the batch is still
+    /// restarted. An operator has to handle an older one.
     pub given_up_after: Duration,
 }
 

@@ -89,9 +89,9 @@ pub enum Login {
 /// PEM certificates and key of a TLS connection. The broker's certificate is always verified.
 #[derive(Clone, Debug, Default)]
 pub struct TlsConfig {
-    /// PEM certificates of the authorities to trust instead of the system's.
+    /// PEM certificates of the authorities to trust; `None` to trust those of the system.
     pub trust_store: Option<SecretString>,
-    /// Client certificate with its private key, in PEM.
+    /// Client certificate with its private key, in PEM; `None` without a client certificate.
     pub key_store: Option<SecretString>,
 }
 

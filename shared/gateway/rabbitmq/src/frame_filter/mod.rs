@@ -98,7 +98,7 @@ pub(crate) struct FrameFilter {
     /// Kind of the next content on each channel. The broker may use 65,535 channels.
     contents: HashMap<u16, Content>,
     /// Exchange and routing key of the current delivery on each channel, if they are not valid
-    /// UTF-8. The delivery's content header gets them.
+    /// UTF-8. The filter moves both into the delivery's content header.
     routings: HashMap<u16, UnreadableRouting>,
     ready: Vec<u8>,
     taken: usize,

@@ -49,15 +49,16 @@ pub enum WriteOutcome {
         /// True if this call made the batch final.
         became_final: bool,
     },
-    /// The chunk was written before this call, in the same generation.
+    /// The chunk was written before this call, in the same generation (round of processing) of the
+    /// batch.
     AlreadyDone {
         /// State of the chunk's batch.
         batch: BatchStatus,
         /// True if this call made the batch final.
         became_final: bool,
     },
-    /// The batch was restarted or replayed in a later generation, so the caller's chunk is
-    /// outdated.
+    /// The batch was restarted or replayed in a later generation (round of processing), so the
+    /// caller's chunk is outdated.
     Superseded,
     /// The chunk is not written, because its batch was received before the start of the history of
     /// loads (the period for which batches are retained), and cannot be compared with later
