@@ -33,7 +33,8 @@ pub struct Execution {
     pub target: String,
     /// Trace id of the request that made this attempt.
     pub trace_id: String,
-    /// Trace id of the first attempt's request; `None` if it is equal to `trace_id` or not recorded.
+    /// Trace id of the first attempt's request; `None` if it is equal to `trace_id`, or was not
+    /// recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) first_trace_id: Option<String>,
     /// Fingerprint of the request's body, the same in every attempt.
