@@ -14,7 +14,7 @@ const MOST_LINES: usize = 250;
 /// Kind of a usage event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// All lines of an hour that has ended.
+    /// All usage lines (counters of an API key for an operation) of an hour that has ended.
     Hour,
     /// Lines with the counts that an hour's event lacked, because a recount of the records found
     /// them later.

@@ -46,7 +46,7 @@ pub struct Execution {
     /// Progress that earlier attempts recorded, with which this attempt starts.
     pub progress: Progress,
     /// Place (for example a queue) where the units of `progress` (for example messages) were done,
-    /// and other places where earlier attempts did units.
+    /// and the units that earlier attempts did, or may have done, at other places.
     #[serde(default)]
     pub whereabouts: LocationHistory,
 }

@@ -4,8 +4,8 @@ use std::fmt;
 
 use api::idempotency_key::record_key;
 
-/// Type of work, such as `PRODUCE`. Its name is stored in each idempotency record, and its key
-/// space begins the record's partition key.
+/// Type of work, such as `PRODUCE`. Idempotency records store its name. Its key space is the prefix
+/// of their partition keys, and separates equal idempotency keys of different types of work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OperationType {
     name: &'static str,

@@ -53,7 +53,7 @@ pub struct Arrival {
     /// example message) counts as done, and the units of the earlier attempt count as possibly
     /// repeated.
     pub progress: Progress,
-    /// Present place and earlier places, to be stored in the record.
+    /// Present place (for example a queue) and earlier places, to be stored in the record.
     pub whereabouts: LocationHistory,
     /// True if the earlier attempt worked at another place. The record must then be updated before
     /// any unit is done at the new place. Otherwise, after a crash, the next attempt would assume

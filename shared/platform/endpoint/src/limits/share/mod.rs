@@ -18,7 +18,7 @@ const LONGEST_SPREAD: i64 = SECOND;
 const ASSUMED: f64 = 50.0;
 
 /// Units (for example requests) that this execution environment has taken from a bucket in advance.
-/// It may admit requests with them without calling the table.
+/// The environment may admit requests with these units without calling the table.
 #[derive(Debug)]
 pub(crate) struct Share {
     environment: u8,
