@@ -4,8 +4,9 @@ use std::fmt;
 
 use api::idempotency_key::record_key;
 
-/// Type of work, such as `PRODUCE`. Idempotency records store its name. Its key space is the prefix
-/// of their partition keys, and separates equal idempotency keys of different types of work.
+/// Type of work, such as `PRODUCE`. Each idempotency record stores the name of its type. The
+/// record's partition key begins with the type's key space, so equal idempotency keys in different
+/// key spaces do not collide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OperationType {
     name: &'static str,
