@@ -130,9 +130,13 @@ async fn a_consume_whose_selector_is_empty_removes_nothing() {
     let (gateway, broker) = (Gateway::new(), Broker::connect().await);
     let queue = broker.queue().await;
     gateway.produce(Uuid::new_v4(), &queue.request(json!({"batch": {"count": 1}}))).await.expect(201);
-    let body = queue.request(json!({"selector": {}, "waitSeconds": 0}));
-    let answer = gateway.consume(Uuid::new_v4(), &body).await.expect_problem(400, "SCHEMA_VIOLATION");
-    assert_eq!(answer.json()["errors"][0]["pointer"], "/selector");
+    for (selector, pointer) in
+        [(json!({}), "/selector"), (json!({"expression": " "}), "/selector/expression")]
+    {
+        let body = queue.request(json!({"selector": selector, "waitSeconds": 0}));
+        let answer = gateway.consume(Uuid::new_v4(), &body).await.expect_problem(400, "SCHEMA_VIOLATION");
+        assert_eq!(answer.json()["errors"][0]["pointer"], pointer);
+    }
     assert_eq!(gateway.depth(&queue.name).await, 1);
     broker.delete(&queue).await;
 }

@@ -272,11 +272,11 @@ async fn each_kind_of_key_gets_from_each_route_what_it_may() {
     let batch_id = batch["batch_id"].as_str().unwrap();
     let (queue, profile) = (broker.queue().await, access.profile(TENANT_A).await);
     let target = json!({"targetRef": profile, "target": {"queue": queue.name}});
-    let rows = rows(&target, batch_id);
+    let mut rows = rows(&target, batch_id);
     let listed: BTreeSet<_> = rows.iter().map(|row| (row.method.to_owned(), row.route.to_owned())).collect();
     assert_eq!(listed, end_to_end::routes(), "each route of the contract has a row");
     let keys = keys(catalogue.cnpjs()[0].as_str()).await;
-    for row in &rows {
+    for row in &mut rows {
         assert_eq!(row.answers.len(), KINDS.len());
         for ((kind, key), expected) in KINDS.into_iter().zip(&keys).zip(&row.answers) {
             let expected = match *expected {
@@ -295,6 +295,15 @@ async fn each_kind_of_key_gets_from_each_route_what_it_may() {
                     LoadTests::new(Gateway::new()).end(&LoadTests::id(&answer)).await;
                 }
             }
+        }
+        // No route has this parameter. Its sender would believe that it counts.
+        row.path.push_str("?pages=2");
+        let answer = send(row, Some(KEY_A)).await;
+        if row.answers == open() {
+            answer.expect(200);
+        } else {
+            let problem = answer.expect_problem(400, "INVALID_PARAMETER").json();
+            assert_eq!(problem["parameter"], "pages", "{} {}", row.method, row.path);
         }
     }
     broker.delete(&queue).await;

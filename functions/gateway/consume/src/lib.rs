@@ -73,17 +73,22 @@ impl ConsumeSelector {
     /// Converts the member to a selection. An empty object is refused: a client that lost the id of
     /// its message would remove any other message with it.
     fn selection(self) -> Result<Selector, Problem> {
+        const MEANT: &str =
+            "name correlIdBase64, msgIdBase64 or expression, or leave selector out to get any message";
         let Self { correl_id_base64, msg_id_base64, expression } = self;
         if correl_id_base64.is_none() && msg_id_base64.is_none() && expression.is_none() {
-            return Err(Problem::violation(
-                "/selector",
-                "is empty and selects no message: name correlIdBase64, msgIdBase64 or expression, or leave selector out to get any message",
-            ));
+            let detail = format!("is empty and selects no message: {MEANT}");
+            return Err(Problem::violation("/selector", detail));
+        }
+        let expression = expression.flatten();
+        if expression.as_ref().is_some_and(|text| text.trim().is_empty()) {
+            let detail = format!("is blank and selects no message: {MEANT}");
+            return Err(Problem::violation("/selector/expression", detail));
         }
         Ok(Selector {
             correl_id_base64: correl_id_base64.flatten(),
             msg_id_base64: msg_id_base64.flatten(),
-            expression: expression.flatten(),
+            expression,
         })
     }
 }

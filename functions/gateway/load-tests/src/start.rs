@@ -1,7 +1,7 @@
 //! `POST /tests`: accepts a test and starts it.
 
 use access::TargetLimits;
-use api::{Problem, Query, Reason, Reply, TraceId};
+use api::{Problem, Reason, Reply, TraceId};
 use endpoint::{Admission, WorkDone};
 use front::{Accepted, origin};
 use idempotency::{Execution, whole_seconds};
@@ -15,7 +15,7 @@ use serde_json::json;
 use crate::overdue::planned_end;
 use crate::problems::{from_engine, from_store};
 use crate::request::{NewTest, START, StartRequest, from_request};
-use crate::route::{Endpoint, TESTS};
+use crate::route::TESTS;
 use crate::{LoadTests, id};
 
 /// Maximum `Retry-After`, in seconds, of the response if other tests of the tenant use up the
@@ -25,7 +25,6 @@ const MOST_RETRY_AFTER: u32 = 600;
 impl LoadTests {
     pub(crate) async fn start(&self, request: &Request, trace_id: &TraceId) -> Result<Reply, Problem> {
         let accepted = self.front.accept::<StartRequest>(request).await?;
-        Query::parse(request.uri().query().unwrap_or_default(), Endpoint::Start.parameters())?;
         let Accepted { identity, target, policies, spent, tags, work: NewTest(test) } = accepted;
         let target_name = target.to_string();
         let limits = policies.of_target();

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use access::Scope;
-use api::{Problem, Query, Reply, Route};
+use api::{Problem, Reply, Route};
 use endpoint::{Keyed, check_route};
 use lambda_http::{Body, Request, Response};
 use mq::{BrokerKind, Profile};
@@ -24,7 +24,6 @@ impl Front {
         endpoint::serve(self.service, TARGETS, Keyed::No, request.headers(), async |_| {
             check_route(TARGETS, &request)?;
             let principal = self.authenticate(request.headers(), SCOPES).await?;
-            Query::parse(request.uri().query().unwrap_or_default(), &[])?;
             self.admission(&principal).await?.unrecorded(self.profiles(&principal.tenant)).await
         })
         .await

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use api::{Problem, Reason, Reply, Route, TraceId, Traceparent, respond};
+use api::{Problem, Query, Reason, Reply, Route, TraceId, Traceparent, respond};
 use http::HeaderMap;
 use idempotency::{IdempotencyKey, KeyForm};
 use lambda_http::{Body, Request, Response};
@@ -141,11 +141,11 @@ fn reason_of(reply: &Reply) -> Option<String> {
     body.get("reason")?.as_str().map(str::to_owned)
 }
 
-/// Checks the path and the method of a request. API Gateway has checked them too, unless the
-/// function was invoked directly.
+/// Checks the path, method and query of a request whose route takes no query parameters. API
+/// Gateway has checked path and method too, unless the function was invoked directly.
 ///
 /// # Errors
-/// 404 for another path, and 405 for another method.
+/// 404 for another path, and the errors of [`check_method()`].
 pub fn check_route(route: Route, request: &Request) -> Result<(), Problem> {
     if request.uri().path() != route.path {
         return Err(Problem::new(Reason::RouteNotFound, "there is nothing at this path"));
@@ -153,16 +153,17 @@ pub fn check_route(route: Route, request: &Request) -> Result<(), Problem> {
     check_method(route, request)
 }
 
-/// Checks the method of a request whose path was matched already.
+/// Checks the method and query of a request whose path was matched already, and whose route takes
+/// no query parameters.
 ///
 /// # Errors
-/// 405 for another method.
+/// 405 for another method. 400 for any query parameter, whose sender would expect an effect.
 pub fn check_method(route: Route, request: &Request) -> Result<(), Problem> {
     if request.method() != route.method {
         let detail = format!("this path takes {} only", route.method);
         return Err(Problem::new(Reason::MethodNotAllowed, detail).header("allow", route.method));
     }
-    Ok(())
+    Query::parse(request.uri().query().unwrap_or_default(), &[]).map(|_| ())
 }
 
 #[cfg(test)]
