@@ -18,7 +18,7 @@ const UNDER_WAY: &str = "SELECT status, count(*) AS batches, sum(chunks_pending)
 const OLDEST_CHUNK: &str = "SELECT extract(epoch FROM \
          clock_timestamp() - min(GREATEST(c.created_at, b.generation_began_at)))::double precision AS seconds \
      FROM (SELECT batch_id, generation_began_at FROM batches WHERE status = 'PROCESSING' AND chunks_pending > 0 \
-         ORDER BY received_at LIMIT 100) AS b \
+         ORDER BY GREATEST(received_at, generation_began_at) LIMIT 100) AS b \
      JOIN batch_chunks c ON c.batch_id = b.batch_id AND c.status = 'PENDING'";
 const OLDEST_EVENT: &str = "SELECT extract(epoch FROM clock_timestamp() - occurred_at)::double precision AS seconds \
      FROM outbox ORDER BY sequence LIMIT 1";
