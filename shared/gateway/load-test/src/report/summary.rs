@@ -178,7 +178,7 @@ fn fates(report: &Report, event: &str) -> String {
         (accounting.refused, "refused"),
         (accounting.not_sent, "not sent"),
         (accounting.unrecorded, unrecorded),
-        (if event == "received" { accounting.retained } else { 0 }, "still on the queues"),
+        (if event == "received" { accounting.retained } else { 0 }, "confirmed and not received"),
     ];
     let odd: Vec<_> = odd
         .iter()

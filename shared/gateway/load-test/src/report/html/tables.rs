@@ -124,7 +124,7 @@ fn accounting(page: &mut String, report: &Report) {
         ("confirmed", grouped(accounting.confirmed)),
         ("received", grouped(accounting.received)),
         ("lost", accounting.lost.map_or_else(unknown, grouped)),
-        ("still on the queues", grouped(accounting.retained)),
+        ("confirmed and not received", grouped(accounting.retained)),
         ("in doubt", grouped(accounting.in_doubt)),
         ("refused", grouped(accounting.refused)),
         ("not sent", grouped(accounting.not_sent)),
