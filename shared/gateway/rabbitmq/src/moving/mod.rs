@@ -1,6 +1,7 @@
 //! Moves messages from one queue to others, unchanged.
 
 mod losses;
+mod preview;
 mod route;
 mod source;
 
@@ -17,11 +18,11 @@ use mq::{
 };
 
 use crate::errors::{During, Failure};
-use crate::fetch::{NO_BROWSE, refuse_harm};
 use crate::pool::Pool;
 use crate::refusal;
 use crate::session::{Session, call, short};
 use crate::settlement::Proof;
+pub(crate) use preview::preview;
 use source::{Parcel, Source};
 
 /// Maximum number of messages in a window: they are published, confirmed and acknowledged together,
@@ -83,38 +84,6 @@ pub(crate) async fn connect(
         }
         Err(failure) => Err(source.session.fail(failure, During::Connection)),
     }
-}
-
-/// Previews a move: takes the messages, decides about each, and returns all to the queue.
-pub(crate) async fn preview(
-    pool: &Pool,
-    access: &Access,
-    queue: &QueueName,
-    command: &MoveCommand,
-    reach: &Reach,
-    deadline: Deadline,
-) -> Result<MoveReport, BrokerError> {
-    let session = refuse_harm(pool.acquire(access, deadline).await?, queue, deadline).await?;
-    let most_held = pool.settings().most_held;
-    let mut source = Source::open((session, most_held), queue, command, reach, deadline).await?;
-    let mut known = HashSet::new();
-    let stop_at = stop_at(deadline);
-    for _ in 0..command.max.get() {
-        source.bind_intake();
-        let next = source.next(0, stop_at, deadline).await;
-        let Some(parcel) = next.map_err(|failure| failure.into_error(During::Queue(queue)))? else { break };
-        if known.contains(&parcel.to) || expect_queue(&source.session, &parcel.to, deadline).await.is_ok() {
-            known.insert(parcel.to.clone());
-            source.losses.note(parcel.to, parcel.past);
-            source.hold(parcel.tag, parcel.considered);
-        } else {
-            source.route.close(parcel.to, KeptReason::Unroutable);
-            source.keep(parcel.tag, parcel.considered, KeptReason::Unroutable, deadline).await;
-        }
-    }
-    let mut report = source.finish(0, deadline).await;
-    report.warnings.push(NO_BROWSE);
-    Ok(report)
 }
 
 /// Checks by a passive declaration that a queue exists.

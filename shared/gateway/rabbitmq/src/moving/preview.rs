@@ -1,0 +1,49 @@
+//! Previews a move, which leaves every message on its queue.
+
+use std::collections::HashSet;
+
+use broker::Deadline;
+use mq::{Access, BrokerError, KeptReason, MoveCommand, MoveReport, QueueName, Reach};
+
+use super::source::Source;
+use super::{expect_queue, stop_at};
+use crate::errors::During;
+use crate::fetch::{NO_BROWSE, refuse_harm};
+use crate::pool::Pool;
+
+/// Previews a move: takes the messages, decides about each, and returns all to the queue.
+pub(crate) async fn preview(
+    pool: &Pool,
+    access: &Access,
+    queue: &QueueName,
+    command: &MoveCommand,
+    reach: &Reach,
+    deadline: Deadline,
+) -> Result<MoveReport, BrokerError> {
+    let session = refuse_harm(pool.acquire(access, deadline).await?, queue, deadline).await?;
+    let most_held = pool.settings().most_held;
+    let mut source = Source::open((session, most_held), queue, command, reach, deadline).await?;
+    let mut known = HashSet::new();
+    let stop_at = stop_at(deadline);
+    for _ in 0..command.max.get() {
+        source.bind_intake();
+        let next = source.next(0, stop_at, deadline).await;
+        let Some(parcel) = next.map_err(|failure| failure.into_error(During::Queue(queue)))? else { break };
+        if !known.contains(&parcel.to) {
+            match expect_queue(&source.session, &parcel.to, deadline).await {
+                Ok(()) => known.insert(parcel.to.clone()),
+                Err(BrokerError::QueueNotFound { .. }) => {
+                    source.route.close(parcel.to, KeptReason::Unroutable);
+                    source.keep(parcel.tag, parcel.considered, KeptReason::Unroutable, deadline).await;
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+        }
+        source.losses.note(parcel.to, parcel.past);
+        source.hold(parcel.tag, parcel.considered);
+    }
+    let mut report = source.finish(0, deadline).await;
+    report.warnings.push(NO_BROWSE);
+    Ok(report)
+}
