@@ -1,7 +1,5 @@
 //! The API from outside: its version, and whether the stores and functions behind it answer.
 
-use std::time::Duration;
-
 use serde_json::Value;
 
 use super::kinds::{READY, VERSION};
@@ -10,8 +8,6 @@ use crate::api::{Api, Call};
 use crate::context::Context;
 use crate::member::{shown, text};
 
-/// Time during which each request to the API is tried again.
-const TRIES: Duration = Duration::from_secs(10);
 /// Version of this program, which is compared with the API's version.
 const OURS: &str = env!("CARGO_PKG_VERSION");
 
@@ -36,7 +32,7 @@ impl Answer {
 /// Requests a path of the context's API.
 pub(crate) async fn ask(context: &Context, path: &str) -> Answer {
     let api = match Api::of(context) {
-        Ok(api) => api.trying_for(TRIES),
+        Ok(api) => api,
         Err(failure) => return Answer::None(failure.what),
     };
     match api.exchange(&Call::get(path).once()).await {
