@@ -1,5 +1,6 @@
-//! Causes of alarms, produced on the stack: the functions emit the metric that an alarm reads,
-//! under its dimensions and beyond its threshold. No CloudWatch is there to raise it.
+//! Tests that the functions emit the metrics which alarms read, with the right dimensions and
+//! beyond the threshold. The tests cause the conditions on the stack. The alarms themselves are not
+//! tested, since there is no CloudWatch.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -14,10 +15,10 @@ use uuid::Uuid;
 use crate::template;
 
 const NAMESPACE: &str = "IntegraHub";
-/// Time that a line may need to reach its file on a busy machine.
+/// Maximum time until a log line is in the stack's log file, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Log lines of the stack's functions from now on.
+/// Log lines that the stack's functions have written since a test began.
 pub(crate) struct Emitted {
     log: PathBuf,
     begin: usize,
@@ -31,8 +32,9 @@ impl Emitted {
         Self { log, begin }
     }
 
-    /// Waits until a metric, as an alarm reads it, has reached the alarm's threshold. Only lines
-    /// about `keys` count, if there are any: other metrics name no key.
+    /// Waits until the values of a metric reach the threshold of an alarm. Counts only log lines
+    /// about these idempotency keys; all lines if `keys` is empty, as for metrics whose lines have
+    /// no key.
     pub(crate) async fn reach(&self, alarm: &str, metric: Metric, keys: &[Uuid]) {
         let emf = metric.emf.unwrap();
         let (services, threshold) = read_by(alarm, emf);
@@ -51,7 +53,7 @@ impl Emitted {
         }
     }
 
-    /// Values of a metric that these functions emitted.
+    /// Returns the values of a metric that these functions have emitted since the test began.
     fn values(&self, emf: Emf, services: &[String], keys: &[Uuid]) -> Vec<u64> {
         let bytes = std::fs::read(&self.log).unwrap();
         let text = String::from_utf8_lossy(&bytes[self.begin..]);
@@ -62,7 +64,8 @@ impl Emitted {
     }
 }
 
-/// True if CloudWatch makes this metric of a line, for one of these functions.
+/// Returns true if CloudWatch would read this metric from a log line, and the line is of one of
+/// these functions.
 fn declares(line: &Value, emf: Emf, services: &[String]) -> bool {
     let directive = &line["_aws"]["CloudWatchMetrics"][0];
     let declared = directive["Metrics"].as_array();
@@ -79,7 +82,7 @@ fn is_about(line: &Value, keys: &[Uuid]) -> bool {
     keys.is_empty() || keys.iter().any(|one| key == Some(one.to_string().as_str()))
 }
 
-/// Returns the functions whose metric an alarm reads, and its threshold, from the template.
+/// Reads from the template the functions whose metric an alarm watches, and the alarm's threshold.
 fn read_by(alarm: &str, emf: Emf) -> (Vec<String>, u64) {
     let alarms = template::resources("AWS::CloudWatch::Alarm");
     let alarm = &alarms[format!("{alarm}Alarm").as_str()];
@@ -98,7 +101,8 @@ fn read_by(alarm: &str, emf: Emf) -> (Vec<String>, u64) {
     (services, alarm["Properties"]["Threshold"].as_u64().unwrap())
 }
 
-/// Sends a consume, which another attempt takes over while it waits for a message.
+/// Sends a consume, and makes its record belong to another execution while the consume waits for a
+/// message. Returns its idempotency key.
 async fn outlived(gateway: &Gateway, queue: &Queue) -> Uuid {
     let (records, key) = (Records::open().await, Uuid::new_v4());
     let taken_over = async {

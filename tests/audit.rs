@@ -1,4 +1,4 @@
-//! Audit events: each request of a caller has one in the audit log, also one that was refused.
+//! Tests of the audit log: it has an event of each request of a caller, also of a refused one.
 
 use std::time::{Duration, Instant};
 
@@ -6,10 +6,11 @@ use end_to_end::{Access, CommandLine, Gateway, On, Site, TENANT_A};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-/// Longest time until an event is in the log, on a machine that is busy with other tests.
+/// Maximum time until an event is in the audit log, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// The audit events with this tag or of this key, once there are `number` of them.
+/// Waits until the audit log has `number` events that match the command-line option `condition`,
+/// such as `--tag` with its value. Returns them, or what there is after [`PATIENCE`].
 async fn events(condition: [&str; 2], number: usize) -> Vec<Value> {
     let program = CommandLine::new();
     let end = Instant::now() + PATIENCE;
@@ -24,7 +25,7 @@ async fn events(condition: [&str; 2], number: usize) -> Vec<Value> {
     }
 }
 
-/// The event that has this value in a field.
+/// Returns the first of the events with this value in this field. Panics if there is none.
 fn one<'a>(events: &'a [Value], field: &str, value: &str) -> &'a Value {
     events.iter().find(|event| event[field] == value).unwrap_or_else(|| panic!("{value} of {events:?}"))
 }

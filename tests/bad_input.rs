@@ -1,5 +1,5 @@
-//! What every bad request gets: the table of `docs/errors.md`, row by row. None is a 500, and none
-//! moves a message.
+//! Tests of every kind of bad request, in the order of the table in `docs/errors.md`. No response
+//! is a 500, and no request moves a message.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -18,7 +18,7 @@ use serde_json::json;
 use uuid::Uuid;
 
 const PRODUCE: &str = "/messages/produce";
-/// Operations that ignore an idempotency key.
+/// Paths of the operations that ignore the header `Idempotency-Key`.
 const UNKEYED: [&str; 2] = ["/queue/depth", "/connections/test"];
 
 end_to_end::on_both! {
@@ -26,7 +26,7 @@ end_to_end::on_both! {
     a_problem_repeats_no_secret_and_no_body,
 }
 
-/// Sends a produce whose body is given as text.
+/// Sends a produce with the given text or bytes as body, and a new idempotency key.
 async fn produce_text(gateway: &Gateway, body: impl Into<Vec<u8>>) -> Answer {
     let key = Uuid::new_v4().to_string();
     let headers =
@@ -34,8 +34,9 @@ async fn produce_text(gateway: &Gateway, body: impl Into<Vec<u8>>) -> Answer {
     gateway.send("POST", PRODUCE, &headers, body).await
 }
 
-/// Every operation checks a body of JSON before it asks what the body is about. Two take larger
-/// bodies, and have tests of their own.
+/// Checks that every operation with a JSON body refuses bodies of the wrong media type, encoding,
+/// size or syntax before it looks at their content. Two operations take larger bodies, and have
+/// their own tests.
 #[tokio::test]
 async fn every_operation_refuses_bodies_that_it_cannot_take() {
     let gateway = Gateway::new();
@@ -101,7 +102,8 @@ async fn bodies_that_are_not_strict_json() {
     broker.delete(&queue).await;
 }
 
-/// A request of a few bytes asks for hundreds of gigabytes, by bodies or by headers.
+/// Checks that a produce is refused if its messages with their headers exceed 64 MiB together,
+/// since a request of a few bytes can ask for hundreds of gigabytes.
 #[tokio::test]
 async fn a_produce_that_would_fill_the_broker() {
     let (gateway, broker) = (Gateway::new(), Broker::connect().await);
@@ -141,7 +143,8 @@ async fn a_consume_whose_selector_is_empty_removes_nothing() {
     broker.delete(&queue).await;
 }
 
-/// A retry of a produce that was done by a version with a larger limit.
+/// Checks that a retry of a produce is replayed even if its volume exceeds the limit. An earlier
+/// version with a larger limit may have executed it.
 #[tokio::test]
 async fn what_was_put_under_another_limit_is_replayed() {
     let (gateway, broker) = (Gateway::new(), Broker::connect().await);
@@ -170,8 +173,8 @@ async fn what_was_put_under_another_limit_is_replayed() {
     broker.delete(&queue).await;
 }
 
-/// A body that costs a processor, a store or the broker much is refused like any other mistake:
-/// with a 400 of a few bytes.
+/// Checks that bodies which would cost the processor, a store or the broker much are refused like
+/// any other mistake, by a 400 with a short response.
 #[tokio::test]
 async fn bodies_that_are_out_of_all_bounds() {
     let gateway = Gateway::new();

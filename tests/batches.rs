@@ -1,4 +1,4 @@
-//! What can be asked of batches, and by whom.
+//! Tests of the routes that show batches, and of the tenants and API keys that may see them.
 
 use std::io::Read as _;
 use std::time::Duration;
@@ -97,7 +97,7 @@ async fn lists_go_from_the_newest_to_the_oldest() {
     stranger.expect_problem(400, "INVALID_PARAMETER");
 }
 
-/// The items of a tenant's batches, as they stand when a request begins.
+/// Stores these batches in the table of batch items, as a function does when it accepts a load.
 pub(crate) async fn accept(batches: &[AcceptedBatch]) {
     let sdk = runtime::Sdk::from_environment().await.single_attempt(Duration::from_secs(20));
     let items = BatchItems::new(aws_sdk_dynamodb::Client::new(&sdk), variable("BATCHES_TABLE"));
@@ -106,7 +106,8 @@ pub(crate) async fn accept(batches: &[AcceptedBatch]) {
     }
 }
 
-/// A batch of tenant B whose payload is nowhere; an upload that expires in so many seconds.
+/// Returns a batch of tenant B whose payload is stored nowhere. `expires_in` is the time in seconds
+/// until its upload expires; `None` means that it is no upload.
 pub(crate) fn without_payload(expires_in: Option<i64>) -> AcceptedBatch {
     AcceptedBatch {
         metadata: PayloadMetadata { tenant_id: TENANT_B.parse().unwrap(), ..metadata(MediaType::Json) },
@@ -116,7 +117,7 @@ pub(crate) fn without_payload(expires_in: Option<i64>) -> AcceptedBatch {
     }
 }
 
-/// Every page of a list of tenant B.
+/// Returns all pages of tenant B's list of batches for a query. Panics after 200 pages.
 async fn walk(query: &str) -> Vec<Value> {
     let (gateway, mut pages, mut next) = (Gateway::new().with_key(KEY_B), Vec::new(), String::new());
     loop {
@@ -170,7 +171,8 @@ async fn a_list_by_an_object_has_its_batches_before_the_database_knows_them() {
     assert_eq!(batch["source"], json!({"bucket": "drops", "key": key, "etag": "\"ab\"", "version_id": "v1"}));
 }
 
-/// A request that was refused, or died, between the item and the payload leaves only the item.
+/// Checks that neither a query nor a list shows a batch whose item was stored without its payload.
+/// A request that is refused or dies between the two writes leaves only the item.
 #[tokio::test]
 async fn a_batch_whose_payload_was_never_stored_is_no_batch() {
     let left: Vec<AcceptedBatch> = (0..12).map(|_| without_payload(None)).collect();

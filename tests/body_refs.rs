@@ -1,4 +1,5 @@
-//! Bodies that no request can carry: they are uploaded, and a produce names them.
+//! Tests of message bodies that are too large for a request: a client uploads them to S3, and a
+//! produce refers to them by `bodyRef`.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -21,7 +22,7 @@ end_to_end::on_both! {
     the_bodies_of_a_request_have_a_bound_together,
 }
 
-/// Bytes that no other test uploads.
+/// Returns random bytes, for an upload that no other test has.
 pub(crate) fn bytes(length: usize) -> Vec<u8> {
     let mut random = fastrand::Rng::new();
     (0..length).map(|_| random.u8(..)).collect()
@@ -31,7 +32,8 @@ fn announced(bytes: &[u8]) -> Value {
     json!({"size": bytes.len(), "sha256": hex::encode(Sha256::digest(bytes))})
 }
 
-/// Sends bytes to a signed URL with the headers that the answer names.
+/// Uploads bytes to the signed URL in `answer`, with the headers that `answer` lists. Returns the
+/// HTTP status.
 async fn put(answer: &Value, bytes: Vec<u8>) -> u16 {
     put_without("", answer, bytes).await
 }
@@ -47,7 +49,7 @@ async fn put_without(left_away: &str, answer: &Value, bytes: Vec<u8>) -> u16 {
     request.send().await.unwrap().status().as_u16()
 }
 
-/// Uploads bytes, and says by what a produce names them.
+/// Uploads bytes, and returns the `bodyRef` by which a produce refers to them.
 pub(crate) async fn uploaded(gateway: &Gateway, bytes: &[u8]) -> Value {
     let answer = gateway.post(BODIES, &announced(bytes)).await.expect(201).json();
     assert_eq!(put(&answer, bytes.to_vec()).await, 200);
@@ -77,7 +79,8 @@ async fn uploaded_bodies_are_put_among_others_and_replayed(on: On) {
     site.delete(&queue).await;
 }
 
-/// Returns a message as a consume stores it, and its body as it is downloaded.
+/// Consumes one message whose body is too large for the response. Returns the message in the
+/// response, and its body, downloaded from S3.
 pub(crate) async fn stored(gateway: &Gateway, consume: &Value) -> (Value, Vec<u8>) {
     let answer = gateway.consume(Uuid::new_v4(), consume).await.expect(200).json();
     assert_eq!(answer["count"], 1, "{answer}");
@@ -104,7 +107,8 @@ async fn a_body_goes_in_by_reference_and_comes_out_stored_and_goes_in_again(on: 
     site.delete(&queue).await;
 }
 
-/// S3 checks the digest of an upload; a program that may write to the bucket can still replace it.
+/// Checks that a produce refuses an uploaded body that was replaced in S3 afterwards. S3 checks the
+/// digest of an upload, but a program that may write to the bucket can still replace it.
 async fn an_upload_that_was_replaced_is_not_put_however_large_it_is(on: On) {
     let (gateway, site) = (Gateway::new(), Site::start(on).await);
     let queue = site.queue().await;

@@ -1,8 +1,8 @@
-//! A tenant's orders to brokers are limited, so that they do not keep all others out.
+//! Tests of the limit on a tenant's concurrent calls to `mq-access`, which leaves room for other
+//! tenants.
 //!
-//! The gateway is this process's own, with the stack's tables. Behind it is a stand-in of
-//! `mq-access` with the concurrency that a deployment reserves: what is beyond is refused, as
-//! Lambda does it.
+//! The gateway's HTTP side runs in this process, with the stack's tables. A stand-in for
+//! `mq-access` has a reserved concurrency, and refuses further invocations as Lambda does.
 
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
@@ -16,7 +16,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use bytes::Bytes;
 use end_to_end::{Access, Answer, body_of, contract, operations, variable};
 use endpoint::limits::Limiter;
-use front::{Action, Budget, Front, Gateway, Idempotency, MqAccess, Operation};
+use front::{Action, Front, Gateway, Idempotency, MqAccess, Operation, OrderLimit};
 use futures_util::future::join_all;
 use http::{HeaderValue, Request, Response};
 use idempotency::{ExpiryBounds, Store};
@@ -28,20 +28,20 @@ use test_support::http_server::{Server, response};
 use tokio::sync::{Semaphore, watch};
 use uuid::Uuid;
 
-/// Concurrency that is reserved for `mq-access`.
+/// Reserved concurrency of the stand-in for `mq-access`: number of invocations at the same time.
 const RESERVED: usize = 3;
-/// Part of the reserved concurrency that one tenant may have.
+/// Maximum number of these invocations that one tenant may use at the same time.
 const LIMIT: NonZeroU32 = NonZeroU32::new(2).unwrap();
 
-/// A stand-in of Lambda with a function of limited concurrency, which waits at a browse until it is
-/// let go.
+/// Stand-in for Lambda and its function `mq-access` with limited concurrency. Each invocation for a
+/// browse waits until the test sets `go`.
 struct Brokers {
     server: Server,
     browsing: Arc<Browsing>,
     go: watch::Sender<bool>,
 }
 
-/// Number of browses that are under way, and the most that there were at once.
+/// Number of browses in progress in the stand-in for `mq-access`, and the maximum at any time.
 #[derive(Default)]
 struct Browsing {
     now: AtomicUsize,
@@ -60,7 +60,7 @@ impl Brokers {
         Self { server: server.await, browsing, go }
     }
 
-    /// Waits until so many browses are under way.
+    /// Waits until at least `count` browses are in progress in the stand-in.
     async fn browsing(&self, count: usize) {
         while self.browsing.now.load(Ordering::SeqCst) < count {
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -91,7 +91,8 @@ async fn execute(
     response(200, reply.to_string())
 }
 
-/// Makes the gateway's side of a function, without limits, which calls `mq-access` at this URL.
+/// Makes the HTTP side of a gateway function named `service`, without rate limits. It invokes
+/// `mq-access` at this URL.
 pub(crate) async fn gateway(service: &'static str, mq_access: &str) -> Gateway {
     let sdk = runtime::Sdk::from_environment().await.single_attempt(Duration::from_secs(20));
     let dynamodb = Client::new(&sdk);
@@ -111,14 +112,14 @@ pub(crate) async fn gateway(service: &'static str, mq_access: &str) -> Gateway {
     Gateway {
         front,
         mq_access: MqAccess::new(lambda, "mq-access".to_owned()),
-        budget: None,
+        order_limit: None,
         uploads: None,
         max_produce_bytes: u64::MAX,
         has_load_tests: false,
     }
 }
 
-/// Makes the request of an operation.
+/// Makes the HTTP request of an operation, as API Gateway passes it to the function.
 pub(crate) fn request<O: Operation>(api_key: &str, key: Uuid, body: &Value) -> Request<Body> {
     Request::builder()
         .method(O::ROUTE.method)
@@ -130,11 +131,11 @@ pub(crate) fn request<O: Operation>(api_key: &str, key: Uuid, body: &Value) -> R
         .unwrap()
 }
 
-/// The gateway's side of a function, with a tenant of its own.
+/// HTTP side of a gateway function for one test, with a tenant of its own.
 struct Stand {
     gateway: Gateway,
     dynamodb: Client,
-    /// Operations that the budget had no room for.
+    /// Paths of the operations that were refused because the tenant had used up its limit.
     refused: Mutex<BTreeSet<&'static str>>,
 }
 
@@ -144,7 +145,7 @@ impl Stand {
         let dynamodb = Client::new(&sdk);
         let mut gateway = gateway("budget", &brokers.server.url()).await;
         gateway.front.inline_targets = "rabbitmq://127.0.0.1:*/*".parse::<InlineTargets>().unwrap();
-        gateway.budget = Some(Budget::new(dynamodb.clone(), variable("IDEMPOTENCY_TABLE"), LIMIT));
+        gateway.order_limit = Some(OrderLimit::new(dynamodb.clone(), variable("IDEMPOTENCY_TABLE"), LIMIT));
         Self { gateway, dynamodb, refused: Mutex::default() }
     }
 
@@ -186,7 +187,7 @@ impl Stand {
         AttributeValue::S(format!("BUDGET#{tenant}"))
     }
 
-    /// The leases of a tenant.
+    /// Returns the tenant's leases from DynamoDB, one for each call to `mq-access` in progress.
     async fn leases(&self, tenant: &str) -> Vec<String> {
         let get =
             self.dynamodb.get_item().table_name(variable("IDEMPOTENCY_TABLE")).key("pk", Self::item(tenant));
@@ -227,7 +228,7 @@ async fn long_browses_of_one_tenant_leave_room_for_another_s_produce() {
     let (mut browses, ()) = tokio::join!(browses, meanwhile);
     browses.sort();
     assert_eq!(browses, [ok(), ok(), refused()]);
-    assert_eq!(*stand.refused.lock().unwrap(), operations(), "no operation escapes the budget");
+    assert_eq!(*stand.refused.lock().unwrap(), operations(), "no operation escapes the limit");
     assert_eq!(stand.leases(&greedy.to_string()).await, [""; 0], "every lease was given back");
     assert_eq!(stand.produce(&greedy_key, key).await, ok(), "the same key runs later");
 }

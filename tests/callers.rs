@@ -1,4 +1,5 @@
-//! API keys and what is noted of them; the tenants' targets, each of which is one tenant's alone.
+//! Tests of API keys and of the record of their last use, and of the targets that a tenant's keys
+//! may see.
 
 use end_to_end::{Access, Gateway, TENANT_A};
 use jiff::Timestamp;
@@ -12,7 +13,7 @@ fn today() -> String {
     Timestamp::now().to_zoned(TimeZone::UTC).date().to_string()
 }
 
-/// The targets that a key is shown.
+/// Returns the targets that `GET /targets` shows to an API key.
 async fn targets(api_key: &str) -> Vec<Value> {
     let answer = Gateway::new().with_key(api_key).get("/targets").await.expect(200);
     answer.json()["targets"].as_array().unwrap().clone()

@@ -1,11 +1,12 @@
-//! The command line's doctor: what works on the stack is found to work, and what does not is named.
+//! Tests of the command `integrahub doctor`: it reports what works on the stack, and names what
+//! does not.
 
 use end_to_end::{CommandLine, Ran, TENANT_A, variable};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-/// Checks of a run, which says by its exit code whether one of them failed. Other tests may raise
-/// alarms.
+/// Returns the checks in the report of `integrahub doctor`. Verifies that the exit code says
+/// whether any check failed, since other tests may raise alarms meanwhile.
 fn checks(ran: &Ran) -> Vec<Value> {
     let report: Value = serde_json::from_str(&ran.stdout).unwrap();
     assert_eq!(report["schema"], "integrahub.doctor.v1");
@@ -18,7 +19,7 @@ fn checks(ran: &Ran) -> Vec<Value> {
     checks
 }
 
-/// Statuses of the checks of one kind.
+/// Returns the statuses of the report's checks with this id.
 fn statuses<'a>(checks: &'a [Value], id: &str) -> Vec<&'a Value> {
     checks.iter().filter(|check| check["id"] == id).map(|check| &check["status"]).collect()
 }

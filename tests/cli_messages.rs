@@ -1,5 +1,4 @@
-//! The command line's messages: put, shown, moved, counted and taken on both brokers, and load
-//! tests.
+//! Tests of the command line's commands for messages, on both brokers, and for load tests.
 
 use std::process::Stdio;
 
@@ -14,7 +13,7 @@ end_to_end::on_both! {
     what_the_broker_refuses_is_told,
 }
 
-/// A broker with a queue, and the program with the broker's target in a file.
+/// Broker and queue of one test, and the program `integrahub` with the broker's target in a file.
 struct Stand {
     site: Site,
     queue: Queue,
@@ -34,7 +33,7 @@ impl Stand {
         std::fs::write(self.program.directory().join(name), content).unwrap();
     }
 
-    /// Runs a command about the target.
+    /// Runs a command of `integrahub` with `--target-file`, followed by these arguments.
     fn run(&self, command: &str, arguments: &[&str]) -> Ran {
         self.program.run(&[&[command, "--target-file", "target.json"], arguments].concat())
     }

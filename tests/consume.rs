@@ -1,5 +1,5 @@
-//! Messages got through the API are what an independent client put, and stay or go as the request
-//! says.
+//! Tests of consume: the response has the messages that an independent client put, and they stay or
+//! are removed as the request says.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -136,7 +136,8 @@ async fn what_does_not_fit_into_the_answer_stays_on_the_queue(on: On) {
     site.delete(&queue).await;
 }
 
-/// A text of so many bytes is in a response twice.
+/// Checks that a consume refuses a message whose body would exceed the response, and leaves it on
+/// the queue. A text body is in a response twice, so 3,000,000 bytes are too many.
 async fn a_message_that_can_never_fit_is_refused_and_stays(on: On) {
     let (gateway, site) = (Gateway::new(), Site::start(on).await);
     let queue = site.queue_with([vec![b'x'; 3_000_000]]).await;

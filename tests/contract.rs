@@ -1,4 +1,4 @@
-//! The contract, the template and the code say the same.
+//! Tests that the contract, the template and the code agree.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,8 @@ const ERRORS: &str = include_str!("../docs/errors.md");
 
 type Routes = BTreeSet<(String, String)>;
 
-/// The mapping behind CloudFormation's tags, if there is one.
+/// Returns the value behind a CloudFormation tag such as `!If`, or the value itself if it has no
+/// tag.
 fn untagged(value: &Value) -> &Value {
     match value {
         Value::Tagged(tagged) => &tagged.value,
@@ -21,7 +22,8 @@ fn untagged(value: &Value) -> &Value {
     }
 }
 
-/// The routes of each function that has some, as one of the template's APIs has them.
+/// Returns the routes of each function that has some, from the template's API with this resource
+/// name.
 fn template_routes(api: &str) -> BTreeMap<String, Routes> {
     let template: Value = serde_norway::from_str(TEMPLATE).unwrap();
     let mut functions: BTreeMap<String, Routes> = BTreeMap::new();
@@ -103,7 +105,7 @@ fn the_page_on_errors_lists_exactly_the_reasons_of_the_code_with_their_actions()
     assert!(ERRORS.contains(&table), "the table of actions in docs/errors.md has to be:\n{table}");
 }
 
-/// The types that a schema takes, in the order of their names.
+/// Returns the names of the JSON types that a schema allows.
 fn types(contract: &Value, schema: &Value) -> BTreeSet<String> {
     if let Some(reference) = schema.get("$ref").and_then(Value::as_str) {
         let name = reference.rsplit('/').next().unwrap();

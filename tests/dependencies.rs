@@ -1,4 +1,4 @@
-//! Which crates may depend on which.
+//! Tests of the workspace's manifests: which crates may depend on which.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -7,17 +7,18 @@ use toml::{Table, Value};
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 const TEST_SUPPORT: &str = "test-support";
-/// Kinds of dependencies that end up in a binary.
+/// Tables of a manifest whose dependencies end up in a binary, unlike `dev-dependencies`.
 const SHIPPED: [&str; 2] = ["dependencies", "build-dependencies"];
 
 fn manifest(path: &Path) -> Table {
     std::fs::read_to_string(path).unwrap().parse().unwrap()
 }
 
-/// Folders of the crates of each product, and of what serves both.
+/// Folders below `shared/` with the crates of each product, and with those that both products use.
 const PRODUCTS: [&str; 3] = ["platform", "gateway", "ingest"];
 
-/// Manifests in a folder.
+/// Returns the paths of the manifests of all crates directly below a folder of the repository,
+/// sorted.
 fn manifests(folder: &str) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(format!("{ROOT}/{folder}")).unwrap();
     let mut paths: Vec<_> = entries.map(|entry| entry.unwrap().path().join("Cargo.toml")).collect();
@@ -27,7 +28,7 @@ fn manifests(folder: &str) -> Vec<PathBuf> {
     paths
 }
 
-/// The manifests of the functions and of the crates that they share.
+/// Returns the paths of the manifests of all functions and of the crates that they share.
 fn deployed() -> Vec<PathBuf> {
     let shared = PRODUCTS.iter().map(|product| format!("shared/{product}"));
     let functions = ["functions/gateway", "functions/ingest", "functions"].map(str::to_owned);
@@ -38,7 +39,7 @@ fn name(manifest: &Table) -> String {
     manifest["package"]["name"].as_str().unwrap().to_owned()
 }
 
-/// The names in tables of this kind, those of single platforms too.
+/// Returns the names of a manifest's dependencies of one kind, including those of single platforms.
 fn dependencies(manifest: &Table, kind: &str) -> Vec<String> {
     let platforms = manifest.get("target").and_then(Value::as_table).into_iter().flatten();
     let of_platforms = platforms.filter_map(|(_, platform)| platform.get(kind));
@@ -61,8 +62,9 @@ fn nothing_that_is_deployed_contains_test_support() {
     assert!(used > 0, "nobody's tests use it");
 }
 
-/// So that any crate may use it in its tests: a crate and its tests would see two versions of what
-/// depends on the crate itself.
+/// Checks that the crate `test-support` depends on no deployed crate. So any crate may use it in
+/// its tests: otherwise a crate and its tests would see two versions of what depends on the crate
+/// itself.
 #[test]
 fn test_support_depends_on_nothing_that_is_deployed() {
     let deployed: Vec<_> = deployed().iter().map(|path| name(&manifest(path))).collect();
@@ -73,7 +75,8 @@ fn test_support_depends_on_nothing_that_is_deployed() {
     }
 }
 
-/// `platform` knows no product, the products do not know each other, and no function knows another.
+/// Checks that the crates of `platform` depend on no product, the products not on each other, and
+/// no function on another.
 #[test]
 fn dependencies_stay_within_a_product_and_the_platform() {
     let mut product_of = BTreeMap::new();

@@ -1,5 +1,5 @@
-//! What differs between the brokers, as the same requests show it: the table of docs/brokers.md,
-//! and the facts on which the tests for both brokers rely.
+//! Measures how the brokers differ in their responses to the same requests. The result is the table
+//! in docs/brokers.md, and the [`Fact`]s on which the tests for both brokers rely.
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use end_to_end::{Answer, Fact, Gateway, On, Queue, Records, Site};
@@ -8,7 +8,8 @@ use uuid::Uuid;
 
 const PAGE: &str = include_str!("../docs/brokers.md");
 
-/// A broker, and a queue with three messages `a`, `b`, `c`.
+/// Broker of one measurement, with the gateway and a queue that has three messages `a`, `b` and
+/// `c`.
 struct Stand {
     gateway: Gateway,
     site: Site,
@@ -38,18 +39,19 @@ impl Stand {
     }
 }
 
-/// A line of the table on one broker.
+/// Row of the table in docs/brokers.md: the result of one request on one broker.
 struct Row {
     request: &'static str,
-    /// Status and reason of a refusal, or what the response shows.
+    /// Status and reason of the response if it is a refusal, otherwise its status and what it
+    /// shows.
     cell: String,
-    /// Whether the response shows the fact that the line is about.
+    /// True if the response shows that the row's [`Fact`] holds on this broker.
     holds: bool,
 }
 
 impl Row {
-    /// A refusal shows that the broker cannot do it. Any other response is shown by `show`, which
-    /// also says whether the fact holds.
+    /// Makes a row from a response. A refusal means that the fact does not hold. From any other
+    /// response `show` returns the text for the table, and whether the fact holds.
     fn new(request: &'static str, answer: &Answer, show: impl Fn(&Value) -> (String, bool)) -> Self {
         if answer.status >= 400 {
             let cell = format!("{} `{}`", answer.status, answer.reason());
@@ -134,7 +136,7 @@ async fn measured(stand: &Stand) -> Row {
     })
 }
 
-/// An attempt ended, had put everything, and left it in doubt.
+/// Measures the retry of a produce whose earlier attempt put all messages and left them in doubt.
 async fn put_again(stand: &Stand) -> Row {
     let key = Uuid::new_v4();
     let body = stand.site.request(&stand.queue, json!({"batch": {"count": 2}}));
@@ -148,7 +150,7 @@ async fn put_again(stand: &Stand) -> Row {
     })
 }
 
-/// Makes a record say that its attempt failed, and left so many messages in doubt.
+/// Changes a record as if its attempt had failed and left this number of messages in doubt.
 async fn left_in_doubt(operation: &str, key: Uuid, messages: u8) {
     let number = |number: u8| AttributeValue::N(number.to_string());
     let failed = AttributeValue::S("FAILED".to_owned());
@@ -156,7 +158,7 @@ async fn left_in_doubt(operation: &str, key: Uuid, messages: u8) {
     Records::open().await.set(operation, key, &attributes).await;
 }
 
-/// An attempt ended and left some of the messages of a move in doubt.
+/// Measures the retry of a move whose earlier attempt left two messages in doubt.
 async fn moved(stand: &Stand) -> Row {
     let (key, into) = (Uuid::new_v4(), stand.site.queue().await);
     let target = stand.site.request(&stand.queue, json!({}));
@@ -171,7 +173,7 @@ async fn moved(stand: &Stand) -> Row {
     })
 }
 
-/// A fourth message is behind the three that are there.
+/// Measures the move of one message by its id, which is behind three others on the queue.
 async fn moved_by_id(stand: &Stand) -> Row {
     let put = stand.produce(json!({"messages": [{"bodyText": "d"}]})).await.expect(201).json();
     let (into, target) = (stand.site.queue().await, stand.site.request(&stand.queue, json!({})));
@@ -185,7 +187,8 @@ async fn moved_by_id(stand: &Stand) -> Row {
     })
 }
 
-/// A message that was put so, as a consume shows it.
+/// Puts one message on the emptied queue. Returns the response of a consume, or of the produce if
+/// that is refused.
 async fn put(stand: &Stand, message: Value) -> Result<Answer, Answer> {
     stand.site.drain(&stand.queue).await;
     let answer = stand.produce(json!({ "messages": [message] })).await;
@@ -205,7 +208,7 @@ async fn shown(
     })
 }
 
-/// The lines that show a fact.
+/// Measures a fact on one broker. Returns the rows that show it.
 async fn rows(fact: Fact, stand: &Stand) -> Vec<Row> {
     match fact {
         Fact::UnitsOfWork => vec![
@@ -268,10 +271,10 @@ async fn rows(fact: Fact, stand: &Stand) -> Vec<Row> {
     }
 }
 
-/// 24 bytes that are not UTF-8.
+/// Correlation id of 24 bytes that are not UTF-8, in base64.
 const BINARY: &str = "////////////////////////////////";
 
-/// Measures every fact on a broker. A fact of which a line shows the contrary is wrong.
+/// Measures every fact on a broker, and returns all rows. Panics if a row contradicts [`On::has`].
 async fn all(on: On) -> Vec<Row> {
     let mut all = Vec::new();
     for fact in Fact::ALL {

@@ -1,5 +1,6 @@
-//! A message comes back as it was put: through an independent client, through a consume and a
-//! produce, and through a redelivery. `tests/rabbitmq/equality.rs` has what only AMQP can carry.
+//! Tests that a message comes back as it was put: through an independent client, through a consume
+//! and another produce, and through a redelivery. `tests/rabbitmq/equality.rs` has the cases that
+//! only AMQP can carry.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -17,7 +18,7 @@ end_to_end::on_both! {
 
 const MESSAGES: usize = 100;
 
-/// Members that a produce takes of a message that a consume has returned.
+/// Members of a consumed message that a produce accepts for a message.
 const REPEATED: [&str; 13] = [
     "bodyBase64",
     "headers",
@@ -34,7 +35,7 @@ const REPEATED: [&str; 13] = [
     "timestamp",
 ];
 
-/// A header's value, and how an independent client finds it.
+/// Generates a header value as a request has it, and as an independent client reads it.
 fn value() -> impl Strategy<Value = (Value, Value)> {
     let same = |value: Value| (value.clone(), value);
     let integer = |name: &'static str| move |number: i64| (json!({name: number.to_string()}), json!(number));
@@ -60,15 +61,16 @@ fn value() -> impl Strategy<Value = (Value, Value)> {
     ]
 }
 
-/// Names of types, too, which must not be taken for them, and names that IBM MQ reserves.
+/// Generates a header name. Some are names of value types, which the gateway must not take for
+/// types, and some are names that IBM MQ reserves.
 fn name() -> impl Strategy<Value = String> {
     let known =
         ["base64", "time", "table", "int64", "null", "JMSType", "MQMD", "1st", "x-trace", "a.b", "$type"];
     prop_oneof!["\\PC{1,8}", prop::sample::select(known.to_vec()).prop_map(str::to_owned)]
 }
 
-/// A message as a request names it, with everything that both brokers carry: what one of them makes
-/// up, if it is left out, is in every message. Beside it its headers, as a client finds them.
+/// Generates a message as a produce names it, and its headers as an independent client reads them.
+/// It has every member that both brokers carry and one of them would otherwise fill in itself.
 fn message() -> impl Strategy<Value = (Map<String, Value>, Map<String, Value>)> {
     let headers = prop::collection::btree_map(name(), value(), 0..5);
     let body = prop::collection::vec(any::<u8>(), 0..60);
@@ -99,7 +101,8 @@ fn message() -> impl Strategy<Value = (Map<String, Value>, Map<String, Value>)> 
     )
 }
 
-/// The messages of a queue in the order in which they were put, as a consume shows them.
+/// Consumes all test messages of a queue, with `ack` as the acknowledgement. Returns them in the
+/// order in which they were put.
 async fn take(gateway: &Gateway, site: &Site, queue: &Queue, ack: &str) -> Vec<Value> {
     let body = site.request(queue, json!({"maxMessages": MESSAGES, "ack": ack}));
     let answer = gateway.consume(Uuid::new_v4(), &body).await.expect(200).json();
@@ -109,7 +112,7 @@ async fn take(gateway: &Gateway, site: &Site, queue: &Queue, ack: &str) -> Vec<V
     messages
 }
 
-/// Removes the members that may be different when a message comes back from its queue.
+/// Returns a consumed message without the members that change when it is delivered again.
 fn without_count(message: &Value) -> Value {
     let mut message = message.clone();
     for member in ["redelivered", "backoutCount", "deliveryCount"] {
@@ -118,7 +121,7 @@ fn without_count(message: &Value) -> Value {
     message
 }
 
-/// A message that was consumed, as a produce takes it: without the headers that every produce sets.
+/// Returns a consumed message as a produce accepts it, without the headers that every produce sets.
 fn repeated(message: &Value) -> Value {
     let mut message: Value =
         REPEATED.into_iter().map(|member| (member.to_owned(), message[member].clone())).collect();

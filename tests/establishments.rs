@@ -1,4 +1,5 @@
-//! Owners of establishments, changed by the function that administrators invoke.
+//! Tests of the function `establishments`, by which administrators change the owners of
+//! establishments.
 
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use uuid::Uuid;
 const TENANT_B: &str = "22222222-2222-4222-8222-222222222222";
 const TENANT_PHARMACY: &str = "33333333-3333-4333-8333-333333333333";
 
-/// The function, as an administrator invokes it.
+/// Client that invokes the function `establishments`, as an administrator does.
 struct Establishments(Client);
 
 impl Establishments {
@@ -77,7 +78,8 @@ async fn the_pharmacy_owns_its_two_establishments_by_entry() {
     }
 }
 
-/// Items of the former owner stay; a replay of them changes none of the new owner's products.
+/// Checks that a move of an establishment gives its products to the new owner. Replayed batches of
+/// the former owner then change none of them.
 #[tokio::test]
 async fn an_establishment_moves_from_one_tenant_to_another_with_its_products() {
     let (establishments, products) = (Establishments::open().await, Products::open().await);

@@ -1,4 +1,5 @@
-//! Every sample event that is a request gets what its name says, and every route has one.
+//! Tests of the sample events in `events/`: each one that is a request gets the response that its
+//! name says, and every route has a sample.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +8,8 @@ use base64::engine::general_purpose::STANDARD;
 use end_to_end::{Gateway, LoadTests, routes};
 use serde_json::{Value, json};
 
-/// Path of the event, status, and the reason of a problem.
+/// Expected response to each sample event: path below `events/`, status, and the reason in the
+/// problem, or an empty text if there is none.
 const EXPECTED: &[(&str, u16, &str)] = &[
     ("gateway/produce/one-message.json", 201, ""),
     ("gateway/produce/properties.json", 201, ""),
@@ -121,21 +123,22 @@ const EXPECTED: &[(&str, u16, &str)] = &[
     ("ingest/batches/replay-readonly-api-key.json", 403, "SCOPE_REQUIRED"),
 ];
 
-/// Lists the files below a folder.
+/// Lists all files below a folder and its subfolders.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
 }
 
-/// Members by which the events of each kind of API are recognized.
+/// Member that only events of an HTTP API have.
 const HTTP_API: &str = "routeKey";
+/// Member that only events of a REST API have.
 const REST_API: &str = "httpMethod";
 
 fn is_of(api: &str, event: &Value) -> bool {
     event.get(api).is_some()
 }
 
-/// Lists the sample events that are requests, with their paths.
+/// Returns the sample events that are HTTP requests, each with its path below `events/`.
 fn requests() -> Vec<(String, Value)> {
     let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../events"));
     let samples = files(root).into_iter().filter(|path| path.extension().is_some_and(|kind| kind == "json"));
@@ -146,7 +149,8 @@ fn requests() -> Vec<(String, Value)> {
     samples.map(read).filter(|(_, event)| is_of(HTTP_API, event) || is_of(REST_API, event)).collect()
 }
 
-/// The function `status` has a test of its own samples.
+/// Checks that every sample request gets the response in [`EXPECTED`]. The samples of the function
+/// `status` have a test of their own.
 #[tokio::test]
 async fn every_sample_event_is_answered_as_its_name_says() {
     let gateway = Gateway::new();
@@ -174,7 +178,7 @@ fn every_route_has_a_sample_event() {
     assert!(missing.is_empty(), "no sample event is a request to {missing:?}");
 }
 
-/// Sends the request that an event tells of.
+/// Sends the HTTP request that an event describes, to the API of the event's kind.
 async fn send(gateway: &Gateway, event: &Value) -> end_to_end::Answer {
     if is_of(REST_API, event) {
         return send_to_rest_api(event).await;
@@ -201,7 +205,7 @@ async fn send(gateway: &Gateway, event: &Value) -> end_to_end::Answer {
     gateway.send(http["method"].as_str().unwrap(), &path, &headers, body).await
 }
 
-/// Sends the request that a REST API's event tells of, which has its body in base64.
+/// Sends the HTTP request that an event of a REST API describes. The event has the body in base64.
 async fn send_to_rest_api(event: &Value) -> end_to_end::Answer {
     let headers: Vec<_> = event["multiValueHeaders"]
         .as_object()

@@ -1,21 +1,21 @@
-//! Every example of a request body in the contract succeeds when it is sent.
+//! Tests that every example of a request body in the contract succeeds when it is sent.
 
 use end_to_end::contract::PUBLISHED;
 use end_to_end::{Answer, Broker, Gateway, Ingest, KEY_A, LoadTests};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-/// An example, and where it stands.
+/// Example of a request body in the contract, with its operation's path and media type.
 struct Example {
     path: &'static str,
     media_type: &'static str,
     name: &'static str,
     value: &'static Value,
-    /// The one 2xx status of its operation.
+    /// Status of the operation's only successful response, such as 201.
     status: u16,
 }
 
-/// Every request with a body, with its examples.
+/// Returns the path of every operation in the contract that has a request body, with its examples.
 fn bodies() -> Vec<(&'static str, Vec<Example>)> {
     let mut all = Vec::new();
     for (path, operations) in PUBLISHED["paths"].as_object().unwrap() {
@@ -43,8 +43,8 @@ fn every_request_with_a_body_has_an_example() {
     }
 }
 
-/// Sends an example as it stands, but for the queue if it names no place: a test has one of its
-/// own.
+/// Sends an example to `path`. If its target names no queue or exchange, the queue of this test is
+/// added.
 async fn send(gateway: &Gateway, example: &Example, path: &str, queue: &str) -> Answer {
     let mut body = example.value.clone();
     let named = if body.get("from").is_some() { &mut body["from"] } else { &mut body };
@@ -68,7 +68,7 @@ async fn send(gateway: &Gateway, example: &Example, path: &str, queue: &str) -> 
     gateway.send("POST", path, &headers, body).await
 }
 
-/// A batch that has come to its end.
+/// Loads the example `products`, waits until its batch is completed, and returns the batch's id.
 async fn final_batch(gateway: &Gateway, products: &Example) -> String {
     let answer = send(gateway, products, products.path, "").await.expect(202);
     let batch = answer.json()["batch_id"].as_str().unwrap().to_owned();
@@ -93,8 +93,8 @@ async fn every_example_succeeds_when_it_is_sent() {
     broker.delete(&queue).await;
 }
 
-/// Each asks for something of a batch in a state of its own; of one that is complete there is only
-/// everything to do again, and what is not possible says so.
+/// Sends each example about a batch. A completed batch can only be replayed completely; any other
+/// example must get a problem that says why it is not possible.
 #[tokio::test]
 async fn examples_about_a_batch_are_understood() {
     let gateway = Gateway::new();
@@ -112,7 +112,7 @@ async fn examples_about_a_batch_are_understood() {
     }
 }
 
-/// Pointers to all objects of a value, the value itself first.
+/// Returns JSON pointers to all objects in a value, first to the value itself if it is an object.
 fn objects(value: &Value) -> Vec<String> {
     let mut all = Vec::new();
     if value.is_object() {
@@ -129,7 +129,8 @@ fn objects(value: &Value) -> Vec<String> {
     all
 }
 
-/// An array has no names, and would be read by an order that no contract describes.
+/// Checks that no operation accepts an array in place of an object. Its elements have no names, so
+/// they would be read in an order that the contract does not describe.
 #[tokio::test]
 async fn no_array_is_taken_for_an_object() {
     let gateway = Gateway::new();

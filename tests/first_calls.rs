@@ -1,5 +1,6 @@
-//! Mistakes that a client's first calls make. Each response has the problem, its place, the value
-//! at fault and the next step: a row lists the words for all of that.
+//! Tests of mistakes that are common in a client's first requests. Each response must name the
+//! problem, where it is, the wrong value and the next step; each [`Row`] lists words for all of
+//! that.
 
 use std::fmt::Write as _;
 
@@ -16,19 +17,20 @@ const DEPTH: &str = "/queue/depth";
 const PRODUCTS: &str = "/v1/inovafarma/products";
 const BATCHES: &str = "/v1/inovafarma/batches";
 
-/// A request with a mistake, and the response that it must get.
+/// Request with a mistake, and the response that the client must get.
 struct Row {
     method: &'static str,
     path: String,
-    /// Headers that differ from those of a right request; an empty value removes the header.
+    /// Header names and values that differ from those of a correct request. An empty value removes
+    /// the header.
     headers: Vec<(&'static str, &'static str)>,
     body: Vec<u8>,
     status: u16,
     reason: &'static str,
-    /// JSON pointers to the mistakes in the body.
+    /// JSON pointers that the response must have, to the mistakes in the request's body.
     pointers: Vec<&'static str>,
-    /// Words that the response must contain: the problem, with the value at fault if it may be
-    /// repeated, and the next step.
+    /// Texts that the response must contain: the problem, the wrong value if the response may
+    /// repeat it, and the next step.
     says: Vec<String>,
 }
 
@@ -79,7 +81,8 @@ impl Row {
         gateway.send(self.method, &self.path, &headers, self.body.clone()).await
     }
 
-    /// Returns the difference between the response and the row; `None` if there is none.
+    /// Returns the difference between the response and this row as text, or `None` if there is
+    /// none.
     fn missing(&self, answer: &Answer) -> Option<String> {
         let problem = answer.json();
         let detail = problem["detail"].as_str().unwrap_or_default();
@@ -95,7 +98,7 @@ impl Row {
     }
 }
 
-/// Mistakes in the caller's identity: its API key, scope and idempotency key.
+/// Returns requests with mistakes in the API key, the scope or the idempotency key.
 fn of_callers() -> Vec<Row> {
     let depth = json!({"targetRef": "local-rabbit"});
     vec![
@@ -123,7 +126,7 @@ fn of_callers() -> Vec<Row> {
     ]
 }
 
-/// Mistakes in the target of a request.
+/// Returns requests with mistakes in their target.
 fn of_targets() -> Vec<Row> {
     let atomic =
         json!({"targetRef": "local-rabbit", "batch": {"transaction": {"enabled": true, "atomic": true}}});
@@ -168,7 +171,7 @@ fn of_targets() -> Vec<Row> {
     ]
 }
 
-/// Mistakes in the parameters of the connection to a broker.
+/// Returns requests with mistakes in the parameters of the connection to a broker.
 fn of_connections() -> Vec<Row> {
     let user = Url::parse(&variable("AMQP_URL")).unwrap().username().to_owned();
     let connection = variable("RABBIT_CONN_NAME");
@@ -191,7 +194,7 @@ fn of_connections() -> Vec<Row> {
     ]
 }
 
-/// Mistakes in the body of a request.
+/// Returns requests with mistakes in their body.
 fn of_bodies() -> Vec<Row> {
     let misspelt = json!({"targetRef": "local-rabbit", "maxMesages": 1, "waitSeconds": "0", "browse": true});
     let unfit = json!({"targetRef": "local-rabbit", "batch": {"count": "10", "messageSizeBytes": -1}});
@@ -224,7 +227,7 @@ fn of_bodies() -> Vec<Row> {
     ]
 }
 
-/// Mistakes in requests of catalogues and batches.
+/// Returns requests with mistakes for catalogues and batches.
 fn of_products() -> Vec<Row> {
     let large = format!("[{}]", " ".repeat(4_600_000));
     vec![
@@ -295,7 +298,8 @@ async fn a_key_of_another_body_and_a_body_for_no_function_say_what_to_do() {
     assert_eq!(answer.json(), json!({"message": "Request Entity Too Large"}), "API Gateway's own words");
 }
 
-/// Faults of an item are in the batch's errors, with its place and its key.
+/// Checks that a batch's errors name the member at fault and the required form, for items with
+/// mistakes. Each error also has the item's position and key.
 #[tokio::test]
 async fn the_mistakes_of_an_item_name_the_member_and_the_form_that_it_takes() {
     let ingest = Ingest::new();
@@ -338,8 +342,8 @@ async fn the_mistakes_of_an_item_name_the_member_and_the_form_that_it_takes() {
     }
 }
 
-/// S3's own response to a late PUT does not mention the batch. The batch itself shows the next
-/// step.
+/// Checks that the batch of an expired upload says how to get another URL, since S3's own response
+/// to a late PUT does not mention the batch.
 #[tokio::test]
 async fn an_upload_that_expired_says_how_to_get_another_url() {
     let expired = without_payload(Some(-1));

@@ -1,5 +1,5 @@
-//! What API Gateway itself does before and after a function, as the local front does it: as an HTTP
-//! API and as a REST API.
+//! Tests of API Gateway's own part in a request, before and after the function, as the local front
+//! plays it: as an HTTP API and as a REST API.
 
 use std::io::{Read as _, Write as _};
 
@@ -61,8 +61,8 @@ async fn a_catalogue_that_a_rest_api_inflates_is_the_one_that_was_sent() {
     assert_eq!(batches[0], batches[1]);
 }
 
-/// The contract describes no responses of a REST API's own but in its introduction, so these
-/// requests are sent past its check.
+/// Checks that the REST API refuses bodies that it cannot decompress. The contract describes such
+/// responses only in its introduction, so the test uses a client that does not check responses.
 #[tokio::test]
 async fn a_rest_api_refuses_what_it_cannot_inflate() {
     let truncated = gzip(b"{\"targetRef\":\"local-rabbit\"}");

@@ -1,4 +1,4 @@
-//! A tenant that listens itself, to get the secrets of others there.
+//! Test of a tenant that names its own listener as a broker, to receive secrets of other tenants.
 
 use std::io::ErrorKind;
 use std::net::TcpListener;
@@ -7,7 +7,7 @@ use end_to_end::{Access, Gateway, QueueManager, TENANT_A, targeted, variable};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-/// An address of this machine that the local stack's own list does not have.
+/// Loopback address of the tenant's listener, which is not in the local stack's own allow-list.
 const ITS_HOST: &str = "127.0.0.4";
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! A retry is answered, not executed; another body under the same key is refused, always.
+//! Tests that a retry is answered, not executed, and that another body under its key is refused.
 
 use std::collections::BTreeMap;
 

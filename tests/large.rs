@@ -1,5 +1,5 @@
-//! Messages that no answer can carry: with `large: store` their bodies are stored, and can be had
-//! as long as the answer that names them.
+//! Tests of messages that are too large for a response. With `large: store` the gateway stores
+//! their bodies in S3, where they can be downloaded as long as the response's record exists.
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use aws_sdk_s3::primitives::ByteStream;
@@ -19,7 +19,7 @@ end_to_end::on_both! {
     a_stored_body_that_is_missing_is_an_error_and_not_a_redirect_to_nothing,
 }
 
-/// No text: base64 alone exceeds an answer.
+/// Returns a body of `bytes` bytes that is no text, so that a response has it only in base64.
 fn large(bytes: usize) -> Vec<u8> {
     (0..bytes).map(|n| u8::try_from(n % 251).unwrap() | 0x80).collect()
 }
@@ -28,7 +28,8 @@ fn store(site: &Site, queue: &Queue) -> Value {
     site.request(queue, json!({"maxMessages": 10, "waitSeconds": 1, "large": "store"}))
 }
 
-/// The only message of an answer, whose body is not in it.
+/// Returns the only message of a consume's response, which must refer to `body` instead of
+/// containing it.
 fn stored(answer: &Answer, body: &[u8]) -> Value {
     let answer = answer.json();
     assert_eq!(answer["count"], 1, "{answer}");
@@ -43,7 +44,8 @@ fn path(message: &Value) -> String {
     message["bodyUrl"].as_str().unwrap().to_owned()
 }
 
-/// A consumed message with a stored body: its key, and the body's path.
+/// Consumes a message whose body is stored. Returns the idempotency key, and the path of the body's
+/// URL.
 async fn consumed(gateway: &Gateway, site: &Site) -> (Uuid, String) {
     let body = large(4_300_000);
     let (queue, key) = (site.queue_with([body.clone()]).await, Uuid::new_v4());
@@ -52,14 +54,15 @@ async fn consumed(gateway: &Gateway, site: &Site) -> (Uuid, String) {
     (key, path(&stored(&answer, &body)))
 }
 
-/// A stored body, as it is downloaded: the signed URL needs no API key.
+/// Downloads a stored body. The signed URL in the redirect needs no API key.
 async fn downloaded(gateway: &Gateway, path: &str) -> Vec<u8> {
     let redirect = gateway.get(path).await.expect(303);
     let got = reqwest::get(redirect.header("location").unwrap()).await.unwrap();
     got.error_for_status().unwrap().bytes().await.unwrap().to_vec()
 }
 
-/// The key of a stored body's object, which lives as long as a record of a day.
+/// Returns the S3 key of the body that a consume with this idempotency key has stored. The prefix
+/// is that of objects for a record that is kept for a day.
 async fn object(s3: &aws_sdk_s3::Client, key: Uuid) -> String {
     let of = format!("results/2d/CONSUME/{TENANT_A}/{key}/");
     let listed = s3.list_objects_v2().bucket(variable("RESULTS_BUCKET")).prefix(of).send().await.unwrap();

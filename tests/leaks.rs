@@ -1,4 +1,4 @@
-//! No log of the stack has a secret.
+//! Test that no log of the stack contains a secret.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,17 +10,19 @@ use aws_sdk_secretsmanager::types::SecretListEntry;
 use end_to_end::leaks;
 use serde_json::Value;
 
-/// Shorter texts are words that may stand anywhere.
+/// Minimum length of a secret to search for, in bytes. Shorter ones are words that may occur
+/// anywhere.
 const SHORTEST: usize = 8;
 
-/// Secrets that are known by their form: API keys, tokens, and the signature of a presigned URL.
+/// Secrets that are recognized by their form, each with a name and a regular expression: API keys,
+/// tokens, and signatures of presigned URLs.
 const FORMS: [(&str, &str); 3] = [
     ("an API key", "ihub_[0-9A-Za-z]{49}"),
     ("a token", r"eyJ[0-9A-Za-z_-]{16,}[.]eyJ[0-9A-Za-z_-]{16,}[.][0-9A-Za-z_-]{16,}"),
     ("a presigned URL", "X-Amz-Signature=[0-9a-f]{64}"),
 ];
 
-/// Returns the places that `grep` finds, as `file:line`, each with the text that matched.
+/// Runs `grep` over the logs. Returns each match as `file:line` with the matched text.
 fn found(options: [&str; 2], logs: &[PathBuf]) -> Vec<(String, String)> {
     let output = Command::new("grep")
         .env("LC_ALL", "C")
@@ -41,8 +43,8 @@ fn found(options: [&str; 2], logs: &[PathBuf]) -> Vec<(String, String)> {
     places.collect()
 }
 
-/// Returns where logs have secrets, by names of theirs, because a failure must not print them.
-/// `secrets` has the name of each.
+/// Returns the places where logs contain secrets, each with the name of the secret in place of its
+/// value, since failures are printed. `secrets` has the name of each value.
 fn leaked(secrets: &BTreeMap<String, String>, logs: &[PathBuf]) -> Vec<String> {
     let patterns = tempfile::NamedTempFile::new().unwrap();
     let lines: String = secrets.keys().map(|secret| secret.clone() + "\n").collect();
@@ -59,7 +61,8 @@ fn leaked(secrets: &BTreeMap<String, String>, logs: &[PathBuf]) -> Vec<String> {
     known.chain(by_form).map(|(place, name)| format!("{place}: {name}")).collect()
 }
 
-/// Returns the texts of a secret that no log may have: the password of a login, or each line.
+/// Returns the parts of a secret that no log may contain: the password if it is a login, otherwise
+/// each line.
 fn texts(secret: &str) -> Vec<String> {
     let parsed: Option<Value> = serde_json::from_str(secret).ok();
     let lines: Vec<&str> = match &parsed {
@@ -70,7 +73,7 @@ fn texts(secret: &str) -> Vec<String> {
     long.map(str::to_owned).collect()
 }
 
-/// Returns everything in Secrets Manager, and the API keys that tests made, each with its name.
+/// Returns all values in Secrets Manager and the API keys that tests made, each with a name.
 async fn secrets() -> BTreeMap<String, String> {
     let sdk = runtime::Sdk::from_environment().await.single_attempt(Duration::from_secs(20));
     let client = Client::new(&sdk);

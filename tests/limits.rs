@@ -1,5 +1,5 @@
-//! Limits by the second of a tenant and of its targets. Their rates are so low that no unit comes
-//! again while a test runs.
+//! Tests of the limits per second of a tenant and of its targets. The rates are so low that no
+//! tokens are refilled during a test.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +22,7 @@ use crate::{budget, routes};
 
 const ALL: &[&str] = &["mq:read", "mq:write", "mq:admin", "products:read", "products:write", "ops:read"];
 
-/// Routes that draw from no limit.
+/// Routes whose requests count towards no limit.
 const FREE: [&str; 12] = [
     "/health/live",
     "/health/ready",
@@ -38,12 +38,13 @@ const FREE: [&str; 12] = [
     "/v1/usage",
 ];
 
-/// A limit of so many units, which do not come again.
+/// Returns a limit that allows `units` requests or messages at once, and practically no further
+/// ones.
 fn few(units: u64) -> Value {
     json!({"perSecond": 0.001, "burst": units})
 }
 
-/// A tenant of a test's own.
+/// Tenant of one test, with an API key that has all scopes.
 struct Tenant {
     id: String,
     api_key: String,
@@ -65,7 +66,8 @@ impl Tenant {
         tenant
     }
 
-    /// A profile of the stack's RabbitMQ, for any queue.
+    /// Creates a target profile of the stack's RabbitMQ that allows any queue, and returns its
+    /// name.
     async fn profile(&self) -> String {
         let user = Url::parse(&variable("AMQP_URL")).unwrap().username().to_owned();
         let target = json!({
@@ -76,8 +78,8 @@ impl Tenant {
     }
 }
 
-/// The detail of a 429 that says when a retry makes sense, and which limit was reached. A limit of
-/// messages is in no header.
+/// Checks that a 429 says when to retry and which limit was reached, and returns its detail.
+/// Response headers describe only limits of requests, not those of messages.
 #[track_caller]
 fn refused(answer: Answer, reason: &str) -> String {
     let answer = answer.expect_problem(429, reason);
@@ -197,8 +199,8 @@ async fn limits_that_cannot_be_read_let_nobody_through() {
     }
 }
 
-/// A stand-in of `mq-access` that has done what it is asked to: it ends the record, and a consume
-/// has five messages.
+/// Stand-in for `mq-access` that claims to have done its work: it completes the record. A consume
+/// returns five messages.
 async fn mq_access(request: Request<Bytes>, store: Arc<Store>) -> Option<Response<Bytes>> {
     let order: Value = serde_json::from_slice(request.body()).unwrap();
     let change = &order["work"]["change"];
@@ -212,7 +214,8 @@ async fn mq_access(request: Request<Bytes>, store: Arc<Store>) -> Option<Respons
     Some(response(200, serde_json::to_string(&reply).unwrap()))
 }
 
-/// Environment of a function of the gateway: what it draws and gives back is its own.
+/// Execution environment of a gateway function, which runs in this process. It has its own shares
+/// of the limits in memory.
 struct Environment {
     gateway: front::Gateway,
     api_key: String,
@@ -230,8 +233,8 @@ impl Environment {
         Self { gateway, api_key: tenant.api_key.clone(), _server: server }
     }
 
-    /// Sends a request. Returns its status, with whether it is a replay, and the reason of a
-    /// problem.
+    /// Sends a request to the function. Returns the response's status, whether it is a replay, and
+    /// the reason in its problem, or an empty text.
     async fn send<O: Operation<Work = Action>>(&self, key: Uuid, body: &Value) -> (u16, bool, String) {
         let request = budget::request::<O>(&self.api_key, key, body);
         let response = self.gateway.handle::<O>(request).await;

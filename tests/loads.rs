@@ -1,5 +1,5 @@
-//! Catalogues from the request to the table: what a sender sees, and what an independent look at
-//! the table finds.
+//! Tests of catalogues from the request to the rows in the table: what the sender sees, and what an
+//! independent client finds in the table.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use ingestion::generate::{Catalogue, Layout};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-/// A catalogue of establishments that no other test knows.
+/// Returns a random catalogue of establishments that no other test has.
 fn catalogue(items: u32) -> Catalogue {
     Catalogue { seed: Uuid::new_v4().as_u64_pair().0, items, ..Catalogue::default() }
 }
@@ -27,7 +27,8 @@ fn completed(batch: &Value, changes: &Value) {
     assert_eq!(batch["changes"], expected, "{batch}");
 }
 
-/// Reads from the payload what the table should hold, by another parser than ours.
+/// Returns the expected rows of a payload: title and price by product id. Reads the payload by a
+/// general JSON parser, not by the ingest's.
 fn expected(payload: &[u8]) -> BTreeMap<String, (String, String)> {
     let items: Vec<Value> = serde_json::from_slice(payload).unwrap();
     let entry = |item: &Value| {
@@ -131,7 +132,8 @@ async fn a_tenant_loads_and_sees_only_what_is_its_own() {
     }
 }
 
-/// The API key of the other tenant is about every establishment of its tenant, and this is none.
+/// Checks that a full load of another tenant changes no product of an establishment that it does
+/// not own. The tenant's API key allows all establishments of its own tenant.
 #[tokio::test]
 async fn another_tenant_s_full_load_touches_no_product() {
     let (ingest, products) = (Ingest::new(), Products::open().await);

@@ -1,4 +1,5 @@
-//! The gateway from outside: HTTP in, and what an independent client finds at the broker.
+//! End-to-end tests of the gateway and the ingest: they send HTTP requests and events, and check
+//! responses and what independent clients find in brokers and stores.
 
 #![allow(
     clippy::unwrap_used,

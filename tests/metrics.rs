@@ -1,4 +1,5 @@
-//! `GET /metrics`: the metrics of the deployment, and Prometheus itself, which scrapes them.
+//! Tests of `GET /metrics`, the metrics of the deployment, also with a Prometheus that scrapes
+//! them.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -15,18 +16,19 @@ use tokio::process::{Child, Command};
 use uuid::Uuid;
 
 const METRICS: &str = "/metrics";
-/// Rules for Prometheus and their tests.
+/// Folder with the alerting rules for Prometheus and the tests of these rules.
 const RULES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/prometheus");
-/// Dashboard for Grafana.
+/// Dashboard for Grafana, as JSON.
 const DASHBOARD: &str = include_str!("../deploy/grafana/integrahub.json");
-/// Time that a snapshot, a first scrape or a start may take on a busy machine.
+/// Maximum time until a snapshot, a first scrape or a start of Prometheus is done, even on a busy
+/// machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 async fn scrape() -> Answer {
     Gateway::new().get(METRICS).await.expect(200)
 }
 
-/// The value of a series; `None` if there is none.
+/// Returns the value of a series in the text of a scrape. Returns `None` if it has no such series.
 fn value(text: &str, series: &str) -> Option<f64> {
     let line = text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '))?;
     Some(line.parse().unwrap())
@@ -94,7 +96,8 @@ async fn after_a_batch_every_metric_that_is_scraped_has_its_family() {
     assert!(of("integrahub_snapshot_age_seconds") < 60.0);
 }
 
-/// Finds Prometheus, or unpacks Debian's package; `None` if there is none to be had.
+/// Returns the folder with Prometheus' programs: installed ones, or Debian's package, unpacked.
+/// Returns `None` if neither is available.
 #[expect(clippy::print_stderr, reason = "who reads the test's output has to know that it checked nothing")]
 async fn programs() -> Option<PathBuf> {
     let repository = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
@@ -110,7 +113,8 @@ async fn programs() -> Option<PathBuf> {
     None
 }
 
-/// Passes scrapes on with the API key: Prometheus sends no header of its own before 2.55.
+/// Starts a proxy that adds the API key to scrapes, since Prometheus before 2.55 cannot send a
+/// header of its own.
 async fn with_key() -> Server {
     let (http, url) = (reqwest::Client::new(), format!("{}{METRICS}", variable("API")));
     Server::start(move |_| {
@@ -127,7 +131,7 @@ async fn with_key() -> Server {
     .await
 }
 
-/// A Prometheus that scrapes every second.
+/// Prometheus process that scrapes the deployment's metrics every second.
 struct Prometheus {
     _process: Child,
     url: String,
@@ -153,7 +157,7 @@ impl Prometheus {
         Self { _process: process, url: format!("http://127.0.0.1:{own}/api/v1/query") }
     }
 
-    /// Waits until a query has a result, and returns the first value.
+    /// Waits until a query has a result, and returns the value of its first series.
     async fn first(&self, query: &str) -> String {
         let (http, begin) = (reqwest::Client::new(), Instant::now());
         loop {
@@ -170,7 +174,8 @@ impl Prometheus {
     }
 }
 
-/// Names of metrics in a text, those of a histogram's series without their endings.
+/// Returns the names of this product's metrics in a text. The bucket series of a histogram count as
+/// its name.
 fn names(text: &str) -> BTreeSet<&str> {
     let words = text.split(|letter: char| !letter.is_ascii_alphanumeric() && !"_:".contains(letter));
     let names = words.filter(|word| word.starts_with("integrahub_"));
@@ -197,7 +202,8 @@ async fn the_rules_alarm_when_they_shall() {
     }
 }
 
-/// Returns the dashboard's expressions as rules, with values in place of Grafana's variables.
+/// Returns the expressions of the dashboard's panels as recording rules, with values in place of
+/// Grafana's variables.
 fn rules_of_the_dashboard() -> Value {
     let dashboard: Value = serde_json::from_str(DASHBOARD).unwrap();
     let targets = dashboard["panels"].as_array().unwrap().iter().filter_map(|panel| panel.get("targets"));

@@ -1,4 +1,5 @@
-//! Catalogues with mistakes: what they cost, what they decide, and what the batch says of them.
+//! Tests of catalogues with mistakes: the items that are not written, the deactivations that are
+//! skipped, and what the batch reports.
 
 use end_to_end::{Ingest, Load, Product, Products, gzip};
 use ingestion::generate::Catalogue;
@@ -8,7 +9,7 @@ use uuid::Uuid;
 use crate::products::{self, batch_id, conforms};
 use crate::uploads::{UPLOADS, announced, put};
 
-/// An establishment that no other test knows.
+/// Returns the CNPJ of an establishment that no other test has.
 fn establishment() -> String {
     let seed = Uuid::new_v4().as_u64_pair().0;
     Catalogue { seed, items: 1, establishments: 1, ..Catalogue::default() }.cnpjs()[0].as_str().to_owned()

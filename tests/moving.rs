@@ -1,5 +1,6 @@
-//! Messages moved through the API arrive as an independent client put them, and leave only then.
-//! `tests/rabbitmq/dead_letters.rs` has those that go back to where they died.
+//! Tests of moves through the API: messages arrive as an independent client put them, and leave
+//! their queue only then. `tests/rabbitmq/dead_letters.rs` has the moves back to where messages
+//! died.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +20,7 @@ end_to_end::on_both! {
     both_queues_have_to_be_allowed,
 }
 
-/// A request to move from a queue.
+/// Builds the body of a move from a queue, with these further members.
 fn from(site: &Site, queue: &Queue, members: Value) -> Value {
     let mut body = json!({"from": site.request(queue, json!({}))});
     let Value::Object(members) = members else { panic!("members are an object") };
@@ -31,7 +32,7 @@ fn to(queue: &Queue) -> Value {
     json!({"queue": queue.name})
 }
 
-/// A queue with messages that have the ids `id-0`, `id-1` and so on.
+/// Returns a queue with `count` messages that have the ids `id-0`, `id-1` and so on.
 async fn queue_of(site: &Site, count: usize) -> Queue {
     let queue = site.queue().await;
     for n in 0..count {
@@ -154,7 +155,8 @@ async fn a_queue_that_does_not_exist_is_named_and_nothing_is_moved(on: On) {
     site.delete(&old).await;
 }
 
-/// A profile that covers one of two queues.
+/// Checks that a move is refused unless the profile allows both of its queues. Here it allows one
+/// of two.
 async fn both_queues_have_to_be_allowed(on: On) {
     let (gateway, site) = (Gateway::new(), Site::start(on).await);
     let (mine, others) = (queue_of(&site, 1).await, queue_of(&site, 1).await);

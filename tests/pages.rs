@@ -1,5 +1,6 @@
-//! The commands of the pages, pasted into a clean shell in the order of the page. Under a command,
-//! a page shows what one sees: `…` stands for anything.
+//! Tests of the commands in the documentation: they are pasted into a clean shell in the order of a
+//! page. Below a command, a page shows the output that a reader sees, in which `…` stands for any
+//! text.
 
 use std::fmt::Write as _;
 use std::os::unix::fs::symlink;
@@ -9,7 +10,7 @@ use std::process::{Command, Stdio};
 use end_to_end::{Broker, Queue, variable};
 use test_support::built;
 
-/// A page, and the headings under which its commands are for the local stack.
+/// Page of the documentation, and the headings whose sections have commands for the local stack.
 struct Page {
     name: &'static str,
     text: &'static str,
@@ -57,7 +58,7 @@ const STORED_RESPONSES: Page = Page {
     headings: &["Read a stored response"],
 };
 
-/// A block of commands, and what the page shows under it.
+/// Block of commands on a page, with the output that the page shows below it.
 #[derive(Debug, Default)]
 struct Block {
     commands: String,
@@ -91,8 +92,8 @@ impl Page {
         blocks
     }
 
-    /// Runs all blocks in one shell, which has nothing of this process's environment but what finds
-    /// programs.
+    /// Runs all blocks of the page in one shell, and checks their output. The shell gets nothing
+    /// from this process's environment but the variables needed to find programs.
     fn run(&self) {
         let blocks = self.blocks();
         assert!(!blocks.is_empty());
@@ -132,18 +133,20 @@ impl Page {
     }
 }
 
-/// Directory of the programs that were built beside this test, among them `integrahub`.
+/// Returns the directory of the programs that were built with this test, such as `integrahub`.
 fn programs() -> PathBuf {
     built::find("integrahub").unwrap().parent().unwrap().to_owned()
 }
 
-/// Directory of the local stack's AWS CLI, used if there is no other one.
+/// Directory of the local stack's AWS CLI, which a page's commands use if no other one is
+/// installed.
 const AWS_CLI: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../.local/python/bin");
 
-/// Begins the line behind each block.
+/// Beginning of the line that the shell prints after each block, followed by the block's number.
 const END: &str = "--- end of block ";
 
-/// The first part of what is shown that does not follow in the output.
+/// Returns the first part of the text `shown` that `output` does not contain after the parts before
+/// it. Returns `None` if all parts follow in order. Parts are lines, split at each `…`.
 fn missing<'a>(mut output: &str, shown: &'a str) -> Option<&'a str> {
     let parts = shown.lines().flat_map(|line| line.split('…')).map(str::trim);
     for part in parts.filter(|part| !part.is_empty()) {
@@ -161,7 +164,7 @@ fn parts_of_what_is_shown_follow_each_other() {
     assert_eq!(missing("b a", "a…b"), Some("b"));
 }
 
-/// Runs a page's commands on a stack whose queues are empty, as a reader's is.
+/// Empties the stack's example queues, as a reader finds them, and runs a page's commands.
 async fn run(page: &Page) {
     let broker = Broker::connect().await;
     for name in ["DEV.QUEUE.1", "DEV.QUEUE.2", "DEV.QUEUE.3"] {

@@ -1,4 +1,4 @@
-//! Messages put through the API are on the queue as they were asked for.
+//! Tests of produce: the messages on the queue are as the request asked for.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

@@ -1,5 +1,5 @@
-//! Catalogues that come with their request: what is taken in, what is refused, and that a retry is
-//! the same batch.
+//! Tests of catalogues in the body of a request: which ones are accepted and refused, and that a
+//! retry returns the same batch.
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use end_to_end::{
@@ -13,7 +13,7 @@ use uuid::Uuid;
 pub(crate) const PRODUCTS: &str = "/v1/inovafarma/products";
 const UPLOADS: &str = "/v1/inovafarma/products/uploads";
 
-/// A request that is right, to be made wrong in one place.
+/// Request that loads a catalogue. It is valid until a test changes a header or the body.
 #[derive(Clone, Debug)]
 pub(crate) struct Load {
     pub(crate) headers: Vec<(&'static str, String)>,
@@ -21,7 +21,7 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    /// A delta of one product of its own.
+    /// Returns a valid request for a delta with one product that no other test has.
     pub(crate) fn new(key: Uuid) -> Self {
         let headers = [
             ("x-inova-api-key", KEY_A.to_owned()),
@@ -62,7 +62,7 @@ impl Load {
     }
 }
 
-/// An array of one product.
+/// Returns a catalogue as a JSON array with one product of this id.
 pub(crate) fn catalogue(id: &str) -> Vec<u8> {
     json!([{"CNPJ": "11444777000161", "SHOPID": 1, "PRODUCTID": id, "TITLE": "DIPIRONA 500MG", "PRICE": 8.9}])
         .to_string()
@@ -73,7 +73,8 @@ pub(crate) fn batch_id(answer: &Answer) -> String {
     answer.json()["batch_id"].as_str().unwrap().to_owned()
 }
 
-/// Holds a value against a schema of the contract, which is closed here.
+/// Panics unless a value matches a schema of the contract, and has no member that the schema does
+/// not name.
 pub(crate) fn conforms(schema: &str, value: &Value) {
     contract::conforms(schema, value).unwrap_or_else(|wrong| panic!("{value} is no {schema}: {wrong}"));
 }

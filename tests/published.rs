@@ -1,5 +1,5 @@
-//! The events of batches, of refused objects and of requests in doubt, as a rule of the bus and a
-//! subscription of the topic deliver them.
+//! Tests of the events of batches, refused files and requests in doubt, as a rule of EventBridge
+//! and an SNS subscription deliver them.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use ingestion::generate::{Catalogue, Layout};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-/// Time that an event may take on a busy machine.
+/// Maximum time until an event is delivered, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 const RECEIVED: &str = "integrahub.batch.received";
@@ -20,8 +20,8 @@ const FINAL: &str = "integrahub.batch.final";
 const REFUSED: &str = "integrahub.drop.refused";
 const IN_DOUBT: &str = "integrahub.message.in_doubt";
 
-/// A receiver of the events that one request leads to: a queue of its own behind the bus, and one
-/// behind the topic.
+/// Receiver of the events about one request: an SQS queue behind the event bus, and one behind the
+/// SNS topic.
 struct Receiver {
     sqs: Client,
     name: String,
@@ -34,7 +34,8 @@ impl Receiver {
         Self::of_those_with(key, &json!({"data": {"source_idempotency_key": [key.to_string()]}})).await
     }
 
-    /// A receiver of this name, of the events that a filter matches.
+    /// Creates a receiver of the events whose data match `filter`. Its queues and its rule are
+    /// named after `key`.
     async fn of_those_with(key: Uuid, filter: &Value) -> Self {
         let sdk = runtime::Sdk::from_environment().await.single_attempt(PATIENCE);
         let sqs = Client::new(&sdk);
@@ -72,7 +73,7 @@ impl Receiver {
         subscribe.attributes("FilterPolicy", filter.to_string()).send().await.unwrap();
     }
 
-    /// Waits until so many events are in a queue, and takes them.
+    /// Waits until `count` events are on one of the receiver's queues, and removes them.
     async fn take(&self, queue: &str, count: usize) -> Vec<Value> {
         let began = Instant::now();
         let mut found = Vec::new();
@@ -90,7 +91,7 @@ impl Receiver {
     }
 }
 
-/// A queue's URL ends with its account and its name.
+/// Returns the ARN of a queue from its URL, which ends with account and name.
 fn arn(queue_url: &str) -> String {
     let mut parts = queue_url.rsplit('/');
     let (name, account) = (parts.next().unwrap(), parts.next().unwrap());
@@ -164,8 +165,8 @@ async fn a_payload_that_cannot_be_read_is_final_with_its_error_and_a_replay_make
     assert_ne!(delivered[0]["detail"]["id"], last["detail"]["id"]);
 }
 
-/// A produce that fails with messages in doubt, and a consume of which it is unknown whether its
-/// messages are removed.
+/// Checks that requests in doubt are published before a client retries them: a produce that failed
+/// with messages in doubt, and a consume whose messages may or may not be removed.
 #[tokio::test]
 async fn requests_in_doubt_are_events_before_anybody_asks_again() {
     let (gateway, manager) = (Gateway::new(), QueueManager::start());
@@ -222,8 +223,8 @@ async fn an_object_that_is_refused_is_an_event_for_whoever_listens_to_the_bus_or
     assert_eq!(receiver.take(&receiver.of_the_topic, 1).await, std::slice::from_ref(event));
 }
 
-/// A produce that a crash cut off leaves a record whose key is used again after it expired, and
-/// before DynamoDB deletes it.
+/// Checks the event about a produce that a crash cut off, if its key is used again after the record
+/// expired. DynamoDB has not yet deleted the record then.
 #[tokio::test]
 async fn a_request_that_was_cut_off_is_an_event_even_if_its_key_is_used_again_after_it_expired() {
     let (gateway, manager, records) = (Gateway::new(), QueueManager::start(), Records::open().await);

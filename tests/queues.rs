@@ -1,4 +1,4 @@
-//! Measuring queues and testing connections.
+//! Tests of the depth of queues and of connection tests.
 
 use end_to_end::{Fact, Gateway, On, Site};
 use serde_json::{Value, json};

@@ -1,4 +1,5 @@
-//! Batches that are processed again: what comes of it, and when it is refused.
+//! Tests of replays: the effects of processing a batch again, and the states in which a replay is
+//! refused.
 
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use uuid::Uuid;
 use crate::chunking::functions::{Functions, batch};
 use crate::products::conforms;
 
-/// A catalogue of an establishment that no other test knows.
+/// Returns a random catalogue of an establishment that no other test has.
 fn catalogue(items: u32) -> Catalogue {
     Catalogue { seed: Uuid::new_v4().as_u64_pair().0, items, ..Catalogue::default() }
 }
@@ -27,7 +28,7 @@ fn id(batch: &Value) -> &str {
     batch["batch_id"].as_str().unwrap()
 }
 
-/// Asks for a replay that must not begin, and gives the reason.
+/// Requests a replay that must be refused, and returns the detail of the problem.
 async fn refused(ingest: &Ingest, batch_id: &str, body: &Value) -> String {
     let answer = ingest.replay(batch_id, Uuid::new_v4(), body).await;
     let problem = answer.expect_problem(409, "BATCH_NOT_REPLAYABLE").json();
@@ -35,7 +36,7 @@ async fn refused(ingest: &Ingest, batch_id: &str, body: &Value) -> String {
     problem["detail"].as_str().unwrap().to_owned()
 }
 
-/// Replays, and gives the batch when it is final again.
+/// Replays a batch, and returns the batch when it is final again.
 async fn replayed(ingest: &Ingest, batch_id: &str, body: &Value) -> Value {
     let begun = ingest.replay(batch_id, Uuid::new_v4(), body).await.expect(202).json();
     conforms("ReplayResult", &begun);

@@ -1,5 +1,5 @@
-//! Responses and the contract, as far as no single response shows it: what is hard to cause is made
-//! from its types, and what the contract describes was seen in the end.
+//! Tests of the contract beyond single responses. Responses that are hard to cause are made from
+//! their types and checked. After all tests, every part of the contract must have been seen.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -174,7 +174,7 @@ fn the_contract_has_every_reason_why_a_message_stays() {
     assert_eq!(*published, json!(reasons));
 }
 
-/// Makes a report in which everything is there that can be.
+/// Makes a report of a load test in which every optional member is present.
 fn report(status: TestStatus, outcome: Outcome, end: SearchEnd, change: Change) -> Report {
     let rate_per_sec = RateLimit::default();
     let metric = || "putLatencyUs.p99".to_owned();
@@ -277,8 +277,8 @@ fn a_report_is_as_the_contract_describes_it_with_every_word() {
     }
 }
 
-/// Parts of the contract that no test causes, with the reason, or the place where they are tested
-/// instead.
+/// Parts of the contract that no end-to-end test sees, each with the reason or with the test that
+/// covers it.
 const NOT_SEEN: [(&str, &str); 30] = [
     (r#"ErrorReason: "BROKER_REJECTED""#, "refusals of a broker: `shared/gateway/rabbitmq/tests/faults`"),
     (r#"ErrorReason: "EXCEEDS_TIME_BUDGET""#, "`functions/gateway/produce/src/request.rs`"),

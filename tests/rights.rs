@@ -1,5 +1,5 @@
-//! The rights with which a catalogue is loaded: those of the API key that sent it first. A caller
-//! with other rights does not get its response.
+//! Tests of the rights with which a catalogue is loaded: those of the API key that sent it first. A
+//! caller with other rights does not get its response.
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use end_to_end::{Access, Answer, Gateway, Ingest, KEY_A, Records, TENANT_A, gzip};
@@ -9,11 +9,11 @@ use uuid::Uuid;
 use crate::products::{Load, PRODUCTS, batch_id, catalogue};
 use crate::uploads::{UPLOADS, announced, put};
 
-/// The establishment of the catalogues here, and another one.
+/// CNPJ of the establishment whose products the catalogues here have.
 const ITS: &str = "11444777000161";
 const OTHER: &str = "05927228000145";
 
-/// API keys of tenant A, by the establishments that they may load.
+/// API keys of tenant A, named after the establishments that they may load: [`ITS`] and [`OTHER`].
 struct Keys {
     all: String,
     its: String,
@@ -43,7 +43,7 @@ impl Keys {
     }
 }
 
-/// The two ways in: each asks for the batch of a catalogue.
+/// Routes that accept a catalogue: in the body of a request, or as an upload.
 const WAYS: [&str; 2] = [PRODUCTS, UPLOADS];
 
 async fn ask(way: &str, api_key: &str, key: Uuid, catalogue: &[u8]) -> Answer {
@@ -103,8 +103,8 @@ async fn an_execution_that_failed_is_taken_over_with_the_same_rights_only() {
     }
 }
 
-/// Records of the versions before say nothing of rights. No retry of theirs is refused, and their
-/// batches keep the rights that they were accepted with.
+/// Checks that every caller gets the response of a record without rights, as earlier versions
+/// stored it. The batch is still loaded with the rights with which it was accepted.
 #[tokio::test]
 async fn a_record_without_rights_answers_everybody_and_its_batch_keeps_its_own() {
     let (keys, records) = (Keys::make().await, Records::open().await);

@@ -1,5 +1,5 @@
-//! Every route with every kind of API key. A route that is added to the contract has no row here,
-//! and fails the test.
+//! Tests of every route with every kind of API key. They fail if the contract has a route without a
+//! [`Row`] here.
 
 use std::collections::BTreeSet;
 
@@ -11,38 +11,40 @@ use ingestion::generate::{Catalogue, Layout};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-/// Kinds of keys, in the order in which rows have their answers.
+/// Kind of API key in these tests. Rows have their expected responses in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// A key of the tenant whose things are asked for, with every scope.
+    /// Key with every scope, of the tenant that owns the profile and the batch in the requests.
     All,
-    /// A key of the same tenant, for reading.
+    /// Key of the same tenant as [`Kind::All`], with scopes for reading only.
     ReadOnly,
-    /// A key of the same tenant, with every scope, about other establishments.
+    /// Key of the same tenant with every scope, limited to establishments that the batch does not
+    /// have.
     Limited,
-    /// A key of another tenant, with every scope.
+    /// Key of another tenant, with every scope.
     Stranger,
-    /// A key of another tenant, for products of some establishments.
+    /// Key of another tenant, with scopes for products only and limited to some establishments.
     Pharmacy,
-    /// A key of the same tenant, for operators.
+    /// Key of the same tenant, with the scope for operators only.
     Operator,
-    /// No key at all.
+    /// Request without an API key.
     None,
-    /// A key that does not exist.
+    /// Key that is not in the access table.
     Unknown,
-    /// A key whose item is written wrongly: it would be one for everything.
+    /// Key whose item in the access table has an unknown member. Without that member it would have
+    /// all rights.
     Malformed,
-    /// A key for everything that was disabled.
+    /// Key with all rights that is disabled.
     Disabled,
-    /// A key for everything that has expired.
+    /// Key with all rights that has expired.
     Expired,
-    /// A key for everything of a tenant that was disabled.
+    /// Key with all rights, of a tenant that is disabled.
     OfDisabledTenant,
-    /// A key for everything of a tenant whose item is written wrongly.
+    /// Key with all rights, of a tenant whose item in the access table has an unknown member.
     OfMalformedTenant,
-    /// A generated key whose last character was lost.
+    /// Generated key that lacks its last character.
     Damaged,
-    /// A key about something that is no establishment.
+    /// Key that is limited to a text which is no CNPJ.
     Nonsense,
 }
 
@@ -64,7 +66,7 @@ const KINDS: [Kind; 15] = [
     Kind::Nonsense,
 ];
 
-/// An answer: a status, or a problem's reason.
+/// Expected response: a status, or the status and the reason of a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Expected {
     Ok(u16),
@@ -84,11 +86,12 @@ const NO_REQUEST: Expected = Problem(404, "REQUEST_NOT_FOUND");
 const NO_ERRORS: Expected = Problem(404, "ERRORS_FILE_NOT_FOUND");
 const NOTHING_FAILED: Expected = Problem(409, "BATCH_NOT_REPLAYABLE");
 
-/// Answers where a key is needed, from [`Kind::None`] to [`Kind::Damaged`].
+/// Expected responses of a route that needs a key, for the kinds from [`Kind::None`] to
+/// [`Kind::Damaged`].
 const REFUSED: [Expected; 8] = [NO_KEY, INVALID, INVALID, INVALID, INVALID, INVALID, INVALID, INVALID];
 
-/// The answers of a route that needs a key: to the kinds up to [`Kind::Operator`], and to a key
-/// about nonsense.
+/// Returns the expected responses of a route that needs a key. `known` has those for the kinds up
+/// to [`Kind::Operator`], and `nonsense` the one for [`Kind::Nonsense`].
 fn closed(known: [Expected; 6], nonsense: Expected) -> Vec<Expected> {
     known.into_iter().chain(REFUSED).chain([nonsense]).collect()
 }
@@ -97,7 +100,7 @@ fn open() -> Vec<Expected> {
     vec![Gives(200); KINDS.len()]
 }
 
-/// A route, what is sent to it, and what each kind of key gets.
+/// Route with a request for it, and the response that each kind of key must get.
 pub(crate) struct Row {
     pub(crate) method: &'static str,
     pub(crate) route: &'static str,
@@ -126,7 +129,8 @@ impl Row {
         Self { path, ..self }
     }
 
-    /// Rows of load tests: a start, the list, and an id that no tenant has.
+    /// Returns the rows of the routes of load tests: a start, the list, and three requests with the
+    /// id of a test that does not exist.
     fn of_tests(target: &Value) -> [Self; 5] {
         let test = format!("/tests/{}", Uuid::now_v7());
         let of_test = || closed([NO_TEST, SCOPE, NO_TEST, NO_TEST, SCOPE, SCOPE], SCOPE);
@@ -144,7 +148,7 @@ impl Row {
     }
 }
 
-/// The rows, about a profile and a batch of tenant A.
+/// Returns the rows of all routes. Their requests name the target and the batch of tenant A.
 pub(crate) fn rows(target: &Value, batch_id: &str) -> Vec<Row> {
     let [consume, moves] = ["/messages/consume", "/messages/move"].map(|path| body_of(path, target));
     let upload = json!({"content_type": "application/json", "content_length": 2, "sha256": "ab".repeat(32)});
@@ -209,7 +213,7 @@ pub(crate) fn rows(target: &Value, batch_id: &str) -> Vec<Row> {
     rows
 }
 
-/// The keys of each kind.
+/// Returns an API key of each kind, in the order of the kinds. `None` means that no key is sent.
 async fn keys(cnpj: &str) -> Vec<Option<String>> {
     let access = Access::open().await;
     let all = ["mq:read", "mq:write", "mq:admin", "products:read", "products:write", "ops:read"];
@@ -241,7 +245,8 @@ async fn keys(cnpj: &str) -> Vec<Option<String>> {
     ]
 }
 
-/// The APIs to which a key of this kind sends its requests: it depends on no API what a key may.
+/// Returns clients of the APIs to which a key of this kind sends its requests. Rights do not depend
+/// on the API, so most kinds use the HTTP API only.
 fn apis(kind: Kind) -> Vec<Gateway> {
     match kind {
         Kind::All | Kind::None => vec![Gateway::new(), Gateway::rest()],

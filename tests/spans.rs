@@ -1,12 +1,12 @@
-//! Ids in the lines of the log: every function that works for a request does it in a span with
-//! them, and in the one that Lambda's runtime makes of an invocation.
+//! Test of the ids in log lines. Every function that works for a request must do so in a tracing
+//! span that has the ids, inside the one that Lambda's runtime makes for an invocation.
 
 use std::path::{Path, PathBuf};
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
-/// Fields of each span of work for a request.
+/// Fields that each span of work for a request must have.
 const IDS: [&str; 3] = ["correlation_id", "tenant", "idempotency_key"];
-/// Fields that spans of a path may lack.
+/// Fields that the spans of the sources below a path may lack, by path.
 const LACKING: [(&str, &[&str]); 3] = [
     // A test is known by its id; the key of the request that started it is in that one's lines.
     ("functions/gateway/load-step/", &["idempotency_key"]),
@@ -15,12 +15,14 @@ const LACKING: [(&str, &[&str]); 3] = [
     // None of its routes takes a key.
     ("functions/status/", &["idempotency_key"]),
 ];
-/// Functions that work for no request, or for so many at once that each line names its own.
+/// Functions that work for no request, or for many at once, whose log lines each name their
+/// request.
 const OF_NO_REQUEST: [&str; 5] = ["audit", "doubts", "establishments", "metering", "migrate"];
-/// Ways of a function into a span with ids.
+/// Texts in a function's source by which it enters a span that has the ids.
 const WAYS: [&str; 4] = ["endpoint::serve(", "front::run", "worker::serve(", "error_span!("];
 
-/// Adds the sources below a folder, with their paths from the root and without their tests.
+/// Adds the Rust sources below a folder to `found`, each with its path from the repository's root.
+/// Leaves out tests.
 fn add_sources(folder: &Path, found: &mut Vec<(String, String)>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -41,7 +43,7 @@ fn sources(folder: &Path) -> Vec<(String, String)> {
     found
 }
 
-/// The functions' folders.
+/// Returns the folders of all functions.
 fn functions() -> Vec<PathBuf> {
     let folders =
         ["functions", "functions/gateway", "functions/ingest"].map(|folder| Path::new(ROOT).join(folder));
@@ -50,7 +52,7 @@ fn functions() -> Vec<PathBuf> {
     paths.filter(|path| path.join("Cargo.toml").is_file()).collect()
 }
 
-/// The parameters of each span that a text makes.
+/// Returns the arguments of each `error_span!` in a source text.
 fn spans(text: &str) -> Vec<&str> {
     let after = text.split("error_span!(").skip(1);
     let end_of = |text: &str| {

@@ -1,4 +1,4 @@
-//! A caller reaches what profiles and the allow-list cover, and nothing else.
+//! Tests that a caller reaches only targets that profiles and allow-lists permit.
 
 use std::time::Duration;
 
@@ -80,7 +80,8 @@ async fn a_secret_that_was_rotated_is_read_again_when_the_broker_refuses_it(on: 
     site.delete(&queue).await;
 }
 
-/// The secret holds a password and no user.
+/// Checks the response if a target has a secret with a password but no user: it points at the
+/// missing user in the request, or names the profile that has none.
 async fn a_password_without_a_user_is_told_of_whoever_names_it(on: On) {
     let (gateway, access, site) = (Gateway::new(), Access::open().await, Site::start(on).await);
     let queue = site.queue().await;
@@ -104,7 +105,8 @@ async fn a_password_without_a_user_is_told_of_whoever_names_it(on: On) {
     site.delete(&queue).await;
 }
 
-/// A tenant of its own, with its own allow-list and a key for the queues.
+/// Creates a tenant with these entries in its own allow-list. Returns its id, and a client whose
+/// API key has all scopes for queues.
 async fn tenant_with(entries: &[&str]) -> (String, Gateway) {
     let (access, tenant) = (Access::open().await, Uuid::new_v4().to_string());
     access.targets(&tenant, entries).await;
@@ -113,14 +115,15 @@ async fn tenant_with(entries: &[&str]) -> (String, Gateway) {
     (tenant, Gateway::new().with_key(&api_key))
 }
 
-/// Targets that the tests' own tenants may name: any host by any name, on either broker.
+/// Allow-list of tenants in these tests, by which they may name any host by any name, on either
+/// broker.
 const ANYWHERE: [&str; 2] = [
     "rabbitmq://**:*/*?tls=optional&secrets=secret://local/*",
     "ibmmq://**:*/*?channel=*&tls=optional&secrets=secret://mq/*",
 ];
 
-/// The machine of the functions and its surroundings, which no broker is. The local stack's own
-/// list has 127.0.0.1 and localhost.
+/// Checks that a broad allow-list does not allow addresses of the function's own machine and its
+/// surroundings, however they are written. The local stack's own list has 127.0.0.1 and localhost.
 async fn no_spelling_of_an_address_leads_to_this_machine_unless_it_is_listed(on: On) {
     let (site, (tenant, gateway)) = (Site::start(on).await, tenant_with(&ANYWHERE).await);
     let queue = site.queue().await;

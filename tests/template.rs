@@ -1,4 +1,5 @@
-//! What holds for all functions and queues of the template, those to come included.
+//! Tests of properties that all functions and queues of the template must have, including future
+//! ones.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -7,11 +8,12 @@ use serde_norway::Value;
 
 static TEMPLATE: LazyLock<Value> =
     LazyLock::new(|| serde_norway::from_str(include_str!("../template.yaml")).unwrap());
-/// Factor that Lambda asks for between a queue's visibility timeout and its function's time-out.
+/// Minimum ratio of a queue's visibility timeout to the time-out of its function, as Lambda
+/// recommends.
 const VISIBILITY_FACTOR: u64 = 6;
 const FOURTEEN_DAYS: u64 = 14 * 24 * 60 * 60;
 
-/// The resources of one type, by logical id.
+/// Returns the template's resources of one type, by logical id.
 pub(crate) fn resources(kind: &str) -> BTreeMap<String, Value> {
     let resources = TEMPLATE["Resources"].as_mapping().unwrap();
     resources
@@ -21,13 +23,14 @@ pub(crate) fn resources(kind: &str) -> BTreeMap<String, Value> {
         .collect()
 }
 
-/// The logical id that `!Ref` or `!GetAtt` names.
+/// Returns the logical id of the resource that a `!Ref` or `!GetAtt` names.
 fn named(value: &Value) -> String {
     let Value::Tagged(tagged) = value else { panic!("{value:?} names no resource") };
     tagged.value.as_str().unwrap().split('.').next().unwrap().to_owned()
 }
 
-/// The queues that functions read, each with its function.
+/// Returns the SQS triggers of all functions: logical id of the queue, logical id of the function,
+/// and the trigger's properties.
 fn read_queues() -> Vec<(String, String, Value)> {
     let mut read = Vec::new();
     for (name, function) in resources("AWS::Serverless::Function") {
@@ -40,7 +43,8 @@ fn read_queues() -> Vec<(String, String, Value)> {
     read
 }
 
-/// The metric of an entry of an alarm on a sum; null for the sum itself.
+/// Returns the metric in an entry of an alarm's `Metrics`. Returns null for the entry that sums the
+/// others.
 fn summed(entry: &Value) -> &Value {
     // `!If [Condition, entry, nothing]` where the function has a condition.
     let entry = match entry {
@@ -50,7 +54,7 @@ fn summed(entry: &Value) -> &Value {
     &entry["MetricStat"]["Metric"]
 }
 
-/// The metrics that an alarm watches.
+/// Returns all metrics that an alarm watches.
 pub(crate) fn watched(alarm: &Value) -> Vec<&Value> {
     let properties = &alarm["Properties"];
     match properties["Metrics"].as_sequence() {
@@ -59,7 +63,7 @@ pub(crate) fn watched(alarm: &Value) -> Vec<&Value> {
     }
 }
 
-/// Whether an alarm watches this metric of this resource.
+/// Returns true if any alarm watches this metric of the resource with this logical id.
 fn is_watched(metric: &str, resource: &str) -> bool {
     resources("AWS::CloudWatch::Alarm").values().flat_map(watched).any(|watched| {
         watched["MetricName"] == metric && named(&watched["Dimensions"][0]["Value"]) == resource
@@ -104,7 +108,7 @@ fn mq_access_is_cut_off_at_the_time_that_its_callers_know() {
     let functions = resources("AWS::Serverless::Function");
     let time_out = functions["MqAccessFunction"]["Properties"]["Timeout"].as_u64().unwrap();
     assert_eq!(time_out, front::MqAccess::TIME_OUT.as_secs());
-    assert!(front::MqAccess::TIME_OUT < front::MqAccess::PATIENCE);
+    assert!(front::MqAccess::TIME_OUT < front::MqAccess::RESPONSE_TIMEOUT);
 }
 
 #[test]
@@ -140,7 +144,8 @@ fn who_has_no_key_cannot_take_the_database_s_connections() {
     }
 }
 
-/// Whether the template's rules whose names start so let these values of parameters through.
+/// Returns true if the template's rules whose names begin with `start` accept these parameter
+/// values.
 fn rules_accept(start: &str, parameters: &[(&str, u64)]) -> bool {
     let of = |reference: &Value| {
         let Value::Tagged(tagged) = reference else { panic!("{reference:?} is no reference") };
@@ -166,13 +171,13 @@ fn rules_accept(start: &str, parameters: &[(&str, u64)]) -> bool {
     about_them.map(|(_, rule)| rule).all(holds)
 }
 
-/// The values that a parameter may have.
+/// Returns the allowed values of a parameter of the template.
 fn allowed(name: &str) -> Vec<u64> {
     let values = TEMPLATE["Parameters"][name]["AllowedValues"].as_sequence().unwrap();
     values.iter().map(|value| value.as_u64().unwrap()).collect()
 }
 
-/// `reconcile` accepts at its start the values that are let through.
+/// Checks that `reconcile` starts with every value of `HistoryDays` that the template allows.
 #[test]
 fn a_history_that_what_leans_on_it_outlives_is_not_deployed() {
     for history in allowed("HistoryDays") {
@@ -183,7 +188,7 @@ fn a_history_that_what_leans_on_it_outlives_is_not_deployed() {
     }
 }
 
-/// Buckets keep objects for as long as the functions say.
+/// Checks that the buckets' lifecycle rules keep objects as long as the functions assume.
 #[test]
 fn objects_expire_when_the_functions_say() {
     let days = |bucket: &str, rule: &str| {

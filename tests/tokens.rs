@@ -1,5 +1,6 @@
-//! Tokens of an issuer, with the programs of a route of the gateway and of one of the ingest. The
-//! stack itself has no issuer, so they run here, with the stack's stores.
+//! Tests of an issuer's tokens (JWT) in place of API keys, with a program of the gateway and one of
+//! the ingest. The stack has no issuer, so the tests run these programs themselves, with the
+//! stack's stores.
 
 use std::process::Stdio;
 use std::time::{Duration, SystemTime};
@@ -21,7 +22,7 @@ const ISSUER: &str = "https://issuer.example.com";
 const AUDIENCE: &str = "integrahub";
 const TARGETS: &str = include_str!("../events/gateway/depth/targets.json");
 const PRODUCTS: &str = include_str!("../events/ingest/product-ingest/delta-array.json");
-/// Variables of the stack that either program reads.
+/// Environment variables of the stack that either program reads.
 const OF_THE_STACK: [&str; 8] = [
     "AWS_ENDPOINT_URL",
     "AWS_REGION",
@@ -33,7 +34,7 @@ const OF_THE_STACK: [&str; 8] = [
     "PAYLOAD_BUCKET",
 ];
 
-/// An issuer with one key, and its key set.
+/// Stand-in for a token issuer, with one signing key and a server of its key set.
 struct Issuer {
     key: EcdsaKeyPair,
     jwks: Server,
@@ -54,7 +55,8 @@ impl Issuer {
         Self { key, jwks: jwks.await }
     }
 
-    /// The header `Authorization` with a token that expires some seconds from now.
+    /// Returns an `Authorization` header with a token for this tenant and scope, which expires
+    /// `expires_in` seconds from now.
     fn authorization(&self, tenant: &str, scope: &str, expires_in: i64) -> String {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
         let expires = i64::try_from(now).unwrap() + expires_in;
@@ -68,7 +70,7 @@ impl Issuer {
     }
 }
 
-/// A function's process.
+/// Process of a function, with the Runtime API that passes events to it.
 struct Function {
     api: RuntimeApi,
     _child: Child,
@@ -100,7 +102,8 @@ impl Function {
         Self { api, _child: child }
     }
 
-    /// Sends a sample with these headers in place of its key and its idempotency key.
+    /// Passes a sample request to the function, with these headers in place of its API key and
+    /// idempotency key. Returns the response.
     async fn send(&self, sample: &str, headers: &[(&str, &str)]) -> Answer {
         let mut event: Value = serde_json::from_str(sample).unwrap();
         let sent = event["headers"].as_object_mut().unwrap();

@@ -1,5 +1,5 @@
-//! The page at `/docs`: the first click on "Execute" succeeds, or waits for what only the reader
-//! knows.
+//! Test of the page at `/docs`: the first click on "Execute" succeeds for each operation, or waits
+//! for a value that only the reader knows.
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};
@@ -7,8 +7,9 @@ use std::process::{Command, Stdio};
 use end_to_end::{Gateway, KEY_A, LoadTests};
 use serde_json::{Map, Value};
 
-/// Script that prints what `start.js` hands to Swagger UI, and the media type and example that each
-/// operation sends first. Only here their order is still known.
+/// JavaScript that runs the page's `start.js`, and prints what it passes to Swagger UI, with the
+/// media type and the example that each operation sends first. Only there the order of media types
+/// and examples is still known.
 const CAPTURE: &str = r#"
     const { readFileSync } = require("node:fs");
     let load;
@@ -27,7 +28,8 @@ const CAPTURE: &str = r#"
     load();
 "#;
 
-/// The page: `spec` is the contract as it shows it, `first` the body of each operation.
+/// Returns the page's content: `spec` is the contract as the page shows it, and `first` has the
+/// first body of each operation.
 async fn shown(gateway: &Gateway) -> Value {
     let contract = gateway.send("GET", "/openapi.json", &[], "").await.expect(200);
     let start = gateway.send("GET", "/docs/start.js", &[], "").await.expect(200);
@@ -44,8 +46,9 @@ async fn shown(gateway: &Gateway) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// Returns a parameter's value before a user types: its example, the example of its schema, its
-/// default, or the first value of a list of which one has to be chosen.
+/// Returns the value that the page fills in for a parameter: its example, the example of its
+/// schema, its default, or, if it is required, the first value of its list. Returns `None` if the
+/// field is empty.
 fn prefilled(contract: &Value, parameter: &Value) -> Option<String> {
     let schema = &parameter["schema"];
     let schema = match schema["$ref"].as_str() {

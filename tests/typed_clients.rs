@@ -1,12 +1,12 @@
-//! What generators of clients need of the contract. `scripts/clients.sh` runs generators; these
-//! tests say at once which rule a change breaks.
+//! Tests of the contract against rules that generators of clients need. `scripts/clients.sh` runs
+//! the generators; these tests name the rule that a change breaks.
 
 use std::collections::BTreeSet;
 
 use end_to_end::contract::PUBLISHED;
 use serde_json::Value;
 
-/// Calls `visit` with each schema below `value`, and with where it is.
+/// Calls `visit` for `value` and each object below it, with the object's path. Leaves out examples.
 fn each_schema(at: &str, value: &'static Value, visit: &mut impl FnMut(&str, &'static Value)) {
     match value {
         Value::Object(members) => {
@@ -27,7 +27,7 @@ fn each_schema(at: &str, value: &'static Value, visit: &mut impl FnMut(&str, &'s
     }
 }
 
-/// Whether a schema takes values of a type.
+/// Returns true if a schema allows values of the JSON type `name`.
 fn takes(schema: &Value, name: &str) -> bool {
     match schema.get("type") {
         Some(Value::String(only)) => only == name,
@@ -36,7 +36,8 @@ fn takes(schema: &Value, name: &str) -> bool {
     }
 }
 
-/// Lists the places where a rule is broken.
+/// Returns the paths of the contract's objects that break a rule. `rule` returns true for those
+/// that keep it.
 fn broken(rule: impl Fn(&'static Value) -> bool) -> Vec<String> {
     let mut found = Vec::new();
     each_schema("", &PUBLISHED, &mut |at, schema| {
@@ -132,7 +133,7 @@ fn schemas_have_the_names_of_the_gateway_s_document_and_none_of_a_client_s_own_t
     }
 }
 
-/// The schemas that `schema` leads to.
+/// Adds to `found` the names of the schemas that `schema` refers to, directly or through others.
 fn reached(schema: &'static Value, found: &mut BTreeSet<&'static str>) {
     each_schema("", schema, &mut |_, part| {
         let Some(reference) = part.get("$ref").and_then(Value::as_str) else { return };

@@ -1,4 +1,4 @@
-//! Catalogues that are put where their client is told to.
+//! Tests of catalogues that a client uploads to a presigned URL.
 
 use std::collections::BTreeMap;
 
@@ -27,8 +27,8 @@ async fn ask(key: Uuid, body: &Value) -> Answer {
     Load::new(key).body(body.to_string()).post(UPLOADS).await
 }
 
-/// Puts bytes as the answer says, with some of the headers changed or, where the value is empty,
-/// left away.
+/// Uploads bytes as the response `upload` says, with the headers in `changed` replaced. An empty
+/// value removes a header. Returns the status and the body.
 pub(crate) async fn put(upload: &Value, bytes: Vec<u8>, changed: &[(&str, &str)]) -> (StatusCode, String) {
     let upload = &upload["upload"];
     let headers = upload["headers"].as_object().unwrap();

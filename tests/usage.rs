@@ -1,5 +1,5 @@
-//! `GET /v1/usage`: what a tenant used, each request once. The function `metering` counts on its
-//! schedule, so a test waits until its requests are counted.
+//! Tests of `GET /v1/usage`: the usage of a tenant counts each request once. `metering` counts on
+//! its schedule, so a test waits until its requests are counted.
 
 use std::time::{Duration, Instant};
 
@@ -10,12 +10,12 @@ use url::Url;
 use uuid::Uuid;
 
 const USAGE: &str = "/v1/usage";
-/// Time within which a busy machine has counted a request.
+/// Maximum time until a request is counted, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(180);
 const SCOPES: &[&str] = &["mq:read", "mq:write", "products:read", "products:write"];
 const KEY_NAME: &str = "till \"1\", left";
 
-/// A tenant of a test's own, whose key has a name.
+/// Tenant of one test, with an API key that has a name.
 struct Tenant {
     id: String,
     api_key: String,
@@ -31,7 +31,8 @@ impl Tenant {
         Self { id, api_key, gateway }
     }
 
-    /// A profile of the stack's RabbitMQ, for any queue.
+    /// Creates a target profile of the stack's RabbitMQ that allows any queue, and returns its
+    /// name.
     async fn profile(&self) -> String {
         let user = Url::parse(&variable("AMQP_URL")).unwrap().username().to_owned();
         let target = json!({
@@ -41,13 +42,15 @@ impl Tenant {
         Access::open().await.profile_with(&self.id, &target, json!({"queues": ["*"]})).await
     }
 
-    /// The usage of the last two days: a test may run over midnight.
+    /// Returns the path of the usage of today and yesterday, since a test may run over midnight.
+    /// `more` is appended to the query.
     fn path(&self, more: &str) -> String {
         let yesterday = Timestamp::now() - jiff::SignedDuration::from_hours(24);
         format!("{USAGE}?from={}{more}", yesterday.strftime("%Y-%m-%d"))
     }
 
-    /// The usage once every request up to now is counted.
+    /// Waits until every request before this call is counted, and returns the tenant's usage by
+    /// month.
     async fn usage(&self) -> Value {
         let (begin, now) = (Instant::now(), Timestamp::now());
         loop {
@@ -67,8 +70,8 @@ impl Tenant {
     }
 }
 
-/// Sums of an operation's counters over all entries: there are those of two months if a test runs
-/// over midnight.
+/// Returns the requests, failures, messages and bytes of an operation by the API key named `key`,
+/// summed over all months: a test that runs over midnight may have two.
 fn operation(usage: &Value, key: &str, operation: &str) -> [u64; 4] {
     let entries = usage["usage"].as_array().unwrap().iter().filter(|entry| entry["key"] == key);
     let operations = entries.flat_map(|entry| entry["operations"].as_array().unwrap());

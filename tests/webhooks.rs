@@ -1,4 +1,4 @@
-//! A webhook behind the bus, made from the example in `docs/webhooks.md`.
+//! Test of a webhook behind the event bus, which is made from the example in `docs/webhooks.md`.
 
 use std::time::Duration;
 
@@ -17,12 +17,14 @@ use tokio::sync::mpsc;
 use uuid::Uuid;
 
 const PAGE: &str = include_str!("../docs/webhooks.md");
-/// Key that the example takes from Secrets Manager.
+/// API key that the webhook sends to its receiver. In the page's example it comes from Secrets
+/// Manager.
 const API_KEY: &str = "a key that only the receiver knows";
-/// Time that an event may take on a busy machine.
+/// Maximum time until an event reaches the receiver, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The resources of the page's example, without CloudFormation's tags.
+/// Returns the resources of the page's example, with the plain name in place of each `!Ref` and
+/// `!GetAtt`.
 fn example() -> Value {
     let section = PAGE.split("\n## A webhook\n").nth(1).unwrap();
     let yaml = section.split("```yaml\n").nth(1).unwrap().split("\n```").next().unwrap();
@@ -35,7 +37,8 @@ fn text<'a>(resources: &'a Value, pointer: &str) -> &'a str {
     resources.pointer(pointer).and_then(Value::as_str).unwrap_or_else(|| panic!("{pointer}"))
 }
 
-/// Makes the example's resources, with `endpoint` as the receiver of one request's events.
+/// Creates the example's resources, with `endpoint` as the receiver of the events about one
+/// request.
 async fn create(client: &Client, resources: &Value, endpoint: String, key: Uuid) {
     let name = format!("webhook-{}", key.simple());
     let header =

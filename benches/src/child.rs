@@ -1,4 +1,4 @@
-//! Programs, and the processes that they run in.
+//! Programs that a benchmark starts, and their running processes.
 
 use std::ffi::OsString;
 use std::path::PathBuf;

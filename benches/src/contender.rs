@@ -1,5 +1,5 @@
-//! The contenders' turns, and the two kinds of them: programs that answer lines of text, here, and
-//! functions, which get events ([`Environment`](crate::function::Environment)).
+//! Contenders: the programs that a benchmark compares. They answer lines of text, or take events as
+//! functions do ([`Environment`](crate::function::Environment)).
 
 use std::marker::PhantomData;
 

@@ -1,5 +1,5 @@
-//! Databases of a measurement's own on a server of this machine, and the CPU time of the processes
-//! that serve them.
+//! Databases that a benchmark creates for itself on a local server, and the CPU time of the
+//! server's processes that serve them.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! A function's process, as Lambda would start it.
+//! Process of a Lambda function, started as Lambda would start it.
 
 use std::time::{Duration, Instant};
 

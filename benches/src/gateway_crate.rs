@@ -1,6 +1,6 @@
-//! The crates `rabbitmq` and `ibm-mq` through `broker::Broker`, as mq-access uses them. A get is a
-//! fetch and its commit, as a request's is: it takes one unit of work, and gives its messages in a
-//! response's form.
+//! Client of the crates `rabbitmq` and `ibm-mq` through `broker::Broker`, as mq-access uses them. A
+//! get is one fetch and its commit, as for a request: it takes one unit of work, and returns
+//! messages in the form of a response.
 
 use std::time::Duration;
 

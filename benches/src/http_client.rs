@@ -1,4 +1,4 @@
-//! Requests as a caller sends them, one connection pool for all.
+//! HTTP client of the benchmarks' callers, with one connection pool for all.
 
 use std::time::Duration;
 
@@ -57,7 +57,7 @@ impl Http {
     /// `Retry-After`, and again if there was no response. `hear` gets the outcome of each attempt.
     ///
     /// # Errors
-    /// If the last answer has another status. The message has that answer.
+    /// If the final response has another status, which the error shows, or if there was none.
     pub(crate) async fn insist(
         &self,
         call: &Call,

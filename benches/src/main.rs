@@ -1,8 +1,8 @@
 //! Measurements behind the figures in docs/performance.md, as tables in Markdown.
 //!
-//! Contenders are processes of their own, in turn, that answer lines of work with lines of JSON.
-//! `benches contend` is such a contender; the Python ones are in benches/python, those in Node.js
-//! in benches/node.
+//! Contenders, the programs to compare, are processes that take turns. They answer lines of work
+//! with lines of JSON. `benches contend` is such a contender; the Python ones are in
+//! benches/python, those in Node.js in benches/node.
 
 mod callers;
 mod child;

@@ -1,4 +1,4 @@
-//! Passes requests on to DynamoDB and keeps what they asked.
+//! Proxy in front of DynamoDB that records the calls.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};

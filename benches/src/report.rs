@@ -1,5 +1,5 @@
-//! Tables in Markdown: medians of what was measured, their spread, their ratios to another row's,
-//! and the goals that these are held to.
+//! Reports as tables in Markdown: medians of measured values, their spread, their ratios to those
+//! of another row, and their goals.
 
 use std::fmt::{self, Display, Formatter, Write as _};
 
@@ -19,7 +19,7 @@ struct Row {
     values: Vec<(&'static str, f64)>,
 }
 
-/// Column of the table. It shows one figure, which is the name under which values are measured.
+/// Column of a report's table. `figure` is the name under which its values are added.
 #[derive(Clone, Debug)]
 pub(crate) struct Column {
     heading: &'static str,
@@ -107,7 +107,7 @@ impl Column {
         goal.map(|(_, goal)| goal.judge(value)).unwrap_or_default()
     }
 
-    /// Returns the contender that the others are compared with, if the column compares them.
+    /// Returns the contender that the column compares the others with; `None` if it compares none.
     const fn reference(&self) -> Option<&'static str> {
         match self.shown {
             Shown::Times(whose) | Shown::Of(whose) => Some(whose),

@@ -1,5 +1,5 @@
-//! Time of a function from its spawn to its first poll and to its first answer, beside the same
-//! function in Node.js.
+//! Start of Lambda functions: the time from a process's start to its first poll and its first
+//! response. `produce` is compared with versions in Node.js.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Durations and answers of everything that is sent.
+//! Tally of a benchmark: the durations and the outcomes of all its requests.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

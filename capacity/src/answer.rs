@@ -15,19 +15,22 @@ pub(crate) struct Answer {
     pub(crate) payloads: f64,
     pub(crate) chunks: f64,
     pub(crate) items: f64,
-    /// Time from a stored payload to the end of its batch, for all tenants except the flooding one.
+    /// Seconds from a stored payload to the end of its batch, for all tenants except the flooding
+    /// one.
     pub(crate) to_final: Spread,
-    /// Time from a stored payload to the end of its batch, for the tenant that floods the others.
+    /// Seconds from a stored payload to the end of its batch, for the tenant that floods the
+    /// others.
     pub(crate) flood_to_final: Spread,
-    /// Time from the first request to the end of the last batch.
+    /// Seconds from the first request to the end of the last batch.
     pub(crate) all_within: f64,
-    /// Number of batches that had not ended when the simulation ran out of events. Anything but 0
-    /// is a fault of the model.
+    /// Number of batches that had not ended at the end of the simulation. Any number but 0 is a
+    /// fault of the model.
     pub(crate) open: usize,
     pub(crate) queues: Vec<Queue>,
     pub(crate) functions: Vec<Function>,
-    /// Lock waits of `upsert`: as a share of its busy time (`locked`), the same for waits while
-    /// messages wait for an execution (`lost`), and the number of waits above 15 s.
+    /// Time that executions of `upsert` waited for locks, as a share of their whole time. `lost` is
+    /// the part of this share that delayed other messages: the waits at whose end messages waited
+    /// for an execution of `upsert`. `long_lock_waits` is the number of waits above 15 s.
     pub(crate) locked: f64,
     pub(crate) lost: f64,
     pub(crate) long_lock_waits: u32,
@@ -37,18 +40,19 @@ pub(crate) struct Answer {
     pub(crate) pages_read: f64,
     pub(crate) products_gb: f64,
     pub(crate) history_gb: f64,
-    /// Use of each limited resource, the busiest first: it saturates first.
+    /// Use of each limited resource, beginning with the busiest, which saturates first.
     pub(crate) resources: Vec<Resource>,
     pub(crate) cost: Vec<Line>,
-    /// Cost of a million requests to the gateway.
+    /// Cost of a million produce requests to the gateway, in USD.
     pub(crate) gateway_million: f64,
-    /// Number of machines with two vCPUs that could do the functions' work in the same time, and
-    /// their monthly cost.
+    /// Number of machines with two vCPUs that could do the functions' work between the first
+    /// request and the end of the last batch (`all_within`). `machines_month` is the monthly cost
+    /// of the machines and their disks, in USD.
     pub(crate) machines: f64,
     pub(crate) machines_month: f64,
-    /// Day on which the price list was valid.
+    /// Day on which the prices in the price list were valid.
     pub(crate) prices_as_of: String,
-    /// Names of the prices in the list that no source confirmed.
+    /// Names of the prices in the price list that are estimates, because no source confirmed them.
     pub(crate) unverified: Vec<String>,
 }
 
@@ -63,7 +67,7 @@ pub(crate) struct Spread {
 #[derive(Debug, Serialize)]
 pub(crate) struct Queue {
     pub(crate) name: &'static str,
-    /// Seconds that messages waited in the queue.
+    /// Seconds that messages waited in the queue before a function received them.
     pub(crate) age: Spread,
     pub(crate) most_waiting: u32,
 }
@@ -79,11 +83,12 @@ pub(crate) struct Function {
 #[derive(Debug, Serialize)]
 pub(crate) struct Resource {
     pub(crate) name: &'static str,
-    /// Demand for the resource, as a share of its capacity within the window in which catalogues
-    /// arrive.
+    /// Demand of the whole peak for the resource, as a share of its capacity within the window in
+    /// which catalogues arrive. Above 1, work piles up.
     pub(crate) offered: f64,
-    /// Demand for the resource, as a share of its capacity until the end of the last batch.
-    /// Executions that wait for locks count as demand while messages wait for executions.
+    /// Demand of the whole peak for the resource, as a share of its capacity from the first request
+    /// to the end of the last batch. Executions of `upsert` that wait for locks count as demand if
+    /// other messages wait for an execution.
     pub(crate) busy: f64,
     pub(crate) moved_by: &'static str,
 }
@@ -122,11 +127,11 @@ impl Answer {
                 Function::of("upsert", ran.upsert.usage, f64::from(question.memory)),
             ],
             locked: ran.lock_seconds / ran.upsert.usage.busy,
-            lost: ran.lost_seconds / ran.upsert.usage.busy,
+            lost: ran.lock_seconds_with_backlog / ran.upsert.usage.busy,
             long_lock_waits: ran.long_lock_waits,
             vcpus: ran.processor.cores,
             database_cpu: ran.processor.used,
-            log_gb: ran.log.used / 1e9,
+            log_gb: ran.write_ahead_log.used / 1e9,
             pages_read: ran.pages.used,
             products_gb: products / 1e9,
             history_gb: history / 1e9,
@@ -138,7 +143,8 @@ impl Answer {
     }
 }
 
-/// Returns the use of each limited resource, the busiest first.
+/// Returns the use of each limited resource, the busiest first. `within` is the time in seconds
+/// from the first request to the end of the last batch.
 fn resources(question: &Question, times: &ServiceTimes, ran: &Simulation<'_>, within: f64) -> Vec<Resource> {
     // Nobody sends everything at once: the shortest window is a minute.
     let window = question.window.max(1.0) * 60.0;
@@ -146,18 +152,21 @@ fn resources(question: &Question, times: &ServiceTimes, ran: &Simulation<'_>, wi
     let (pages, log) = times.storage.limits(question.database.is_serverless);
     let is_local = question.local_cores.is_some();
     let cores = if is_local { "cores of the machine" } else { "CPU of the database" };
-    let locks =
-        if ran.lost_seconds > written { "CHUNK_ITEMS: chunks wait for locks" } else { "UpsertConcurrency" };
+    let locks = if ran.lock_seconds_with_backlog > written {
+        "CHUNK_ITEMS: chunks wait for locks"
+    } else {
+        "UpsertConcurrency"
+    };
     let writes = f64::from(question.payloads()) * TABLE_WRITES;
     let quota = (f64::from(question.account_concurrency), accept + cut + written);
     let mut all = [
         ("requests to the API", "ApiRateLimit", (f64::from(question.api_rate), ran.api.used), 0.0),
         ("executions of chunker", "UpsertConcurrency", (ran.chunker.limit, cut), 0.0),
-        ("executions of upsert", locks, (ran.upsert.limit, written), ran.lost_seconds),
-        ("executions of the account", "the account's quota", quota, ran.lost_seconds),
+        ("executions of upsert", locks, (ran.upsert.limit, written), ran.lock_seconds_with_backlog),
+        ("executions of the account", "the account's quota", quota, ran.lock_seconds_with_backlog),
         (cores, "DatabaseMaxCapacity, or the instance", (ran.processor.cores, ran.processor.used), 0.0),
         ("reads of its storage", "its memory, or provisioned IOPS", (pages, ran.pages.used), 0.0),
-        ("its write-ahead log", "the volume's throughput", (log, ran.log.used), 0.0),
+        ("its write-ahead log", "the volume's throughput", (log, ran.write_ahead_log.used), 0.0),
         ("puts to S3", "CHUNK_ITEMS", (PUTS_PER_SECOND, ran.puts.used), 0.0),
         ("writes to DynamoDB", "warm throughput", (TABLE_WRITES_PER_SECOND, writes), 0.0),
     ]

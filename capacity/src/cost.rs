@@ -11,11 +11,11 @@ use crate::limits::{
 use crate::question::Question;
 use crate::service_times::ServiceTimes;
 
-/// Prices of AWS by region. `prices.toml` has the same form, and names the source of each price.
+/// Price lists of AWS by region, as in `prices.toml`, which also names the source of each price.
 #[derive(Debug, Deserialize)]
 pub(crate) struct PriceLists(BTreeMap<String, Prices>);
 
-/// Prices of AWS in one region, in USD. The name of each field has its unit.
+/// Prices of AWS in one region, in USD. A field's name is the unit that its price is for.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) struct Prices {
@@ -42,7 +42,8 @@ pub(crate) struct Prices {
     ebs_gb_month: f64,
 }
 
-/// Line of the bill, in USD: for one peak, and for a month with 30 such peaks and no other load.
+/// Line of the bill in USD: the cost of one peak, and of a month with 30 such peaks and no other
+/// load.
 #[derive(Debug, Serialize)]
 pub(crate) struct Line {
     pub(crate) name: &'static str,
@@ -125,8 +126,8 @@ impl Prices {
         ]
     }
 
-    /// Returns the cost of a million produces of 1 KB. Each has one API request, two invocations at
-    /// the same time, two table writes and a log line.
+    /// Returns the cost in USD of a million produces of 1 KB. Each has one API request, two
+    /// function invocations at the same time, two table writes and a log line.
     fn gateway_million(&self, times: &ServiceTimes) -> f64 {
         let second = GATEWAY_MB * self.lambda_arm64_gb_second + MQ_ACCESS_MB * self.lambda_x86_gb_second;
         self.http_api_million_requests

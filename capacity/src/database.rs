@@ -2,14 +2,14 @@ use std::str::FromStr;
 
 use crate::limits::MOST_ACUS;
 
-/// Number of vCPUs of an ACU. An ACU has 2 GiB (Amazon Aurora User Guide), and is assumed to have
-/// the ratio of the r instance classes: 8 GiB for each vCPU.
+/// Number of vCPUs of an ACU, Aurora's unit of capacity. An ACU has 2 GiB of memory (Amazon Aurora
+/// User Guide), and is assumed to have the ratio of the r instance classes: 8 GiB for each vCPU.
 const VCPUS_OF_ACU: f64 = 0.25;
 const GIB_OF_VCPU: f64 = 8.0;
 const BYTES_OF_GIB: f64 = 1_073_741_824.0;
 
-/// Size of the database. A size above the largest Aurora database stands for several databases,
-/// over which the pharmacies are spread.
+/// Size and kind of the database. A size above the largest Aurora database stands for several
+/// databases, over which the pharmacies are spread.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct DatabaseSize {
     pub(crate) vcpus: f64,
@@ -18,15 +18,15 @@ pub(crate) struct DatabaseSize {
 }
 
 impl DatabaseSize {
-    /// Returns the bytes of memory that the database has between peaks. Aurora Serverless v2 gives
+    /// Returns the memory in bytes that the database has between peaks. Aurora Serverless v2 gives
     /// up memory when it scales down; an RDS instance keeps it.
     pub(crate) fn kept_memory_bytes(&self) -> f64 {
         let vcpus = if self.is_serverless { self.idle_acus() * VCPUS_OF_ACU } else { self.vcpus };
         vcpus * GIB_OF_VCPU * BYTES_OF_GIB
     }
 
-    /// Returns the ACUs that the database has between peaks: 0.5 for each database, as with the
-    /// template's `DatabaseMinCapacity`.
+    /// Returns the capacity in ACUs that the databases have between peaks: 0.5 for each, as with
+    /// the template's `DatabaseMinCapacity`.
     pub(crate) fn idle_acus(&self) -> f64 {
         0.5 * self.count()
     }

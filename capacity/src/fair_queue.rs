@@ -1,5 +1,6 @@
-//! A fair queue of SQS (Amazon SQS Developer Guide, "How Amazon SQS fair queues work"): a group
-//! with much in flight waits for the others, as long as messages are sent in it.
+//! Model of a fair queue of SQS (Amazon SQS Developer Guide, "How Amazon SQS fair queues work"). A
+//! message group with many messages in flight waits for the other groups while messages are still
+//! sent in it.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -8,14 +9,14 @@ use fastrand::Rng;
 use crate::service_times::Queues;
 use crate::timeline::Timeline;
 
-/// Share of all messages in flight, or of the processing time, above which a message group is
-/// noisy.
+/// Share above which a message group is noisy and waits for the others: of all messages in flight,
+/// or of the processing time.
 const NOISY_SHARE: f64 = 0.1;
 /// Minimum number of messages in flight with which a group can be noisy by its share of them. A
 /// group with fewer can be noisy only by its share of the processing time.
 const NOISY_IN_FLIGHT: u32 = 30;
-/// Group number of all messages without a group. They are never noisy, as if each of them had a
-/// group of its own.
+/// Group number that stands for messages without a group. They are never noisy, as if each of them
+/// had a group of its own.
 const NONE: u32 = u32::MAX;
 
 #[derive(Debug)]
@@ -24,14 +25,14 @@ pub(crate) struct FairQueue<T> {
     queues: Queues,
     sent: f64,
     groups: HashMap<u32, Group<T>>,
-    /// Groups with waiting messages, ordered by the rank (position in the queue, as float bits) of
-    /// each group's first message.
+    /// Groups with waiting messages, ordered by the position of each group's first message in the
+    /// queue. An entry has this position (as the bits of an `f64`) and the group's number.
     first: BTreeSet<(u64, u32)>,
     in_flight: u32,
     busy: Recent,
     pub(crate) waiting: u32,
     pub(crate) most_waiting: u32,
-    /// Seconds that each received message had waited.
+    /// Seconds that each received message had waited, in the order of the receives.
     pub(crate) ages: Vec<f64>,
 }
 
@@ -40,11 +41,12 @@ struct Group<T> {
     waiting: Timeline<(f64, T)>,
     in_flight: u32,
     busy: Recent,
-    /// Time at which the last message was sent in the group.
+    /// Time in simulated seconds at which the last message was sent in the group.
     sent_at: f64,
 }
 
-/// Sum of processing seconds that decays exponentially, so that old ones count less.
+/// Processing seconds of a group or of the whole queue, as a sum at the simulated time `at`. The
+/// sum decays exponentially, so that older seconds count less.
 #[derive(Clone, Copy, Debug, Default)]
 struct Recent {
     seconds: f64,
@@ -95,8 +97,9 @@ impl<T> FairQueue<T> {
         }
     }
 
-    /// Receives the next message: the first one of all groups that are not noisy, or, if only noisy
-    /// groups have messages, the first one of the noisy group with the fewest in flight.
+    /// Receives the next message at the simulated time `now` (in seconds); `None` if none waits.
+    /// The message is the first one of all groups that are not noisy. If only noisy groups have
+    /// messages, it is the first one of the group with the fewest messages in flight.
     pub(crate) fn receive(&mut self, now: f64) -> Option<T> {
         let in_flight = |(_, number): &&(u64, u32)| self.groups.get(number).map(|group| group.in_flight);
         // Few groups are noisy, since each has a tenth of something.
@@ -113,7 +116,9 @@ impl<T> FairQueue<T> {
         Some(message)
     }
 
-    /// Deletes a message of this group from the queue, after `seconds` of processing.
+    /// Deletes a received message of a group from the queue at the simulated time `now` (in
+    /// seconds). `group` is `None` for a message without a group. `seconds` is the time that the
+    /// processing of the message took.
     pub(crate) fn done(&mut self, now: f64, group: Option<u32>, seconds: f64) {
         let horizon = self.queues.share_seconds;
         self.in_flight -= 1;
@@ -142,7 +147,7 @@ mod tests {
     use crate::SERVICE_TIMES;
     use crate::service_times::ServiceTimes;
 
-    /// Creates a queue that delivers in order.
+    /// Creates a queue that delivers messages in the order in which they were sent.
     fn queue() -> FairQueue<u32> {
         let times: ServiceTimes = toml::from_str(SERVICE_TIMES).unwrap();
         FairQueue::new(Queues { order_window: 0.0, ..times.queues }, 1)

@@ -1,9 +1,9 @@
-//! Predicts a peak of the product ingest: when each catalogue is final, what saturates first, which
-//! parameter moves it, and what it costs: `plan --pharmacies 5000`. `docs/capacity.md` says what
-//! the model has and lacks.
+//! Predicts a peak of the product ingest: when each catalogue is final, which resource saturates
+//! first, which parameter raises that limit, and the cost. `plan --pharmacies 5000` is an example.
+//! `docs/capacity.md` describes the model and what it leaves out.
 //!
-//! A peak is simulated event by event, without I/O and from a seed: the same question has the same
-//! answer. Service times and prices are files that can be replaced.
+//! A peak is simulated event by event, without I/O. Random numbers come from a seed, so that the
+//! same flags have the same result. Service times and prices are files that can be replaced.
 
 mod answer;
 mod cost;
@@ -52,16 +52,16 @@ struct Cli {
     output: Output,
 }
 
-/// Format in which the answer is printed.
+/// Format in which the prediction is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Output {
     /// Tables for people.
     Text,
-    /// All figures, for programs.
+    /// JSON with all figures, for programs.
     Json,
 }
 
-/// Reason why the command prints no answer.
+/// Reason why the command could not predict a peak.
 #[derive(Debug, thiserror::Error)]
 enum PlanError {
     #[error("{0}")]
@@ -96,7 +96,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Simulates the peak that the flags describe, and returns the answer in the format that they name.
+/// Simulates the peak that the flags describe, and returns the prediction in the format that they
+/// name.
 ///
 /// # Errors
 /// If the flags contradict each other, or if a file cannot be read or parsed.

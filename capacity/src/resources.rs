@@ -1,17 +1,17 @@
-//! Resources that jobs share: processors, and rates that nobody exceeds.
+//! Resources that simulated jobs share: a processor, and resources with a rate per second.
 
 use crate::answer::count;
 use crate::timeline::Timeline;
 
-/// Processor with cores that all running jobs share equally. A job uses at most one core.
+/// Simulated processor whose cores all running jobs share equally. A job uses at most one core.
 #[derive(Debug)]
 pub(crate) struct Processor<T> {
     pub(crate) cores: f64,
-    /// CPU seconds that a job has received so far if it has run since the beginning of the
-    /// simulation.
+    /// CPU seconds that one job would have received by the simulated time `at` if it had run since
+    /// the simulation began.
     served: f64,
     at: f64,
-    /// Running jobs, ordered by the value of `served` at which each is done.
+    /// Running jobs, ordered by the value of `served` at which each will be done.
     running: Timeline<T>,
     /// CPU seconds that all jobs together have received so far.
     pub(crate) used: f64,
@@ -22,19 +22,20 @@ impl<T> Processor<T> {
         Self { cores, served: 0.0, at: 0.0, running: Timeline::default(), used: 0.0 }
     }
 
-    /// Starts a job that needs `cpu` seconds of a core.
+    /// Starts a job that needs `cpu` seconds of one core. `now` is the simulated time in seconds.
     pub(crate) fn submit(&mut self, now: f64, cpu: f64, job: T) {
         self.advance(now);
         self.running.push(self.served + cpu, job);
     }
 
-    /// Returns the time at which the next job is done, if no other job starts before.
+    /// Returns the time in simulated seconds at which the next job is done, if no other job starts
+    /// before; `None` if no job runs.
     pub(crate) fn next(&self) -> Option<f64> {
         let left = self.running.first()? - self.served;
         Some(self.at + left.max(0.0) / self.pace())
     }
 
-    /// Removes the job that is done at `now`, and returns it.
+    /// Removes the job that is done at the time `now`, and returns it; `None` if no job runs.
     pub(crate) fn finish(&mut self, now: f64) -> Option<T> {
         self.advance(now);
         let (served, job) = self.running.pop()?;
@@ -57,7 +58,8 @@ impl<T> Processor<T> {
     }
 }
 
-/// Resource with a fixed rate per second after an initial burst, served first come, first served.
+/// Simulated resource of which a fixed amount per second is available, after an initial burst. Jobs
+/// are served in the order in which they come.
 #[derive(Debug)]
 pub(crate) struct Rate {
     per_second: f64,
@@ -71,7 +73,8 @@ impl Rate {
         Self { per_second, burst, free_at: f64::NEG_INFINITY, used: 0.0 }
     }
 
-    /// Takes an amount of the resource, and returns the seconds until all of it is available.
+    /// Reserves an amount of the resource, and returns the seconds from `now` until all of it is
+    /// available.
     pub(crate) fn take(&mut self, now: f64, amount: f64) -> f64 {
         self.used += amount;
         self.free_at = self.free_at.max(now - self.burst / self.per_second) + amount / self.per_second;

@@ -1,4 +1,5 @@
-//! Steps of each piece of work.
+//! Steps of each kind of invocation in the simulation, with the time or resources that each step
+//! takes.
 
 use crate::limits::{
     ACCEPT_MB, CHUNKER_MB, MB_OF_VCPU, MESSAGES_OF_CALL, PAGE_BYTES, PUTS_AT_ONCE, TAGS_AT_ONCE,
@@ -7,31 +8,33 @@ use crate::question::Question;
 use crate::service_times::{ByChange, ServiceTimes};
 use crate::worker::Work;
 
-/// Step of an invocation: a wait, or the use of one resource.
+/// Step of a simulated invocation: a wait, or the use of one resource.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Step {
-    /// Wait of this many seconds, whatever other jobs run.
+    /// Wait of this many seconds, which other jobs do not lengthen.
     Wait(f64),
-    /// Query that takes this many CPU seconds of the database.
-    Query(f64),
-    /// Use of this amount of a limited resource, which takes at least this many seconds.
+    /// Work of this many CPU seconds on the shared processor. It is a query of the database, or on
+    /// a single machine also work of a function.
+    Compute(f64),
+    /// Use of a limited resource: which one, the amount, and the seconds that it takes at least.
     Take(Limited, f64, f64),
-    /// Acquisition of the establishment's lock, which is held until `Unlock`.
+    /// Acquisition of the establishment's lock, which the invocation holds until [`Step::Unlock`].
     Lock,
     Unlock,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Limited {
-    /// Pages that the database reads from its storage.
+    /// Reads of the database's storage, counted in pages.
     Pages,
-    /// Bytes of write-ahead log that the database writes.
-    Log,
-    /// Puts and tags of S3 objects.
+    /// Writes of the database to its write-ahead log, counted in bytes.
+    WriteAheadLog,
+    /// Puts and tags of S3 objects, counted in requests.
     Puts,
 }
 
-/// Model of the functions: the steps of each kind of work, for one question.
+/// Model of the functions: returns the steps of each kind of invocation for the flags in
+/// `question`.
 #[derive(Debug)]
 pub(crate) struct Service<'a> {
     question: &'a Question,
@@ -54,7 +57,8 @@ impl<'a> Service<'a> {
         }
     }
 
-    /// Returns the steps that accept a catalogue, from the request to the stored payload.
+    /// Returns the steps by which `product-ingest` accepts a catalogue, from the request to the
+    /// stored payload.
     fn accept(&self) -> Vec<Step> {
         let (functions, waits) = (self.times.functions, self.times.waits);
         // An upload is announced, and its sender puts the object.
@@ -68,7 +72,8 @@ impl<'a> Service<'a> {
         vec![self.wait(wait), self.compute(cpu, ACCEPT_MB, 1.0), self.take(Limited::Puts, 1.0, 0.0)]
     }
 
-    /// Returns the steps that cut a payload into chunks, seal its batch and announce the chunks.
+    /// Returns the steps by which `chunker` cuts a payload into chunks, seals its batch and
+    /// announces the chunks.
     fn cut(&self) -> Vec<Step> {
         let (functions, waits) = (self.times.functions, self.times.waits);
         let chunks = f64::from(self.question.chunks());
@@ -84,7 +89,7 @@ impl<'a> Service<'a> {
         ]
     }
 
-    /// Returns the steps that write a chunk of `rows` rows to the database.
+    /// Returns the steps by which `upsert` writes a chunk of `rows` rows to the database.
     fn write(&self, rows: f64) -> Vec<Step> {
         let (functions, database, waits) = (self.times.functions, self.times.database, self.times.waits);
         let mean = |figure: ByChange| self.question.mean(figure) * rows;
@@ -98,7 +103,7 @@ impl<'a> Service<'a> {
             self.compute(mean(functions.write_us_per_row) * 1e-3, memory, 1.0),
             self.take(Limited::Pages, pages, pages * self.times.storage.page_read_ms),
             self.query(mean(database.us_per_row) * 1e-3),
-            self.take(Limited::Log, mean(database.log_bytes_per_row), waits.commit),
+            self.take(Limited::WriteAheadLog, mean(database.log_bytes_per_row), waits.commit),
         ];
         // Chunks that change nothing share their locks.
         if self.question.changed + self.question.new > 0.0 {
@@ -108,8 +113,8 @@ impl<'a> Service<'a> {
         steps
     }
 
-    /// Returns the steps that end a batch: they deactivate the products that a full load lacks, and
-    /// tag the batch's objects.
+    /// Returns the steps by which `upsert` ends a batch: it deactivates the products that a full
+    /// load lacks, and tags the batch's objects.
     fn finalize(&self) -> Vec<Step> {
         let (functions, waits) = (self.times.functions, self.times.waits);
         let tags = f64::from(self.question.chunks()) + 1.0;
@@ -128,12 +133,12 @@ impl<'a> Service<'a> {
         ]
     }
 
-    /// Returns the beginning of an invocation: the seconds that are not billed, and the first
-    /// billed step.
+    /// Returns the beginning of an invocation: the seconds before it that are not billed, and the
+    /// first billed step. `is_new` is true if it needs a new execution environment.
     pub(crate) fn begin(&self, is_new: bool) -> (f64, Step) {
         if self.is_local() {
             let local = &self.times.local;
-            return (local.poll_ms * 1e-3, Step::Query(local.invocation_ms * 1e-3));
+            return (local.poll_ms * 1e-3, Step::Compute(local.invocation_ms * 1e-3));
         }
         (
             self.times.waits.between_invocations * 1e-3,
@@ -141,12 +146,12 @@ impl<'a> Service<'a> {
         )
     }
 
-    /// Returns the seconds from a stored payload to its notification in the queue.
+    /// Returns the seconds from a stored payload until its S3 notification is in the queue.
     pub(crate) fn notification(&self) -> f64 {
         if self.is_local() { 0.0 } else { self.times.waits.notification * 1e-3 }
     }
 
-    /// Returns the bytes of all products in the database, and the bytes of the history of all
+    /// Returns the size in bytes of all products in the database, and that of the history of all
     /// loads.
     pub(crate) fn stored_bytes(&self) -> (f64, f64) {
         let products = f64::from(self.question.payloads()) * self.items();
@@ -173,17 +178,18 @@ impl<'a> Service<'a> {
         Step::Wait(if self.is_local() { 0.0 } else { milliseconds * 1e-3 })
     }
 
-    /// Returns the step that takes this many milliseconds of the database's CPU.
+    /// Returns the step for a query with this measured CPU time in milliseconds, adjusted to the
+    /// speed of the deployment's database.
     fn query(&self, milliseconds: f64) -> Step {
-        Step::Query(milliseconds * 1e-3 / self.times.database.speed)
+        Step::Compute(milliseconds * 1e-3 / self.times.database.speed)
     }
 
-    /// Returns the step that takes this many CPU milliseconds of a function with `megabytes` of
-    /// memory, on at most `parallel` processors. On a single machine, the database shares the
-    /// processors.
+    /// Returns the step for work that takes this many CPU milliseconds of a function with
+    /// `megabytes` of memory, on at most `parallel` processors. On a single machine, the function
+    /// shares the processors with the database.
     fn compute(&self, milliseconds: f64, megabytes: f64, parallel: f64) -> Step {
         if self.is_local() {
-            return Step::Query(milliseconds * 1e-3);
+            return Step::Compute(milliseconds * 1e-3);
         }
         let speed = (megabytes / MB_OF_VCPU).min(parallel) * self.times.functions.arm64_speed;
         Step::Wait(milliseconds * 1e-3 / speed)

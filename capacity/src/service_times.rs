@@ -1,7 +1,7 @@
 use serde::Deserialize;
 
-/// Measured or documented times of all steps. `service-times.toml` has the same form, and names the
-/// source of each figure.
+/// Measured or documented times, sizes and rates of all steps, as in `service-times.toml`, which
+/// also names the source of each figure.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ServiceTimes {
@@ -14,11 +14,11 @@ pub(crate) struct ServiceTimes {
     pub(crate) local: Local,
 }
 
-/// Figures per row: of a new row, of a changed row, and of an unchanged row.
+/// Figure per row for each kind of row: new, changed, and unchanged.
 pub(crate) type ByChange = [f64; 3];
 
-/// Declares a table of `service-times.toml`. The fields before the `;` are single numbers, those
-/// after it are [`ByChange`].
+/// Declares the type of a table in `service-times.toml`. The fields before the `;` are single
+/// numbers, those after it are [`ByChange`].
 macro_rules! table {
     ($name:ident: $($field:ident)* $(; $($by_change:ident)*)?) => {
         #[derive(Clone, Copy, Debug, Deserialize)]
@@ -45,8 +45,9 @@ table! { Queues: order_window share_seconds quiet_after }
 table! { Local: invocation_ms poll_ms }
 
 impl Storage {
-    /// Returns the pages per second that a database reads, and the bytes per second of write-ahead
-    /// log that it writes. Both are infinite for Aurora, which documents no limit.
+    /// Returns the pages per second that the database can read from its storage, and the bytes per
+    /// second of write-ahead log that it can write. With `is_serverless` (Aurora), both limits are
+    /// infinite, because Aurora documents none.
     pub(crate) fn limits(self, is_serverless: bool) -> (f64, f64) {
         if is_serverless {
             (f64::INFINITY, f64::INFINITY)

@@ -1,4 +1,4 @@
-//! The events of a peak, one after another.
+//! Simulation of a peak, event by event.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
@@ -27,21 +27,23 @@ pub(crate) struct Simulation<'a> {
     pub(crate) chunker: Worker,
     pub(crate) upsert: Worker,
     pub(crate) processor: Processor<Box<Job>>,
-    /// Number of times that a job started or ended on the processor. A `Computed` event with a
-    /// lower number is out of date.
+    /// Number of times that a job started or ended on the processor. An [`Event::Computed`] with a
+    /// lower number is out of date, and is ignored.
     changes: u64,
-    /// Database storage: pages that are read, and bytes of write-ahead log that are written.
+    /// Reads from the database's storage, in pages. `log` stands for its writes of write-ahead log,
+    /// in bytes.
     pub(crate) pages: Rate,
-    pub(crate) log: Rate,
+    pub(crate) write_ahead_log: Rate,
     /// Object storage: puts and tags of S3 objects.
     pub(crate) puts: Rate,
-    /// Jobs that wait for the lock of an establishment, by the payload's number. An entry without
-    /// jobs is a lock that is held, and that no job waits for.
+    /// Held locks of establishments, by the payload's index in `payloads`. Each entry has the jobs
+    /// that wait for the lock.
     locks: HashMap<u32, VecDeque<Box<Job>>>,
     pub(crate) lock_seconds: f64,
-    /// Part of `lock_seconds` during which messages waited for an execution of `upsert`.
-    pub(crate) lost_seconds: f64,
-    /// Number of lock waits above the limit after which `upsert` sends the chunk again.
+    /// Part of `lock_seconds`: the waits at whose end messages waited for an execution of `upsert`.
+    pub(crate) lock_seconds_with_backlog: f64,
+    /// Number of lock waits above [`LOCK_SECONDS`], after which `upsert` would send the chunk's
+    /// message again.
     pub(crate) long_lock_waits: u32,
     pub(crate) payloads: Vec<Payload>,
 }
@@ -51,24 +53,24 @@ enum Event {
     Request(u32),
     Notified(u32),
     Step(Box<Job>),
-    /// End of the job that the processor finishes first. The event is out of date if its number
-    /// differs from `changes` of the simulation.
+    /// Completion of the job that the processor finishes next. The number is the simulation's
+    /// `changes` when the event was scheduled. The event is out of date if `changes` differs.
     Computed(u64),
-    /// Time at which triggers may have one more poller.
+    /// Time at which each SQS trigger may have one more poller.
     Poll,
 }
 
-/// Catalogue of one pharmacy, with the progress of its batch.
+/// Catalogue that a pharmacy sends, with the progress of its batch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Payload {
-    /// Number of the payload's tenant, which is its message group. The flooding tenant has the last
-    /// number.
+    /// Index of the payload's tenant, which is its message group. The flooding tenant has the last
+    /// index.
     pub(crate) tenant: u32,
     pub(crate) requested: f64,
     pub(crate) stored: f64,
     /// Number of the batch's chunks that are not written yet.
     left: u32,
-    /// Time at which the batch ended; `NaN` until then.
+    /// Time in simulated seconds at which the batch ended; `NaN` until then.
     pub(crate) ended: f64,
 }
 
@@ -85,17 +87,17 @@ impl<'a> Simulation<'a> {
             api: Rate::new(f64::from(question.api_rate), API_BURST),
             accept: Usage::default(),
             dispatch: Worker::new(question.upsert_concurrency, times.queues, question.seed)
-                .of(DISPATCHED_TOGETHER),
+                .receiving(DISPATCHED_TOGETHER),
             chunker: Worker::new(question.chunker_concurrency(), times.queues, question.seed.wrapping_add(1)),
             upsert: Worker::new(question.upsert_concurrency, times.queues, question.seed.wrapping_add(2)),
             processor: Processor::new(question.local_cores.map_or(question.database.vcpus, f64::from)),
             changes: 0,
             pages: Rate::new(pages, 0.0),
-            log: Rate::new(log, 0.0),
+            write_ahead_log: Rate::new(log, 0.0),
             puts: Rate::new(PUTS_PER_SECOND, 0.0),
             locks: HashMap::new(),
             lock_seconds: 0.0,
-            lost_seconds: 0.0,
+            lock_seconds_with_backlog: 0.0,
             long_lock_waits: 0,
             payloads: Vec::new(),
         };
@@ -107,8 +109,8 @@ impl<'a> Simulation<'a> {
         simulation
     }
 
-    /// Schedules the arrival of all catalogues at random times within the window, and of the flood
-    /// at its beginning.
+    /// Schedules the requests of all pharmacies at random times within the window, and those of the
+    /// flooding tenant at its beginning.
     fn arrive(&mut self) {
         let mut random = Rng::with_seed(self.question.seed);
         let (pharmacies, window) = (self.question.pharmacies, self.question.window * 60.0);
@@ -153,7 +155,7 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    /// Starts as many invocations as the pollers and the account's concurrency allow.
+    /// Starts as many invocations as waiting messages, pollers and the account's concurrency allow.
     fn receive(&mut self) {
         loop {
             let dispatches = self.dispatch.usage.running.div_ceil(DISPATCHED_TOGETHER);
@@ -184,7 +186,7 @@ impl<'a> Simulation<'a> {
         self.events.push(self.now, Event::Step(Box::new(job)));
     }
 
-    /// Runs a job's steps until one of them takes time, and schedules the end of that step.
+    /// Runs a job's steps up to the first one that takes time, and schedules the end of that step.
     fn step(&mut self, mut job: Box<Job>) {
         let now = self.now;
         while let Some(step) = job.steps.pop() {
@@ -197,7 +199,7 @@ impl<'a> Simulation<'a> {
                     job.alone += seconds;
                     self.limited(what).take(now, amount).max(seconds)
                 }
-                Step::Query(cpu) => {
+                Step::Compute(cpu) => {
                     job.alone += cpu;
                     self.processor.submit(now, cpu, job);
                     return self.compute_next();
@@ -227,7 +229,7 @@ impl<'a> Simulation<'a> {
     const fn limited(&mut self, what: Limited) -> &mut Rate {
         match what {
             Limited::Pages => &mut self.pages,
-            Limited::Log => &mut self.log,
+            Limited::WriteAheadLog => &mut self.write_ahead_log,
             Limited::Puts => &mut self.puts,
         }
     }
@@ -236,7 +238,7 @@ impl<'a> Simulation<'a> {
         if let Some(next) = self.locks.get_mut(&payload).and_then(VecDeque::pop_front) {
             let waited = self.now - next.locked_out;
             self.lock_seconds += waited;
-            self.lost_seconds += if self.upsert.queue.waiting > 0 { waited } else { 0.0 };
+            self.lock_seconds_with_backlog += if self.upsert.queue.waiting > 0 { waited } else { 0.0 };
             self.long_lock_waits += u32::from(waited > LOCK_SECONDS);
             self.events.push(self.now, Event::Step(next));
         } else {
@@ -244,7 +246,7 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    /// Schedules the end of the job that the processor finishes next.
+    /// Schedules the completion of the job that the processor finishes next.
     fn compute_next(&mut self) {
         self.changes += 1;
         if let Some(at) = self.processor.next() {

@@ -73,7 +73,7 @@ fn more_catalogues_and_more_changes_are_never_earlier() {
     assert!(is_sorted(times), "{times:?}");
 }
 
-/// A database that is always busy takes its total work divided by the number of its processors.
+/// Checks that a database which is always busy needs its total work divided by its number of vCPUs.
 #[test]
 fn a_full_database_takes_as_long_as_its_work() {
     let answer =
@@ -120,7 +120,8 @@ fn each_line_of_cost_is_positive_or_nothing() {
     }
 }
 
-/// Price list in which every price is one dollar, so that a line's amount is the number it counts.
+/// Price list in which every price is one dollar, so that the amount of a bill's line is the number
+/// of units that it charges.
 const A_DOLLAR: &str = "
 [us-east-1]
 as-of = 2026-01-31
@@ -149,7 +150,7 @@ fn bill(flags: &str) -> Vec<Line> {
     plan(flags, &times(), A_DOLLAR).unwrap().cost
 }
 
-/// Checks amounts of a line to six digits.
+/// Checks the two amounts of a line of the bill, for one peak and for a month, to six digits.
 fn assert_amounts(line: &Line, peak: f64, month: f64) {
     let is_near = |amount: f64, expected: f64| (amount - expected).abs() <= 1e-6 * expected;
     assert!(is_near(line.peak, peak) && is_near(line.month, month), "{line:?}, not {peak}, {month}");

@@ -1,4 +1,4 @@
-//! An answer as people read it.
+//! Text form of a prediction, for people.
 
 use std::fmt::{self, Display, Formatter};
 

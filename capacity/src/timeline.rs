@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
-/// Priority queue by time; entries of the same time keep their order of insertion. Times must be
-/// finite and not negative, because they are compared by their bits.
+/// Priority queue of entries by time in seconds; entries of the same time keep their order of
+/// insertion. Times must be finite and not negative, because they are compared by their bits.
 #[derive(Debug)]
 pub(crate) struct Timeline<T> {
     entries: BTreeMap<(u64, u64), T>,
@@ -18,7 +18,7 @@ impl<T> Timeline<T> {
         self.entries.pop_first().map(|((at, _), what)| (f64::from_bits(at), what))
     }
 
-    /// Returns the time of the earliest entry.
+    /// Returns the time of the earliest entry; `None` if there is no entry.
     pub(crate) fn first(&self) -> Option<f64> {
         self.entries.first_key_value().map(|((at, _), _)| f64::from_bits(*at))
     }

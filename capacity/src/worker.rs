@@ -12,44 +12,46 @@ pub(crate) enum Work {
     Finalize,
 }
 
-/// Invocation of a function.
+/// Simulated invocation of a function.
 #[derive(Debug)]
 pub(crate) struct Job {
     pub(crate) payload: u32,
     pub(crate) work: Work,
-    /// Steps that are left, in reverse order: the next one is the last element.
+    /// Steps that are still to do, in reverse order: the next one is the last element.
     pub(crate) steps: Vec<Step>,
     pub(crate) received: f64,
-    /// Time from which on the invocation is billed.
+    /// Simulated time in seconds from which on the invocation is billed.
     pub(crate) started: f64,
-    /// Time at which the invocation began to wait for a lock.
+    /// Simulated time in seconds at which the invocation began to wait for a lock; 0 before its
+    /// first wait.
     pub(crate) locked_out: f64,
     /// Seconds that the invocation would take if it shared no resource with others.
     pub(crate) alone: f64,
 }
 
-/// Use of a function's execution environments.
+/// Use of one function's execution environments in the simulation.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Usage {
     pub(crate) running: u32,
     pub(crate) most: u32,
     pub(crate) invocations: f64,
-    /// Sum of the seconds in which environments ran invocations.
+    /// Sum of the seconds for which environments ran invocations.
     pub(crate) busy: f64,
     /// Seconds that all invocations would take if they shared no resource.
     pub(crate) alone: f64,
     pub(crate) billed: f64,
 }
 
-/// Function with its SQS queue.
+/// Simulated function, with the SQS queue that invokes it.
 #[derive(Debug)]
 pub(crate) struct Worker {
     pub(crate) queue: FairQueue<(u32, Work)>,
-    /// Maximum number of messages that all executions process at the same time.
+    /// Maximum number of messages that all executions of the function process at the same time.
     pub(crate) limit: f64,
-    /// Number of messages that one invocation receives.
+    /// Maximum number of messages that one invocation of the function receives.
     together: f64,
-    /// Time at which the first message was sent, from which on the trigger scales.
+    /// Simulated time in seconds at which the first message was sent, from which on the trigger
+    /// adds pollers; `None` before.
     since: Option<f64>,
     pub(crate) usage: Usage,
 }
@@ -79,8 +81,9 @@ impl Worker {
         Self { queue, limit, together: 1.0, since: None, usage: Usage::default() }
     }
 
-    /// Sets the number of messages that each invocation of the function receives.
-    pub(crate) fn of(self, together: u32) -> Self {
+    /// Sets the number of messages that each invocation of the function receives, and multiplies
+    /// the limit by it.
+    pub(crate) fn receiving(self, together: u32) -> Self {
         let together = f64::from(together);
         Self { limit: self.limit * together, together, ..self }
     }
@@ -90,8 +93,9 @@ impl Worker {
         self.queue.send(now, group, message);
     }
 
-    /// Receives a message if one waits and a poller is free. Also returns whether the invocation
-    /// needs a new environment.
+    /// Receives a message and starts its invocation, if a message waits and a poller is free. `now`
+    /// is the simulated time in seconds. Returns the index of the message's payload, the work to
+    /// do, and a flag that is true if the invocation needs a new execution environment.
     pub(crate) fn receive(&mut self, now: f64) -> Option<((u32, Work), bool)> {
         if f64::from(self.usage.running) + 1.0 > self.pollers(now) {
             return None;
@@ -104,7 +108,8 @@ impl Worker {
         self.usage.end(now, job);
     }
 
-    /// Returns whether messages wait, and the trigger has not reached its maximum of pollers.
+    /// Returns whether messages wait and the trigger has fewer pollers than its maximum. `now` is
+    /// the simulated time in seconds.
     pub(crate) fn wants_pollers(&self, now: f64) -> bool {
         self.queue.waiting > 0 && self.pollers(now) < self.limit
     }

@@ -19,13 +19,15 @@ use crate::aws_query::{AwsQuery, Stack};
 use crate::context::Context;
 use crate::exit::{Exit, Explain as _, Failure, chain};
 
-/// Time limit of one AWS call with its retries: a person waits for it.
+/// Time limit of one AWS call with its retries. It is short, because a person waits for the
+/// command.
 const OPERATION: Duration = Duration::from_secs(30);
 /// Time limit of a Lambda invocation, which is longer than the timeout of any function.
 const INVOCATION: Duration = Duration::from_secs(180);
 const CONNECT: Duration = Duration::from_secs(5);
 
-/// Names of the stack's AWS resources; `None` for a name that is not known.
+/// Names of a deployment's AWS resources, from a context or from a stack's outputs. `None` stands
+/// for an unknown name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Names {
@@ -184,7 +186,8 @@ impl Aws {
         Ok(self.described().await?.outputs.get(name).cloned())
     }
 
-    /// Returns a parameter that the stack was deployed with.
+    /// Returns the value of a parameter that the stack was deployed with; `None` if the stack has
+    /// no such parameter.
     ///
     /// # Errors
     /// If the stack is not known, or cannot be read.
@@ -232,7 +235,7 @@ const DENIED: [&str; 12] = [
     "UnauthorizedOperation",
     "UnrecognizedClientException",
 ];
-/// Error codes of temporary errors.
+/// Error codes of AWS after which the same call may succeed later, such as throttling.
 const TEMPORARY: [&str; 7] = [
     "InternalServerError",
     "LimitExceededException",
@@ -248,12 +251,13 @@ pub(crate) fn is_denied(code: &str) -> bool {
     DENIED.contains(&code)
 }
 
-/// Returns whether an AWS error code stands for a temporary error.
+/// Returns whether the same call may succeed later after this AWS error code, such as throttling.
 pub(crate) fn is_temporary(code: &str) -> bool {
     TEMPORARY.contains(&code)
 }
 
-/// Converts the failure of an AWS call; `attempt` completes the sentence "could not …".
+/// Converts the error of an AWS SDK call to the failure of a command; `attempt` completes the
+/// sentence "could not …".
 pub(crate) fn failed<E, R>(attempt: &str, error: &SdkError<E, R>) -> Failure
 where
     E: Error + ProvideErrorMetadata + 'static,

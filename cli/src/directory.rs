@@ -1,28 +1,30 @@
-//! Directories of this program, by the XDG base directories or those of Windows.
+//! Determines the directories of this program's files, by the rules of XDG or of Windows.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use crate::exit::Failure;
 
-/// Environment variables that may name a directory of this program. The first variable that is set
-/// decides.
+/// Environment variables by which one directory of this program is found. The first variable that
+/// is set decides.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Places {
-    /// Completion of the error message "there is no place …" if no variable is set.
+pub(crate) struct DirectoryVariables {
+    /// Purpose of the directory, as the end of the error message "there is no place …" if no
+    /// variable is set.
     pub(crate) purpose: &'static str,
-    /// Name of the variable that has the directory itself.
+    /// Name of the variable that contains the path of the directory itself.
     pub(crate) own: &'static str,
-    /// Name of the XDG variable whose directory `integrahub` is in.
+    /// Name of the XDG variable whose value, with `/integrahub` appended, is the directory.
     pub(crate) xdg: &'static str,
-    /// Name of the Windows variable whose directory `integrahub` is in.
+    /// Name of the Windows variable whose value, with `\integrahub` appended, is the directory.
     pub(crate) windows: &'static str,
-    /// Directory below `HOME` that `integrahub` is in.
+    /// Path relative to `HOME` which, with `/integrahub` appended, is the directory.
     pub(crate) home: &'static str,
 }
 
-impl Places {
-    /// Determines the path of the directory, which may not exist yet.
+impl DirectoryVariables {
+    /// Determines the path of the directory, which may not exist yet. `variable` returns the value
+    /// of an environment variable.
     ///
     /// # Errors
     /// If no variable is set.
@@ -49,7 +51,7 @@ mod tests {
 
     #[test]
     fn the_directory_is_the_one_of_the_first_variable_that_is_set() {
-        const PLACES: Places = Places {
+        const VARIABLES: DirectoryVariables = DirectoryVariables {
             purpose: "for tests",
             own: "INTEGRAHUB_TEST_DIR",
             xdg: "XDG_TEST_HOME",
@@ -59,7 +61,7 @@ mod tests {
         let of = |set: &[(&str, &str)]| {
             let set: BTreeMap<_, _> =
                 set.iter().map(|&(name, value)| (name.to_owned(), value.into())).collect();
-            PLACES.find(|name| set.get(name).cloned())
+            VARIABLES.find(|name| set.get(name).cloned())
         };
         let home = ("HOME", "/home/ana");
         assert_eq!(of(&[home]), Ok("/home/ana/.local/test/integrahub".into()));

@@ -1,17 +1,17 @@
-//! Ends of the program: its exit codes, and failures as people read them.
+//! Exit codes of the program, and failures of commands with their texts for people.
 
 use std::fmt;
 use std::process::ExitCode;
 
 pub(crate) use attempt::chain;
 
-/// Outcome of a command, which a scheduler sees as the exit code. `docs/cli.md` has the table.
+/// Outcome of a command, whose number is the exit code of the process. `docs/cli.md` has the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub(crate) enum Exit {
-    /// Everything was done.
+    /// The command did everything that it was asked to do.
     Done = 0,
-    /// The command failed.
+    /// The command failed for a reason that no other exit code covers.
     Error = 1,
     /// The command line or a file of settings cannot be used.
     Usage = 2,
@@ -21,7 +21,7 @@ pub(crate) enum Exit {
     Denied = 4,
     /// The failure is temporary: the same command may succeed later.
     Temporary = 5,
-    /// The request was refused for good: trying again changes nothing.
+    /// The request was refused for good: the same request would be refused again.
     Refused = 6,
     /// The work is held until a person confirms it.
     Held = 7,
@@ -29,16 +29,16 @@ pub(crate) enum Exit {
     TimedOut = 8,
     /// The command found nothing to do or to show.
     Nothing = 9,
-    /// A check found a fault.
+    /// A check of `integrahub doctor` found a fault.
     Faulty = 10,
-    /// A check of `doctor` warned, and `--strict` makes that an error.
+    /// A check of `integrahub doctor` gave a warning, and `--strict` makes that an error.
     Doubtful = 11,
     /// An expectation of a load test was not met.
     ExpectFailed = 99,
 }
 
 impl Exit {
-    /// All outcomes, in the order of their codes.
+    /// All outcomes, in the order of their exit codes.
     #[cfg(test)]
     pub(crate) const ALL: [Self; 13] = [
         Self::Done,
@@ -68,43 +68,45 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// Reason why a command ended early, in up to three lines: what failed, why, and what to do next.
+/// Failure of a command, printed in up to three lines: what failed, why, and what to do next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Failure {
-    /// Exit code of the failure.
+    /// Exit code of the program after this failure.
     pub(crate) exit: Exit,
-    /// Description of what failed.
+    /// First line of the text: what failed.
     pub(crate) what: String,
-    /// The cause, with the code and the trace id if the API gave them.
+    /// Second line: the cause, with the status, reason and trace id of the API's response if there
+    /// was one; `None` if there is no more to say.
     pub(crate) why: Option<String>,
-    /// Step that the person at the terminal should take next.
+    /// Third line: the step that the user should take next; `None` if there is none.
     pub(crate) next: Option<String>,
 }
 
 impl Failure {
-    /// Creates a failure with a description of what failed, and nothing else.
+    /// Creates a failure with an exit code and the description of what failed, without a cause and
+    /// a next step.
     pub(crate) fn new(exit: Exit, what: impl Into<String>) -> Self {
         Self { exit, what: what.into(), why: None, next: None }
     }
 
-    /// Creates the failure of a command line or settings that cannot be used.
+    /// Creates a failure with exit code 2: the command line or the settings cannot be used.
     pub(crate) fn usage(what: impl Into<String>) -> Self {
         Self::new(Exit::Usage, what)
     }
 
-    /// Creates the failure of a request that contradicts itself or stored data.
+    /// Creates a failure with exit code 6: the request contradicts itself or stored data.
     pub(crate) fn refused(what: impl Into<String>) -> Self {
         Self::new(Exit::Refused, what)
     }
 
-    /// Adds the reason to a failure.
+    /// Adds the cause to the failure, as its second line.
     #[must_use]
     pub(crate) fn why(mut self, why: impl Into<String>) -> Self {
         self.why = Some(why.into());
         self
     }
 
-    /// Adds the step that the person should take next to a failure.
+    /// Adds the step that the user should take next to the failure, as its third line.
     #[must_use]
     pub(crate) fn next(mut self, next: impl Into<String>) -> Self {
         self.next = Some(next.into());
@@ -144,7 +146,7 @@ impl<T, E: std::error::Error + 'static> Explain<T> for Result<T, E> {
 mod tests {
     use super::*;
 
-    /// Returns the exit codes and names in the table of docs/cli.md.
+    /// Returns the exit codes in the table of docs/cli.md.
     fn documented() -> Vec<String> {
         let page = include_str!("../../docs/cli.md");
         let table = page.split("## Exit codes").nth(1).unwrap();

@@ -1,4 +1,4 @@
-//! Files and standard input that are read into memory, within a bound.
+//! Reading of files and standard input into memory, up to a maximum size.
 
 use std::cell::Cell;
 use std::fmt;
@@ -16,9 +16,9 @@ use crate::exit::{Explain as _, Failure};
 
 /// Maximum number of bytes of a document that a command reads, such as the body of a request.
 const MAX_DOCUMENT: u64 = 4 * 1024 * 1024;
-/// Maximum number of values and bytes of text that a YAML document may expand to through its
-/// aliases. Every document of up to 4 MiB without aliases stays below it, since two bytes of text
-/// count as at most three.
+/// Maximum size that a YAML document may reach after its aliases are replaced: the number of its
+/// values plus the bytes of their text. A document of up to 4 MiB without aliases stays below it,
+/// since two bytes of text count as at most three.
 const MAX_MEANING: usize = 8 * 1024 * 1024;
 
 /// Returns whether the path means standard input.
@@ -45,7 +45,7 @@ async fn bounded(source: impl AsyncRead + Unpin, path: &Path, limit: u64) -> Res
     within(content, path, limit)
 }
 
-/// Refuses content that is larger than `limit`.
+/// Returns the content, or a failure if it is larger than `limit` bytes.
 fn within(content: Vec<u8>, path: &Path, limit: u64) -> Result<Vec<u8>, Failure> {
     if u64::try_from(content.len()).is_ok_and(|length| length <= limit) {
         return Ok(content);
@@ -57,7 +57,7 @@ fn within(content: Vec<u8>, path: &Path, limit: u64) -> Result<Vec<u8>, Failure>
 /// Reads a file with settings of the program; `None` if there is no such file.
 ///
 /// # Errors
-/// If the file cannot be read, or is larger than a document may be.
+/// If the file cannot be read, or is larger than [`MAX_DOCUMENT`].
 pub(crate) fn settings(path: &Path) -> Result<Option<String>, Failure> {
     let explain = || format!("read {}", path.display());
     let file = match File::open(path) {
@@ -70,7 +70,7 @@ pub(crate) fn settings(path: &Path) -> Result<Option<String>, Failure> {
     Ok(Some(String::from_utf8_lossy(&content).into_owned()))
 }
 
-/// Parses a YAML document; JSON is a subset of YAML.
+/// Reads a file or standard input (`-`) and parses it as YAML, of which JSON is a subset.
 ///
 /// # Errors
 /// If the document cannot be read, or does not have the form of `T`.
@@ -86,9 +86,9 @@ pub(crate) async fn document<T: DeserializeOwned>(path: &Path) -> Result<T, Fail
     })
 }
 
-/// Visitor that refuses a YAML document if its aliases expand it beyond `MAX_MEANING` values and
-/// bytes. The cell holds how many may still follow. The parser limits the number of aliases, but
-/// not the size to which they expand.
+/// Visitor that refuses a YAML document whose aliases expand it beyond [`MAX_MEANING`]. The cell
+/// has the size that may still follow: each value takes 1 plus the bytes of its text. The parser
+/// limits the number of aliases, but not the size to which they expand.
 #[derive(Clone, Copy)]
 struct Meaning<'a>(&'a Cell<usize>);
 

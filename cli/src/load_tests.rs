@@ -1,4 +1,4 @@
-//! `integrahub test`: load tests, run from a file and followed to their end.
+//! `integrahub test`: starts load tests from a file, and waits until they end.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -94,8 +94,8 @@ fn is_final(test: &Value) -> bool {
     matches!(shown(test, "status").as_str(), "COMPLETED" | "STOPPED" | "FAILED")
 }
 
-/// Requests the state of a load test until the test ends, for at most `limit`. Prints the rates of
-/// the last second meanwhile.
+/// Requests the state of a load test until it ends, for at most `limit` (without a limit if
+/// `None`), and returns the last state. Meanwhile, prints the rates of the test's last second.
 async fn follow(api: &Api, test: &str, limit: Option<Duration>, out: &mut Output) -> Result<Value, Failure> {
     let begin = Instant::now();
     let mut last = String::new();
@@ -115,7 +115,8 @@ async fn follow(api: &Api, test: &str, limit: Option<Duration>, out: &mut Output
     }
 }
 
-/// Returns a line about the last second of a load test, in the words of RabbitMQ's `PerfTest`.
+/// Returns a line with the state of a load test and the rates of its last second, in the words of
+/// RabbitMQ's `PerfTest`.
 fn progress(test: &Value) -> String {
     let series = |name: &str| {
         let points = test.pointer(&format!("/report/series/{name}")).and_then(Value::as_array)?;
@@ -136,7 +137,8 @@ fn progress(test: &Value) -> String {
     line
 }
 
-/// Returns the exit code for a load test that has ended. `program` begins the suggested command.
+/// Returns the exit code for a load test that has ended, or a failure if it failed, was stopped, or
+/// did not meet its expectations. `program` begins the command that the failure suggests.
 fn verdict(test: &Value, program: &str) -> Result<Exit, Failure> {
     let id = shown(test, "testId");
     let summary = shown(test, "summary");
@@ -152,7 +154,8 @@ fn verdict(test: &Value, program: &str) -> Result<Exit, Failure> {
     }
 }
 
-/// Returns the expectations of the load test that were not met, with the measured values.
+/// Returns the expectations of the load test that were not met, with the measured values; `None` if
+/// all were met, or the report has none.
 fn unmet(test: &Value) -> Option<String> {
     let criteria = test.pointer("/report/expect/criteria")?.as_array()?;
     let unmet = criteria.iter().filter(|one| shown(one, "outcome") != "met").map(|one| {
@@ -167,7 +170,7 @@ fn unmet(test: &Value) -> Option<String> {
     (!unmet.is_empty()).then(|| unmet.join("; "))
 }
 
-/// Figures of the load test's report that people see: name, and JSON pointer in the report.
+/// Figures of a load test's report that are shown to people, as name and JSON pointer.
 const FIGURES: [(&str, &str); 15] = [
     ("asked for", "/rates/askedPerSec"),
     ("sent", "/rates/sentPerSec"),

@@ -1,5 +1,5 @@
-//! The command line of `IntegraHub`: who may do what in a deployment, and the sender of files and
-//! messages. `docs/cli.md` is its manual.
+//! `integrahub`, the command line of `IntegraHub`. It administers tenants, API keys and targets,
+//! and sends files and messages to the API. `docs/cli.md` is its manual.
 
 mod access;
 mod api;
@@ -50,7 +50,8 @@ async fn main() -> ExitCode {
     written.map_or_else(|unwritten| unwritten, |()| exit).into()
 }
 
-/// Runs the command. Every command except `completions`, `man` and `context` needs a context.
+/// Runs the command. All but `completions`, `man` and `context` need a context: the address and the
+/// credentials of a deployment.
 async fn run(cli: &Cli, out: &mut Output) -> Result<Exit, Failure> {
     match &cli.command {
         Command::Completions(args) => return tool::completions(*args, out),

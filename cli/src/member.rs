@@ -1,4 +1,4 @@
-//! Members of JSON objects, as the API's responses have them. One that is absent is empty.
+//! Members of JSON objects in responses of the API. An absent member reads as an empty text or 0.
 
 use serde_json::Value;
 
@@ -12,7 +12,7 @@ pub(crate) fn number(object: &Value, name: &str) -> u64 {
     object.get(name).and_then(Value::as_u64).unwrap_or_default()
 }
 
-/// Returns a JSON member of any type as text for people.
+/// Returns a JSON member of any type as text for people; empty if it is missing or null.
 pub(crate) fn shown(object: &Value, name: &str) -> String {
     object.get(name).filter(|value| !value.is_null()).map(plain).unwrap_or_default()
 }

@@ -1,5 +1,5 @@
-//! `integrahub record`: an idempotency record, decoded. A request of the gateway, a catalogue and a
-//! replay may have the same key, and each has a record of its own.
+//! `integrahub record`: shows the idempotency records of one key, decoded. A request of the
+//! gateway, a catalogue and a replay may have the same key, and each has a record of its own.
 
 use std::io::Read as _;
 
@@ -55,7 +55,8 @@ pub(crate) async fn run(args: &Record, context: &Context, out: &mut Output) -> R
     Ok(Exit::Done)
 }
 
-/// Returns the id of a tenant given by name or id. Only a name needs the access table.
+/// Returns the id of a tenant that is given by name or id. The access table is read only for a
+/// name.
 pub(crate) async fn tenant(context: &Context, reference: &str) -> Result<String, Failure> {
     if reference.parse::<uuid::Uuid>().is_ok() {
         return Ok(reference.to_owned());
@@ -63,7 +64,8 @@ pub(crate) async fn tenant(context: &Context, reference: &str) -> Result<String,
     Table::of(context).await?.read().await?.tenant(reference)
 }
 
-/// Returns an idempotency record as JSON, with the response as it was sent and the lease as a time.
+/// Converts an idempotency record to JSON, with the stored response as it was sent, and with the
+/// end of the lease as a time.
 fn decode(mut item: Attributes) -> Value {
     let payload = item.remove("responsePayload");
     let decoded: Result<Map<String, Value>, _> = serde_dynamo::from_item(item);

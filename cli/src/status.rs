@@ -1,4 +1,4 @@
-//! `integrahub status`: whether the API, its stores and its functions work.
+//! `integrahub status`: shows whether the API, its stores and its functions work.
 
 use serde_json::{Value, json};
 
@@ -11,8 +11,8 @@ use crate::output::Output;
 
 const STATUS: &str = "integrahub.status.v1";
 
-/// Runs `integrahub status`: shows the health, which needs no API key, and the version and
-/// connections.
+/// Runs `integrahub status`: shows the health, for which no API key is needed, and the version and
+/// the connections, for which one is.
 pub(crate) async fn run(args: &Status, context: &Context, out: &mut Output) -> Result<Exit, Failure> {
     let api = Api::of(context)?;
     // An answer that says what does not work is worth no second attempt.
@@ -58,8 +58,8 @@ pub(crate) async fn run(args: &Status, context: &Context, out: &mut Output) -> R
         .next("look at the alarms of the deployment: docs/runbook.md"))
 }
 
-/// Requests the version and the connections. Without an API key that has the scope, prints a note
-/// and returns `None`.
+/// Requests the version and the open connections. If there is no API key, or it lacks the scope
+/// `ops:read`, prints a note and returns `None`.
 async fn details(api: &Api, context: &Context, out: &mut Output) -> Result<Option<Value>, Failure> {
     if context.api_key.is_none() {
         out.note("there is no API key, so only the health is shown");

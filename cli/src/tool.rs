@@ -1,4 +1,4 @@
-//! Completions and manual pages of this program.
+//! Shell completions and manual pages of this program.
 
 use std::fs;
 

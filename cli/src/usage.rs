@@ -1,4 +1,4 @@
-//! `integrahub usage`: what tenants used, as the API adds it up.
+//! `integrahub usage`: shows the usage of tenants, as the API has counted it.
 
 use serde_json::Value;
 
@@ -25,9 +25,9 @@ const HEADER: [&str; 11] = [
     "refused",
     "amount",
 ];
-/// Name of the table row with the ingest's usage, in the column of operations.
+/// Text in the column of operations for the row with the ingest's usage.
 const CATALOGUES: &str = "catalogues";
-/// States of load tests that ended, each with the name of its table row in the column of
+/// Final states of load tests as the API names them, each with its row's text in the column of
 /// operations.
 const TESTS: [(&str, &str); 3] =
     [("completed", "tests completed"), ("stopped", "tests stopped"), ("failed", "tests failed")];
@@ -103,8 +103,9 @@ fn of_operation(operation: &Value) -> [String; 7] {
         .map(|name| shown(operation, name))
 }
 
-/// Returns the rows for load tests that ended, one for each state. The row of an operation counts
-/// each start of a test as a request.
+/// Returns a table row for each final state of load tests, with the number of tests that ended in
+/// it. States without tests have no row. Starts of tests are counted elsewhere, as requests of an
+/// operation.
 fn of_tests(tests: &Value) -> impl Iterator<Item = [String; 7]> {
     let counted = TESTS.into_iter().map(move |(state, word)| (word, number(tests, state)));
     counted.filter(|(_, count)| *count > 0).map(|(word, count)| {
@@ -161,7 +162,8 @@ mod tests {
         })
     }
 
-    /// Runs the command, and returns the request's path, its header `accept`, and what was written.
+    /// Runs the command with these options. Returns the path and the header `accept` of its
+    /// request, and what was written to standard output and standard error.
     async fn ran(options: &str, format: Format) -> (String, String, String, String) {
         let seen = Arc::new(Mutex::new((String::new(), String::new())));
         let note = Arc::clone(&seen);

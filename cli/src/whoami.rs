@@ -1,5 +1,5 @@
-//! `integrahub whoami`: the settings of a command, and what the API and the access table say about
-//! the caller.
+//! `integrahub whoami`: shows the settings that commands use, and information about the API key
+//! from the API and from the access table.
 
 use std::time::Duration;
 
@@ -16,8 +16,8 @@ use crate::exit::{Exit, Failure};
 use crate::output::Output;
 
 const SCHEMA: &str = "integrahub.whoami.v1";
-/// Path of a route that shows whether the API knows a key: it answers 401 to an unknown key, and
-/// 403 to a key that lacks the scope.
+/// Path of a route whose status tells whether the API knows a key: 401 for an unknown key, 403 for
+/// a key that lacks the scope.
 const ROUTE: &str = "/status";
 
 /// Runs `integrahub whoami`.
@@ -61,7 +61,8 @@ pub(crate) async fn run(args: Whoami, context: &Context, out: &mut Output) -> Re
     refused.map_or(Ok(Exit::Done), Err)
 }
 
-/// Asks the API whether it knows the API key.
+/// Asks the API whether it knows the API key, and returns the answer as a phrase for people. An
+/// unknown key is a failure.
 async fn ask(context: &Context) -> Result<String, Failure> {
     let answer = Api::of(context)?.exchange(&Call::get(ROUTE)).await?;
     match answer.status {
@@ -81,7 +82,8 @@ fn described_limit(limit: &Value) -> String {
     format!("{name} {unit} {rate}/{burst}{left}")
 }
 
-/// Finds the API key in the access table by its hash, which needs AWS credentials.
+/// Finds the API key in the access table by its hash, which needs AWS credentials. Returns pairs of
+/// name and text: the key's tenant, state, scopes and establishments, or that it is missing.
 async fn look_up(context: &Context, hash: KeyHash) -> Result<Vec<(&'static str, String)>, Failure> {
     let known = Table::of(context).await?.read().await?;
     let found = known.keys().find(|(_, other, _)| *other == hash);

@@ -1,5 +1,5 @@
-//! Turns `openapi.yaml` into what the function serves: the document as JSON, and the table of
-//! routes from which 404 and 405 are decided. Names the commit, too.
+//! Build script: turns `openapi.yaml` into the JSON document that the function serves, and into the
+//! table of routes by which it decides between 404 and 405. Also sets the commit of the build.
 
 use std::error::Error;
 use std::fmt::Write as _;

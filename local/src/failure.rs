@@ -1,6 +1,6 @@
-//! Failures, as sentences for the person at the terminal. `anyhow` would replace the type
-//! and the trait, and none of what makes the sentences: their beginning, the hint for a full disk,
-//! and causes that do not repeat each other.
+//! Failures as sentences for the user. `anyhow` could replace the type and the trait, but not the
+//! code that makes the sentences: their beginning, the hint for a full disk, and causes that do not
+//! repeat each other.
 
 use std::error::Error;
 use std::io;

@@ -1,4 +1,4 @@
-//! The files of the local stack.
+//! Directories and files of a local stack.
 
 use std::path::{Path, PathBuf};
 

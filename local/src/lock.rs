@@ -1,4 +1,4 @@
-//! The claim of a directory: it has one stack, however many people type `make run`.
+//! Lock of a stack's directory, so that at most one stack runs in it.
 
 use std::fmt;
 use std::fs::{File, TryLockError};

@@ -1,4 +1,4 @@
-//! Installs what is missing, and nothing that is there.
+//! Installation of the programs that the components need and the machine lacks.
 
 use std::process::Stdio;
 

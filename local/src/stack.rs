@@ -1,4 +1,4 @@
-//! A stack from its start to its end, with the order in which components start.
+//! Start, use and end of a local stack, with the order in which its components start.
 
 use std::path::Path;
 use std::process::ExitCode;

@@ -1,4 +1,4 @@
-//! Target profiles and secrets of the user's own, which the local stack has from its start.
+//! Target profiles and secrets that the user gives to the local stack at its start.
 //!
 //! In a directory, `qm1.json` is the profile `qm1`: its item in the access table without the key.
 //! Below `secrets/`, the file `secrets/mq/qm1` is the secret `secret://mq/qm1`. A file that is not
@@ -18,7 +18,7 @@ use crate::failure::{Explain as _, Failure};
 /// Settings that the user gave to the stack.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Given {
-    /// Path of IBM MQ's client library, in place of the stand-in's.
+    /// Path of IBM MQ's client library; `None` for the stand-in's.
     pub(crate) ibm_mq_library: Option<PathBuf>,
     pub(crate) targets: Targets,
     /// Random ending of the API keys if the user gave targets, since the names of the keys are

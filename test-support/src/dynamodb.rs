@@ -1,4 +1,4 @@
-//! A stand-in for a table of DynamoDB with the key `pk`, which may leave out keys of a call.
+//! Stand-in for a DynamoDB table, which can leave keys of a `BatchGetItem` call unprocessed.
 
 use std::collections::BTreeMap;
 use std::future::ready;
@@ -21,7 +21,7 @@ pub struct FakeTable {
 struct State {
     /// Items by key, in DynamoDB's JSON with typed attributes.
     items: BTreeMap<String, Value>,
-    /// Operations that were called, in order.
+    /// Names of the operations that clients called, in order.
     calls: Vec<String>,
 }
 
@@ -44,7 +44,7 @@ impl FakeTable {
         self.server.url()
     }
 
-    /// Puts an item, given in DynamoDB's JSON with typed attributes.
+    /// Stores an item, given in DynamoDB's JSON with typed attributes.
     pub fn put(&self, item: Value) {
         self.with(|state| state.put(item));
     }
@@ -54,7 +54,7 @@ impl FakeTable {
         self.with(|state| state.items.get(pk).cloned())
     }
 
-    /// Returns the operations that were called since the last call of this method.
+    /// Returns the names of the operations that clients called since this method was last used.
     pub fn calls(&self) -> Vec<String> {
         self.with(|state| std::mem::take(&mut state.calls))
     }

@@ -1,4 +1,4 @@
-//! The repository, and environments of programs in Python below its `.local/`.
+//! Root directory of the repository, and Python environments below its `.local/`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,5 +1,5 @@
-//! A stand-in for EventBridge and SNS that records what they take, refuses single entries, and can
-//! be away.
+//! Stand-in for EventBridge and SNS that records accepted events, can reject single events, and can
+//! be unavailable.
 
 use std::collections::BTreeMap;
 use std::future::ready;
@@ -23,7 +23,7 @@ struct State {
     is_away: bool,
     is_bus_away: bool,
     refused: Vec<String>,
-    /// Entries of each `PutEvents` call.
+    /// Entries of each `PutEvents` call that was answered.
     calls: Vec<Vec<Value>>,
     /// Events that the bus accepted.
     on_the_bus: Vec<Value>,
@@ -82,7 +82,8 @@ impl FakeEventBus {
         self.with(|state| state.attributes.clone())
     }
 
-    /// Returns the entries of each `PutEvents` call.
+    /// Returns the entries of each `PutEvents` call, but not of calls while the bus was
+    /// unavailable.
     pub fn calls(&self) -> Vec<Vec<Value>> {
         self.with(|state| state.calls.clone())
     }

@@ -1,4 +1,4 @@
-//! Processes that stand still.
+//! Suspension of a process with all its threads.
 
 use std::path::Path;
 use std::time::{Duration, Instant};

@@ -1,5 +1,5 @@
-//! The stand-in for Kafka: a cluster of `local/kafka/broker.py` in a process of its own, which ends
-//! with its value. That file says what it can do.
+//! Stand-in for a Kafka cluster: `local/kafka/broker.py` in a process of its own, which ends when
+//! its [`Broker`] is dropped. That file says what the stand-in can do.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::environment::{python, repository};
 use crate::freeze::freeze;
 
-/// API key number of the `Produce` request in Kafka's protocol.
+/// Number of the `Produce` API in Kafka's protocol.
 const PRODUCE: i16 = 0;
 
 /// Fake Kafka cluster of three brokers, without TLS and logins. An auto-created topic has four

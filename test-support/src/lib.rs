@@ -1,6 +1,5 @@
-//! Surroundings of the code of this repository that tests, benches and the local stack start:
-//! servers, proxies and fake endpoints. Functions and the crates of `shared/` use it in their tests
-//! only, and it depends on none of them.
+//! Servers, proxies and fake endpoints that tests, benches and the local stack start. The functions
+//! and the crates of `shared/` use this crate in their tests only, and it depends on none of them.
 
 #![allow(
     clippy::unwrap_used,

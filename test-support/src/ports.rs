@@ -1,8 +1,8 @@
-//! Ports of 127.0.0.1 for programs that are told where to listen and take a while until they do.
+//! Free ports of 127.0.0.1 for programs that get a port number and listen on it only later.
 //!
-//! A port that the system hands out by itself (by binding port 0) may be handed out again, as the
-//! near end of anybody's connection, before such a program listens on it. So these are chosen below
-//! the range that the system takes from.
+//! A port that the system chooses (by binding port 0) is unsuitable: before the program listens,
+//! the system may use it again, as the local end of another connection. So these ports are chosen
+//! below the range from which the system chooses.
 
 use std::io;
 use std::net::{Ipv4Addr, TcpListener};

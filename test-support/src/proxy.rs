@@ -1,4 +1,4 @@
-//! A TCP proxy that counts, breaks and freezes connections, whatever is spoken on them.
+//! TCP proxy for any protocol, which counts, closes and freezes connections.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};

@@ -1,5 +1,5 @@
-//! The stand-in for IBM MQ: a queue manager of `local/mqm-standin` in a process of its own, which
-//! ends with its value.
+//! Stand-in for IBM MQ: a queue manager of `local/mqm-standin` in a process of its own, which ends
+//! when its [`QueueManager`] is dropped.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::net::UnixStream;

@@ -1,6 +1,6 @@
-//! Versions of servers that this machine does not have: `scripts/brokers.sh` unpacks them, each
+//! Versions of servers that are not installed on this machine. `scripts/brokers.sh` unpacks each
 //! into a directory of its own, and lets a process see that version's programs in place of the
-//! machine's.
+//! installed ones.
 
 use std::ffi::OsStr;
 use std::os::unix::process::CommandExt as _;

@@ -1,5 +1,5 @@
-//! The part of AWS Lambda that runs a function: the Runtime API (version 2018-06-01) for one
-//! execution environment, which takes one event at a time.
+//! Stand-in for the part of AWS Lambda that runs a function: the Runtime API (version 2018-06-01)
+//! for one execution environment, which takes one event at a time.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};

@@ -1,4 +1,4 @@
-//! A stand-in for SQS that gives prepared answers and records the calls.
+//! Stand-in for SQS that returns prepared responses and records the calls.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;

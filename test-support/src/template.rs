@@ -1,5 +1,5 @@
-//! Functions of `template.yaml`: their binaries, limits and variables, so that they cannot differ
-//! in tests and benches.
+//! Lambda functions of `template.yaml` with their binaries, limits and variables, so that tests and
+//! benches run them as deployments do.
 
 use std::collections::HashMap;
 use std::time::Duration;

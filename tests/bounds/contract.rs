@@ -1,15 +1,16 @@
-//! The contract as data, and whether each of its leaves has a bound.
+//! Reading of the contract's schemas, and the test that each value in a request has a bound there.
 
 use end_to_end::contract::PUBLISHED;
 use serde_json::{Value, json};
 
 use crate::bounds::operations::{CONNECTION_TEST, OPERATIONS};
 
-/// Products are the exception: an item is judged by itself, after the request, and has a limit of
-/// its own (`ITEM_TOO_LARGE`). No member of it can fail a request.
+/// Reference to the schema of a product, which is exempt from the test. A product is checked after
+/// the request, has a limit of its own (`ITEM_TOO_LARGE`), and cannot fail the request.
 const JUDGED_LATER: &str = "#/components/schemas/Product";
 
-/// A schema behind its references, and behind those that narrow a single other one.
+/// Returns the schema that `schema` refers to by `$ref`, also through an `allOf` of a single
+/// schema. Returns `schema` itself if it is no reference.
 pub(crate) fn resolved(schema: &'static Value) -> &'static Value {
     let narrowed = schema.get("allOf").and_then(Value::as_array).filter(|all| all.len() == 1);
     let schema = narrowed.map_or(schema, |all| &all[0]);
@@ -25,12 +26,12 @@ pub(crate) fn schema(name: &str) -> &'static Value {
     &PUBLISHED["components"]["schemas"][name]
 }
 
-/// The schemas of a request's JSON body, by path.
+/// Returns the schema of the JSON body of POST requests to `path`, a path of the contract.
 pub(crate) fn body_schema(path: &str) -> &'static Value {
     resolved(&PUBLISHED["paths"][path]["post"]["requestBody"]["content"]["application/json"]["schema"])
 }
 
-/// Whether a schema takes values of a type.
+/// Returns true if a schema allows values of the JSON type `name`.
 pub(crate) fn takes(schema: &Value, name: &str) -> bool {
     match &schema["type"] {
         Value::String(only) => only == name,
@@ -39,7 +40,8 @@ pub(crate) fn takes(schema: &Value, name: &str) -> bool {
     }
 }
 
-/// The alternatives of a schema, `null` aside.
+/// Returns the alternatives of a schema with `anyOf`, without the type `null`. Any other schema is
+/// its only alternative.
 pub(crate) fn alternatives(schema: &'static Value) -> Vec<&'static Value> {
     let schema = resolved(schema);
     match schema.get("anyOf").and_then(Value::as_array) {
@@ -48,7 +50,8 @@ pub(crate) fn alternatives(schema: &'static Value) -> Vec<&'static Value> {
     }
 }
 
-/// Leaves of `schema` that have no bound, by where they are.
+/// Adds to `found` each string, number, list and map in `schema` that has no bound, as its path and
+/// the bound that is missing. `at` is the path of `schema` itself.
 fn unbounded(at: &str, schema: &'static Value, found: &mut Vec<String>) {
     if schema.get("$ref").and_then(Value::as_str) == Some(JUDGED_LATER) {
         return;

@@ -1,4 +1,4 @@
-//! What the contract says of headers and what the code takes.
+//! Tests that the contract and the code accept the same header values.
 
 use http::header::CONTENT_ENCODING;
 use http::{HeaderMap, HeaderValue};

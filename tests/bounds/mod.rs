@@ -1,6 +1,5 @@
-//! Everything that a request can carry has a bound. The contract shows it, and the code holds it: a
-//! member, a parameter or a header without one fails here, and so does a bound that only one of the
-//! two knows.
+//! Tests that everything in a request has a bound. They fail for a member, a parameter or a header
+//! without a bound in the contract, and for a bound that only the contract or only the code has.
 
 mod contract;
 mod headers;

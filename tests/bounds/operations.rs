@@ -1,15 +1,16 @@
-//! The operations of the gateway, from a request's bytes to what they would do.
+//! Operations of the gateway with a JSON body, and their parsing without any I/O.
 
 use api::{Problem, json};
 use front::{NamedTarget, Operation, Plan};
 use serde_json::Value;
 
-/// An operation as far as its body decides.
+/// Operation of the gateway, with the functions that parse its body.
 pub(crate) struct Checked {
     pub(crate) path: &'static str,
-    /// The target that a body names, if the body is the operation's.
+    /// Parses a body, and returns the target that it names. Fails with the problem of a response if
+    /// the body is refused.
     pub(crate) target: fn(&[u8]) -> Result<NamedTarget, Problem>,
-    /// Serde's message for a body that is not the operation's.
+    /// Returns serde's error message for a body that the operation's request type refuses.
     pub(crate) refusal: fn(Value) -> String,
 }
 
@@ -31,7 +32,7 @@ const fn checked<O: Operation>() -> Checked {
 
 pub(crate) const CONNECTION_TEST: Checked = checked::<connection_test::ConnectionTestRequest>();
 
-/// A test holds that they are those of the contract.
+/// All operations of the gateway with a JSON body. A test compares their paths with the contract's.
 pub(crate) const OPERATIONS: [Checked; 6] = [
     checked::<produce::ProduceRequest>(),
     checked::<consume::ConsumeRequest>(),

@@ -1,5 +1,6 @@
-//! Whatever the contract lets in fits into one invocation of `mq-access`: an order takes no more
-//! bytes than its request did, but for its target and the right to execute it.
+//! Tests that every work order fits into one invocation of `mq-access`, whatever the contract
+//! allows. A work order has no more bytes than its request's body, except for its target and its
+//! claim.
 
 use front::Action;
 use orders::{Work, WorkOrder};
@@ -8,18 +9,19 @@ use serde_json::{Value, json};
 
 use crate::bounds::operations::plan;
 
-/// The largest body, and the most that Lambda carries in a synchronous invocation.
+/// Maximum size in bytes of a request's JSON body.
 const MAX_BODY: usize = api::body::MAX_JSON;
+/// Maximum size in bytes of the payload of a synchronous Lambda invocation.
 const MAX_INVOCATION: usize = 6 * 1024 * 1024;
-/// Bytes of an order beside its messages.
+/// Maximum number of bytes of a work order beyond its messages.
 const FRAME: usize = 4 * 1024;
 
-/// An order as `events/` shows it, for its target and its right to execute.
+/// Returns the work order of an example event. The tests use its target and its claim.
 fn sample() -> WorkOrder {
     serde_json::from_str(include_str!("../../events/gateway/mq-access/produce-too-late.json")).unwrap()
 }
 
-/// The order of a produce with this body, as it would be sent.
+/// Returns the work order that the function `produce` makes of this body.
 fn order(body: &[u8]) -> WorkOrder {
     let WorkOrder { trace_id, tenant, work } = sample();
     let Work::Change { target, execution, .. } = work else { panic!("a produce") };
@@ -28,7 +30,8 @@ fn order(body: &[u8]) -> WorkOrder {
     WorkOrder { trace_id, tenant, work: Work::Change { target, execution, change } }
 }
 
-/// The number of bytes of the order of `body`, which arrives as it was sent.
+/// Returns the size in bytes of the work order for `body`. Checks that `mq-access` reads the order
+/// as it was written.
 fn carried(body: &[u8]) -> usize {
     let order = order(body);
     let sent = serde_json::to_vec(&order).unwrap();
@@ -46,7 +49,8 @@ fn text(length: usize) -> String {
     format!(r#"{{"bodyText":"{}"}}"#, "x".repeat(length))
 }
 
-/// Divisor of the largest body's size. `.ci/nightly` tries the largest body itself.
+/// Returns the number by which these tests divide the maximum body size, to save time: 8, or
+/// `ORDER_PARTS`, which `.ci/nightly` sets to test the largest body itself.
 fn parts() -> usize {
     std::env::var("ORDER_PARTS").map_or(8, |parts| parts.parse().unwrap())
 }

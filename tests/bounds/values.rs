@@ -1,5 +1,5 @@
-//! Every leaf of every body of the gateway: what is at its bound is accepted, what is one beyond is
-//! refused with a pointer to it.
+//! Tests of the bounds of every value in the gateway's request bodies. A value at its bound is
+//! accepted; a value one beyond it is refused with a pointer to it.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use crate::bounds::contract::{alternatives, body_schema, resolved, schema, takes};
 use crate::bounds::operations::{Checked, OPERATIONS};
 
-/// A value's place in a body: the members and items on the way to it.
+/// Path of a value in a body: the object members and list items that lead to it.
 type Place = Vec<Step>;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,7 +17,8 @@ enum Step {
     FirstItem,
 }
 
-/// Values within a leaf's bounds, and values beyond them.
+/// Test values for one value of a request body, by the bounds in the contract: the most extreme
+/// values within them, and values just beyond them.
 #[derive(Debug)]
 struct Edge {
     within: Vec<Value>,
@@ -32,7 +33,8 @@ fn pointer(place: &[Step]) -> String {
     place.iter().map(step).collect()
 }
 
-/// The longest text of a leaf with this number of characters.
+/// Returns a valid text for the string at `place`, with `length` characters, or as long as its
+/// format allows.
 fn longest(place: &str, schema: &Value, length: usize) -> String {
     if place.ends_with("/connName") {
         let address = |index| format!("{index:0>253}(65535)");
@@ -83,7 +85,8 @@ fn edge_of_names(schema: &'static Value) -> Edge {
     }
 }
 
-/// The edges of one leaf, if it is one.
+/// Returns the test values for the value at `place`. Returns `None` for a schema without a bound of
+/// its own, such as a boolean or an object whose members have bounds.
 fn edge(place: &str, schema: &'static Value, minimal: &Value) -> Option<Edge> {
     if schema.get("enum").is_some() {
         let known: Vec<_> = schema["enum"].as_array().unwrap().clone();
@@ -117,7 +120,8 @@ fn edge(place: &str, schema: &'static Value, minimal: &Value) -> Option<Edge> {
     None
 }
 
-/// Finds every leaf and every object below `schema`.
+/// Adds every schema at and below `schema` to `leaves`, and the objects among them also to
+/// `objects`, each with its path.
 fn walk(
     place: &[Step],
     schema: &'static Value,
@@ -139,11 +143,12 @@ fn walk(
     }
 }
 
-/// Place of the pattern of names, whose faults are told of the object that it is in.
+/// Path of a load test's pattern of queue names. An error about it points to the object that
+/// contains it.
 const NUMBERED: &str = "/queues/pattern";
 
-/// Returns the members that a body of `operation` needs for a value at this place to have a
-/// meaning.
+/// Returns the further members that a body of `operation` needs so that the value at `place` is
+/// accepted.
 fn surroundings(operation: &str, place: &str) -> Value {
     if operation == "/tests" {
         return surroundings_in_test(place);
@@ -164,7 +169,8 @@ fn surroundings(operation: &str, place: &str) -> Value {
     }
 }
 
-/// Returns these members of a load test, which has workers and a length.
+/// Returns the further members that the body of a load test needs, such as workers and a duration,
+/// so that the value at `place` is accepted.
 fn surroundings_in_test(place: &str) -> Value {
     // The first stage may be a pause, and a warm-up is shorter than the test.
     let stages = json!([{"ratePerSec": 1, "seconds": 604_800}, {"ratePerSec": 1, "seconds": 604_800}]);
@@ -187,14 +193,14 @@ fn surroundings_in_test(place: &str) -> Value {
     body
 }
 
-/// Whether only a move has such a member.
+/// Returns true if `place` is a member, or within a member, that only the body of a move has.
 fn of_a_move(place: &str) -> bool {
     ["/from", "/max", "/selector/msgIdsBase64", "/dryRun"]
         .iter()
         .any(|member| place.strip_prefix(member).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')))
 }
 
-/// The smallest item of a list.
+/// Returns the smallest valid item of the list at `place`.
 fn minimal(place: &str) -> Value {
     match place {
         place if of_a_move(place) => json!("YQ=="),
@@ -205,7 +211,7 @@ fn minimal(place: &str) -> Value {
     }
 }
 
-/// `body` with `value` at `place`.
+/// Sets the value at `place` in `body`, and creates the objects and lists on the way.
 fn put(body: &mut Value, place: &[Step], value: Value) {
     let Some((first, rest)) = place.split_first() else {
         *body = value;
@@ -233,8 +239,9 @@ fn with(operation: &str, place: &[Step], value: Value) -> Vec<u8> {
     body.to_string().into_bytes()
 }
 
-/// The two modes that need a member beside them are shown with it by `payload`'s own members. Of
-/// the numbers of queues, the largest are beyond each other.
+/// Returns true if `value` at `place` is valid without a further member. The modes `fixed` and
+/// `template` need one, and are tested at the path of that member. Of a range of queue numbers, the
+/// largest `from` and the smallest `to` exclude each other.
 fn stands_alone(place: &str, value: &Value) -> bool {
     match place {
         place if place.ends_with("/payload/mode") => *value == json!("random"),
@@ -294,14 +301,14 @@ fn a_command_with_every_text_at_its_bound_and_escaped_fits_into_a_body() {
     assert!(texts * 6 + leaves.len() * 50 <= api::body::MAX_COMMAND, "{texts} in {} leaves", leaves.len());
 }
 
-/// The members that serde names where it meets one that it does not know.
+/// Returns the members that the code knows, from serde's error message about an unknown member.
 fn known_to_the_code(refusal: &str) -> BTreeSet<String> {
     let (_, listed) = refusal.split_once(", expected ").unwrap_or_else(|| panic!("{refusal}"));
     listed.split('`').skip(1).step_by(2).map(str::to_owned).collect()
 }
 
-/// Members that the code takes and the contract only mentions: those of a target as the body, and
-/// those that profiles alone may have.
+/// Returns the members that the code accepts at `place` but the contract's schema does not list
+/// there: those of a target that is itself the body, and those that only profiles may have.
 fn further_members(operation: &Checked, place: &str) -> BTreeSet<String> {
     let takes_bare_targets = ["/queue/depth", "/connections/test"].contains(&operation.path);
     let names: Vec<String> = match place {

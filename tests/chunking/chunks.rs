@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use catalog::{ChunkingOutcome, NewBatch, Seal, SealOutcome, SealedChunk};
+use catalog::{BatchRow, ChunkingOutcome, Seal, SealOutcome, SealedChunk};
 use end_to_end::{Pauses, TENANT_A, variable};
 use ingestion::batch::BatchStatus;
 use ingestion::chunk::{Chunk, ChunkReady, Generation, Plan, Planner};
@@ -14,12 +14,13 @@ use uuid::Uuid;
 
 use super::functions::{Functions, PATIENCE, is_completed};
 
-/// Chunks of three products each, in the order of their indexes.
+/// Makes `count` chunks of three products each for a batch, in the order of their indexes.
 pub(super) fn chunks(batch: &PayloadMetadata, count: u32) -> Vec<Chunk> {
     chunks_of("11444777000161".parse().unwrap(), batch, count)
 }
 
-/// Chunks of three products each, all of one establishment.
+/// Makes `count` chunks of three products each for a batch. All products belong to the
+/// establishment `cnpj`.
 pub(super) fn chunks_of(cnpj: Cnpj, batch: &PayloadMetadata, count: u32) -> Vec<Chunk> {
     let stamp = BatchStamp::new(batch.received_at, batch.batch_id);
     let chunk = |index| {
@@ -56,23 +57,25 @@ impl Functions {
         self.s3.put_object().bucket(&self.bucket).key(key).body(file.into()).send().await.unwrap();
     }
 
-    /// Begins to cut a batch, as the chunker does.
+    /// Records in the database that the chunker began to cut a batch.
     pub(super) async fn begin(&self, metadata: &PayloadMetadata) {
         let payload_uri = format!("s3://{}/{}", self.bucket, metadata.key());
         let batch =
-            NewBatch { metadata: metadata.clone(), payload_uri, payload_bytes: None, cnpjs: CnpjAccess::Any };
+            BatchRow { metadata: metadata.clone(), payload_uri, payload_bytes: None, cnpjs: CnpjAccess::Any };
         let begun = self.database.begin_chunking(&batch, Plan::default()).await.unwrap();
         assert!(matches!(begun, ChunkingOutcome::Chunk { .. }), "{begun:?}");
     }
 
-    /// Seals a batch of these chunks, whose objects the test stores. The payload's notification
-    /// makes the chunker announce them.
+    /// Records a batch as cut into these chunks, and stores a payload for it. The payload's
+    /// notification makes the chunker announce the chunks to `upsert`. The test stores the chunks'
+    /// objects.
     pub(super) async fn seal(&self, metadata: &PayloadMetadata, chunks: &[Chunk]) {
         self.seal_quietly(metadata, chunks).await;
         self.put(metadata, b"[]".to_vec()).await;
     }
 
-    /// Seals a batch of these chunks without a payload, so that the chunks are not announced.
+    /// Records a batch as cut into these chunks, but stores no payload, so that no function
+    /// announces the chunks.
     pub(super) async fn seal_quietly(&self, metadata: &PayloadMetadata, chunks: &[Chunk]) {
         self.begin(metadata).await;
         let sealed = chunks.iter().map(|chunk| SealedChunk {
@@ -97,7 +100,7 @@ impl Functions {
         assert_eq!(outcome, SealOutcome::Sealed(BatchStatus::Processing));
     }
 
-    /// Announces a chunk once more.
+    /// Sends the message about a chunk to the queue of chunks once more.
     pub(super) async fn announce(&self, chunk: &Chunk, batch: &PayloadMetadata) {
         let sdk = runtime::Sdk::from_environment().await;
         let queue = ChunkQueue::new(aws_sdk_sqs::Client::new(sdk.standard()), variable("CHUNKS_QUEUE_URL"));

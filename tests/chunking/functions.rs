@@ -1,11 +1,12 @@
-//! The functions behind the API, called as their triggers call them.
+//! Access to the ingest's functions behind the API, which tests invoke as their triggers do, and to
+//! the stores that they use.
 
 use std::time::{Duration, Instant};
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use aws_sdk_lambda::primitives::Blob;
 use batch_items::BatchItems;
-use catalog::{BatchView, Database, DatabaseConfig, NewBatch};
+use catalog::{BatchRow, BatchView, Database, DatabaseConfig};
 use end_to_end::{Pauses, Payloads, TENANT_A, variable};
 use ingestion::Viewer;
 use ingestion::batch::BatchStatus;
@@ -17,10 +18,10 @@ use serde_json::Value;
 use tokio_postgres::NoTls;
 use uuid::Uuid;
 
-/// Time that a batch may take on a busy machine.
+/// Maximum time until a batch is final, even on a busy machine.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The functions, and the stores that they work with.
+/// Clients of the local stack: Lambda for the ingest's functions, and the stores that these use.
 pub(crate) struct Functions {
     pub(crate) s3: aws_sdk_s3::Client,
     pub(crate) bucket: String,
@@ -48,7 +49,8 @@ impl Functions {
         }
     }
 
-    /// Invokes a function and returns its answer, or the message of its error.
+    /// Invokes the function that the environment variable `function` names. Returns its result, or
+    /// the message of its error.
     pub(crate) async fn invoke(&self, function: &str, event: &Value) -> Result<Value, String> {
         let payload = Blob::new(event.to_string());
         let invoke = self.lambda.invoke().function_name(variable(function)).payload(payload);
@@ -57,7 +59,7 @@ impl Functions {
         if answer.function_error.is_some() { Err(said["errorMessage"].to_string()) } else { Ok(said) }
     }
 
-    /// Accepts a batch and stores its payload, as the functions of the API do.
+    /// Stores a batch's item and payload as the functions of the API do, so that the ingest begins.
     pub(crate) async fn put(&self, metadata: &PayloadMetadata, payload: Vec<u8>) {
         let batch = AcceptedBatch {
             metadata: metadata.clone(),
@@ -69,11 +71,12 @@ impl Functions {
         self.store(metadata, payload).await;
     }
 
-    /// Leaves a batch as an earlier version does that began to cut its payload, by its planner.
+    /// Leaves a batch as an earlier version of the chunker does that began to cut the payload and
+    /// died. The column `planner`, the version of the rules for cutting, is 1.
     pub(crate) async fn begun_by_an_older_planner(&self, metadata: &PayloadMetadata) {
         let payload_uri = format!("s3://{}/{}", self.bucket, metadata.key());
         let batch =
-            NewBatch { metadata: metadata.clone(), payload_uri, payload_bytes: None, cnpjs: CnpjAccess::Any };
+            BatchRow { metadata: metadata.clone(), payload_uri, payload_bytes: None, cnpjs: CnpjAccess::Any };
         self.database.begin_chunking(&batch, Plan::default()).await.unwrap();
         let (client, connection) = tokio_postgres::connect(&variable("DATABASE_URL"), NoTls).await.unwrap();
         let connection = tokio::spawn(connection);
@@ -83,14 +86,14 @@ impl Functions {
         connection.await.unwrap().unwrap();
     }
 
-    /// Stores a payload, and S3 sends its notification.
+    /// Stores a batch's payload in S3, which notifies the ingest.
     pub(crate) async fn store(&self, metadata: &PayloadMetadata, payload: Vec<u8>) {
         let put = self.s3.put_object().bucket(&self.bucket).key(metadata.key());
         let put = put.set_metadata(Some(metadata.to_map().into_iter().collect()));
         put.body(payload.into()).send().await.unwrap();
     }
 
-    /// Removes the batch's item, as its time to live does.
+    /// Deletes the batch's item from DynamoDB, as if its time to live were over.
     pub(crate) async fn forget(&self, metadata: &PayloadMetadata) {
         let text = |value: Uuid| AttributeValue::S(value.to_string());
         let delete = self.dynamodb.delete_item().table_name(variable("BATCHES_TABLE"));
@@ -98,7 +101,7 @@ impl Functions {
         delete.send().await.unwrap();
     }
 
-    /// The batch once it is final.
+    /// Waits until a batch of tenant A is final, and returns it. Panics after [`PATIENCE`].
     pub(crate) async fn settled(&self, batch_id: Uuid) -> BatchView {
         let tenant = TENANT_A.parse().unwrap();
         let (began, mut pauses) = (Instant::now(), Pauses::new());
@@ -112,7 +115,7 @@ impl Functions {
         }
     }
 
-    /// The keys and ETags of the batch's chunks.
+    /// Returns the S3 key and the ETag of each chunk of a batch.
     pub(crate) async fn chunks(&self, batch_id: Uuid) -> Vec<(String, String)> {
         let list = self.s3.list_objects_v2().bucket(&self.bucket).prefix(format!("chunks/{batch_id}/"));
         let objects = list.send().await.unwrap().contents.unwrap_or_default();
@@ -120,7 +123,7 @@ impl Functions {
     }
 }
 
-/// A batch of tenant A, received now.
+/// Returns the metadata of a new batch of tenant A, a delta that was received now.
 pub(crate) fn batch(media_type: MediaType) -> PayloadMetadata {
     PayloadMetadata {
         batch_id: Uuid::now_v7(),
@@ -136,7 +139,7 @@ pub(crate) fn batch(media_type: MediaType) -> PayloadMetadata {
     }
 }
 
-/// S3's notification of an object.
+/// Returns S3's notification that the object `key` was created in `bucket`.
 pub(crate) fn notification(bucket: &str, key: &str) -> Value {
     serde_json::json!({"Records": [{
         "eventVersion": "2.2", "eventSource": "aws:s3", "awsRegion": "us-east-1", "eventTime": "2026-11-21T23:59:59.456Z",

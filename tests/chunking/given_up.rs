@@ -1,5 +1,5 @@
-//! Work that fails again and again: its message goes through a dead-letter queue, and its chunk or
-//! batch is recorded as failed. It may still succeed.
+//! Tests of ingest work that fails again and again: its message moves to a dead-letter queue, and
+//! its chunk or batch is recorded as failed. The work may still succeed later.
 
 use std::time::{Duration, Instant};
 
@@ -20,7 +20,8 @@ use super::queues::Unhandled;
 use super::{CHUNKER, DEAD_LETTER, UPSERT, catalogue};
 use crate::alarms::Emitted;
 
-/// The state, the attempts and the last error of each chunk.
+/// Returns the status, the number of attempts and the last error of each chunk of a batch, by
+/// index.
 async fn attempts(batch_id: Uuid) -> Vec<(String, i32, Option<String>)> {
     let sql =
         "SELECT status, attempts, last_error FROM batch_chunks WHERE batch_id = $1 ORDER BY chunk_index";
@@ -132,8 +133,8 @@ async fn an_event_that_names_another_object_gives_no_chunk_up() {
     }
 }
 
-/// Makes the database refuse to let the chunker begin, for a reason of its own. The function of
-/// the returned name does it.
+/// Makes PostgreSQL refuse the chunker's update that begins the batch, by a trigger. Returns the
+/// name of the trigger function, whose removal with CASCADE ends the refusal.
 async fn refuse_chunking(database: &Products, batch_id: Uuid) -> String {
     let name = format!("refuse_{}", batch_id.simple());
     let refuse = format!(

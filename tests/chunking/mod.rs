@@ -1,4 +1,5 @@
-//! From a stored payload to rows, below the API: the functions as S3, SQS and Kafka call them.
+//! Tests of the ingest behind the API, from a stored payload to rows in PostgreSQL. They invoke the
+//! functions as S3, SQS and Kafka do.
 
 mod chunks;
 pub(crate) mod functions;
@@ -29,7 +30,7 @@ fn gzip(content: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// A catalogue that no other test has products of.
+/// Returns a random catalogue of three establishments, whose products no other test has.
 fn catalogue(items: u32) -> Catalogue {
     Catalogue { seed: fastrand::u64(..), items, establishments: 3, ..Catalogue::default() }
 }
@@ -124,7 +125,8 @@ async fn a_payload_of_nothing_but_errors_is_complete_and_reports_each_once() {
     }
 }
 
-/// An object of several parts, each of at least 5 MiB.
+/// Checks that the error report of a batch is one S3 object even if it takes several parts of 5
+/// MiB.
 #[tokio::test]
 async fn a_report_of_many_megabytes_is_one_file() {
     let functions = Functions::open().await;
@@ -145,7 +147,8 @@ async fn a_report_of_many_megabytes_is_one_file() {
     assert!(found.iter().map(|line| line["item"].as_str().unwrap()).eq(lines.iter().map(String::as_str)));
 }
 
-/// An older planner began to cut it, and died.
+/// Checks that objects which an earlier attempt left get the tag that lets them expire. In that
+/// attempt a chunker of an older version began to cut the batch, and died.
 #[tokio::test]
 async fn what_an_earlier_generation_left_may_expire() {
     let functions = Functions::open().await;
@@ -255,7 +258,8 @@ async fn every_sample_event_is_answered_as_its_name_says() {
     assert!(functions.invoke(DEAD_LETTER, &json!({"Records": [{}]})).await.is_err());
 }
 
-/// A sample event about this bucket. The bodies of Kafka's records are in Base64.
+/// Returns a sample event of `events/ingest`, with `bucket` as its bucket. In Kafka events the
+/// change is made inside the records, which are in Base64.
 fn sample(folder: &str, name: &str, bucket: &str) -> Value {
     use base64::Engine as _;
     use base64::engine::general_purpose::STANDARD;

@@ -1,4 +1,4 @@
-//! The ingest's queues, as people see them.
+//! Access to the ingest's SQS queues, as an operator has it.
 
 use std::time::{Duration, Instant};
 
@@ -7,13 +7,13 @@ use end_to_end::variable;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The queue of messages that no function can handle. Messages of other tests are in it too.
+/// Queue of the messages that no function can handle. Messages of other tests are on it too.
 pub(crate) struct Unhandled {
     client: aws_sdk_sqs::Client,
     queue_url: String,
 }
 
-/// A message in it.
+/// Message that was on the queue of unhandled messages, with the reason and the queue it came from.
 #[derive(Debug)]
 pub(crate) struct UnhandledMessage {
     pub(crate) reason: String,
@@ -28,12 +28,12 @@ impl Unhandled {
         Self { client, queue_url: variable("UNHANDLED_QUEUE_URL") }
     }
 
-    /// Sends a message to another queue.
+    /// Sends a message to the queue whose URL the environment variable `queue` has.
     pub(crate) async fn send(&self, queue: &str, body: &str) {
         self.client.send_message().queue_url(variable(queue)).message_body(body).send().await.unwrap();
     }
 
-    /// Waits for a message whose body has `needle` in it, and takes it out.
+    /// Waits for a message whose body contains `needle`, and removes it from the queue.
     pub(crate) async fn take(&self, needle: &str) -> UnhandledMessage {
         let began = Instant::now();
         loop {

@@ -1,4 +1,4 @@
-//! Files of a tenant's access, which `export` writes and `apply` reads.
+//! Tests of the commands `export` and `apply`, which write and read a tenant's access as a file.
 
 use std::os::unix::fs::PermissionsExt as _;
 

@@ -1,4 +1,4 @@
-//! API keys: each works as it is stored.
+//! Tests of the commands for API keys: a key works as it is stored.
 
 use end_to_end::CommandLine;
 use serde_json::{Value, json};

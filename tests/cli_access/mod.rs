@@ -1,4 +1,4 @@
-//! The command line's administration: what it stores is what the functions obey.
+//! Tests of the command line's administration commands: the functions obey what the commands store.
 
 mod files;
 mod keys;
@@ -10,7 +10,7 @@ use ingestion::Cnpj;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-/// A tenant that no other test has.
+/// Tenant that one test creates, with the program `integrahub` to administer it.
 struct Tenant {
     program: CommandLine,
     id: String,
@@ -24,18 +24,18 @@ impl Tenant {
         Self { program, id, name }
     }
 
-    /// Runs a command with the tenant as its last option.
+    /// Runs `integrahub` with these arguments and `--tenant`.
     fn run(&self, arguments: &[&str]) -> Ran {
         self.program.run(&[arguments, &["--tenant", &self.id][..]].concat())
     }
 
-    /// A new API key with these scopes.
+    /// Creates an API key of the tenant with these comma-separated scopes, and returns it.
     fn key(&self, name: &str, scopes: &str) -> String {
         self.run(&["key", "create", "--name", name, "--scope", scopes]).done().trim().to_owned()
     }
 }
 
-/// CNPJs that no other test has.
+/// Returns random CNPJs, which no other test has.
 fn cnpjs<const N: usize>() -> [String; N] {
     std::array::from_fn(|_| {
         let base: String = Uuid::new_v4().simple().to_string().to_uppercase().chars().take(12).collect();

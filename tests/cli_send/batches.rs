@@ -1,4 +1,5 @@
-//! Batches that were sent, and the status of the API.
+//! Tests of the command line's commands about batches that were sent, and about the status of the
+//! API.
 
 use end_to_end::{CommandLine, Ingest, READONLY_KEY};
 use ingestion::generate::{Catalogue, Layout};

@@ -1,4 +1,5 @@
-//! Content that was sent before: by a run that was killed, or by another machine.
+//! Tests of `integrahub send` with content that was sent before: by a process that was killed, or
+//! by another machine.
 
 use std::process::Command;
 use std::sync::Arc;
@@ -12,17 +13,18 @@ use test_support::http_server::{Answer, Server};
 
 use super::{PATIENCE, cnpj, files, items, lines, write};
 
-/// Work of a front that stands between the program and the API.
+/// Modes of [`Front`], which decide what it does with a request.
 mod front {
-    /// Passes everything on.
+    /// Forwards every request and response.
     pub(super) const PASS: u8 = 0;
-    /// Keeps the answers to POST.
+    /// Forwards requests, but withholds the responses to POST.
     pub(super) const KEEP_ANSWERS: u8 = 1;
-    /// Keeps the requests with GET.
+    /// Withholds GET requests, and forwards the others.
     pub(super) const KEEP_LOOKS: u8 = 2;
 }
 
-/// A front that can keep the program waiting at a chosen place.
+/// HTTP proxy between the program `integrahub` and the API, which can withhold requests or
+/// responses.
 struct Front {
     server: Server,
     mode: Arc<AtomicU8>,
@@ -41,7 +43,7 @@ impl Front {
         Self { server, mode, reached }
     }
 
-    /// A command against the front.
+    /// Returns a command of `integrahub` that reaches the API through this proxy.
     fn command(&self, program: &CommandLine, arguments: &[&str]) -> Command {
         let mut command = program.command(arguments);
         command.env("INTEGRAHUB_URL", self.server.url()).env("INTEGRAHUB_API_KEY", end_to_end::KEY_A);
@@ -74,7 +76,7 @@ async fn pass_on(request: Request<Bytes>, mode: &AtomicU8, reached: &tokio::sync
     Some(passed)
 }
 
-/// Runs a command while the test goes on.
+/// Runs a command to its end without blocking the test's other tasks.
 async fn ended(mut command: Command) -> Ran {
     tokio::task::spawn_blocking(move || Ran::of(&command.output().unwrap())).await.unwrap()
 }

@@ -1,4 +1,5 @@
-//! The command line's sender: files that reach the table, and exit codes that say what happened.
+//! Tests of `integrahub send`: files become rows of the table `products`, and exit codes say what
+//! happened.
 
 mod batches;
 mod continued;
@@ -13,10 +14,10 @@ use ingestion::generate::{Catalogue, Layout};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-/// Time that a program may take on a busy machine.
+/// Maximum time for the program `integrahub` to finish, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// An establishment that no other test has.
+/// Returns the random CNPJ of an establishment that no other test has.
 fn cnpj() -> String {
     let base: String = Uuid::new_v4().simple().to_string().to_uppercase().chars().take(12).collect();
     Cnpj::from_base(&base).unwrap().as_str().to_owned()
@@ -27,7 +28,8 @@ fn item(cnpj: &str, product: u32) -> String {
         .to_string()
 }
 
-/// Items without a fault, and one with a price that is none.
+/// Returns `good` valid items of an establishment, followed by `bad` items whose price is no
+/// number.
 fn items(cnpj: &str, good: u32, bad: u32) -> Vec<String> {
     let good = (0..good).map(|product| item(cnpj, product));
     good.chain((0..bad).map(|product| item(cnpj, 1000 + product).replace("12.90", "12,90"))).collect()
@@ -47,7 +49,7 @@ fn write(program: &CommandLine, name: &str, content: &[u8]) -> PathBuf {
     path
 }
 
-/// The files of the one JSON document of a run.
+/// Returns the list `files` of the JSON document that the program printed.
 #[track_caller]
 fn files(ran: &Ran) -> Vec<Value> {
     let document: Value =

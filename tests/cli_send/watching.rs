@@ -1,4 +1,4 @@
-//! A directory that is watched.
+//! Tests of `integrahub send` for a directory that it watches.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -9,7 +9,8 @@ use nix::unistd::Pid;
 
 use super::{PATIENCE, array, cnpj, count, items, lines, write};
 
-/// The files below a directory, by their names, without the days.
+/// Returns the sorted names of all files below a directory, without the names of their directories,
+/// which are days.
 fn below(directory: &Path) -> Vec<String> {
     let mut found = Vec::new();
     let mut directories = vec![directory.to_owned()];

@@ -1,4 +1,4 @@
-//! What can be said of batches while a store is away.
+//! Tests of the function `batches` while a store or Kafka is unavailable.
 
 use std::time::{Duration, Instant};
 
@@ -18,10 +18,11 @@ const PATH: &str = "/v1/inovafarma/batches";
 const READY: &str = "/health/ready";
 const METRICS: &str = "/metrics";
 const TOPIC: &str = "chunks.ready";
-/// Time until every store responds in time, on a busy machine.
+/// Maximum time until every store responds fast enough, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The function, with its database at a port of this machine.
+/// Makes the function `batches` with its stores behind `stores`. Its environment variables are the
+/// stack's and those in `database`, such as the database's address.
 pub(crate) fn function(stores: &StoreProxy, database: &[(&str, &str)]) -> Function {
     let of_the_stack = [
         "ACCESS_TABLE",
@@ -93,8 +94,8 @@ async fn each_store_that_is_away_is_named() {
     until_away(&function(&stores, &without), &["secrets"]).await;
 }
 
-/// Asks until these stores are named, and no others: on a busy machine one that is there may
-/// respond too late.
+/// Requests readiness until exactly the stores in `expected` are reported as unavailable. On a busy
+/// machine an available one may respond too late at first.
 async fn until_away(function: &Function, expected: &[&str]) {
     let started = Instant::now();
     loop {
@@ -110,7 +111,7 @@ async fn until_away(function: &Function, expected: &[&str]) {
     }
 }
 
-/// Returns whether readiness says that Kafka responds, and what the metrics say of it.
+/// Returns whether readiness reports Kafka as available, and the metrics about Kafka as text.
 async fn kafka(function: &Function) -> (bool, Vec<String>) {
     let ready = get(function, READY).await.expect(200).json();
     let dependencies = ready["dependencies"].as_array().unwrap();
@@ -130,7 +131,7 @@ async fn kafka(function: &Function) -> (bool, Vec<String>) {
     (kafka["ok"] == true, told)
 }
 
-/// Asks until Kafka responds in time, and the metrics say this of it.
+/// Requests readiness and metrics until Kafka is available and the metrics about it are `expected`.
 async fn until_told(function: &Function, expected: &[&str]) {
     let started = Instant::now();
     loop {

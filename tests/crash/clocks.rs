@@ -1,11 +1,12 @@
-//! Functions whose clocks differ by nearly as much as they may.
+//! Test of functions whose clocks differ by almost as much as is allowed.
 
 use serde_json::json;
 
 use crate::crash::journey::told;
 use crate::crash::stand::{Operation, Stand};
 
-/// Less than the 5 s that are promised by what starting a request takes.
+/// Difference of two clocks in seconds. It is less than the allowed 5 s by the time that starting a
+/// request may take.
 const NEARLY_ALL: f64 = 4.5;
 
 #[tokio::test]

@@ -1,5 +1,5 @@
-//! What `dead-letter` does while a store is what failed: the message stays, and is handled when the
-//! store is back.
+//! Tests of the function `dead-letter` while the store that caused a failure is still unavailable.
+//! The message stays on its queue, and is handled once the store is available.
 
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ fn function(stores: &StoreProxy, more: &[(&str, &str)]) -> Function {
     Function::new(deployed, &store_variables(stores))
 }
 
-/// Hands a message over, and says whether it stays where it is.
+/// Invokes `dead-letter` with one message, and returns true if the message stays on its queue.
 async fn stays(function: &Function, body: &str) -> bool {
     let event = json!({"Records": [{
         "eventSource": "aws:sqs", "messageId": "m-1", "receiptHandle": "of a delivery that is over",
@@ -50,7 +50,7 @@ async fn stays(function: &Function, body: &str) -> bool {
     !failures.is_empty()
 }
 
-/// The event of a chunk, from the samples.
+/// Returns the body of the message about a chunk in the sample events, with the stack's bucket.
 fn chunk() -> String {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../events/ingest/dead-letter/chunk.json");
     let event: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
@@ -58,7 +58,7 @@ fn chunk() -> String {
     event["Records"][0]["body"].as_str().unwrap().replace("s3://payloads/", &bucket)
 }
 
-/// The news of a payload of a batch that is final.
+/// Loads a batch until it is final, and returns S3's notification of its payload.
 async fn payload() -> String {
     let ingest = Ingest::new();
     let batch_id = ingest.accepted(Load::delta(b"[]")).await;

@@ -1,4 +1,4 @@
-//! The faults, and how each is made to happen to one request.
+//! Faults of the crash tests, and the code that inflicts each of them on one request.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::crash::stand::faults::{Blow, Held, Op};
 use crate::crash::stand::network::{ACK, Cut, GET_OK, PUBLISH, QUEUE_DECLARE_OK, Reached};
 use crate::crash::stand::{Asked, Operation, Reply, Stand};
 
-/// Process or connection that ends at any moment.
+/// Process or connection that a fault ends at a random moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Victim {
     Front,
@@ -19,69 +19,72 @@ pub(crate) enum Victim {
     Connection,
 }
 
-/// Fault that a request meets.
+/// Fault that a request meets. Variants that begin with `Front` kill the HTTP function, such as
+/// `produce`; the others with `Killed` kill `mq-access`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// `produce` or `consume` dies before its claim arrives.
+    /// The HTTP function dies before its claim reaches the store.
     FrontKilledBeforeClaim,
     FrontKilledAfterClaim,
-    /// `produce` or `consume` dies while `mq-access` works, which goes on.
+    /// The HTTP function dies while `mq-access` works, which completes its work.
     FrontKilledDuringWork,
-    /// `mq-access` dies before it looks at its order.
+    /// `mq-access` dies before it reads its work order.
     KilledOnArrival,
-    /// `mq-access` dies in mid-produce at the broker, or with messages in hand and nothing stored.
+    /// `mq-access` dies while it publishes, or while it has unacknowledged messages and nothing is
+    /// stored.
     KilledMidway,
-    /// The result of a consume is stored, and the broker has heard nothing.
+    /// `mq-access` dies when a consume's result is stored and no message is acknowledged.
     KilledBeforeCommit,
-    /// Messages of a move are at their new place, and the record does not know of them.
+    /// `mq-access` dies when moved messages are on their destination queue, but not in the record.
     KilledBeforeCheckpoint,
-    /// The progress of a produce was noted, and it goes on; or that of a move, and its messages are
-    /// still at the old place.
+    /// `mq-access` dies when a produce has recorded its progress and continues, or when a move has
+    /// recorded it and the messages are still on their source queue.
     KilledAfterCheckpoint,
-    /// A large result is about to be stored, or was.
+    /// `mq-access` dies before it stores a large result in S3.
     KilledBeforeObject,
     KilledAfterObject,
-    /// The broker has done the work, and the record does not have it yet.
+    /// `mq-access` dies when the broker has done the work, but the record does not say so.
     KilledBeforeCompletion,
-    /// All is done, and the response was not sent.
+    /// `mq-access` dies when the record is complete and the response is not sent.
     KilledAfterCompletion,
-    /// A blow strikes a single request to the store.
+    /// A single request of the kind `Op` to the store fails in the way of [`Blow`].
     Store(Op, Blow),
-    /// A blow strikes all requests of one kind to the store.
+    /// All requests of the kind `Op` to the store fail in the way of [`Blow`].
     StoreEvery(Op, Blow),
-    /// Everything on the way to the store, API keys included.
+    /// All requests to the store fail in the way of [`Blow`], including those for API keys.
     StoreDown(Blow),
-    /// A result that cannot be completed, and a failure that cannot be recorded.
+    /// The broker cannot be reached, and the store fails when that failure is to be recorded.
     BrokerAndStoreDown,
-    /// Connects are refused.
+    /// The broker refuses TCP connections.
     BrokerDown,
-    /// The connection breaks in mid-produce, or at a consume's first message.
+    /// The connection to the broker breaks during a produce, or at a consume's first message.
     CutMidway(Cut),
-    /// The connection breaks at a confirm of the broker's.
+    /// The connection breaks when the broker sends a publisher confirm.
     ConfirmsCut(Cut),
-    /// All of a produce is on the queue, and all confirms but the first are lost.
+    /// All messages of a produce are on the queue, but all confirms after the first are lost.
     ConfirmsLost,
-    /// A consume's acknowledgement is lost.
+    /// The connection breaks before the acknowledgement of a consume or move reaches the broker.
     CommitCut(Cut),
-    /// A consume's acknowledgement arrives, and the answer that proves it is lost.
+    /// The connection breaks after the acknowledgement of a consume or move, so that the broker's
+    /// confirming answer is lost.
     CommitAnswerCut(Cut),
-    /// A blow strikes Lambda's Invoke of `mq-access`.
+    /// The HTTP function's invocation of `mq-access` fails in the way of [`Blow`].
     Handover(Blow),
-    /// A fault at a queue manager of IBM MQ.
+    /// Fault at IBM MQ's queue manager.
     AtManager(AtManager),
-    /// The victim ends wherever it may be after a while.
+    /// The process or connection ends at a random moment.
     AtAnyMoment(Victim),
 }
 
-/// Longer than one attempt of the SDK waits.
+/// Delay that exceeds the time-out of one attempt of the AWS SDK.
 pub(crate) const LATE: Duration = Duration::from_millis(1_200);
-/// Longer than an order may take to arrive, by whichever clock.
+/// Delay after which `mq-access` must refuse a work order as too late, even if the clocks differ.
 pub(crate) const TOO_LATE: Duration = Duration::from_millis(8_300);
 
-/// A queue that does not grow for so long has everything that was sent.
+/// Time without growth after which a queue is taken to have every message that was sent.
 const ALL_IS_PUT: Duration = Duration::from_millis(60);
 
-/// Faults that befall either operation. The seven kinds of crash come first.
+/// Faults that can strike any operation. The first seven are crashes of a process.
 pub(crate) const EITHER: &[Fault] = &[
     Fault::FrontKilledBeforeClaim,
     Fault::FrontKilledAfterClaim,
@@ -136,25 +139,26 @@ pub(crate) const CONSUME_ONLY: &[Fault] = &[
     Fault::CommitAnswerCut(Cut::Reset),
 ];
 
-/// Faults of which no single answer can be expected.
+/// Faults at a random moment, after which several responses are right.
 pub(crate) const AT_ANY_MOMENT: &[Fault] = &[
     Fault::AtAnyMoment(Victim::Front),
     Fault::AtAnyMoment(Victim::MqAccess),
     Fault::AtAnyMoment(Victim::Connection),
 ];
 
-/// Request that a fault strikes, with its queue and the moment.
+/// Request that a fault strikes, with its queue and the time of the fault.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Struck<'a> {
     pub(crate) asked: &'a Asked,
     pub(crate) queue: &'a Queue,
-    /// Index of the message at which the fault strikes, or the moment.
+    /// Index of the message at which the fault strikes. Faults at any moment use `moment` instead,
+    /// which counts from the request.
     pub(crate) at: usize,
     pub(crate) moment: Duration,
 }
 
 impl Fault {
-    /// Lists the faults that can befall an operation.
+    /// Lists the faults that can strike an operation on RabbitMQ.
     pub(crate) fn of(operation: Operation) -> Vec<Self> {
         let own = match operation {
             Operation::Produce => PRODUCE_ONLY,
@@ -164,7 +168,8 @@ impl Fault {
         [EITHER, own].concat()
     }
 
-    /// True if a try takes seconds. One try of such a fault is enough.
+    /// Returns true if a test of this fault takes seconds. Such a fault is tested once, not for
+    /// each seed.
     pub(crate) fn takes_seconds(self) -> bool {
         matches!(
             self,
@@ -174,7 +179,8 @@ impl Fault {
         )
     }
 
-    /// Returns the status and reason that a client sees if no fault struck it before.
+    /// Returns the status and the reason in the response that a client gets if this is the
+    /// request's first fault.
     pub(crate) fn expected(self, operation: Operation) -> &'static str {
         let done = match operation {
             Operation::Produce => "201",
@@ -207,7 +213,7 @@ impl Fault {
         }
     }
 
-    /// Asks while this happens.
+    /// Sends the request, inflicts the fault on it, and returns the response.
     pub(crate) async fn strike(self, stand: &mut Stand, struck: Struck<'_>) -> Reply {
         let Struck { asked, at, .. } = struck;
         let fault = match stand.broker {
@@ -319,8 +325,8 @@ impl Fault {
     }
 }
 
-/// Does something to the processes once a request is held; where the answer comes first, the fault
-/// met nothing.
+/// Sends a request, and calls `then` once the proxy holds a request to the store. If the response
+/// comes first, returns it, since the fault did not happen.
 async fn held_and(stand: &Stand, asked: &Asked, mut held: Held, then: impl FnOnce(&Stand)) -> Reply {
     let mut reply = stand.ask_later(asked);
     tokio::select! {

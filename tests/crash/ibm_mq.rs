@@ -1,5 +1,5 @@
-//! The same on IBM MQ, whose units of work happen wholly or not at all. So what is there twice, or
-//! on the queue as well as in an answer, can be counted to the message.
+//! Crash tests on IBM MQ. Its units of work happen completely or not at all, so the tests can count
+//! exactly which messages are there twice, or both on the queue and in a response.
 
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ use crate::crash::stand::faults::{Blow, Op};
 use crate::crash::stand::{Asked, Operation, Reply, Stand};
 use crate::crash::{in_parallel_on, seeds};
 
-/// The template's.
+/// Maximum number of connections of one environment of `mq-access`, as in the template.
 const CONNECTION_CAP: usize = 5;
 
-/// A call of the MQI.
+/// MQI call at which a fault strikes: MQPUT, MQGET or MQCMIT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verb {
     Put,
@@ -24,23 +24,23 @@ pub(crate) enum Verb {
     Commit,
 }
 
-/// When something befalls a call: what it asks for is not done then, or it is.
+/// Time of a fault at an MQI call: before the call takes effect, so that it never does, or after.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum When {
     Before,
     After,
 }
 
-/// Fault at the queue manager.
+/// Fault of a request to the queue manager, at one of its MQI calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AtManager {
-    /// `mq-access` dies while the call is under way.
+    /// `mq-access` is killed during the call.
     Killed(Verb, When),
-    /// The connection breaks.
+    /// The connection to the queue manager breaks during the call.
     Cut(Verb, When),
-    /// The queue manager dies while the call is under way, and runs again.
+    /// The queue manager is killed during the call, and started again.
     Restarted(Verb, When),
-    /// The commit ends with this reason code.
+    /// MQCMIT returns this reason code.
     Committed(u16, When),
 }
 
@@ -51,7 +51,7 @@ use When::{After, Before};
 const BACKED_OUT: u16 = 2003;
 const CALL_INTERRUPTED: u16 = 2549;
 
-/// Faults that befall a commit.
+/// Faults that strike an MQCMIT.
 const AT_COMMIT: [AtManager; 9] = [
     Killed(Commit, Before),
     Killed(Commit, After),
@@ -64,7 +64,7 @@ const AT_COMMIT: [AtManager; 9] = [
     Committed(CALL_INTERRUPTED, After),
 ];
 
-/// Lists the faults that can befall an operation.
+/// Lists the faults that can strike an operation on IBM MQ.
 fn faults(operation: Operation) -> Vec<Fault> {
     let own: &[Fault] = match operation {
         Operation::Produce => &[],
@@ -94,8 +94,8 @@ fn faults(operation: Operation) -> Vec<Fault> {
 }
 
 impl AtManager {
-    /// Lists what a client may be told, as status and reason; `None` for a restart, which may be
-    /// over before the library has noticed it.
+    /// Lists the right responses, as status and reason. Returns `None` for a restart, after which
+    /// any response is right: it may be over before the client library notices it.
     fn expected(self, operation: Operation) -> Option<&'static [&'static str]> {
         let is_produce = operation == Operation::Produce;
         match self {
@@ -112,7 +112,8 @@ impl AtManager {
         }
     }
 
-    /// Asks while this happens, at the `nth` call of its verb.
+    /// Sends the request, inflicts the fault, and returns the response. `struck.at` is the number
+    /// of the MQPUT or MQGET that it strikes, or of a message whose MQCMIT it strikes.
     pub(crate) async fn strike(self, stand: &mut Stand, struck: Struck<'_>) -> Reply {
         let (verb, when, effect) = match self {
             Killed(verb, when) | Restarted(verb, when) => (verb, when, ("hang", json!(true))),
@@ -141,7 +142,8 @@ impl AtManager {
     }
 }
 
-/// The unit of work, counted from 1, that has the message of this number.
+/// Returns the number of the request's transaction, counted from 1, that has the message with index
+/// `at`.
 fn unit_of(asked: &Asked, at: usize) -> usize {
     let transaction = &asked.body["batch"]["transaction"];
     match transaction["txSize"].as_u64() {
@@ -150,7 +152,7 @@ fn unit_of(asked: &Asked, at: usize) -> usize {
     }
 }
 
-/// Waits until the fault has come; `false` if the answer came first.
+/// Waits until the queue manager has inflicted its fault. Returns false if the response came first.
 async fn reached(stand: &Stand, reply: &JoinHandle<Reply>) -> bool {
     while stand.broker.manager().faults() > 0 {
         if reply.is_finished() {
@@ -162,7 +164,7 @@ async fn reached(stand: &Stand, reply: &JoinHandle<Reply>) -> bool {
 }
 
 impl Fault {
-    /// Returns the fault of IBM MQ that corresponds to this one.
+    /// Returns the fault on IBM MQ that corresponds to this fault on RabbitMQ.
     pub(crate) fn on_ibm_mq(self, operation: Operation) -> Self {
         match (self, operation) {
             (Self::KilledMidway, Operation::Produce | Operation::Move) => {
@@ -239,7 +241,8 @@ async fn one(stand: &mut Stand, operation: Operation, fault: Fault, seed: u64) {
     }
 }
 
-/// Several faults under one key, among them some at any moment.
+/// Checks each operation after two to four faults in a row under one idempotency key, some of them
+/// at a random moment.
 #[tokio::test]
 async fn everything_ends_well_after_sequences_of_faults() {
     const PER_SEED: u64 = 4;
@@ -266,7 +269,8 @@ async fn everything_ends_well_after_sequences_of_faults() {
     .await;
 }
 
-/// The commit hangs until `mq-access` gives up, and it is unknown whether it happened.
+/// Checks that an operation ends in time if its MQCMIT hangs. Whether the commit took effect is
+/// unknown then.
 #[tokio::test]
 async fn a_commit_that_is_never_answered_ends_in_time() {
     let hanging = async |operation: Operation, when: &str, expected: &str| {
@@ -293,9 +297,9 @@ async fn a_commit_that_is_never_answered_ends_in_time() {
     );
 }
 
-/// A connection whose work cannot be backed out stays open, and nothing but the end of its process
-/// ends it. So a process in which every connection is such a one ends, and the next request gets
-/// another.
+/// Checks that an environment of `mq-access` ends when no connection is usable any more, so that
+/// the next request gets another one. A connection whose work cannot be backed out stays open until
+/// its process ends.
 #[tokio::test]
 async fn an_environment_that_can_open_no_connection_ends() {
     let mut stand = Stand::start_on(On::IbmMq).await;

@@ -1,5 +1,5 @@
-//! `product-ingest` dies or loses its stores at every step of taking a catalogue in. However it
-//! went, the same request sent again is one batch: one id, one item, one object.
+//! Tests of `product-ingest` that dies or loses its stores at each step of accepting a catalogue.
+//! The same request, sent again, always ends as one batch: one id, one batch item, one S3 object.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -16,10 +16,11 @@ use crate::crash::stand::{answer, deployed, http_event, store_variables};
 
 const PATH: &str = "/v1/inovafarma/products";
 
-/// The steps of one request, in their order.
+/// Requests to the stores that one accepted catalogue makes, in order.
 const STEPS: [Op; 4] = [Op::Claim, Op::PutBatch, Op::PutObject, Op::Complete];
 
-/// The function, and the proxy between it and its stores.
+/// Process of `product-ingest`, with the proxy between it and its stores, and with clients that
+/// look into the stores.
 struct Ingest {
     faults: Faults,
     function: Function,
@@ -52,7 +53,8 @@ impl Ingest {
         answer(&event, &self.function.invoke(event.to_string().into()).await)
     }
 
-    /// Sends, and kills the function where the request of a step is held.
+    /// Sends a catalogue, and kills the function when the proxy holds the request `held`. Waits
+    /// until no invocation is in progress.
     async fn die(&self, key: Uuid, mut held: Held) {
         let function = self.function.clone();
         let event = event(key, 6);
@@ -66,7 +68,7 @@ impl Ingest {
         self.function.settled().await;
     }
 
-    /// Ends the record's lease, if there is a record, as time does.
+    /// Ends the lease of the key's record, if there is one, as if its time were over.
     async fn age(&self, key: Uuid) {
         if let Some(record) = self.records.find("INGEST", key).await
             && record["status"].as_s().is_ok_and(|status| status == "IN_PROGRESS")
@@ -76,7 +78,7 @@ impl Ingest {
         }
     }
 
-    /// The ids of all batches that the key ever made.
+    /// Returns the ids of all batch items that requests with this key have made.
     async fn batches(&self, key: Uuid) -> Vec<String> {
         let query = self
             .items
@@ -93,7 +95,8 @@ impl Ingest {
             .collect()
     }
 
-    /// Sends until it is taken in, and counts what is there.
+    /// Sends the catalogue again, and checks that it is accepted and replayed, and that its key has
+    /// one batch item and one object. `what` names the fault in failures.
     async fn ends_as_one_batch(&self, key: Uuid, what: &str) {
         self.age(key).await;
         let taken = self.send(key, 1).await;
@@ -107,7 +110,7 @@ impl Ingest {
     }
 }
 
-/// A catalogue of its own, compressed.
+/// Builds the request of a catalogue that only this key has, compressed at this gzip level.
 fn event(key: Uuid, level: u32) -> Value {
     let product = json!([{"CNPJ": "11444777000161", "SHOPID": 1, "PRODUCTID": key.to_string()}]);
     let headers = json!({

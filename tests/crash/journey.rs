@@ -1,5 +1,5 @@
-//! A client that asks again until it has its answer, and what must hold then, whatever happened on
-//! the way.
+//! Client that repeats a request until it is done, and the checks of what must hold then, whatever
+//! faults happened before.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
@@ -17,54 +17,54 @@ use crate::crash::results;
 use crate::crash::stand::faults::Op;
 use crate::crash::stand::{Asked, Operation, Record, Reply, Stand};
 
-/// Number of times that a client asks. One would do but for the leases and for what a sequence of
-/// faults leaves.
+/// Maximum number of times that a client sends one request. More than one is needed only because of
+/// leases and of the remains of earlier faults.
 const TRIES: usize = 8;
-/// Time that a client waits whose request met a store that did not answer in time.
+/// Pause of a client before it repeats a request whose store did not respond in time.
 const BUSY: Duration = Duration::from_secs(1);
-/// Time that an execution keeps others out, in seconds.
+/// Time in seconds for which an execution keeps others from its record.
 pub(crate) const LEASE: u64 = 37;
-/// Time that the broker may take to put back what a lost connection had in hand.
+/// Maximum time for the broker to requeue the unacknowledged messages of a lost connection.
 pub(crate) const PUT_BACK: Duration = Duration::from_secs(60);
 
-/// Amount of work in an operation.
+/// Kind of work in an operation under test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Load {
-    /// Up to some hundred small messages, as fast as they go.
+    /// Up to 120 small messages, without a rate limit.
     Usual,
-    /// A produce that takes two seconds.
+    /// Produce that takes two seconds because of its rate limit.
     Paced,
-    /// A consume whose result no record can hold.
+    /// Consume whose result is too large for the record, so that it goes to S3.
     Large,
-    /// A consume of a message that no answer can carry.
+    /// Consume of messages that are too large for a response, so that their bodies go to S3.
     Stored,
 }
 
-/// Within so many microseconds most operations have begun and ended.
+/// Time in microseconds within which most operations begin and end.
 const MOMENTS: u64 = 80_000;
-/// Messages a second of a paced produce.
+/// Rate of a produce with [`Load::Paced`], in messages per second.
 const PACE: usize = 40;
-/// Bytes of one large message. Four of them make a compressed result that no record can hold.
+/// Size in bytes of a message of [`Load::Large`]. A record cannot hold four, even compressed.
 const LARGE: usize = 100_000;
-/// Bytes of a message that no answer can carry, as text and in base64.
+/// Size in bytes of a message of [`Load::Stored`]: too large for text and base64 in a response.
 const STORED: usize = 2_400_000;
 
-/// Operation from its first request to the end.
+/// Operation under test, from the client's first request to the final checks.
 #[derive(Debug)]
 pub(crate) struct Journey {
     pub(crate) asked: Asked,
     pub(crate) queue: Queue,
-    /// Number of messages that are put; or that are asked for, of those that are there.
+    /// Number of messages that a produce puts, or the maximum that a consume or move asks for.
     pub(crate) count: usize,
     pub(crate) there: BTreeSet<String>,
-    /// Queue to which messages are moved.
+    /// Queue to which a move moves messages. `None` for other operations.
     pub(crate) into: Option<Queue>,
-    /// Everything that the client was told, in order.
+    /// Responses that the client got so far, in order.
     pub(crate) replies: Vec<Reply>,
 }
 
 impl Journey {
-    /// Draws an operation's size and prepares its queue.
+    /// Chooses an operation's size at random, and prepares its queue.
     pub(crate) async fn begin(
         stand: &Stand,
         operation: Operation,
@@ -102,7 +102,7 @@ impl Journey {
         Self { asked, queue, count, there, into, replies: Vec::new() }
     }
 
-    /// Asks while something goes wrong.
+    /// Sends the request, and inflicts a fault on it at a random point. Returns the response.
     pub(crate) async fn suffer(
         &mut self,
         stand: &mut Stand,
@@ -126,14 +126,14 @@ impl Journey {
         !self.asked.body["batch"]["rateLimitPerSec"].is_null()
     }
 
-    /// Counts the messages that an independent client sees at this moment, and would see without
-    /// the operation.
+    /// Returns the number of messages that are ready on the queue now, and the number that were
+    /// ready before the operation.
     pub(crate) async fn on_queue(&self, stand: &Stand) -> (usize, usize) {
         (stand.broker.ready(&self.queue).await, self.there.len())
     }
 
-    /// Asks again, with nothing wrong any more, until the work is done and recorded. Waits for
-    /// nothing: leases end by the record's being changed.
+    /// Repeats the request without faults until it is done and recorded. Does not wait for a lease
+    /// to end, but ends it in the record.
     pub(crate) async fn until_done(&mut self, stand: &mut Stand) -> Reply {
         for _ in 0..TRIES {
             stand.heal().await;
@@ -158,19 +158,19 @@ impl Journey {
         );
     }
 
-    /// Returns the answers to the client, one after the other.
+    /// Returns the responses so far as text, in order, for the test's output.
     pub(crate) fn told(&self) -> String {
         self.replies.iter().map(|reply| told_more(&reply.answer)).collect::<Vec<_>>().join(", then ")
     }
 
-    /// The record's status; `None` where there is no record.
+    /// Returns the status in the operation's record. Returns `None` if there is no record.
     pub(crate) async fn status(&self, stand: &Stand) -> Option<String> {
         let record = stand.record(&self.asked).await?;
         Some(record["status"].as_s().unwrap().clone())
     }
 
-    /// Checks everything that is promised once the work is done, and removes the queue. Says how
-    /// many messages are there more than once, or on the queue as well as in the answer.
+    /// Checks all guarantees once the operation is done, and deletes its queue. Returns the number
+    /// of messages that are there more than once, or both on a queue and in the response.
     pub(crate) async fn check(self, stand: &Stand, done: &Reply) -> usize {
         self.check_replays(stand, &done.answer).await;
         let copies = match self.asked.operation {
@@ -182,8 +182,8 @@ impl Journey {
         copies
     }
 
-    /// Replays are the recorded answer byte for byte, another body is refused, and neither does
-    /// anything.
+    /// Checks that replays return the recorded response byte for byte, that another body is
+    /// refused, and that neither is executed.
     async fn check_replays(&self, stand: &Stand, done: &Answer) {
         let before = stand.faults.seen(Op::Invoke);
         for _ in 0..2 {
@@ -199,8 +199,8 @@ impl Journey {
         assert_eq!(recorded(&record).await, done.bytes, "the record holds another answer");
     }
 
-    /// Every index is on the queue, always as the same message; more than once only where the
-    /// answer says how many.
+    /// Checks that all messages of a produce are on the queue, and copies of one only if they are
+    /// equal and the response counts them. Returns the number of messages with copies.
     async fn check_produced(&self, stand: &Stand, done: &Answer) -> usize {
         let answer = done.json();
         let number = |name: &str| usize::try_from(answer[name].as_u64().unwrap()).unwrap();
@@ -228,8 +228,8 @@ impl Journey {
         twice
     }
 
-    /// Every message is in the answer or on the queue; in both only where the answer says that it
-    /// may be.
+    /// Checks that each message is in the response or on the queue, and in both only if the
+    /// response says so. Returns the number of those in both.
     async fn check_consumed(&self, stand: &Stand, done: &Answer) -> usize {
         let answered = self.messages(done);
         for message in done.json()["messages"].as_array().unwrap() {
@@ -267,7 +267,7 @@ impl Journey {
         both
     }
 
-    /// The bodies of an answer's messages; of one that is stored, the one that it names.
+    /// Returns the bodies of the response's messages, including those that it only refers to.
     fn messages(&self, answer: &Answer) -> Vec<String> {
         let body = |message: &Value| match message["bodySha256"].as_str() {
             None => message["bodyText"].as_str().unwrap().to_owned(),
@@ -277,8 +277,8 @@ impl Journey {
     }
 }
 
-/// Asks while nothing is wrong, until the store answers in time: a machine under load can be too
-/// slow for that. Nothing was done then.
+/// Sends a request without faults. Repeats it while the store does not respond in time, as on a
+/// busy machine; nothing was done then.
 pub(crate) async fn ask_in_time(stand: &Stand, asked: &Asked) -> Reply {
     in_time(async || stand.ask(asked).await, |reply| &reply.answer).await
 }
@@ -294,8 +294,8 @@ async fn in_time<T>(ask: impl AsyncFn() -> T, answer: impl Fn(&T) -> &Answer) ->
     ask().await
 }
 
-/// A body that an answer names can be had. The signature is for the proxy's name, and is verified
-/// where there is none (`tests/large.rs`).
+/// Checks that a body in S3 which a message refers to can be read. The URL's signature is for the
+/// proxy's name, so it is verified elsewhere (`tests/large.rs`).
 async fn check_stored(stand: &Stand, message: &Value) {
     let Some(path) = message["bodyUrl"].as_str() else { return };
     let redirect = in_time(async || stand.get(path).await, |answer| answer).await;
@@ -312,7 +312,7 @@ fn sha256(bytes: &[u8]) -> String {
     hex::encode(Sha256::digest(bytes))
 }
 
-/// Puts messages on a queue, more than are asked for.
+/// Puts `count` to twice as many messages on a queue, and returns their bodies.
 async fn put_some(
     stand: &Stand,
     queue: &Queue,
@@ -326,7 +326,7 @@ async fn put_some(
     there
 }
 
-/// Returns a request with the same key and another body.
+/// Returns a request with the same idempotency key as `asked` and another body.
 pub(crate) fn other_body(asked: &Asked) -> Asked {
     let mut other = asked.clone();
     match asked.operation {
@@ -337,7 +337,7 @@ pub(crate) fn other_body(asked: &Asked) -> Asked {
     other
 }
 
-/// Returns status and reason.
+/// Returns the status and the reason of a response, such as `503 BUSY`.
 pub(crate) fn told(answer: &Answer) -> String {
     let body: Value = serde_json::from_slice(&answer.bytes).unwrap_or_default();
     match body["reason"].as_str() {
@@ -346,7 +346,7 @@ pub(crate) fn told(answer: &Answer) -> String {
     }
 }
 
-/// Returns status, reason and what an answer says of duplicates.
+/// Returns the status and the reason of a response, and its members about duplicates and doubt.
 fn told_more(answer: &Answer) -> String {
     let body: Value = serde_json::from_slice(&answer.bytes).unwrap_or_default();
     let members = ["resumedFrom", "possibleDuplicates", "deliveryInDoubt"];
@@ -354,7 +354,7 @@ fn told_more(answer: &Answer) -> String {
     more.fold(told(answer), |told, name| format!("{told} {name} {}", body[*name]))
 }
 
-/// The answer that a record holds, or its object.
+/// Returns the response body that a record contains, or that its object in S3 contains.
 async fn recorded(record: &Record) -> Vec<u8> {
     let gzip = match record.get("responsePayload") {
         Some(AttributeValue::S(text)) => return text.clone().into_bytes(),
@@ -366,7 +366,7 @@ async fn recorded(record: &Record) -> Vec<u8> {
     inflated.finish().unwrap()
 }
 
-/// Different bodies, of which the large ones cannot be compressed much.
+/// Returns `count` different message bodies. Large ones are random, so they hardly compress.
 fn stored(load: Load, count: usize, random: &mut fastrand::Rng) -> BTreeSet<String> {
     let mut body = |n| match load {
         Load::Large => (0..LARGE).map(|_| random.alphanumeric()).collect(),
@@ -376,7 +376,7 @@ fn stored(load: Load, count: usize, random: &mut fastrand::Rng) -> BTreeSet<Stri
     (0..count).map(&mut body).collect()
 }
 
-/// Everything on the queue, also what a broken connection had still in it.
+/// Takes all messages from a queue, also those that a broken connection delivers a moment later.
 pub(crate) async fn settled(stand: &Stand, queue: &Queue) -> Vec<Message> {
     let mut messages = stand.broker.drain(queue).await;
     tokio::time::sleep(Duration::from_millis(30)).await;

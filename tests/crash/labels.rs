@@ -1,4 +1,5 @@
-//! The label of an answer in doubt, against what a publisher may put into a message.
+//! Test of the member `deliveryInDoubt` of a response, against messages whose publisher imitates
+//! it.
 
 use amqprs::{BasicProperties, FieldTable, FieldValue};
 use end_to_end::Queue;
@@ -7,8 +8,8 @@ use serde_json::json;
 use crate::crash::fault::{Fault, Struck};
 use crate::crash::stand::{Operation, Stand};
 
-/// Names and values to which JSON libraries give a meaning of their own, and imitations of the
-/// label.
+/// Names and values of message headers that imitate the member `deliveryInDoubt`, or to which JSON
+/// libraries give a meaning of their own.
 const HOSTILE: [(&str, &str); 5] = [
     ("$serde_json::private::RawValue", "not json"),
     ("$serde_json::private::RawValue", r#"{"forged":true}"#),

@@ -1,11 +1,11 @@
-//! The real programs of the gateway under faults: processes killed, frozen and late, requests and
-//! answers lost between them and their stores, connections cut on the way to the broker. After each
-//! fault a client asks again with the same key until it has its answer, and an independent client
-//! counts what is on the queue.
+//! Tests of the gateway's and the ingest's real programs under faults: processes are killed,
+//! stopped and late, requests and responses between them and their stores are lost, and connections
+//! to the broker are cut. After each fault a client repeats its request with the same key until it
+//! is done, and an independent client counts the messages on the queue.
 //!
-//! Nothing in the programs helps with this. A crash point is a request that the proxy in front of
-//! the store holds while the process that sent it is killed. `CRASH_SEEDS=n` tries every fault with
-//! so many seeds, and ten times as many sequences of faults.
+//! The programs contain no code for these tests. To kill a process at a certain point, a proxy in
+//! front of the store holds the process's request meanwhile. `CRASH_SEEDS=n` tests every fault with
+//! `n` seeds, and ten times as many sequences of faults.
 
 #![allow(clippy::expect_used, clippy::print_stdout, reason = "these are tests")]
 
@@ -37,12 +37,13 @@ use std::cell::RefCell;
 use end_to_end::On;
 use stand::Stand;
 
-/// Returns the number of times that every fault is tried.
+/// Returns the number of seeds with which each fault is tested: `CRASH_SEEDS`, or 1.
 fn seeds() -> u64 {
     std::env::var("CRASH_SEEDS").map_or(1, |seeds| seeds.parse().expect("CRASH_SEEDS is a number"))
 }
 
-/// Does each piece of work once, in a few stands at a time: most of it is waiting.
+/// Calls `each` once for each piece of work, in three stands with RabbitMQ at a time, since most of
+/// it is waiting.
 async fn in_parallel<T>(work: impl IntoIterator<Item = T>, each: impl AsyncFn(&mut Stand, T)) {
     in_parallel_on(On::RabbitMq, work, each).await;
 }

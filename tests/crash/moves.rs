@@ -1,4 +1,4 @@
-//! What befalls a move, and what must hold after it.
+//! Faults of a move, and the checks after it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use crate::crash::stand::Stand;
 use crate::crash::stand::faults::{Blow, Op};
 use crate::crash::stand::network::Cut;
 
-/// Most messages that a move on RabbitMQ has in hand.
+/// Maximum number of messages that a move on RabbitMQ has taken and not yet acknowledged.
 const WINDOW: usize = 32;
 
 pub(crate) const MOVE_ONLY: &[Fault] = &[
@@ -32,8 +32,9 @@ pub(crate) const MOVE_ONLY: &[Fault] = &[
 ];
 
 impl Journey {
-    /// Every message is at its old place or at its new one; in both, or twice at the new one, only
-    /// where the answer counts it.
+    /// Checks that each message is on the source queue or on the destination queue. It may be on
+    /// both, or twice on the destination, only if the response counts it. Returns the number of
+    /// such messages.
     pub(crate) async fn check_moved(&self, stand: &Stand, done: &Answer) -> usize {
         let answer = done.json();
         let number = |name: &str| usize::try_from(answer[name].as_u64().unwrap()).unwrap();

@@ -1,4 +1,5 @@
-//! Every fault by itself: what the client sees at once, what is on the queue then, and how it ends.
+//! Tests of each fault by itself: the response that the client gets at once, the messages on the
+//! queue then, and the end after retries.
 
 use std::time::{Duration, Instant};
 
@@ -9,10 +10,10 @@ use crate::crash::stand::network::Cut;
 use crate::crash::stand::{Operation, Reply, Stand};
 use crate::crash::{in_parallel, seeds};
 
-/// Within this time a client is told that the store cannot be reached.
+/// Maximum time until a client gets a response if the store cannot be reached.
 const STORE_UNAVAILABLE_WITHIN: Duration = Duration::from_secs(10);
 
-/// Faults of a produce that takes long enough to note how far it is.
+/// Faults for a produce that takes long enough to record its progress.
 const PACED: &[Fault] = &[
     Fault::KilledAfterCheckpoint,
     Fault::KilledMidway,
@@ -24,7 +25,7 @@ const PACED: &[Fault] = &[
     Fault::StoreEvery(Op::Checkpoint, Blow::Status(500)),
 ];
 
-/// Faults of a consume whose result no record can hold, or of whose message the body is stored.
+/// Faults for a consume whose result, or whose messages' bodies, are stored in S3.
 const LARGE: &[Fault] = &[
     Fault::KilledBeforeObject,
     Fault::KilledAfterObject,
@@ -71,8 +72,8 @@ async fn a_message_whose_body_is_stored_ends_well_after_every_fault() {
     each(Operation::Consume, Load::Stored, LARGE).await;
 }
 
-/// Time after which a try may end otherwise on a machine that does too much else, because functions
-/// wait no longer for their store either. What must hold in the end holds all the same.
+/// Time for which a function waits for its store. A test that takes longer, on a busy machine, need
+/// not get the expected response; the checks after the retries hold all the same.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 async fn each(operation: Operation, load: Load, faults: &[Fault]) {
@@ -109,8 +110,8 @@ async fn one(stand: &mut Stand, operation: Operation, load: Load, fault: Fault, 
     );
 }
 
-/// A 503 says when to try again, and that nothing has happened: the queue is as it was, unless a
-/// move could not note what it had done.
+/// Checks that a response with status 503 says when to retry, and that nothing was done: the queue
+/// is unchanged, unless a move could not record its progress.
 async fn check_unavailable(stand: &Stand, journey: &Journey, fault: Fault, reply: &Reply) {
     if reply.answer.status != 503 {
         return;

@@ -1,5 +1,5 @@
-//! Produces that are taken over at another place than where they began: another queue, or another
-//! cluster behind the same address.
+//! Tests of produces whose retry goes to another place than the first attempt: to another queue, or
+//! to another cluster behind the same address.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -16,12 +16,12 @@ use crate::crash::stand::{Asked, Operation, Stand};
 const COUNT: u64 = 60;
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Takes long enough for a checkpoint.
+/// Returns the body of a produce that takes 1.5 s, long enough to record its progress.
 fn paced() -> Value {
     json!({"batch": {"count": COUNT, "rateLimitPerSec": 40}})
 }
 
-/// A produce through a profile, which an operator points at another queue between two attempts.
+/// Produce through a target profile, whose queue an operator changes between two attempts.
 struct Moving {
     asked: Asked,
     profile: String,
@@ -51,8 +51,8 @@ impl Moving {
     }
 }
 
-/// Asks, and kills `mq-access` once it has noted some progress there. Says how many messages are
-/// there.
+/// Sends a produce, and kills `mq-access` once the record shows progress on `queue`. Returns the
+/// number of messages on the queue then.
 pub(crate) async fn killed_after_a_checkpoint(stand: &mut Stand, asked: &Asked, queue: &Queue) -> u64 {
     let name = AttributeValue::S(format!("/:{}", queue.name));
     let owner = stand.record(asked).await.and_then(|record| record.get("owner").cloned());
@@ -87,7 +87,8 @@ async fn checkpoint(stand: &Stand, asked: &Asked) -> u64 {
     stand.record(asked).await.unwrap()["checkpoint"].as_n().unwrap().parse().unwrap()
 }
 
-/// The whole of the work, at the place that the answer names.
+/// Checks that the response reports all messages as put on `queue` from the beginning. Returns its
+/// member `elsewhere`, which lists messages of earlier attempts at other places.
 fn assert_begun_again(answer: &Answer, queue: &Queue) -> Vec<Value> {
     assert_eq!(told(answer), "201");
     let answer = answer.json();
@@ -157,7 +158,8 @@ async fn a_retry_on_another_queue_begins_again_and_says_what_is_where() {
     }
 }
 
-/// Attempts happened to connect to two brokers of one `connName` that are no cluster.
+/// Checks retries of a produce whose earlier attempt connected to another broker of the same
+/// `connName`, although the two brokers are no cluster.
 #[tokio::test]
 async fn a_retry_at_another_cluster_begins_again_and_at_the_same_one_goes_on() {
     let mut stand = Stand::start().await;
@@ -182,7 +184,8 @@ async fn a_retry_at_another_cluster_begins_again_and_at_the_same_one_goes_on() {
     stand.broker.delete(&queue).await;
 }
 
-/// Otherwise a crash there would make the next attempt believe that the old place is the last one.
+/// Checks that a retry puts nothing at another place before the record names that place. Otherwise,
+/// after a crash there, a third attempt would take the old place for the last one.
 #[tokio::test]
 async fn nothing_is_put_at_another_place_before_the_record_says_so() {
     let mut stand = Stand::start().await;
@@ -203,8 +206,8 @@ async fn nothing_is_put_at_another_place_before_the_record_says_so() {
     stand.broker.delete(&queue).await;
 }
 
-/// A crash before the first checkpoint notes no place. Where a later attempt puts nothing, its
-/// place is not told to hold what may lie at the first one.
+/// Checks the response if an attempt crashed before it recorded its place. A later attempt that
+/// puts nothing at another place must not report its place as holding messages of the first one.
 #[tokio::test]
 async fn what_a_crash_left_at_a_place_that_nobody_noted_is_told_of_no_other() {
     let mut stand = Stand::start().await;
@@ -239,7 +242,8 @@ async fn what_a_crash_left_at_a_place_that_nobody_noted_is_told_of_no_other() {
     stand.broker.delete(&a).await;
 }
 
-/// Records of earlier versions.
+/// Checks that a produce begins again if the record has progress without a place, as records of
+/// earlier versions do.
 #[tokio::test]
 async fn progress_at_a_place_that_nobody_noted_is_not_continued() {
     let mut stand = Stand::start().await;

@@ -1,5 +1,6 @@
-//! `batches` dies or loses its stores at every step of a replay. However it went, the same request
-//! sent again is one new generation, and the batch comes to its end.
+//! Tests of `batches` that dies or loses its stores at each step of a batch's replay. The same
+//! request, sent again, always ends as one new generation of the batch, and the batch becomes
+//! final.
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use end_to_end::{Answer, Ingest, KEY_A, Load, Products, Records, gzip};
@@ -13,16 +14,18 @@ use crate::crash::stand::function::Function;
 use crate::crash::stand::store::StoreProxy;
 use crate::crash::stand::{answer, http_event};
 
-/// The steps of one request, in their order; between the second and the third the database commits.
+/// Requests to the stores that one replay makes, in order. The database commits between the second
+/// and the third.
 const STEPS: [Op; 4] = [Op::Claim, Op::HeadObject, Op::Send, Op::Complete];
 
-/// The function, and the proxy between it and its stores.
+/// Process of `batches`, with the proxy between it and its stores, and with clients that look into
+/// the stores.
 struct Replays {
     faults: Faults,
     function: Function,
     records: Records,
     products: Products,
-    /// The batch's other functions, which nothing befalls.
+    /// Client of the stack's own ingest functions, on which no fault is inflicted.
     ingest: Ingest,
     _stores: StoreProxy,
 }
@@ -43,7 +46,7 @@ impl Replays {
         }
     }
 
-    /// A batch that is final, with a product.
+    /// Loads a batch with one product until it is final, and returns its id.
     async fn batch(&self) -> String {
         let product =
             json!([{"CNPJ": "11444777000161", "SHOPID": 1, "PRODUCTID": Uuid::new_v4().to_string()}]);
@@ -55,7 +58,8 @@ impl Replays {
         send(&self.function, batch_id, key).await
     }
 
-    /// Sends, and kills the function where the request of a step is held.
+    /// Sends a replay of a batch, and kills the function when the proxy holds the request `held`.
+    /// Waits until no invocation is in progress.
     async fn die(&self, batch_id: &str, key: Uuid, mut held: Held) {
         let (function, batch_id) = (self.function.clone(), batch_id.to_owned());
         let sent = tokio::spawn(async move { send(&function, &batch_id, key).await });
@@ -67,7 +71,7 @@ impl Replays {
         self.function.settled().await;
     }
 
-    /// Ends the record's lease, if there is a record, as time does.
+    /// Ends the lease of the key's record, if there is one, as if its time were over.
     async fn age(&self, key: Uuid) {
         if let Some(record) = self.records.find("REPLAY", key).await
             && record["status"].as_s().is_ok_and(|status| status == "IN_PROGRESS")
@@ -77,7 +81,8 @@ impl Replays {
         }
     }
 
-    /// Sends until it is answered, and looks at what was begun.
+    /// Sends the replay again, and checks that it is accepted, and that the batch gets one new
+    /// generation and becomes final. `what` names the fault in failures.
     async fn ends_as_one_generation(&self, batch_id: &str, key: Uuid, what: &str) {
         self.age(key).await;
         let begun = self.send(batch_id, key).await;

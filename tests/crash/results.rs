@@ -1,4 +1,4 @@
-//! Results in the bucket that cannot be read: the answer is an error, and nothing is executed
+//! Tests of results in S3 that cannot be read. The response is an error, and nothing is executed
 //! again.
 
 use end_to_end::variable;
@@ -8,7 +8,7 @@ use crate::crash::journey::{Journey, Load, other_body, told};
 use crate::crash::stand::faults::{Blow, Op};
 use crate::crash::stand::{Asked, Operation, Record, Reply, Stand};
 
-/// The object of a record's result.
+/// Sends an HTTP request for the S3 object of a record's result, and returns the response's body.
 async fn object(record: &Record, method: Method, body: Vec<u8>) -> Vec<u8> {
     let (endpoint, bucket) = (variable("AWS_ENDPOINT_URL"), variable("RESULTS_BUCKET"));
     let url = format!("{endpoint}/{bucket}/{}", record["responseLocation"].as_s().unwrap());
@@ -20,7 +20,7 @@ pub(crate) async fn read(record: &Record) -> Vec<u8> {
     object(record, Method::GET, Vec::new()).await
 }
 
-/// A large result that was answered, and its record.
+/// Executes a consume whose result is stored in S3. Returns it with its response and its record.
 async fn done(stand: &Stand) -> (Journey, Reply, Record) {
     let mut random = fastrand::Rng::with_seed(7);
     let mut journey = Journey::begin(stand, Operation::Consume, Load::Large, &mut random).await;
@@ -31,7 +31,7 @@ async fn done(stand: &Stand) -> (Journey, Reply, Record) {
     (journey, done, record)
 }
 
-/// A retry is told that the result cannot be read, and nothing happens.
+/// Checks that a retry is refused because the result cannot be read, and that it changes nothing.
 async fn is_refused(stand: &Stand, asked: &Asked) {
     let before = (stand.record(asked).await, stand.faults.seen(Op::Invoke));
     for _ in 0..2 {
@@ -76,8 +76,8 @@ async fn a_missing_or_altered_result_is_never_made_again() {
     journey.check(&stand, &reply).await;
 }
 
-/// The commit's answer never came, and what was stored is gone: the doubt cannot be answered, and
-/// is not executed again.
+/// Checks that a consume whose commit is in doubt is not executed again if its stored result is
+/// missing.
 #[tokio::test]
 async fn a_prepared_result_that_is_missing_is_not_got_again() {
     let mut stand = Stand::start().await;

@@ -1,4 +1,4 @@
-//! Several faults, one after the other, under one key.
+//! Tests of several faults in a row under one idempotency key.
 
 use serde_json::json;
 
@@ -40,8 +40,8 @@ async fn sequences(operation: Operation) {
     .await;
 }
 
-/// The confirms of two attempts are lost: what the first one put beyond the second one's start is a
-/// duplicate, too.
+/// Checks that `possibleDuplicates` includes the doubts of all attempts. Here two attempts lose
+/// their confirms, and the first one put messages beyond the point where the second one began.
 #[tokio::test]
 async fn the_doubts_of_several_attempts_add_up() {
     let mut stand = Stand::start().await;
@@ -53,7 +53,8 @@ async fn the_doubts_of_several_attempts_add_up() {
     }
 }
 
-/// Every request to the store and to `mq-access` may fail, also those of the retries.
+/// Checks each operation while every request to the store and to `mq-access` may fail at random,
+/// also those of retries.
 #[tokio::test]
 async fn everything_ends_well_in_bad_weather() {
     in_parallel(0..seeds() * PER_SEED, async |stand, seed| {

@@ -1,4 +1,4 @@
-//! What a second request under the same key is told in each state that a record can be in, and
+//! Tests of a second request under the same idempotency key, in each state of the record and
 //! without a store.
 
 use std::time::Duration;
@@ -23,7 +23,8 @@ async fn is_in_progress(stand: &Stand, asked: &Asked) {
     assert!((LEASE - 4..=LEASE).contains(&seconds), "{seconds}");
 }
 
-/// IN_PROGRESS and, for a consume, PREPARED: while the work is done.
+/// Checks that another body is refused while the first request is executed: the record is
+/// IN_PROGRESS or, for a consume, PREPARED.
 #[tokio::test]
 async fn another_body_is_refused_while_the_first_is_executed() {
     let mut stand = Stand::start().await;
@@ -49,7 +50,8 @@ async fn another_body_is_refused_while_the_first_is_executed() {
     }
 }
 
-/// Whatever an execution left behind: its lease running or over, its result stored, or its failure.
+/// Checks that another body is refused after every possible end of an execution: with its lease
+/// running or over, its result stored, or its failure stored.
 #[tokio::test]
 async fn another_body_is_refused_after_every_end() {
     let mut stand = Stand::start().await;
@@ -74,7 +76,8 @@ async fn another_body_is_refused_after_every_end() {
     }
 }
 
-/// The answer to a takeover is lost, or its request: it is executed once.
+/// Checks that a request is executed once if its takeover of the record, or the answer to it, is
+/// lost.
 #[tokio::test]
 async fn a_takeover_whose_answer_was_lost_is_recognised() {
     let mut stand = Stand::start().await;
@@ -94,8 +97,8 @@ async fn a_takeover_whose_answer_was_lost_is_recognised() {
     }
 }
 
-/// Connects are refused. A function that knows its API keys and one that has just started are told
-/// alike.
+/// Checks that nothing is executed if the store refuses connections. A function that knows its API
+/// keys and a function that has just started give the same response.
 #[tokio::test]
 async fn without_a_store_nothing_is_executed() {
     for operation in BOTH {

@@ -1,5 +1,5 @@
-//! What takes its real time: functions that are ended at their time-outs, networks that swallow
-//! everything, and leases that are waited for. All of it at once, each in a stand of its own.
+//! Tests that need real time: functions that Lambda ends at their time-outs, networks that drop
+//! everything, and leases that clients wait for. All run at once, each in a stand of its own.
 
 use std::time::{Duration, Instant};
 
@@ -30,8 +30,8 @@ fn seconds(reply: &Reply) -> u64 {
     reply.answer.header("retry-after").unwrap().parse().unwrap()
 }
 
-/// Lambda ends `mq-access` at 24 s. The client waits as long as it is told, and the lease is over
-/// then.
+/// Checks a produce whose `mq-access` hangs, so that Lambda ends it after 24 s. The client waits as
+/// long as `Retry-After` says, and by then the lease is over.
 async fn mq_access_hangs() {
     let (mut stand, mut journey) = begin(Operation::Produce).await;
     let mut held = stand.faults.hold_request(Op::Complete);
@@ -55,7 +55,8 @@ async fn mq_access_hangs() {
     journey.check(&stand, &done).await;
 }
 
-/// Lambda ends `consume` at 29 s; what `mq-access` did is recorded, and a retry has it at once.
+/// Checks a consume whose HTTP function hangs, so that Lambda ends it after 29 s. `mq-access` has
+/// recorded its result, so a retry gets it at once.
 async fn the_front_hangs() {
     let (mut stand, mut journey) = begin(Operation::Consume).await;
     let mut held = stand.faults.hold_request(Op::Complete);
@@ -74,7 +75,8 @@ async fn the_front_hangs() {
     journey.check(&stand, &done).await;
 }
 
-/// `mq-access` gives up by itself, in time to record how it ended.
+/// Checks that `mq-access` gives up by itself in a network that drops everything, in time to record
+/// its outcome.
 async fn the_network_swallows(operation: Operation, fault: Fault, expected: &str) {
     let (mut stand, mut journey) = begin(operation).await;
     let started = Instant::now();

@@ -1,5 +1,5 @@
-//! `ack: none`: the messages are gone from the queue before anything is stored. What the function
-//! holds, it answers with, whatever becomes of the record.
+//! Tests of consumes with `ack: none`, whose messages are removed before anything is stored. The
+//! response has the messages even if the record cannot be written.
 
 use end_to_end::{Answer, Queue};
 use serde_json::json;
@@ -17,7 +17,8 @@ async fn one_message(stand: &Stand) -> (Queue, Asked) {
     (queue, asked)
 }
 
-/// Whether the answer says that a retry may not repeat it.
+/// Returns true if the response warns that it may not be recorded, so that a retry may take other
+/// messages.
 fn is_unrecorded(answer: &Answer) -> bool {
     let warnings = answer.json()["warnings"].to_string();
     warnings.contains("may not be recorded") && warnings.contains("may remove other messages")

@@ -1,5 +1,5 @@
-//! A produce of uploaded bodies that was killed: its retry puts the same bytes, or nothing,
-//! whatever happened to their objects in between.
+//! Tests of a produce of uploaded bodies that was killed. Its retry puts the same bytes or nothing,
+//! even if the bodies' objects in S3 were changed in between.
 
 use std::collections::BTreeMap;
 
@@ -13,11 +13,13 @@ use crate::crash::places::killed_after_a_checkpoint;
 use crate::crash::stand::faults::{Blow, Op};
 use crate::crash::stand::{Operation, Stand, answer, http_event};
 
-/// Long enough for a checkpoint at this pace.
+/// Number of messages of a produce. At [`PACE`] messages per second it takes long enough to record
+/// its progress.
 const COUNT: usize = 60;
 const PACE: usize = 40;
 
-/// Changes the object of an uploaded body, as a program that may write to the bucket can.
+/// Changes the S3 object of an uploaded body by an HTTP request, as a program that may write to the
+/// bucket can.
 async fn object(body: &[u8], method: Method, content: Vec<u8>) {
     let (endpoint, bucket) = (variable("AWS_ENDPOINT_URL"), variable("RESULTS_BUCKET"));
     let url = format!("{endpoint}/{bucket}/uploads/{TENANT_A}/{}", digest(body));

@@ -1,4 +1,5 @@
-//! Executions that stand still past their lease, while another takes over, and then go on.
+//! Tests of executions (zombies) that stop until their lease is over and another execution has
+//! taken over their record, and then continue.
 
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use crate::crash::stand::faults::{Held, Op};
 use crate::crash::stand::function::Frozen;
 use crate::crash::stand::{Operation, Reply, Stand};
 
-/// Less than a function waits for its store.
+/// Duration of a zombie's stop below which it still waits for its store when it continues.
 const STORE_PATIENCE: Duration = Duration::from_secs(2);
 
 end_to_end::on_both! {
@@ -46,8 +47,8 @@ async fn late_completion(on: On, operation: Operation) -> Duration {
     stood_still
 }
 
-/// A late end meets a successor that is still at work: nothing but owner and attempt tells the two
-/// apart.
+/// Checks that a zombie's completion or failure is refused while its successor still works. Only
+/// owner and attempt tell the two apart.
 async fn a_late_end_is_refused_while_the_successor_works(on: On) {
     for operation in [Operation::Produce, Operation::Consume] {
         for end_of_zombie in [Op::Complete, Op::Fail] {
@@ -85,8 +86,9 @@ async fn late_end(on: On, operation: Operation, end_of_zombie: Op) -> Duration {
     stood_still
 }
 
-/// Repeats an experiment until its zombie went on while it still waited for its store: one that has
-/// given up learns nothing of its successor. The experiment says how long it stood still.
+/// Repeats an experiment until its zombie continued while it still waited for its store. A zombie
+/// that has given up learns nothing about its successor. The experiment returns how long the zombie
+/// was stopped.
 async fn until_in_time(experiment: impl AsyncFn() -> Duration) {
     for _ in 0..10 {
         if experiment().await < STORE_PATIENCE {
@@ -112,8 +114,8 @@ async fn what_a_zombie_still_puts_are_the_same_messages(on: On) {
     end(&mut stand, journey, &winner).await;
 }
 
-/// Another execution goes on after the checkpoint of one that stands still, which finds at its next
-/// one that it lost, and stops.
+/// Checks that a zombie stops at its next checkpoint, which is refused because another execution
+/// has continued from its last one.
 async fn a_zombie_stops_at_its_next_checkpoint(on: On) {
     let (mut stand, mut journey) = begin(on, Operation::Produce, Load::Paced).await;
     let mut held = stand.faults.hold_answer(Op::Checkpoint);
@@ -134,7 +136,8 @@ async fn a_zombie_stops_at_its_next_checkpoint(on: On) {
     end(&mut stand, journey, &winner).await;
 }
 
-/// The messages in a zombie's hand are its own, and go back when it finds that it lost.
+/// Checks that a zombie with unacknowledged messages returns them when it finds that it lost the
+/// record.
 async fn a_zombie_with_messages_in_hand_puts_them_back(on: On) {
     let (mut stand, mut journey) = begin(on, Operation::Consume, Load::Usual).await;
     let mut held = stand.faults.hold_request(Op::Prepare);
@@ -150,8 +153,8 @@ async fn a_zombie_with_messages_in_hand_puts_them_back(on: On) {
     end(&mut stand, journey, &winner).await;
 }
 
-/// The zombie's result was stored, so its successor answers with that; the zombie's commit then
-/// removes what was answered.
+/// Checks that a zombie may still commit a consume whose result it had stored. Its successor
+/// responds with the same result, so the commit removes the right messages.
 async fn a_zombie_that_still_commits_removes_what_was_answered(on: On) {
     let (mut stand, mut journey) = begin(on, Operation::Consume, Load::Usual).await;
     let mut held = stand.faults.hold_answer(Op::Prepare);
@@ -168,8 +171,8 @@ async fn a_zombie_that_still_commits_removes_what_was_answered(on: On) {
     end(&mut stand, journey, &winner).await;
 }
 
-/// An order that comes after its claim's time to start is not executed, whichever execution has
-/// the record by then.
+/// Checks that `mq-access` does not execute a work order that arrives after its claim's time to
+/// start, whichever execution has the record by then.
 #[tokio::test]
 async fn a_late_order_is_not_executed() {
     let late_order = async |operation| {
@@ -200,7 +203,8 @@ async fn begin(on: On, operation: Operation, load: Load) -> (Stand, Journey) {
     (stand, journey)
 }
 
-/// The lease ends, and another request takes over while the first execution stands still.
+/// Ends the lease of a stopped execution, and repeats the request, which takes over the record.
+/// Returns the response.
 async fn take_over(stand: &Stand, journey: &mut Journey) -> Reply {
     stand.age(&journey.asked).await;
     let winner = ask_in_time(stand, &journey.asked).await;
@@ -209,8 +213,8 @@ async fn take_over(stand: &Stand, journey: &mut Journey) -> Reply {
     winner
 }
 
-/// Checks that an execution that lost the record answers with the winner's result, or with none:
-/// never with one that no replay will show.
+/// Checks that the execution which lost the record responds with the winner's result or with an
+/// error, but never with a result that no replay returns.
 fn check_loser(operation: Operation, loser: &Reply, winner: &Reply) {
     println!("{operation:?}: the zombie's client is told {}", told(&loser.answer));
     assert!(
@@ -220,8 +224,8 @@ fn check_loser(operation: Operation, loser: &Reply, winner: &Reply) {
     );
 }
 
-/// Releases what was held, then wakes its process, and returns the time that the process stood
-/// still.
+/// Releases a held request or answer, and then continues the stopped process that sent it. Returns
+/// the time for which the process was stopped.
 async fn go_on(held: Held, frozen: Frozen) -> Duration {
     held.release();
     tokio::time::sleep(Duration::from_millis(50)).await;

@@ -1,4 +1,4 @@
-//! A bucket that the deployment does not own.
+//! Tests of files that are dropped into a bucket which the deployment does not own.
 
 use end_to_end::{Ingest, Payloads, Products, TENANT_A, gzip};
 use ingestion::generate::Layout;
@@ -47,7 +47,8 @@ async fn a_bucket_that_the_deployment_does_not_own_is_served_and_has_all_that_is
     assert_eq!(partner.tagged(&refused, "drop", "refused").await["reason"], "BUCKET_NOT_ALLOWED");
 }
 
-/// A bucket's owner makes the notifications, and may leave their prefix out.
+/// Checks that notifications of objects outside `drop/` are ignored. The owner of such a bucket
+/// configures the notifications, and may leave out the prefix.
 #[tokio::test]
 async fn nothing_is_written_about_objects_that_nobody_dropped() {
     let (functions, partner) = (Functions::open().await, Pipeline::of_a_partner().await);

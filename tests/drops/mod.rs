@@ -1,4 +1,5 @@
-//! Catalogues that pipelines drop into S3: from the object to the table and the result beside it.
+//! Tests of catalogues that pipelines drop into S3, from the object to the rows in the table and
+//! the result beside the object.
 
 mod buckets;
 mod pipeline;
@@ -20,7 +21,7 @@ const TENANT_B: &str = "22222222-2222-4222-8222-222222222222";
 const TENANT_PHARMACY: &str = "33333333-3333-4333-8333-333333333333";
 const INTAKE: &str = "DROP_INTAKE_FUNCTION";
 
-/// The ids of the batches of an object, as the API lists them.
+/// Returns the ids of the batches that were made of an object, as the batches API lists them.
 async fn batches_of(key: &str) -> Vec<String> {
     let query = form_urlencoded::Serializer::new(String::new()).append_pair("source_key", key).finish();
     let page = Gateway::new().get(&format!("/v1/inovafarma/batches?{query}")).await.expect(200).json();
@@ -238,7 +239,8 @@ async fn an_object_that_is_replaced_while_its_batch_is_read_is_two_whole_batches
     assert_eq!(batches_of(&key).await, [second["batch_id"].as_str().unwrap(), &id]);
 }
 
-/// `DROP_MEGABYTES` says how large the file is; 12 if it is not set.
+/// Checks that a large file which was uploaded in parts becomes a batch. `DROP_MEGABYTES` sets its
+/// size in MB; the default is 12.
 #[tokio::test]
 async fn a_large_file_is_uploaded_in_parts() {
     let megabytes: usize = std::env::var("DROP_MEGABYTES").map_or(12, |text| text.parse().unwrap());

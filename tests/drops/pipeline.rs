@@ -1,4 +1,4 @@
-//! A pipeline, which knows S3 and nothing else, and what it drops.
+//! Pipeline that drops catalogues into S3, and knows nothing else of the ingest.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -10,10 +10,10 @@ use ingestion::generate::Catalogue;
 use serde_json::Value;
 use uuid::Uuid;
 
-/// Time that a batch may take on a busy machine.
+/// Maximum time until a batch is final, even on a busy machine.
 pub(super) const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A pipeline, which knows S3 and nothing else.
+/// Client of a pipeline that drops files into one bucket. It uses no API but S3.
 pub(super) struct Pipeline {
     pub(super) s3: Client,
     pub(super) bucket: String,
@@ -30,13 +30,13 @@ impl Pipeline {
         Self { bucket: variable("DROP_BUCKET"), ..Self::open().await }
     }
 
-    /// Puts an object, and returns its ETag.
+    /// Puts an object in one request, and returns its ETag.
     pub(super) async fn put(&self, key: &str, bytes: Vec<u8>) -> String {
         let put = self.s3.put_object().bucket(&self.bucket).key(key).body(bytes.into());
         put.send().await.unwrap().e_tag.unwrap()
     }
 
-    /// Puts an object in parts, and returns its ETag.
+    /// Puts an object by a multipart upload with parts of 5 MiB, and returns its ETag.
     pub(super) async fn put_in_parts(&self, key: &str, bytes: &[u8]) -> String {
         let upload = self.s3.create_multipart_upload().bucket(&self.bucket).key(key).send().await.unwrap();
         let upload = upload.upload_id.unwrap();
@@ -59,7 +59,8 @@ impl Pipeline {
         Some(serde_json::from_slice(&self.get(&result_key(key)).await?).unwrap())
     }
 
-    /// The result of the version with that ETag, once it is not under way.
+    /// Waits until the result of the object's version with this ETag is not `RECEIVED` any more,
+    /// and returns the result.
     pub(super) async fn finished(&self, key: &str, etag: &str) -> Value {
         let (begin, mut pauses) = (Instant::now(), Pauses::new());
         loop {
@@ -81,7 +82,8 @@ impl Pipeline {
         tags.tag_set.into_iter().map(|tag| (tag.key, tag.value)).collect()
     }
 
-    /// Waits for a tag, which follows the result.
+    /// Waits until an object has a tag with this value, which is set after the result. Returns all
+    /// tags.
     pub(super) async fn tagged(&self, key: &str, name: &str, value: &str) -> BTreeMap<String, String> {
         let (begin, mut pauses) = (Instant::now(), Pauses::new());
         loop {
@@ -99,12 +101,12 @@ pub(super) fn result_key(key: &str) -> String {
     format!("drop-results/{}.json", key.strip_prefix("drop/").unwrap())
 }
 
-/// A key that no other test has.
+/// Returns an object key of a tenant in the given folder that no other test has.
 pub(super) fn key(tenant: &str, folder: &str, ending: &str) -> String {
     format!("drop/{tenant}/{folder}/{}/loja 12{ending}", Uuid::new_v4())
 }
 
-/// A catalogue that no other test has products of.
+/// Returns a random catalogue whose products no other test has.
 pub(super) fn catalogue(items: u32) -> Catalogue {
     Catalogue { seed: Uuid::new_v4().as_u64_pair().0, items, ..Catalogue::default() }
 }

@@ -1,4 +1,4 @@
-//! Bodies that a queue manager does not take.
+//! Test of message bodies that exceed a queue manager's limit.
 
 use end_to_end::{Gateway, QueueManager};
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! Answers say what is certain, and what is not.
+//! Tests that responses distinguish what is certain from what is in doubt.
 
 use end_to_end::{Gateway, QueueManager};
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Text that other applications put in other character sets than UTF-8.
+//! Tests of text that other applications put in character sets other than UTF-8.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -12,7 +12,8 @@ fn ccsids(answer: &Value) -> Vec<i64> {
     messages.map(|message| message["ccsid"].as_i64().unwrap()).collect()
 }
 
-/// Every way to consume, and how many messages of so many it leaves on the queue.
+/// Returns the members of each kind of consume with `convert`, and how many of `messages` messages
+/// it leaves on the queue.
 fn ways(messages: u64) -> [(Value, u64); 3] {
     let way = |more: Value| {
         let mut members = json!({"convert": true});

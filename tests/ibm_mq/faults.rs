@@ -1,5 +1,5 @@
-//! Commits whose answers are lost, queue managers that die, and channels that are full. Every
-//! message is counted: with units of work none is lost, and none is there twice.
+//! Tests of commits whose answers are lost, queue managers that die, and channels without a free
+//! instance. They count every message: with units of work none is lost, and none is there twice.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use super::{bodies, put, take, taking, texts};
 
 const PRODUCE: &str = "/messages/produce";
 
-/// Time that retries may take in all.
+/// Maximum time of all retries of one request together.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn generated(count: u64, size: u64) -> Value {
@@ -25,14 +25,15 @@ fn generated(count: u64, size: u64) -> Value {
     })
 }
 
-/// The ids of all messages of the queue.
+/// Consumes all messages from a queue through the gateway, and returns their ids in base64.
 async fn ids(gateway: &Gateway, manager: &QueueManager, queue: &str) -> Vec<String> {
     let got = take(gateway, manager, queue, json!({"maxMessages": 1000})).await;
     let messages = got["messages"].as_array().unwrap().iter();
     messages.map(|message| message["msgIdBase64"].as_str().unwrap().to_owned()).collect()
 }
 
-/// Sends the request again with its key until it succeeds, as the contract asks clients to.
+/// Repeats a request with its key until it succeeds, as the contract asks clients to. Panics after
+/// [`PATIENCE`].
 async fn until_done(gateway: &Gateway, path: &str, key: Uuid, body: &Value) -> Answer {
     let started = Instant::now();
     loop {
@@ -149,13 +150,15 @@ async fn a_restart_between_requests_is_not_noticed() {
     assert_eq!(bodies(&got), ["a"]);
 }
 
-/// The bodies of what a queue has, by a reader that shares no code with the gateway.
+/// Removes all messages from a queue over the queue manager's control socket, and returns their
+/// bodies.
 fn on_queue(manager: &QueueManager, queue: &str) -> Vec<String> {
     manager.take(queue).iter().map(|message| message["body"].as_str().unwrap().to_owned()).collect()
 }
 
-/// Each caller has an execution environment of its own, so an idle connection that one of them kept
-/// would be out of reach of the others.
+/// Checks that ten callers share a channel of five instances. In the local stack each has an
+/// execution environment of its own, so an idle connection kept by one would be out of reach for
+/// the others.
 #[tokio::test]
 async fn a_channel_of_five_serves_ten_at_once() {
     let (gateway, manager, access) = (Gateway::new(), QueueManager::start(), Access::open().await);

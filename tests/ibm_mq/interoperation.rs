@@ -1,5 +1,5 @@
-//! The gateway beside another application at the same queue manager: IBM's own client for Python.
-//! What one puts, the other gets.
+//! Tests of the gateway and IBM's own client for Python at the same queue manager: each gets what
+//! the other puts.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -11,7 +11,7 @@ use test_support::environment::{python, repository};
 
 use super::*;
 
-/// IBM's client, in a process of its own.
+/// Process with IBM's client for Python, which executes commands from its standard input.
 struct Client {
     process: Child,
     commands: ChildStdin,

@@ -1,5 +1,6 @@
-//! Key repositories that are files: binary secrets and objects of S3, as profiles name them. The
-//! stand-in has no TLS. It answers 2381 if the client's files are not there, and 2393 if they are.
+//! Tests of key repositories that are files: binary secrets and S3 objects, as profiles name them.
+//! The stand-in for IBM MQ has no TLS. It fails with 2381 if the client library does not find the
+//! files, and with 2393 if it does.
 
 use std::time::Duration;
 
@@ -12,11 +13,12 @@ use uuid::Uuid;
 
 const CMS: &[u8] = b"\0a key database";
 const STASH: &[u8] = &[7; 129];
-/// The beginning of every PKCS#12 file, and more.
+/// Beginning of a PKCS#12 file, a little longer than the part by which the gateway recognizes one.
 const PKCS_12: &[u8] = &[0x30, 0x82, 4, 210, 2, 1, 3, 0x30];
 const PEM: &[u8] = b"-----BEGIN CERTIFICATE-----";
 
-/// Stores that keep the files, for one test.
+/// Clients of Secrets Manager and S3, where one test stores key repositories, and the test's queue
+/// manager.
 struct Stores {
     gateway: Gateway,
     access: Access,
@@ -56,13 +58,14 @@ impl Stores {
         format!("secret://{name}")
     }
 
-    /// Writes an object. Gives its reference, and its version if the bucket keeps any.
+    /// Writes an S3 object. Returns its `s3://` reference, and its version id, or `None` if the
+    /// bucket keeps no versions.
     async fn object(&self, key: &str, bytes: &[u8]) -> (String, Option<String>) {
         let put = self.s3.put_object().bucket(&self.bucket).key(key).body(ByteStream::from(bytes.to_vec()));
         (format!("s3://{}/{key}", self.bucket), put.send().await.unwrap().version_id)
     }
 
-    /// A profile with these members of `ssl`.
+    /// Creates a target profile of tenant A with these members of `ssl`, and returns its name.
     async fn profile(&self, ssl: Value) -> String {
         let mut target = self.manager.target("DEV.QUEUE.1");
         target["ssl"] = json!({"enabled": true});
@@ -70,7 +73,8 @@ impl Stores {
         self.access.profile_of(TENANT_A, &target).await
     }
 
-    /// Returns the step at which a test of the profile's connection fails, its code and its detail.
+    /// Runs a connection test of a profile, which has to fail. Returns the name, the code and the
+    /// detail of the step that fails.
     async fn failure(&self, profile: &str) -> (String, String, String) {
         let tested = self.gateway.post("/connections/test", &json!({"targetRef": profile})).await;
         let tested = tested.expect(200).json();
@@ -80,7 +84,7 @@ impl Stores {
         (text("name"), text("code"), text("detail"))
     }
 
-    /// Asserts that the client was given the files.
+    /// Checks that the client library finds the profile's key repository.
     async fn reaches_the_client(&self, profile: &str) {
         let (step, code, detail) = self.failure(profile).await;
         assert_eq!((step.as_str(), code.as_str()), ("tls", "TLS_FAILED"), "{detail}");

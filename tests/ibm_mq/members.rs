@@ -1,5 +1,5 @@
-//! Requests that IBM MQ cannot carry out are refused, and say which member is at fault, or what the
-//! queue is.
+//! Tests of requests that IBM MQ cannot carry out: the response names the member at fault, or the
+//! type of the queue.
 
 use end_to_end::{Answer, Gateway, QueueManager};
 use serde_json::{Value, json};
@@ -120,7 +120,8 @@ async fn a_time_beyond_the_latest_and_a_topic_are_refused_with_a_pointer() {
     assert_eq!(pointer(answer, UNKNOWN), "/target/topic");
 }
 
-/// Nothing can be got from a queue that leads elsewhere.
+/// Checks the response to a consume or move from a queue that holds no messages itself, such as an
+/// alias or a remote queue: it names the type of the queue.
 #[tokio::test]
 async fn a_queue_without_messages_of_its_own_is_called_what_it_is() {
     let (gateway, manager) = (Gateway::new(), QueueManager::start());

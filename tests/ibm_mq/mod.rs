@@ -1,4 +1,4 @@
-//! The gateway on IBM MQ, over the stand-in's library and queue managers.
+//! Tests of the gateway on IBM MQ, with the stand-in's client library and queue managers.
 
 mod bodies;
 mod certainty;
@@ -14,7 +14,7 @@ use end_to_end::{Access, Answer, Gateway, QueueManager, TENANT_A};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-/// A produce of texts.
+/// Returns the members of a produce of messages with these texts.
 fn texts(bodies: &[&str]) -> Value {
     let messages: Vec<_> = bodies.iter().map(|body| json!({"bodyText": body})).collect();
     json!({ "messages": messages })
@@ -25,7 +25,7 @@ fn bodies(answer: &Value) -> Vec<&str> {
     messages.map(|message| message["bodyText"].as_str().unwrap_or_default()).collect()
 }
 
-/// Returns the members that every consume of these tests has, and `more`.
+/// Returns the members that the consumes of these tests have in common, changed by `more`.
 fn taking(more: Value) -> Value {
     let mut members = json!({"maxMessages": 100, "waitSeconds": 0});
     let Value::Object(more) = more else { panic!("members are an object") };
@@ -48,7 +48,8 @@ fn refused(answer: Answer, status: u16, reason: &str, code: u16) {
     assert_eq!((&problem["broker"]["product"], &problem["broker"]["code"]), (&json!("IBM MQ"), &json!(code)));
 }
 
-/// The requests name `mq.host`, which is no host here.
+/// Checks the requests of the specification, with `localhost` in place of its host `mq.host`, which
+/// does not exist here.
 #[tokio::test]
 async fn the_requests_of_the_specification_work_with_the_name_of_a_host() {
     let gateway = Gateway::new();

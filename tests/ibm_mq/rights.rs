@@ -1,4 +1,5 @@
-//! Objects of a queue manager that a request may reach beside its queue: channels, logins, replies.
+//! Tests of the objects at a queue manager that a request may use in addition to its queue:
+//! channels, logins and reply queues.
 
 use end_to_end::{Access, Gateway, QueueManager, TENANT_A, targeted};
 use serde_json::{Value, json};
@@ -6,8 +7,8 @@ use uuid::Uuid;
 
 use super::texts;
 
-/// The deployment's list allows the local stack's channels at 127.0.0.1, and there no request
-/// without a login.
+/// Checks that a channel and a login are allowed or refused like a queue. The deployment's
+/// allow-list has the local stack's channels at 127.0.0.1, and allows none of them without a login.
 #[tokio::test]
 async fn a_channel_and_a_login_are_allowed_or_not_as_a_queue_is() {
     let (gateway, manager, access) = (Gateway::new(), QueueManager::start(), Access::open().await);
@@ -34,8 +35,8 @@ async fn a_channel_and_a_login_are_allowed_or_not_as_a_queue_is() {
     gateway.post("/queue/depth", &json!({"targetRef": open})).await.expect(200);
 }
 
-/// A queue manager puts the whole message on the reply queue at once, if a report asks for that
-/// (MQRO_COA_WITH_FULL_DATA).
+/// Checks that a caller cannot fill the reply queue of a report unless it may name that queue. A
+/// report can have the queue manager put the whole message there (MQRO_COA_WITH_FULL_DATA).
 #[tokio::test]
 async fn a_report_fills_no_queue_that_the_caller_may_not_name() {
     let (gateway, manager, access) = (Gateway::new(), QueueManager::start(), Access::open().await);

@@ -1,4 +1,4 @@
-//! Profiles with a table of channels (`ccdtUrl`).
+//! Tests of profiles with a client channel definition table (`ccdtUrl`).
 
 use end_to_end::{Access, Gateway, QueueManager, TENANT_A};
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::{bodies, refused, taking, texts};
 
-/// The target by a table, in place of its channel and address.
+/// Returns `target` with the channel table at `url` in place of its channel and address.
 fn by(url: &str, target: &Value) -> Value {
     let mut target = target.clone();
     let members = target.as_object_mut().unwrap();

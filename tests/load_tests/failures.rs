@@ -1,4 +1,5 @@
-//! Tests that cannot begin or go on. Each says why, and leaves alone what is not its own.
+//! Tests of load tests that cannot begin or continue. Each report says why, and messages of others
+//! stay on their queue.
 
 use std::time::Duration;
 
@@ -94,8 +95,8 @@ async fn a_target_that_cannot_be_used_ends_the_test(on: On) {
     stand.end().await;
 }
 
-/// Workers of unfinished tests count together. The broker of the first test accepts a connection
-/// and says nothing.
+/// Checks that a tenant's unfinished tests together have no more workers than one test may have.
+/// The broker of the first test accepts connections but never responds.
 #[tokio::test]
 async fn a_tenant_has_no_more_workers_than_one_test_may_have() {
     let stand = Stand::start(On::RabbitMq).await;
@@ -119,7 +120,7 @@ async fn a_tenant_has_no_more_workers_than_one_test_may_have() {
     stand.end().await;
 }
 
-/// The number of workers that a test may have, as the refusal of a larger one says it.
+/// Returns the maximum number of workers of a test, as the refusal of a larger test states it.
 async fn limit(stand: &Stand) -> u64 {
     let body = stand.body(json!({"producers": {"count": 10_000}, "durationSeconds": 4}));
     let refused = stand.tests.start(Uuid::new_v4(), &body).await;

@@ -1,5 +1,5 @@
-//! Load tests through the API. A busy machine sends messages late, or not at all, so a test here
-//! looks at what became of the messages, and never at how fast they were.
+//! Tests of the load tests' API. A busy machine sends messages late or not at all, so these tests
+//! check what became of the messages, but never how fast they were.
 
 mod failures;
 mod requests;
@@ -14,7 +14,7 @@ use crate::products::conforms;
 
 const SCOPES: [&str; 3] = ["mq:read", "mq:write", "mq:admin"];
 
-/// A broker with a queue, and a tenant that nobody else is.
+/// Broker and queue of one test, and a tenant that no other test has.
 struct Stand {
     site: Site,
     queue: Queue,
@@ -33,7 +33,7 @@ impl Stand {
         Self { site, queue, tenant, gateway, tests }
     }
 
-    /// A request about the queue.
+    /// Builds the body that starts a load test on this queue, with these further members.
     fn body(&self, members: Value) -> Value {
         about(&self.site.inline(&self.queue), members)
     }
@@ -43,7 +43,7 @@ impl Stand {
     }
 }
 
-/// A request about a target.
+/// Builds the body that starts a load test on a target, with these further members.
 fn about(target: &Value, members: Value) -> Value {
     let mut body = json!({ "target": target });
     let Value::Object(members) = members else { panic!("members are an object") };
@@ -51,7 +51,8 @@ fn about(target: &Value, members: Value) -> Value {
     body
 }
 
-/// The fate of the messages of a test.
+/// Numbers of a load test's messages by their fate, such as sent, received or lost, from its
+/// report.
 #[derive(Clone, Debug)]
 struct Fates {
     accounting: Value,
@@ -59,7 +60,7 @@ struct Fates {
 }
 
 impl Fates {
-    /// Reads the report of a test, and holds what is true of every report.
+    /// Reads the report of a load test, and checks what must be true of every report.
     #[track_caller]
     fn of(test: &Value) -> Self {
         let report = &test["report"];
@@ -82,18 +83,20 @@ impl Fates {
         fates
     }
 
-    /// Counts the messages of a fate; 0 if it is not known.
+    /// Returns the number of messages with this fate. Returns 0 if the report does not know it.
     fn count(&self, fate: &str) -> u64 {
         self.accounting[fate].as_u64().unwrap_or_default()
     }
 
-    /// True if no worker's record is missing: each of them began in time.
+    /// Returns true if the report has the records of all workers, so that none of them began too
+    /// late.
     fn is_complete(&self) -> bool {
         self.accounting["holes"].as_array().unwrap().is_empty()
     }
 
-    /// Holds that nothing was lost. What the broker confirmed has arrived, if the queues were empty
-    /// in the end.
+    /// Checks that no message was lost or refused. If the queues were empty in the end and no
+    /// record is missing, also checks that at least as many messages were received as the broker
+    /// confirmed.
     #[track_caller]
     fn nothing_was_lost(&self) {
         assert_eq!((self.count("lost"), self.count("refused")), (0, 0), "{}", self.accounting);
@@ -104,7 +107,7 @@ impl Fates {
     }
 }
 
-/// Holds a final test to its state, and returns the fate of its messages.
+/// Checks that a final load test has this status, and returns the fates of its messages.
 #[track_caller]
 fn ended(test: &Value, status: &str) -> Fates {
     assert_eq!(test["status"], status, "{test}");
@@ -112,7 +115,7 @@ fn ended(test: &Value, status: &str) -> Fates {
     Fates::of(test)
 }
 
-/// The reason of a test that failed.
+/// Checks that a load test has failed, and returns the reason in its report.
 #[track_caller]
 fn failure(test: &Value) -> String {
     ended(test, "FAILED");

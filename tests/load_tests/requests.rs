@@ -1,4 +1,5 @@
-//! Requests that start nothing: what is beyond a limit or a right, and what belongs to others.
+//! Tests of requests that must not start a load test or show one: they exceed a limit or a right,
+//! or are about a test of another tenant.
 
 use end_to_end::{Access, Gateway, KEY_A, LoadTests, On, READONLY_KEY};
 use serde_json::{Value, json};
@@ -7,7 +8,7 @@ use uuid::Uuid;
 use super::{SCOPES, Stand};
 use crate::products::conforms;
 
-/// A test whose broker is not there: it ends by itself.
+/// Returns the body of a load test whose broker does not exist, so that the test ends by itself.
 fn nowhere() -> Value {
     json!({
         "target": {"broker": "rabbitmq", "queueManager": "/", "queue": "Q", "connName": "127.0.0.1:1",
@@ -63,7 +64,8 @@ async fn members_that_do_not_go_together_are_named() {
     stand.end().await;
 }
 
-/// A profile covers its own queue, and those that its patterns name.
+/// Checks that a load test may use only queues that its profile allows: the profile's own queue,
+/// and those that match its patterns.
 #[tokio::test]
 async fn each_queue_has_to_be_allowed() {
     let stand = Stand::start(On::RabbitMq).await;

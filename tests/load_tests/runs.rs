@@ -1,4 +1,4 @@
-//! Tests that run to their end, or are stopped on the way.
+//! Tests of load tests that run to their end, or are stopped before.
 
 use end_to_end::{LoadTests, On, Queue, Site};
 use serde_json::{Value, json};
@@ -71,7 +71,8 @@ async fn every_message_of_a_test_is_accounted_for(on: On) {
     stand.end().await;
 }
 
-/// The page is whole, and loads and runs nothing.
+/// Checks that the report as an HTML page is complete, has no script, and loads nothing from
+/// elsewhere.
 async fn page(stand: &Stand, path: &str, test_id: &str) {
     let page = stand.gateway.get(path).await.expect(200);
     assert!(page.header("content-type").is_some_and(|kind| kind.starts_with("text/html")), "{page:?}");
@@ -83,7 +84,7 @@ async fn page(stand: &Stand, path: &str, test_id: &str) {
     }
 }
 
-/// A test differs from itself in nothing.
+/// Compares a load test with itself as the baseline, and checks that no value differs.
 async fn compared(stand: &Stand, path: &str, test_id: &str) {
     let test = stand.gateway.get(&format!("{path}?baseline={test_id}")).await.expect(200).json();
     let comparison = &test["report"]["comparison"];
@@ -162,7 +163,8 @@ async fn a_stop_ends_a_test_with_a_report_of_what_was_done(on: On) {
     stand.end().await;
 }
 
-/// The lanes of such a test come later, and find nothing.
+/// Checks that a load test which is stopped before its start time is over at once. Its workers
+/// begin later, and have nothing to do.
 #[tokio::test]
 async fn a_test_that_is_stopped_before_its_start_is_over_before_its_workers_come() {
     let stand = Stand::start(On::RabbitMq).await;
@@ -178,7 +180,7 @@ async fn a_test_that_is_stopped_before_its_start_is_over_before_its_workers_come
     stand.end().await;
 }
 
-/// Two queues whose names differ in a number.
+/// Returns a pattern of queue names with a number, and two queues whose names match it.
 async fn numbered(stand: &Stand) -> (String, [Queue; 2]) {
     match &stand.site {
         Site::RabbitMq(broker) => {

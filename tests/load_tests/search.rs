@@ -1,11 +1,13 @@
-//! The search for the highest rate. It runs several probes, of which each is a test of its own.
+//! Test of the search for the highest rate, which consists of several probes. Each probe is a load
+//! test.
 
 use end_to_end::On;
 use serde_json::json;
 
 use super::{Stand, ended};
 
-/// A criterion that no rate meets, so that the search ends soon: at one message a second.
+/// Checks that a search runs its probes until it ends. No rate meets the criterion here, so it ends
+/// soon, at the lowest rate of one message per second.
 #[tokio::test]
 async fn a_search_runs_probes_until_its_end_is_found() {
     let stand = Stand::start(On::RabbitMq).await;

@@ -1,4 +1,4 @@
-//! Messages that left their queue by a dead-letter exchange.
+//! Tests of moves of messages that a dead-letter exchange took from their queue.
 
 use amqprs::{BasicProperties, FieldValue};
 use end_to_end::{Access, Broker, Gateway, Queue, READONLY_KEY, TENANT_A};
@@ -7,21 +7,21 @@ use uuid::Uuid;
 
 use super::ready_becomes;
 
-/// A queue whose messages go to `dead` when they expire.
+/// Declares a queue whose messages are dead-lettered to the queue `dead` when they expire.
 async fn dying_to(broker: &Broker, dead: &Queue) -> Queue {
     let text = |text: &str| FieldValue::S(text.try_into().unwrap());
     let arguments = [("x-dead-letter-exchange", text("")), ("x-dead-letter-routing-key", text(&dead.name))];
     broker.queue_with(&arguments).await
 }
 
-/// Publishes a message that expires at once.
+/// Publishes a message that expires at once, so that it is dead-lettered.
 async fn dies(broker: &Broker, queue: &Queue, body: &str) {
     let properties =
         BasicProperties::default().with_expiration("0").with_message_id(&format!("id of {body}")).finish();
     broker.publish(queue, properties, body).await;
 }
 
-/// A request to move the messages of a queue to where they died.
+/// Returns the body of a move of a queue's messages to the queues on which they died.
 fn to_origin(dead: &Queue) -> Value {
     json!({"from": dead.target(), "to": "origin"})
 }
@@ -67,7 +67,8 @@ async fn dead_letters_go_back_to_where_they_died_and_strangers_stay() {
     }
 }
 
-/// A profile that covers the dead-letter queue and one of the queues that its messages came from.
+/// Checks that a message moves back only to a queue that the profile allows. The profile has the
+/// dead-letter queue and one of the two queues of its messages.
 #[tokio::test]
 async fn a_dead_letter_goes_back_only_where_the_profile_leads() {
     let (gateway, broker, access) = (Gateway::new(), Broker::connect().await, Access::open().await);

@@ -1,5 +1,5 @@
-//! A message of another AMQP client comes back as it was put: through a consume and a produce, and
-//! through a redelivery. `tests/equality.rs` has what holds on both brokers.
+//! Tests that a message of another AMQP client comes back as it was put: through a consume and
+//! another produce, and through a redelivery. `tests/equality.rs` has the cases of both brokers.
 
 use amqprs::{BasicProperties, DecimalValue, FieldTable, FieldValue};
 use base64::Engine as _;
@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 const MESSAGES: usize = 200;
 
-/// Members that a produce takes of a message that a consume has returned.
+/// Members of a consumed message that a produce accepts for a message.
 const REPEATED: [&str; 14] = [
     "bodyBase64",
     "headers",
@@ -35,7 +35,8 @@ fn short_text() -> impl Strategy<Value = String> {
     prop_oneof!["\\PC{0,12}", "[a-z]{255}", Just(String::new()), Just("\0\"\\\n".to_owned())]
 }
 
-/// Names of types, too, which must not be taken for them.
+/// Generates a header name. Some are names of value types, which the gateway must not take for
+/// types.
 fn name() -> impl Strategy<Value = String> {
     let types = vec!["base64", "time", "table", "int64", "textBase64", "float32"];
     prop_oneof!["\\PC{1,8}", prop::sample::select(types).prop_map(str::to_owned)]
@@ -78,7 +79,7 @@ fn value() -> impl Strategy<Value = FieldValue> {
     })
 }
 
-/// Headers under which JMS knows groups and message types.
+/// Generates the headers in which JMS clients write groups and message types.
 fn of_jms() -> impl Strategy<Value = Vec<(String, FieldValue)>> {
     let id = prop_oneof![
         "\\PC{1,9}".prop_map(|text| FieldValue::S(text.try_into().unwrap())),
@@ -157,7 +158,7 @@ fn properties() -> impl Strategy<Value = BasicProperties> {
     })
 }
 
-/// Arbitrary messages, others in every run.
+/// Returns random messages, which differ each time.
 fn messages() -> Vec<(BasicProperties, Vec<u8>)> {
     let mut runner = TestRunner::default();
     let message = (properties(), prop::collection::vec(any::<u8>(), 0..60));
@@ -171,7 +172,7 @@ async fn take(gateway: &Gateway, queue: &Queue, ack: &str) -> Vec<Value> {
     answer["messages"].as_array().unwrap().clone()
 }
 
-/// Removes the members that may be different when a message comes back from its queue.
+/// Returns a consumed message without the members that change when it is delivered again.
 fn without_count(message: &Value) -> Value {
     let mut message = message.clone();
     for member in ["redelivered", "backoutCount"] {
@@ -180,7 +181,7 @@ fn without_count(message: &Value) -> Value {
     message
 }
 
-/// Returns the properties that the independent client finds, but for those that a produce sets on
+/// Returns the properties that the independent client finds, without those that a produce sets on
 /// every message.
 fn described(properties: &BasicProperties) -> impl PartialEq + std::fmt::Debug + use<> {
     let text = |text: Option<&String>| text.cloned();

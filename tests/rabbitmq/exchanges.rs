@@ -1,10 +1,12 @@
-//! Messages published to an exchange through the API, and what is refused of one.
+//! Tests of messages that are published to an exchange through the API, and of requests for an
+//! exchange that are refused.
 
 use end_to_end::{Broker, Gateway};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-/// A queue that gets what is published to the stack's topic exchange with a key of the test's own.
+/// Declares a queue, and binds it to the stack's topic exchange. Returns the queue and a routing
+/// key that only this test uses.
 async fn bound(broker: &Broker) -> (end_to_end::Queue, String) {
     let (queue, key) = (broker.queue().await, format!("test.{}", Uuid::new_v4()));
     broker.bind(&queue, "amq.topic", &format!("{key}.#")).await;

@@ -1,4 +1,5 @@
-//! What only RabbitMQ has: AMQP's types, exchanges, kinds of queues, and dead-letter exchanges.
+//! Tests of the gateway with features of RabbitMQ only: AMQP's types, exchanges, types of queues
+//! and dead-letter exchanges.
 
 mod dead_letters;
 mod equality;

@@ -1,4 +1,4 @@
-//! Queues of several kinds and with limits.
+//! Tests of the gateway with several types of RabbitMQ queues, and with queues that have limits.
 
 use amqprs::{BasicProperties, FieldValue};
 use end_to_end::{Broker, Gateway, Queue};
@@ -10,7 +10,8 @@ use uuid::Uuid;
 use super::ready_becomes;
 use crate::body_refs::{bytes, stored, uploaded};
 
-/// The gateway counts with what the version counts: see `docs/rabbitmq-queues.md`.
+/// Checks that a quorum queue is browsed only on versions of RabbitMQ where that cannot drop
+/// messages by the delivery limit. `docs/rabbitmq-queues.md` has the versions.
 #[tokio::test]
 async fn a_quorum_queue_is_browsed_where_that_cannot_drop_its_messages() {
     let (gateway, broker) = (Gateway::new(), Broker::connect().await);
@@ -80,7 +81,8 @@ async fn a_body_of_many_megabytes_is_stored_from_every_kind_of_queue() {
     }
 }
 
-/// The limit is the default from RabbitMQ 4.0 on.
+/// Checks that a body above the broker's size limit is refused, and that the response names the
+/// limit. The test sets 16 MiB, the default from RabbitMQ 4.0 on.
 #[tokio::test]
 async fn a_body_over_the_broker_s_limit_is_refused_and_the_limit_is_named() {
     let server = RabbitMq::start(Root::of_rabbitmq(), "limits@localhost", |_| {

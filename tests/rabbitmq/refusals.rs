@@ -1,4 +1,5 @@
-//! What a queue refuses it may have dead-lettered all the same, and the responses say so.
+//! Tests of messages that a queue refused but dead-lettered nevertheless: the responses report
+//! them.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +10,7 @@ use uuid::Uuid;
 
 use super::ready_becomes;
 
-/// A queue that takes two messages, and dead-letters what it refuses then.
+/// Declares a queue that holds two messages, and refuses and dead-letters further ones.
 async fn full_at_two(broker: &Broker, dead: &Queue) -> Queue {
     let text = |text: &str| FieldValue::S(text.try_into().unwrap());
     let arguments = [
@@ -21,7 +22,7 @@ async fn full_at_two(broker: &Broker, dead: &Queue) -> Queue {
     broker.queue_with(&arguments).await
 }
 
-/// Counts the copies of each message at the queues, by its id.
+/// Takes all messages from these queues, and returns the number of copies by message id.
 async fn copies(broker: &Broker, queues: &[&Queue]) -> BTreeMap<String, u64> {
     let mut copies = BTreeMap::new();
     for queue in queues {

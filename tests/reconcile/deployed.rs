@@ -1,4 +1,5 @@
-//! The deployed function with its usual settings, which leave the batches of other tests alone.
+//! Test of the deployed function `reconcile` with its usual settings, with which it leaves the
+//! batches of other tests alone.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +8,7 @@ use aws_sdk_lambda::primitives::Blob;
 use end_to_end::variable;
 use serde_json::Value;
 
-/// Time that the function may fail, because another test takes a store away for a while.
+/// Maximum time for which the function may fail because another test makes a store unavailable.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 async fn invoke(lambda: &Client, sample: &str) -> Result<Value, Value> {

@@ -1,4 +1,4 @@
-//! Dropped objects whose notification was lost.
+//! Tests of `reconcile` with dropped objects whose notification was lost.
 
 use std::time::Duration;
 
@@ -20,7 +20,8 @@ async fn put(stand: &Stand, name: &str, bytes: &[u8]) -> String {
     put.send().await.unwrap().e_tag.unwrap()
 }
 
-/// Does what `drop-intake` does with an object before it makes the payload.
+/// Sets the tags with which `drop-intake` accepts an object, before its payload is stored. Returns
+/// the id of the batch in the tags.
 async fn accept(stand: &Stand, name: &str, etag: &str) -> Uuid {
     let batch_id = Uuid::now_v7();
     let head = stand.s3.head_object().bucket(&stand.bucket).key(key(name)).send().await.unwrap();

@@ -1,4 +1,4 @@
-//! Events that were not published when their facts were committed.
+//! Tests of `reconcile` with events that were not published when their facts were committed.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::reconcile::stand::{Stand, run, stand_test};
 
 const FINAL: &str = "integrahub.batch.final";
 
-/// The function, for which every event in the outbox counts as left behind.
+/// Returns `reconcile` with a setting by which it publishes every event in the outbox, however new.
 fn at_once(stand: &Stand) -> Reconcile {
     let mut reconcile = stand.reconcile();
     reconcile.settings.events_after = Duration::ZERO;

@@ -1,4 +1,4 @@
-//! Batches that are older than the history of loads.
+//! Tests of `reconcile` with batches from before the start of the history of loads.
 
 use ingestion::batch::BatchStatus;
 use ingestion::payload::LoadType;
@@ -7,7 +7,8 @@ use reconcile::{Check, ReconcileError};
 
 use crate::reconcile::stand::{Stand, batch, run, stand_test};
 
-/// Lets days pass for all batches, and since the history was last moved.
+/// Moves all times in the database back by `days`, those of batches and those of the history of
+/// loads.
 async fn days_pass(stand: &Stand, days: u32) {
     stand.age(days * 24).await;
     time_passes(stand, &format!("{days} d")).await;
@@ -18,7 +19,8 @@ async fn days_pass(stand: &Stand, days: u32) {
     stand.sql.batch_execute(&sql).await.unwrap();
 }
 
-/// Lets time pass since the history was last moved.
+/// Moves back the time of the last change of the history's start (`announced_at`), by this
+/// PostgreSQL interval.
 async fn time_passes(stand: &Stand, time: &str) {
     let sql = format!("UPDATE batch_history SET announced_at = announced_at - interval '{time}'");
     stand.sql.batch_execute(&sql).await.unwrap();
@@ -94,7 +96,8 @@ async fn a_batch_that_never_ended_is_ended_before_it_is_deleted() {
     .await;
 }
 
-/// A payload may be that late if a request that failed before it stored anything is repeated.
+/// Checks that a payload which is stored too late fails, and that its message is acknowledged. That
+/// happens if a client repeats an old request that failed before it stored anything.
 #[tokio::test]
 async fn a_payload_that_comes_too_late_fails_and_its_message_is_acknowledged() {
     stand_test(async |stand| {

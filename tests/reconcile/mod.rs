@@ -1,4 +1,4 @@
-//! What stalled on its way through the ingest continues after a run of `reconcile`.
+//! Tests that one call of `reconcile` lets stalled work of the ingest continue.
 
 mod deployed;
 mod drops;
@@ -17,7 +17,7 @@ use uuid::Uuid;
 
 use stand::{Stand, batch, run, stand_test};
 
-/// Nothing was found; no batch is stuck.
+/// Returns the report of a call of `reconcile` that found nothing to do and no stuck batch.
 fn nothing() -> Report {
     Report {
         batches: BatchesReport { stuck: Some(0), chunks_behind_minutes: Some(0), ..BatchesReport::default() },

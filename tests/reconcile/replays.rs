@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use catalog::{NewBatch, PayloadFailure, ReplayOutcome, ReplayRequest};
+use catalog::{BatchRow, PayloadFailure, ReplayOutcome, ReplayRequest};
 use end_to_end::TENANT_A;
 use ingestion::Viewer;
 use ingestion::batch::{BatchStatus, Replay, ReplayScope};
@@ -13,11 +13,11 @@ use uuid::Uuid;
 
 use crate::reconcile::stand::{Stand, batch, run, stand_test};
 
-/// Gives up a batch, as after too many failures of its payload's messages, and releases its
-/// objects.
+/// Records a batch as given up, as after too many failures of its payload's message, and releases
+/// its objects so that they may expire.
 async fn give_up(stand: &Stand, batch: &AcceptedBatch) {
     let payload_uri = format!("s3://{}/{}", stand.bucket, batch.metadata.key());
-    let new = NewBatch {
+    let new = BatchRow {
         metadata: batch.metadata.clone(),
         payload_uri,
         payload_bytes: None,
@@ -34,7 +34,7 @@ async fn give_up(stand: &Stand, batch: &AcceptedBatch) {
     payloads::retention::release(&stand.database(), &objects, batch.metadata.batch_id).await;
 }
 
-/// The objects of a batch that may expire.
+/// Returns the number of these objects that have the tag by which they may expire.
 async fn tagged(stand: &Stand, uris: &[String]) -> usize {
     let mut tagged = 0;
     for uri in uris {
@@ -82,7 +82,8 @@ async fn a_replay_removes_the_tags_of_the_generation_before() {
     .await;
 }
 
-/// Makes the chunker wait before it seals a batch while this lock is held.
+/// SQL that makes the chunker wait for an advisory lock before it seals a batch, and takes that
+/// lock.
 const WAIT_TO_SEAL: &str = "CREATE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS \
          'BEGIN PERFORM pg_advisory_xact_lock(42); RETURN NEW; END'; \
      CREATE TRIGGER wait BEFORE INSERT ON batch_chunks FOR EACH STATEMENT EXECUTE FUNCTION wait(); \

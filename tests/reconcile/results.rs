@@ -1,10 +1,11 @@
-//! Results beside dropped objects, which an earlier version of the object must not replace.
+//! Tests of the results beside dropped objects: an earlier version of an object must not replace
+//! the result of a later one.
 
 use std::time::Duration;
 
 use end_to_end::TENANT_A;
 use futures_util::future::join_all;
-use ingestion::drops::TaggedState;
+use ingestion::drops::StateFromTags;
 use ingestion::payload::{AcceptedBatch, LoadType, Source};
 use jiff::{SignedDuration, Timestamp};
 use objects::Objects;
@@ -42,14 +43,15 @@ async fn result(stand: &Stand) -> Value {
     read(stand, &ingestion::drops::result_key(&key())).await
 }
 
-/// Returns what the tags say about the version that is there.
-async fn tagged_state(stand: &Stand) -> Option<TaggedState> {
+/// Returns the state in the tags of the object's present version. Returns `None` if no tags are
+/// about this version.
+async fn tagged_state(stand: &Stand) -> Option<StateFromTags> {
     let objects = Objects::new(stand.s3.clone(), stand.bucket.clone());
     let (version, tags) = (objects.version(&key(), None).await.unwrap(), objects.tags(&key()).await.unwrap());
     ingestion::drops::tagged_state(&tags, &version.etag, version.modified_at)
 }
 
-/// A dropped object whose batch is final, with an item in error.
+/// Drops an object and loads it. Returns its batch, which is final and has an item in error.
 async fn loaded(stand: &Stand) -> AcceptedBatch {
     let (source, modified_at) = drop_object(stand, BYTES).await;
     let mut batch = batch(LoadType::Delta);
@@ -63,11 +65,12 @@ async fn loaded(stand: &Stand) -> AcceptedBatch {
     stand.work().await;
     let written = result(stand).await;
     assert_eq!(written["errors"]["listed"], 1, "{written}");
-    assert_eq!(tagged_state(stand).await, Some(TaggedState::Settled));
+    assert_eq!(tagged_state(stand).await, Some(StateFromTags::Settled));
     batch
 }
 
-/// Ends a batch once more, as a function does that was slow.
+/// Releases the objects of a batch once more and writes its result, as a function does that was
+/// slow.
 async fn end(stand: &Stand, batch: &AcceptedBatch) {
     let objects = Objects::new(stand.s3.clone(), stand.bucket.clone());
     payloads::retention::try_release(&stand.database(), &objects, batch.metadata.batch_id).await.unwrap();
@@ -120,7 +123,8 @@ async fn the_same_bytes_written_again_are_another_object_which_does_not_expire()
     .await;
 }
 
-/// An object that was accepted two hours ago, and deleted before it was copied.
+/// Returns a batch that was accepted two hours ago for a dropped object, and the object's version.
+/// The object was deleted before its content was copied.
 async fn gone(stand: &Stand) -> (AcceptedBatch, Source) {
     let (source, modified_at) = drop_object(stand, BYTES).await;
     let mut batch = upload(2);

@@ -1,5 +1,5 @@
-//! An ingest of a test's own: bucket, table, queues and database beside those of the stack. The
-//! test calls the functions itself. The bucket sends no notifications, as if all of them were lost.
+//! Ingest of a single test: a bucket, a table, queues and a database that no other test has. The
+//! test invokes the functions itself. The bucket sends no notifications, as if all were lost.
 
 use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::sync::OnceLock;
@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use aws_sdk_sqs::types::DeleteMessageBatchRequestEntry;
 use batch_items::BatchItems;
-use catalog::{BatchView, Database, DatabaseConfig, Outbox, OwnerRule};
+use catalog::{BatchView, Database, DatabaseConfig, OutboxMode, OwnerRule};
 use chunker::Chunker;
 use end_to_end::{TENANT_A, create_batches_table, variable};
 use events::Publisher;
@@ -23,21 +23,21 @@ use secrecy::ExposeSecret as _;
 use serde_json::{Value, json};
 use test_support::event_bus::FakeEventBus;
 use tokio_postgres::{Client, NoTls};
-use transport::{ChunkAnnouncer, ChunkQueue, PayloadQueue};
+use transport::{ChunkAnnouncer, ChunkQueue, NotificationQueue};
 use upsert::Upsert;
 use uuid::Uuid;
 use worker::Visibility;
 
 use crate::chunking::functions::batch as metadata;
 
-/// The time that the functions may take on a busy machine.
+/// Time until the deadline that a test gives to a function, long enough for a busy machine.
 const TIME: Duration = Duration::from_secs(110);
 
 pub(crate) struct Stand {
     pub(crate) s3: aws_sdk_s3::Client,
     pub(crate) bucket: String,
     pub(crate) accepted: BatchItems,
-    /// A connection of the test's own.
+    /// Connection by which the test itself reads and changes the database.
     pub(crate) sql: Client,
     config: DatabaseConfig,
     pub(crate) dynamodb: aws_sdk_dynamodb::Client,
@@ -49,7 +49,7 @@ pub(crate) struct Stand {
     publisher: OnceLock<Publisher>,
 }
 
-/// Runs a test in a stand of its own, and takes the stand down however the test ends.
+/// Runs a test with a new [`Stand`], and removes the stand afterwards, even if the test panics.
 pub(crate) async fn stand_test(test: impl AsyncFnOnce(&Stand)) {
     let stand = Stand::open().await;
     let outcome = AssertUnwindSafe(test(&stand)).catch_unwind().await;
@@ -121,39 +121,41 @@ impl Stand {
         panic!("{} cannot be dropped", config.dbname);
     }
 
-    /// The function with its usual settings, except that objects count as old at once.
+    /// Returns the function `reconcile` with its usual settings, except that every object is old
+    /// enough for it.
     pub(crate) fn reconcile(&self) -> Reconcile {
         Reconcile {
             objects: Objects::new(self.s3.clone(), self.bucket.clone()),
             accepted: self.accepted.clone(),
             database: self.database(),
             publisher: self.publisher(),
-            queue: PayloadQueue::new(self.sqs.clone(), self.received.clone()),
-            drops: Some(PayloadQueue::new(self.sqs.clone(), self.dropped.clone())),
+            queue: NotificationQueue::new(self.sqs.clone(), self.received.clone()),
+            drops: Some(NotificationQueue::new(self.sqs.clone(), self.dropped.clone())),
             drop_bucket: None,
             settings: Settings { object_age: Duration::ZERO, ..Settings::default() },
         }
     }
 
-    /// Returns the function with a database that does not answer.
+    /// Returns the function `reconcile` with a database that cannot be reached.
     pub(crate) fn without_database(&self) -> Reconcile {
         let config = DatabaseConfig { port: 1, ..self.config.clone() };
         Reconcile { database: Database::new(config), ..self.reconcile() }
     }
 
-    /// Returns the function with a queue that does not exist.
+    /// Returns the function `reconcile` with a queue of payloads that does not exist.
     pub(crate) fn without_queue(&self) -> Reconcile {
-        let queue = PayloadQueue::new(self.sqs.clone(), format!("{}-gone", self.received));
+        let queue = NotificationQueue::new(self.sqs.clone(), format!("{}-gone", self.received));
         Reconcile { queue, ..self.reconcile() }
     }
 
     pub(crate) fn database(&self) -> Database {
         Database::new(self.config.clone())
-            .with_outbox(Outbox::needed_by(&self.publisher()))
+            .with_outbox(OutboxMode::needed_by(&self.publisher()))
             .with_owner_rule(OwnerRule::First)
     }
 
-    /// Lets the functions publish events to this bus from now on.
+    /// Makes the functions publish events to this stand-in for EventBridge. Panics if it is called
+    /// twice.
     pub(crate) async fn publish_to(&self, bus: &FakeEventBus) {
         let sdk = runtime::Sdk::at(&bus.endpoint(), "us-east-1", "key", "secret").await;
         let settings = events::Settings { bus: Some("news".to_owned()), ..events::Settings::default() };
@@ -164,7 +166,8 @@ impl Stand {
         self.publisher.get().cloned().unwrap_or_else(|| Publisher::new(Vec::new()))
     }
 
-    /// Handles all messages, and returns how many were about payloads and about chunks.
+    /// Handles all messages by the chunker and `upsert`. Returns the numbers of messages about
+    /// payloads and about chunks.
     pub(crate) async fn work(&self) -> (usize, usize) {
         let payloads = self.cut().await;
         let upsert = Upsert {
@@ -183,7 +186,7 @@ impl Stand {
         (payloads, chunks)
     }
 
-    /// Handles all messages about payloads, and returns how many there were.
+    /// Handles all messages about payloads by the chunker, and returns their number.
     pub(crate) async fn cut(&self) -> usize {
         let mut environment = runtime::Environment::of(|_| None);
         let chunker = Chunker {
@@ -204,7 +207,7 @@ impl Stand {
         payloads
     }
 
-    /// Loses all messages about chunks.
+    /// Removes all messages about chunks as if they were lost, and returns their number.
     pub(crate) async fn lose_chunks(&self) -> usize {
         let mut lost = 0;
         while self.take(&self.chunks).await.is_some() {
@@ -213,12 +216,13 @@ impl Stand {
         lost
     }
 
-    /// The objects that are notified to the function that takes what is dropped.
+    /// Removes all notifications for `drop-intake`, and returns the keys of their objects, sorted.
     pub(crate) async fn notified_drops(&self) -> Vec<String> {
         self.notified_objects().await.into_iter().map(|(_, key)| key).collect()
     }
 
-    /// Takes all notifications of dropped objects, and returns buckets and keys.
+    /// Removes all notifications for `drop-intake`, and returns buckets and keys of their objects,
+    /// sorted.
     pub(crate) async fn notified_objects(&self) -> Vec<(String, String)> {
         let mut keys = Vec::new();
         loop {
@@ -241,7 +245,8 @@ impl Stand {
         }
     }
 
-    /// Takes a message from a queue, as the event of a function.
+    /// Removes a message from a queue, and returns it as the event of a function. Returns `None` if
+    /// the queue is empty.
     async fn take(&self, queue: &str) -> Option<Value> {
         let received = self.sqs.receive_message().queue_url(queue).send().await.unwrap();
         let message = received.messages.unwrap_or_default().into_iter().next()?;
@@ -254,12 +259,12 @@ impl Stand {
         }]}))
     }
 
-    /// Accepts a batch without its payload.
+    /// Stores the batch item of an accepted batch, but no payload.
     pub(crate) async fn accept(&self, batch: &AcceptedBatch) {
         self.accepted.put(batch).await.unwrap();
     }
 
-    /// Stores the payload of a batch, with this number of products.
+    /// Stores the payload of a batch, a random catalogue with this number of products.
     pub(crate) async fn put(&self, metadata: &PayloadMetadata, items: u32) {
         let catalogue =
             Catalogue { seed: fastrand::u64(..), items, establishments: 2, ..Catalogue::default() };
@@ -268,12 +273,13 @@ impl Stand {
         put.body(catalogue.payload(Layout::Array).into()).send().await.unwrap();
     }
 
-    /// The number that a query returns.
+    /// Returns the integer in the first column of a query's only row.
     pub(crate) async fn number(&self, sql: &str) -> i64 {
         self.sql.query_one(sql, &[]).await.unwrap().get(0)
     }
 
-    /// A batch that is accepted and stored, and whose notification is lost.
+    /// Stores the batch item and the payload of a new batch, without a notification. Returns the
+    /// batch's id.
     pub(crate) async fn lose(&self, load_type: LoadType, items: u32) -> Uuid {
         let batch = batch(load_type);
         self.accept(&batch).await;
@@ -285,7 +291,7 @@ impl Stand {
         self.database().batch(&Viewer::whole(TENANT_A.parse().unwrap()), batch_id).await.unwrap().unwrap()
     }
 
-    /// Lets hours pass for all batches.
+    /// Moves the times of all batches back by `hours`, as if they had passed.
     pub(crate) async fn age(&self, hours: u32) {
         let sql = format!(
             "UPDATE batches SET moved_at = moved_at - interval '{hours} h', reconciled_at = reconciled_at - interval '{hours} h', \
@@ -295,12 +301,12 @@ impl Stand {
     }
 }
 
-/// Runs the function once, called as the schedule does.
+/// Invokes `reconcile` once, as its schedule does.
 pub(crate) async fn run(reconcile: &Reconcile) -> Result<Report, ReconcileError> {
     reconcile.handle(&json!({}), SystemTime::now() + TIME).await
 }
 
-/// A batch of tenant A, received now.
+/// Returns a new batch of tenant A that was received now.
 pub(crate) fn batch(load_type: LoadType) -> AcceptedBatch {
     AcceptedBatch {
         metadata: PayloadMetadata { load_type, ..metadata(MediaType::Json) },
@@ -310,7 +316,8 @@ pub(crate) fn batch(load_type: LoadType) -> AcceptedBatch {
     }
 }
 
-/// An upload that was requested that many hours ago, and could be used for 15 minutes.
+/// Returns a batch for an upload that was requested `hours_ago` hours ago and expired 15 minutes
+/// later.
 pub(crate) fn upload(hours_ago: i64) -> AcceptedBatch {
     let mut batch = batch(LoadType::Delta);
     let received_at = Timestamp::now() - SignedDuration::from_hours(hours_ago);
@@ -322,7 +329,8 @@ pub(crate) fn upload(hours_ago: i64) -> AcceptedBatch {
     batch
 }
 
-/// Makes a database that is as if it had been migrated now.
+/// Creates a database in the state right after the migrations. Returns its configuration and a
+/// connection.
 async fn create_database() -> (DatabaseConfig, Client) {
     let url = variable("DATABASE_URL");
     let server = DatabaseConfig::from_url(&url).unwrap();

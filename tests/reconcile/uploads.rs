@@ -1,6 +1,6 @@
 use aws_sdk_dynamodb::types::AttributeValue;
 use batch_items::{Stored, Wanted};
-use catalog::NewBatch;
+use catalog::BatchRow;
 use futures_util::future::join_all;
 use ingestion::Viewer;
 use ingestion::batch::BatchStatus;
@@ -139,7 +139,7 @@ async fn an_upload_whose_batch_is_known_is_waited_for_no_longer() {
         let used = upload(2);
         stand.accept(&used).await;
         let payload_uri = format!("s3://{}/{}", stand.bucket, used.metadata.key());
-        let batch = NewBatch {
+        let batch = BatchRow {
             metadata: used.metadata.clone(),
             payload_uri,
             payload_bytes: None,

@@ -1,4 +1,4 @@
-//! API keys and target profiles of a test's own.
+//! Access table of the stack: tests create API keys, tenants and target profiles there.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
-/// The access table.
+/// Client by which tests write and read items of the stack's access table.
 #[derive(Debug)]
 pub struct Access {
     dynamodb: Client,
@@ -21,7 +21,8 @@ impl Access {
         Self { dynamodb: Client::new(&sdk), table: crate::variable("ACCESS_TABLE") }
     }
 
-    /// A new API key with these scopes and further members, for example `{"cnpjs": […]}`.
+    /// Creates an API key of a tenant with these scopes and further members, for example
+    /// `{"cnpjs": […]}`. Returns the key.
     pub async fn key(&self, tenant: &str, scopes: &[&str], members: Value) -> String {
         let api_key = format!("test-{}", Uuid::new_v4());
         crate::leaks::note(&api_key);
@@ -34,14 +35,15 @@ impl Access {
         api_key
     }
 
-    /// The item of an API key.
+    /// Returns the item of an API key in the access table.
     pub async fn key_item(&self, api_key: &str) -> Value {
         let pk = AttributeValue::S(format!("KEY#{}", hex::encode(Sha256::digest(api_key.as_bytes()))));
         let get = self.dynamodb.get_item().table_name(&self.table).key("pk", pk).consistent_read(true);
         serde_dynamo::from_item(get.send().await.unwrap().item.unwrap()).unwrap()
     }
 
-    /// The day on which an API key was last used, if it was noted.
+    /// Returns the day on which an API key was last used, such as `2026-11-21`. Returns `None` if
+    /// no use is recorded.
     pub async fn last_used_on(&self, api_key: &str) -> Option<String> {
         let pk = AttributeValue::S(format!("USED#{}", hex::encode(Sha256::digest(api_key.as_bytes()))));
         let get = self.dynamodb.get_item().table_name(&self.table).key("pk", pk).consistent_read(true);
@@ -49,7 +51,7 @@ impl Access {
         Some(item["lastUsedOn"].as_s().unwrap().clone())
     }
 
-    /// Stores a tenant with these members.
+    /// Stores the item of a tenant with these members.
     pub async fn tenant(&self, tenant: &str, members: Value) {
         let mut item = json!({"pk": format!("TENANT#{tenant}")});
         let Value::Object(members) = members else { panic!("members are an object") };
@@ -57,12 +59,12 @@ impl Access {
         self.put(&item).await;
     }
 
-    /// Stores a tenant's own allow-list.
+    /// Stores these entries as a tenant's own allow-list of inline targets.
     pub async fn targets(&self, tenant: &str, entries: &[&str]) {
         self.put(&json!({"pk": format!("TARGETS#{tenant}"), "entries": entries})).await;
     }
 
-    /// Stores a tenant's limits.
+    /// Stores the item with a tenant's limits, which has these members.
     pub async fn limits(&self, tenant: &str, members: Value) {
         let mut item = json!({"pk": format!("LIMITS#{tenant}")});
         let Value::Object(members) = members else { panic!("members are an object") };
@@ -70,14 +72,15 @@ impl Access {
         self.put(&item).await;
     }
 
-    /// Stores that a tenant has spent its budget of a month, and is refused.
+    /// Records that a tenant has spent its budget of a month, such as `2026-11`, and that its
+    /// requests are refused.
     pub async fn spent(&self, tenant: &str, month: &str) {
         self.put(&json!({"pk": format!("SPENT#{tenant}"), "month": month, "amount": "1.000000",
             "exceeded": true, "refuse": true, "told": 100}))
             .await;
     }
 
-    /// A copy of the tenant's profile `local-rabbit` under a name of its own.
+    /// Copies the tenant's profile `local-rabbit` under a new name, and returns the name.
     pub async fn profile(&self, tenant: &str) -> String {
         let pk = AttributeValue::S(format!("PROFILE#{tenant}#local-rabbit"));
         let get = self.dynamodb.get_item().table_name(&self.table).key("pk", pk);
@@ -88,8 +91,9 @@ impl Access {
         name
     }
 
-    /// Makes a copy of the tenant's profile `local-rabbit` with these queues only. It spells the
-    /// broker's host as the allow-list does not, which would allow any queue.
+    /// Copies the tenant's profile `local-rabbit` under a new name, with these queues only. Spells
+    /// the broker's host differently from the allow-list, which would allow any queue. Returns the
+    /// name.
     pub async fn limited_profile(&self, tenant: &str, queues: &[&str]) -> String {
         let name = self.profile(tenant).await;
         let pk = AttributeValue::S(format!("PROFILE#{tenant}#{name}"));
@@ -104,12 +108,13 @@ impl Access {
         name
     }
 
-    /// A profile of the tenant with this target, under a name of its own.
+    /// Creates a profile of the tenant with this target, and returns its name.
     pub async fn profile_of(&self, tenant: &str, target: &Value) -> String {
         self.profile_with(tenant, target, json!({})).await
     }
 
-    /// Makes a profile of the tenant with this target and further members beside it.
+    /// Creates a profile of the tenant with this target and further members beside it. Returns its
+    /// name.
     pub async fn profile_with(&self, tenant: &str, target: &Value, members: Value) -> String {
         let name = format!("test-{}", Uuid::new_v4());
         let mut item = json!({"pk": format!("PROFILE#{tenant}#{name}"), "target": target});
@@ -119,7 +124,7 @@ impl Access {
         name
     }
 
-    /// Stores an item.
+    /// Stores any item in the access table.
     pub async fn put(&self, item: &Value) {
         let item = item.as_object().unwrap().iter().map(|(name, value)| (name.clone(), attribute(value)));
         let put = self.dynamodb.put_item().table_name(&self.table).set_item(Some(item.collect()));

@@ -1,9 +1,9 @@
-//! Tables of batch items, beside the stack's own.
+//! Tables of batch items for tests that do not use the stack's own.
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::{BillingMode, GlobalSecondaryIndex};
 
-/// Creates a table of batch items like the stack's.
+/// Creates a table of batch items with the keys and indexes of the stack's.
 pub async fn create_batches_table(dynamodb: &Client, name: &str) {
     let described = dynamodb.describe_table().table_name(crate::variable("BATCHES_TABLE")).send().await;
     let table = described.unwrap().table.unwrap();

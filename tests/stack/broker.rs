@@ -1,4 +1,4 @@
-//! RabbitMQ, looked at by an AMQP client that the gateway does not use.
+//! AMQP client with which tests look at RabbitMQ. It shares no code with the gateway.
 
 use amqprs::channel::{
     BasicAckArguments, BasicGetArguments, BasicPublishArguments, Channel, ConfirmSelectArguments,
@@ -10,13 +10,14 @@ use serde_json::{Value, json};
 use url::Url;
 use uuid::Uuid;
 
-/// A connection with a channel.
+/// Connection of a test to a RabbitMQ broker, with a channel that has publisher confirms.
 pub struct Broker {
     channel: Channel,
     _connection: Connection,
 }
 
-/// A queue of a test's own. It expires, so that a test that fails leaves nothing behind either.
+/// Queue of a test. On RabbitMQ it expires when it is unused for ten minutes, so that a failed test
+/// leaves nothing behind.
 #[derive(Clone, Debug)]
 pub struct Queue {
     pub name: String,
@@ -32,7 +33,7 @@ impl Broker {
             .await
     }
 
-    /// Connects to a broker of the test's own.
+    /// Connects to a broker at this host and port, such as one that the test has started.
     pub async fn at((host, port): (&str, u16), user: &str, password: &str) -> Self {
         let arguments = OpenConnectionArguments::new(host, port, user, password);
         let connection = Connection::open(&arguments).await.unwrap();
@@ -41,25 +42,25 @@ impl Broker {
         Self { channel, _connection: connection }
     }
 
-    /// Declares a durable classic queue.
+    /// Declares a durable classic queue with a new name.
     pub async fn queue(&self) -> Queue {
         self.queue_with(&[]).await
     }
 
-    /// Declares a durable queue with further arguments.
+    /// Declares a durable queue with a new name and further arguments.
     pub async fn queue_with(&self, arguments: &[(&str, FieldValue)]) -> Queue {
         let name = format!("test.{}", Uuid::new_v4());
         self.declare(&name, arguments).await;
         Queue { name }
     }
 
-    /// Declares a durable queue that takes so many messages and refuses the next one.
+    /// Declares a durable queue that accepts this number of messages and refuses the next one.
     pub async fn queue_of(&self, messages: i32) -> Queue {
         let refuses = FieldValue::S("reject-publish".try_into().unwrap());
         self.queue_with(&[("x-max-length", FieldValue::I(messages)), ("x-overflow", refuses)]).await
     }
 
-    /// Declares a durable queue of a given name.
+    /// Declares a durable queue with this name and further arguments.
     pub async fn declare(&self, name: &str, arguments: &[(&str, FieldValue)]) {
         let mut table = FieldTable::new();
         table.insert("x-expires".try_into().unwrap(), FieldValue::I(TEN_MINUTES_MS));
@@ -70,7 +71,7 @@ impl Broker {
         self.channel.queue_declare(declare).await.unwrap();
     }
 
-    /// Lets the queue get what is published to an exchange with a key.
+    /// Binds a queue to an exchange with this routing key or pattern.
     pub async fn bind(&self, queue: &Queue, exchange: &str, key: &str) {
         self.channel.queue_bind(QueueBindArguments::new(&queue.name, exchange, key)).await.unwrap();
     }
@@ -84,14 +85,14 @@ impl Broker {
         self.channel.basic_publish(properties, body.into(), arguments).await.unwrap();
     }
 
-    /// Counts the ready messages.
+    /// Returns the number of ready messages on a queue.
     pub async fn ready(&self, queue: &Queue) -> usize {
         let declare = QueueDeclareArguments::new(&queue.name).passive(true).finish();
         let (_, messages, _) = self.channel.queue_declare(declare).await.unwrap().unwrap();
         usize::try_from(messages).unwrap()
     }
 
-    /// Takes one message.
+    /// Takes one message from a queue and acknowledges it. Returns `None` if no message is ready.
     pub async fn get(&self, queue: &Queue) -> Option<(BasicProperties, Vec<u8>)> {
         let (got, properties, body) =
             self.channel.basic_get(BasicGetArguments::new(&queue.name)).await.unwrap()?;
@@ -99,7 +100,7 @@ impl Broker {
         Some((properties, body))
     }
 
-    /// Takes every message.
+    /// Takes all ready messages from a queue.
     pub async fn drain(&self, queue: &Queue) -> Vec<(BasicProperties, Vec<u8>)> {
         let mut messages = Vec::new();
         while let Some(message) = self.get(queue).await {
@@ -110,12 +111,13 @@ impl Broker {
 }
 
 impl Queue {
-    /// The members of a request that name this queue.
+    /// Returns the members of a request that name this queue as its target, by the profile
+    /// `local-rabbit`.
     pub fn target(&self) -> Value {
         json!({"targetRef": "local-rabbit", "target": {"queue": self.name}})
     }
 
-    /// A request about this queue, with further members.
+    /// Returns the body of a request with this queue as its target, and with further members.
     pub fn request(&self, members: Value) -> Value {
         let mut body = self.target();
         let Value::Object(members) = members else { panic!("members are an object") };

@@ -1,4 +1,4 @@
-//! The command line, run as a person would.
+//! Program `integrahub`, which tests run as a person would.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -8,11 +8,11 @@ use serde_json::Value;
 use tempfile::TempDir;
 use test_support::built;
 
-/// Variables that the program gets of this process.
+/// Environment variables of this process that the program gets too.
 const PASSED_ON: [&str; 5] =
     ["PATH", "INTEGRAHUB_STACK_ENV", "SSL_CERT_FILE", "SSL_CERT_DIR", "LLVM_PROFILE_FILE"];
 
-/// The program with a home of its own, against the stack of the tests.
+/// Program `integrahub` with a home directory of its own, which a test runs against the stack.
 #[derive(Debug)]
 pub struct CommandLine {
     home: TempDir,
@@ -20,7 +20,7 @@ pub struct CommandLine {
     input: Option<String>,
 }
 
-/// A run that has ended.
+/// Outcome of a command that has ended: exit code and output.
 #[derive(Clone, Debug)]
 pub struct Ran {
     pub code: i32,
@@ -29,29 +29,30 @@ pub struct Ran {
 }
 
 impl CommandLine {
-    /// The program with the API key of tenant A, which the local stack tells it.
+    /// Makes a program that calls the API with tenant A's key, which it reads from the local stack.
     pub fn new() -> Self {
         Self { home: tempfile::tempdir().unwrap(), api_key: None, input: None }
     }
 
-    /// The program with another API key.
+    /// Makes the program call the API with another key.
     #[must_use]
     pub fn key(self, api_key: &str) -> Self {
         Self { api_key: Some(api_key.to_owned()), ..self }
     }
 
-    /// The program with something on its standard input.
+    /// Gives this text to each of the program's commands as standard input.
     #[must_use]
     pub fn input(self, text: &str) -> Self {
         Self { input: Some(text.to_owned()), ..self }
     }
 
-    /// The home, which is also the directory in which the program runs.
+    /// Returns the program's home directory, in which its commands also run.
     pub fn directory(&self) -> &Path {
         self.home.path()
     }
 
-    /// A command that has not been started. Its streams are piped, and it has no terminal.
+    /// Returns a command that has not been started. Its standard streams are pipes, so it has no
+    /// terminal.
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(built::find("integrahub").unwrap());
         command.env_clear().args(arguments).current_dir(self.directory());
@@ -68,7 +69,7 @@ impl CommandLine {
         command
     }
 
-    /// Runs a command to its end.
+    /// Runs a command to its end, and returns the outcome.
     pub fn run(&self, arguments: &[&str]) -> Ran {
         let mut child = self.command(arguments).spawn().unwrap();
         let mut stdin = child.stdin.take().unwrap();
@@ -95,20 +96,20 @@ impl Ran {
         }
     }
 
-    /// The run, if it ended with this exit code.
+    /// Returns the outcome. Panics if the exit code is another one.
     #[track_caller]
     pub fn expect(self, code: i32) -> Self {
         assert_eq!(self.code, code, "{}\n{}", self.stdout, self.stderr);
         self
     }
 
-    /// The data of a run that did all.
+    /// Returns the standard output. Panics unless the exit code is 0.
     #[track_caller]
     pub fn done(self) -> String {
         self.expect(0).stdout
     }
 
-    /// The one JSON document of a run that did all.
+    /// Returns the standard output as a JSON document. Panics unless the exit code is 0.
     #[track_caller]
     pub fn json(self) -> Value {
         let text = self.done();

@@ -1,4 +1,4 @@
-//! Requests to the gateway.
+//! HTTP client of the API, and the responses that it gets.
 
 use reqwest::Method;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
@@ -13,7 +13,7 @@ pub const KEY_B: &str = "local-dev-key-b";
 pub const READONLY_KEY: &str = "local-readonly-key";
 pub const PHARMACY_KEY: &str = "local-pharmacy-key";
 
-/// A client that calls with one API key.
+/// HTTP client that calls the API with one API key, and checks each response against the contract.
 #[derive(Clone, Debug)]
 pub struct Gateway {
     http: reqwest::Client,
@@ -21,7 +21,7 @@ pub struct Gateway {
     api_key: String,
 }
 
-/// A response, read to its end.
+/// Response to a request, with its complete body.
 #[derive(Clone, Debug)]
 pub struct Answer {
     pub status: u16,
@@ -30,7 +30,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// The body as JSON.
+    /// Returns the body as JSON. Panics if it is none.
     pub fn json(&self) -> Value {
         serde_json::from_slice(&self.bytes)
             .unwrap_or_else(|error| panic!("not JSON ({error}): {}", String::from_utf8_lossy(&self.bytes)))
@@ -44,14 +44,15 @@ impl Answer {
         self.json()["reason"].as_str().unwrap_or_default().to_owned()
     }
 
-    /// The answer, if it has this status.
+    /// Returns the response. Panics if its status is another one.
     #[track_caller]
     pub fn expect(self, status: u16) -> Self {
         assert_eq!(self.status, status, "{}", String::from_utf8_lossy(&self.bytes));
         self
     }
 
-    /// A problem of this status and reason, in the contract's form.
+    /// Returns the response. Panics unless it is a problem with this status and reason, in the
+    /// contract's form.
     #[track_caller]
     pub fn expect_problem(self, status: u16, reason: &str) -> Self {
         let answer = self.expect(status);
@@ -68,12 +69,12 @@ impl Answer {
 }
 
 impl Gateway {
-    /// A client of the HTTP API with tenant A's key.
+    /// Returns a client of the stack's HTTP API, with tenant A's key.
     pub fn new() -> Self {
         Self::at(crate::variable("API"))
     }
 
-    /// A client of the REST API with tenant A's key.
+    /// Returns a client of the stack's REST API, with tenant A's key.
     pub fn rest() -> Self {
         Self::at(crate::variable("REST_API"))
     }
@@ -84,13 +85,14 @@ impl Gateway {
         Self { http, base_url, api_key: KEY_A.to_owned() }
     }
 
-    /// Returns the client with another API key.
+    /// Returns a copy of the client with another API key.
     #[must_use]
     pub fn with_key(&self, api_key: &str) -> Self {
         Self { api_key: api_key.to_owned(), ..self.clone() }
     }
 
-    /// A request as it is given: no header is added but those that HTTP needs.
+    /// Sends a request with exactly these headers, and those that HTTP needs. It has no API key
+    /// unless `headers` has one.
     pub async fn send(
         &self,
         method: &str,
@@ -119,7 +121,7 @@ impl Gateway {
         self.send("GET", path, &[("x-api-key", &self.api_key)], "").await
     }
 
-    /// A request without a body, under an idempotency key.
+    /// Sends a POST request without a body, under this idempotency key.
     pub async fn post_empty(&self, path: &str, key: Uuid) -> Answer {
         let key = key.to_string();
         self.send("POST", path, &[("x-api-key", &self.api_key), ("idempotency-key", &key)], "").await
@@ -129,23 +131,24 @@ impl Gateway {
         self.send("DELETE", path, &[("x-api-key", &self.api_key)], "").await
     }
 
-    /// A JSON request without an idempotency key.
+    /// Sends a POST request with a JSON body and without an idempotency key.
     pub async fn post(&self, path: &str, body: &Value) -> Answer {
         let headers = [("x-api-key", self.api_key.as_str()), ("content-type", "application/json")];
         self.send("POST", path, &headers, body.to_string()).await
     }
 
-    /// A JSON request under an idempotency key.
+    /// Sends a POST request with a JSON body, under this idempotency key.
     pub async fn post_once(&self, path: &str, key: Uuid, body: &Value) -> Answer {
         self.post_with(path, &[("idempotency-key", &key.to_string())], body).await
     }
 
-    /// An operation's request about a target and nothing else, under a key of its own.
+    /// Sends the smallest request of an operation about this target, under a new idempotency key.
+    /// `operation` is its path.
     pub async fn operate(&self, operation: &str, target: &Value) -> Answer {
         self.post_once(operation, Uuid::new_v4(), &operations::body_of(operation, target)).await
     }
 
-    /// A JSON request with further headers.
+    /// Sends a POST request with a JSON body and further headers.
     pub async fn post_with(&self, path: &str, more: &[(&str, &str)], body: &Value) -> Answer {
         let mut headers = vec![("x-api-key", self.api_key.as_str()), ("content-type", "application/json")];
         headers.extend_from_slice(more);
@@ -164,7 +167,8 @@ impl Gateway {
         self.post_once("/messages/move", key, body).await
     }
 
-    /// The number of messages that are ready on a queue.
+    /// Returns the number of ready messages on a queue of the stack's RabbitMQ, as the gateway
+    /// reports it.
     pub async fn depth(&self, queue: &str) -> u64 {
         let body = json!({"targetRef": "local-rabbit", "target": {"queue": queue}});
         let answer = self.post("/queue/depth", &body).await.expect(200);

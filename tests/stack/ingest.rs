@@ -1,4 +1,4 @@
-//! Catalogues sent to the ingest, and the table that they end in.
+//! Client of the ingest, and a client of PostgreSQL that reads the table `products`.
 
 use std::time::{Duration, Instant};
 
@@ -13,17 +13,17 @@ use crate::pauses::Pauses;
 const PRODUCTS: &str = "/v1/inovafarma/products";
 const BATCHES: &str = "/v1/inovafarma/batches";
 
-/// Time that a batch may take on a busy machine.
+/// Maximum time until a batch is final, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A client of the ingest.
+/// Client that sends catalogues to the ingest with one API key.
 #[derive(Clone, Debug)]
 pub struct Ingest {
     gateway: Gateway,
     api_key: String,
 }
 
-/// Payload to send, with the types that it is sent as.
+/// Payload of a catalogue to send, with its load type, its media type and whether it is compressed.
 #[derive(Clone, Copy, Debug)]
 pub struct Load<'a> {
     pub load_type: &'a str,
@@ -33,23 +33,23 @@ pub struct Load<'a> {
 }
 
 impl<'a> Load<'a> {
-    /// A full catalogue, as an array.
+    /// Makes a full load of a JSON array.
     pub const fn full(body: &'a [u8]) -> Self {
         Self { load_type: "full", content_type: "application/json", is_gzip: false, body }
     }
 
-    /// Some products, as an array.
+    /// Makes a delta of a JSON array.
     pub const fn delta(body: &'a [u8]) -> Self {
         Self { load_type: "delta", ..Self::full(body) }
     }
 
-    /// Declares the body to have a product on each line.
+    /// Declares the body to have a JSON product on each line.
     #[must_use]
     pub const fn lines(self) -> Self {
         Self { content_type: "application/x-ndjson", ..self }
     }
 
-    /// Declares the body to be gzip.
+    /// Declares the body to be compressed with gzip.
     #[must_use]
     pub const fn gzip(self) -> Self {
         Self { is_gzip: true, ..self }
@@ -57,12 +57,12 @@ impl<'a> Load<'a> {
 }
 
 impl Ingest {
-    /// Tenant A.
+    /// Returns a client with tenant A's API key.
     pub fn new() -> Self {
         Self { gateway: Gateway::new(), api_key: KEY_A.to_owned() }
     }
 
-    /// Returns the client with another API key.
+    /// Returns a client with another API key.
     #[must_use]
     pub fn with_key(&self, api_key: &str) -> Self {
         Self { gateway: self.gateway.with_key(api_key), api_key: api_key.to_owned() }
@@ -82,29 +82,30 @@ impl Ingest {
         self.gateway.send("POST", PRODUCTS, &headers, load.body).await
     }
 
-    /// Sends and gives the batch's id.
+    /// Sends a catalogue under a new idempotency key, and returns the batch's id.
     pub async fn accepted(&self, load: Load<'_>) -> String {
         let answer = self.send(Uuid::new_v4(), load).await.expect(202).json();
         answer["batch_id"].as_str().unwrap().to_owned()
     }
 
-    /// Sends and gives the batch when it is final.
+    /// Sends a catalogue under a new idempotency key, and returns the batch when it is final.
     pub async fn load(&self, load: Load<'_>) -> Value {
         let batch_id = self.accepted(load).await;
         self.finished(&batch_id).await
     }
 
-    /// Asks for a batch to be processed again.
+    /// Requests a replay of a batch, under this idempotency key.
     pub async fn replay(&self, batch_id: &str, key: Uuid, body: &Value) -> Answer {
         self.gateway.post_once(&format!("{BATCHES}/{batch_id}/replay"), key, body).await
     }
 
-    /// Whatever stands behind a batch's path.
+    /// Sends a GET request for a batch. `more` is appended to the batch's path, for example
+    /// `/errors`.
     pub async fn get(&self, batch_id: &str, more: &str) -> Answer {
         self.gateway.get(&format!("{BATCHES}/{batch_id}{more}")).await
     }
 
-    /// The batch, once it is final. Its counters add up then.
+    /// Waits until a batch is final, and returns it. Checks that its counters add up.
     pub async fn finished(&self, batch_id: &str) -> Value {
         let (begin, mut pauses) = (Instant::now(), Pauses::new());
         loop {
@@ -118,7 +119,8 @@ impl Ingest {
         }
     }
 
-    /// The items in error, in their order.
+    /// Returns a batch's items in error, in the order of the payload. Panics if there are more than
+    /// 1,000.
     pub async fn errors(&self, batch_id: &str) -> Vec<Value> {
         let page = self.get(batch_id, "/errors?limit=1000").await.expect(200).json();
         assert_eq!(page["next_cursor"], Value::Null);
@@ -143,7 +145,7 @@ fn adds_up(batch: &Value) {
     assert_eq!(number("/chunks/total"), number("/chunks/done") + number("/chunks/failed"), "{batch}");
 }
 
-/// The products' table, looked at from outside.
+/// PostgreSQL client with which tests read the table `products`, without the ingest's code.
 #[derive(Debug)]
 pub struct Products(Client);
 
@@ -155,7 +157,8 @@ impl Products {
         Self(client)
     }
 
-    /// Rows of one establishment, by their keys. Everything is there as PostgreSQL writes it.
+    /// Returns the rows of one establishment in the order of their keys. Prices, quantities and
+    /// further members are in PostgreSQL's text form.
     pub async fn of(&self, cnpj: &str) -> Vec<Product> {
         let rows = self
             .rows(
@@ -172,7 +175,7 @@ impl Products {
     }
 }
 
-/// A row of the table.
+/// Row of the table `products`, as a test reads it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Product {
     pub shop_id: i32,
@@ -182,7 +185,7 @@ pub struct Product {
     pub quantity: Option<String>,
     pub active: bool,
     pub extra: Option<String>,
-    /// The transaction that wrote the row.
+    /// Id of the PostgreSQL transaction that wrote the row.
     pub written_by: String,
     pub batch_id: Uuid,
 }

@@ -1,8 +1,8 @@
-//! The running stack, as a test sees it: an HTTP client for the gateway, and an AMQP client that
-//! shares no code with it.
+//! Clients of the running stack for end-to-end tests: an HTTP client for the API, and clients of
+//! brokers and stores that share no code with the gateway.
 //!
-//! Where the stack is stands in the environment, which `make test` sets. Every test has queues and
-//! keys of its own.
+//! The environment variables that `make test` sets have the addresses of the stack. Every test has
+//! queues and keys of its own.
 
 #![allow(
     clippy::unwrap_used,
@@ -47,10 +47,10 @@ pub use queue_manager::QueueManager;
 pub use records::Records;
 pub use site::{Fact, Message, On, Site};
 
-/// A variable of the stack's environment.
+/// Returns the value of an environment variable of the stack.
 ///
 /// # Panics
-/// When it is not set: tests against the stack run by `make test`.
+/// If it is not set: tests against the stack are run by `make test`.
 pub fn variable(name: &str) -> String {
     std::env::var(name).unwrap_or_else(|_| {
         panic!("{name} is not set: run these tests by `make test`, which starts their stack")

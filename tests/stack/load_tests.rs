@@ -1,4 +1,4 @@
-//! Load tests, followed to their end.
+//! Client of the load tests' API, which follows load tests to their end.
 
 use std::time::{Duration, Instant};
 
@@ -9,17 +9,17 @@ use crate::gateway::{Answer, Gateway};
 
 const TESTS: &str = "/tests";
 
-/// States that nothing changes.
+/// Final states of a load test, which do not change any more.
 const FINAL: [&str; 3] = ["COMPLETED", "STOPPED", "FAILED"];
 
-/// Time that a test may take on a busy machine: its own seconds, those before its start, and those
-/// until its queues are seen empty.
+/// Maximum time for a load test on a busy machine: until it starts, its own duration, and until its
+/// queues are empty.
 const PATIENCE: Duration = Duration::from_secs(240);
 const POLL: Duration = Duration::from_millis(300);
-/// Interval for what comes after the seconds of a test.
+/// Interval at which [`LoadTests::finished`] looks at a load test.
 const END_POLL: Duration = Duration::from_secs(2);
 
-/// A client of the load tests.
+/// Client that starts, follows and stops load tests.
 #[derive(Clone, Debug)]
 pub struct LoadTests {
     gateway: Gateway,
@@ -30,23 +30,23 @@ impl LoadTests {
         Self { gateway }
     }
 
-    /// Asks for a test under a key.
+    /// Sends a request to start a load test, under this idempotency key.
     pub async fn start(&self, key: Uuid, body: &Value) -> Answer {
         self.gateway.post_once(TESTS, key, body).await
     }
 
-    /// Starts a test under a key of its own, and returns its id.
+    /// Starts a load test under a new idempotency key, and returns its id.
     pub async fn started(&self, body: &Value) -> String {
         Self::id(&self.start(Uuid::new_v4(), body).await.expect(202))
     }
 
-    /// Runs a test to its end.
+    /// Starts a load test, and returns it when it is final.
     pub async fn run(&self, body: &Value) -> Value {
         let test_id = self.started(body).await;
         self.finished(&test_id).await
     }
 
-    /// The id in the response to a start or a stop.
+    /// Returns the id of the load test in the response to a start or a stop.
     pub fn id(answer: &Answer) -> String {
         answer.json()["testId"].as_str().unwrap().to_owned()
     }
@@ -59,12 +59,12 @@ impl LoadTests {
         self.at(&Self::path(test_id)).await
     }
 
-    /// Reads a path with its query.
+    /// Sends a GET request for a path that may have a query.
     pub async fn at(&self, path: &str) -> Answer {
         self.gateway.get(path).await
     }
 
-    /// Asks to stop a test, under a key.
+    /// Sends a request to stop a load test, under this idempotency key.
     pub async fn stop(&self, test_id: &str, key: Uuid) -> Answer {
         self.gateway.post_empty(&format!("{}/stop", Self::path(test_id)), key).await
     }
@@ -73,7 +73,7 @@ impl LoadTests {
         self.gateway.delete(&Self::path(test_id)).await
     }
 
-    /// Follows a test until it is as it should be.
+    /// Looks at a load test until `expected` returns true, and returns it as it is then.
     pub async fn becomes(&self, test_id: &str, expected: impl Fn(&Value) -> bool) -> Value {
         self.looks(test_id, POLL, expected).await
     }
@@ -90,12 +90,12 @@ impl LoadTests {
         }
     }
 
-    /// Follows a test to its end.
+    /// Looks at a load test until it is final, and returns it.
     pub async fn finished(&self, test_id: &str) -> Value {
         self.looks(test_id, END_POLL, |test| FINAL.contains(&test["status"].as_str().unwrap())).await
     }
 
-    /// Stops a test that nobody needs any more, and waits until it uses its queues no longer.
+    /// Stops a load test, and waits until it is final and does not use its queues any more.
     pub async fn end(&self, test_id: &str) {
         self.stop(test_id, Uuid::new_v4()).await.expect(202);
         self.finished(test_id).await;

@@ -1,5 +1,5 @@
-//! The routes of the contract, for tests that try all of a kind. Such a test also tries a route
-//! that is added later, or fails because it does not expect it.
+//! Routes of the contract by kind, for tests of all routes of a kind. Such a test also covers a
+//! route that is added later, or fails because it does not know it.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::contract::{PUBLISHED, resolved};
 
-/// Lists the routes of the contract: methods in upper case, and paths.
+/// Returns all routes of the contract: method in upper case, and path.
 pub fn routes() -> BTreeSet<(String, String)> {
     let of_path = |(path, operations): (&String, &Value)| {
         let members = operations.as_object().unwrap().iter();
@@ -17,18 +17,18 @@ pub fn routes() -> BTreeSet<(String, String)> {
     PUBLISHED["paths"].as_object().unwrap().iter().flat_map(of_path).collect()
 }
 
-/// Path of the operation that reaches its target after the response.
+/// Path of the operation that uses its target only after the response: the start of a load test.
 const LATER: &str = "/tests";
 
-/// Lists the paths of the gateway's operations that respond with what a broker did: the `POST`
-/// requests whose body names a target, but for the start of a load test.
+/// Returns the paths of the operations whose response has the result of a broker: POST requests
+/// whose body names a target, except for the start of a load test.
 pub fn operations() -> BTreeSet<&'static str> {
     let mut paths = targeted();
     assert!(paths.remove(LATER), "the contract has no {LATER}");
     paths
 }
 
-/// Lists the paths of the `POST` requests whose body names a target.
+/// Returns the paths of all POST requests whose body names a target.
 pub fn targeted() -> BTreeSet<&'static str> {
     let has_target = |operations: &Value| {
         let body = &operations["post"]["requestBody"];
@@ -38,14 +38,14 @@ pub fn targeted() -> BTreeSet<&'static str> {
     paths.filter(|(_, operations)| has_target(operations)).map(|(path, _)| path.as_str()).collect()
 }
 
-/// Lists the paths of the `POST` requests that have a body.
+/// Returns the paths of all POST requests that have a body.
 pub fn with_body() -> BTreeSet<&'static str> {
     let has_body = |operations: &Value| operations["post"].get("requestBody").is_some();
     let paths = PUBLISHED["paths"].as_object().unwrap().iter();
     paths.filter(|(_, operations)| has_body(operations)).map(|(path, _)| path.as_str()).collect()
 }
 
-/// True if a schema, or one that it refers to, has a property of this name.
+/// Returns true if a schema, or a schema that it refers to, has a property of this name.
 fn names(value: &Value, property: &str) -> bool {
     match value {
         Value::Object(members) => {
@@ -58,8 +58,8 @@ fn names(value: &Value, property: &str) -> bool {
     }
 }
 
-/// Makes the body of an operation out of a body that names a target and nothing else. A consume
-/// does not wait, and a load test puts one message.
+/// Builds the smallest body of an operation about a target. `target` is a body that names only the
+/// target. A consume does not wait, and a load test puts one message.
 pub fn body_of(operation: &str, target: &Value) -> Value {
     let mut body = target.clone();
     match operation {

@@ -1,4 +1,4 @@
-//! The bucket of payloads, looked at from outside.
+//! S3 client with which tests look at the bucket of payloads.
 
 use std::collections::HashMap;
 use std::io::Write as _;
@@ -10,17 +10,17 @@ use flate2::write::GzEncoder;
 
 use crate::pauses::Pauses;
 
-/// Time that tags may take on a busy machine.
+/// Maximum time until an object gets its tags, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Reads payloads.
+/// S3 client for the stack's bucket of payloads.
 #[derive(Debug)]
 pub struct Payloads {
     s3: Client,
     bucket: String,
 }
 
-/// An object as it lies there.
+/// Content and metadata of a payload's object in S3.
 #[derive(Clone, Debug)]
 pub struct Payload {
     pub bytes: Vec<u8>,
@@ -34,7 +34,8 @@ impl Payloads {
         Self { s3: Client::new(&sdk), bucket: crate::variable("PAYLOAD_BUCKET") }
     }
 
-    /// The keys under `incoming/` that end with a batch's id.
+    /// Returns the S3 keys of a batch's payloads: those below `incoming/` that end with the batch's
+    /// id.
     pub async fn keys(&self, batch_id: &str) -> Vec<String> {
         let mut keys = Vec::new();
         let mut next = None;
@@ -50,7 +51,7 @@ impl Payloads {
         }
     }
 
-    /// Waits until everything that a batch left may expire.
+    /// Waits until the payloads and chunks of a batch have the tag by which they may expire.
     pub async fn released(&self, batch_id: &str) {
         let mut keys = self.keys(batch_id).await;
         let chunks = self.s3.list_objects_v2().bucket(&self.bucket).prefix(format!("chunks/{batch_id}/"));
@@ -61,7 +62,7 @@ impl Payloads {
         }
     }
 
-    /// Waits until an object may expire.
+    /// Waits until an object has the tag by which it may expire. Panics after [`PATIENCE`].
     pub async fn let_go(&self, key: &str) {
         let (begin, mut pauses) = (Instant::now(), Pauses::new());
         while !self.is_final(key).await {
@@ -75,12 +76,12 @@ impl Payloads {
         tags.tag_set.iter().any(|tag| tag.key == "state" && tag.value == "final")
     }
 
-    /// Removes an object, as the bucket's lifecycle does in the end.
+    /// Deletes an object, as the bucket's lifecycle rules do once it has expired.
     pub async fn remove(&self, key: &str) {
         self.s3.delete_object().bucket(&self.bucket).key(key).send().await.unwrap();
     }
 
-    /// The one object of a batch.
+    /// Returns the payload of a batch. Panics unless the batch has exactly one.
     pub async fn only(&self, batch_id: &str) -> Payload {
         let keys = self.keys(batch_id).await;
         let [key] = keys.as_slice() else { panic!("{batch_id} has the objects {keys:?}") };
@@ -90,7 +91,7 @@ impl Payloads {
     }
 }
 
-/// Compresses as a client would.
+/// Compresses content with gzip at this level, from 0 to 9.
 pub fn gzip(content: &[u8], level: u32) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::new(level));
     encoder.write_all(content).unwrap();

@@ -1,4 +1,4 @@
-//! Queue managers of IBM MQ: the stand-in, one for each test that breaks it.
+//! Stand-in queue managers of IBM MQ, for tests that break theirs.
 
 use std::ops::{Deref, DerefMut};
 use std::path::PathBuf;
@@ -8,8 +8,8 @@ use test_support::queue_manager;
 use url::Url;
 use uuid::Uuid;
 
-/// A queue manager that ends with its test. It has the channels and queues of `local/qm1.toml`, and
-/// functions reach it as they reach the stack's own.
+/// Stand-in queue manager of one test, which ends with it. It has the channels and queues of
+/// `local/qm1.toml`, and functions reach it like the stack's own.
 #[derive(Debug)]
 pub struct QueueManager {
     daemon: queue_manager::QueueManager,
@@ -33,13 +33,13 @@ impl DerefMut for QueueManager {
 const CONFIGURATION: &str = include_str!("../../local/qm1.toml");
 
 impl QueueManager {
-    /// Starts one under a name of its own.
+    /// Starts a queue manager with a name that no other one has.
     pub fn start() -> Self {
         Self::start_with(CONFIGURATION)
     }
 
-    /// Starts a queue manager whose queues `DEV.QUEUE.1` to `DEV.QUEUE.3` take messages as long as
-    /// IBM MQ has them, 100 MB.
+    /// Starts a queue manager whose queues `DEV.QUEUE.1` to `DEV.QUEUE.3` accept messages of up to
+    /// 100 MB, the maximum of IBM MQ.
     pub fn start_for_long_messages() -> Self {
         let text = CONFIGURATION.replace("max_message_length = 4194304", "max_message_length = 104857600");
         let long = |text: String, queue: &&str| {
@@ -50,7 +50,8 @@ impl QueueManager {
         Self::start_with(&text)
     }
 
-    /// The password of its users, which the stack's brokers share.
+    /// Returns the password of the queue manager's users, which is that of the stack's RabbitMQ
+    /// user.
     pub fn password() -> String {
         Url::parse(&crate::variable("AMQP_URL")).unwrap().password().unwrap().to_owned()
     }
@@ -67,7 +68,7 @@ impl QueueManager {
         Self { daemon: queue_manager::QueueManager::start(&directory, &name, &listener, &text), port }
     }
 
-    /// A queue, as a request names it.
+    /// Returns the inline target of a request for a queue of this queue manager.
     pub fn target(&self, queue: &str) -> Value {
         json!({
             "broker": "ibmmq",
@@ -79,7 +80,7 @@ impl QueueManager {
         })
     }
 
-    /// A request about a queue, with further members.
+    /// Returns the body of a request for a queue of this queue manager, with further members.
     pub fn request(&self, queue: &str, members: Value) -> Value {
         let mut body = json!({"target": self.target(queue)});
         let Value::Object(members) = members else { panic!("members are an object") };

@@ -1,4 +1,4 @@
-//! The idempotency table, looked at from outside.
+//! DynamoDB client with which tests look at the idempotency table.
 
 use std::collections::HashMap;
 use std::fmt::Display;
@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use crate::gateway::TENANT_A;
 
-/// Reads and changes records of tenant A.
+/// Client that reads and changes tenant A's records in the idempotency table.
 #[derive(Debug)]
 pub struct Records {
     dynamodb: Client,
@@ -29,13 +29,15 @@ impl Records {
         AttributeValue::S(format!("{operation}#{TENANT_A}#{key}"))
     }
 
-    /// The record's attributes, or `None`.
+    /// Returns the attributes of a record by operation, such as `PRODUCE`, and idempotency key.
+    /// Returns `None` if there is no such record.
     pub async fn find(&self, operation: &str, key: impl Display) -> Option<HashMap<String, AttributeValue>> {
         let get = self.dynamodb.get_item().table_name(&self.table).key("pk", Self::key(operation, key));
         get.consistent_read(true).send().await.unwrap().item
     }
 
-    /// Keys of the records about a queue, as the table's index has them.
+    /// Returns the keys of the records about a target, such as `/:QUEUE`, from the table's index of
+    /// targets.
     pub async fn of_target(&self, target: &str) -> Vec<String> {
         let query = self.dynamodb.query().table_name(&self.table).index_name("target-index");
         let query = query.key_condition_expression("target = :target");
@@ -44,14 +46,13 @@ impl Records {
         items.iter().map(|item| item["pk"].as_s().unwrap().clone()).collect()
     }
 
-    /// Takes attributes away from a record.
+    /// Removes attributes from a record.
     pub async fn remove(&self, operation: &str, key: Uuid, attributes: &[&str]) {
         let update = self.dynamodb.update_item().table_name(&self.table).key("pk", Self::key(operation, key));
         update.update_expression(format!("REMOVE {}", attributes.join(", "))).send().await.unwrap();
     }
 
-    /// Puts the record back into the state of an execution that never ended, as a crash would have
-    /// left it.
+    /// Sets attributes of a record, for example to make it look as after a crash of its execution.
     pub async fn set(&self, operation: &str, key: impl Display, attributes: &[(&str, AttributeValue)]) {
         let mut update =
             self.dynamodb.update_item().table_name(&self.table).key("pk", Self::key(operation, key));

@@ -1,6 +1,6 @@
-//! The calls, on the thread that connects. In all of them, handles come from the same connection,
-//! structures carry their versions, and buffers are passed with their own lengths and outlive the
-//! call.
+//! Calls of the MQI, made on the thread that connects. In each call, handles come from the same
+//! connection, structures carry their versions, and buffers are passed with their own lengths and
+//! outlive the call.
 #![allow(unsafe_code)]
 
 use libmqm_sys::dlopen2::{MqWrapper, MqmContainer};

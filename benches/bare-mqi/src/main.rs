@@ -1,13 +1,13 @@
-//! Puts or gets messages by the calls that the crate `ibm-mq` makes, one after another on one
-//! thread, as a line of its input says: `put QUEUE UNIT` or `get QUEUE UNIT`, with `UNIT` messages
-//! to a unit of work. The queue is open all the time, or with the argument `reopen` it is opened
-//! and closed for each unit of work, as a request has to. `benches/src/mq` starts it, and reads
-//! what it prints.
+//! Contender that puts or gets messages by the MQI calls of the crate `ibm-mq`, one after another
+//! on one thread. `benches/src/mq` starts it, and reads what it prints. Its input is one line of
+//! text: `put QUEUE UNIT` or `get QUEUE UNIT`, with `UNIT` messages to a unit of work. The queue
+//! stays open, or with the argument `reopen` it is opened and closed for each unit of work, as for
+//! a request.
 //!
-//! Around the calls it does what no caller of the MQI can leave out: it takes each message that it
-//! got out of the call's buffers, and has all of a unit of work until that is committed. It uses
-//! nothing of the crate's but the initial values of the structures, and what it puts is made
-//! already.
+//! Around the calls, it does only what every caller of the MQI has to do: it copies each message
+//! out of the call's buffers, and keeps the messages of a unit of work until the commit. Of the
+//! crate it uses only the initial values of structures, and the content of messages is made
+//! beforehand.
 
 mod calls;
 // The structures' initial values, which are not what is compared.
@@ -62,8 +62,8 @@ struct Queue<'c> {
 }
 
 impl Queue<'_> {
-    /// Commits a unit of work. If the queue is reopened for each unit, also closes it, and opens it
-    /// again unless this was the last unit.
+    /// Commits a unit of work. With `reopens`, closes the queue before the commit, and opens it
+    /// again afterwards unless this was the last unit.
     fn commit(&mut self, is_last: bool) -> Result<(), Error> {
         if !self.reopens {
             return self.connection.commit();

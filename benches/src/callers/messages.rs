@@ -11,10 +11,10 @@ use crate::http_client::{Answer, Call};
 pub(crate) const PRODUCE: &str = "/messages/produce";
 pub(crate) const CONSUME: &str = "/messages/consume";
 const MOST: usize = 8;
-/// Maximum number of consume requests by which a caller tries to get all its messages.
+/// Maximum number of consume requests with which a caller tries to get all its messages.
 const LOOKS: u32 = 5;
 
-/// Number of times that each message was received, by its body.
+/// Number of received copies of each message, by the message's body.
 type Seen = BTreeMap<String, usize>;
 
 pub(crate) async fn put_and_get(caller: &Caller, queue: &str, cycle: usize) -> Result<(), Error> {

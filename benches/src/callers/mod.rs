@@ -1,4 +1,4 @@
-//! A caller that does what the contract says: it tries again when it is told to, with the same key.
+//! Caller of the API that follows the contract: it retries when told to, with the same key.
 
 pub(crate) mod messages;
 
@@ -12,8 +12,8 @@ use crate::error::Error;
 use crate::http_client::{Answer, Call, Http};
 use crate::tally::Tally;
 
-/// API key of tenant B. Hostile callers use other tenants' keys, since each tenant has a budget of
-/// its own.
+/// API key of tenant B, which the well-behaved callers use. Hostile callers use other tenants'
+/// keys, since each tenant has limits of its own.
 pub(crate) const KEY: &str = "local-dev-key-b";
 /// Path of the list of batches. A batch has this path followed by its id.
 pub(crate) const BATCHES: &str = "/v1/inovafarma/batches";
@@ -23,7 +23,7 @@ pub(crate) const ALL: &str = "all";
 pub(crate) const WITHOUT: &str = "without hostile callers";
 pub(crate) const WITH: &str = "with hostile callers";
 
-/// Phase of a run in which a request is sent.
+/// Phase of a benchmark, which decides whether and where a request's duration is recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// Duration of a morning peak, in which other requests are sent beside the catalogues.

@@ -1,5 +1,5 @@
-//! The client library alone: pipelined confirms, prefetch and multiple acknowledgement, and nothing
-//! per message that the broker does not need.
+//! Contender that uses only the client library `lapin`: pipelined confirms, prefetch and multiple
+//! acknowledgement. For each message, it does only what the broker needs.
 
 use std::collections::VecDeque;
 

@@ -1,5 +1,5 @@
-//! The broker that all contenders share: their queues, the messages on them, and the calls of a
-//! bare client.
+//! RabbitMQ broker that all contenders share: their queues, the messages on them, and the calls of
+//! a client without the gateway.
 
 use lapin::options::{
     BasicAckOptions, BasicConsumeOptions, BasicPublishOptions, BasicQosOptions, ConfirmSelectOptions,

@@ -1,4 +1,4 @@
-//! Produce and consume beside other clients of RabbitMQ: all on the same broker, one after another.
+//! Comparison of produce and consume with other clients of RabbitMQ, in turn on the same broker.
 
 pub(crate) mod bare_lapin;
 pub(crate) mod broker;

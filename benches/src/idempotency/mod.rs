@@ -1,9 +1,8 @@
-//! Costs of idempotency, beside Powertools for AWS Lambda: calls to DynamoDB and CPU time of a
-//! request that is new, of one that is replayed, and of one that brings another body under a used
-//! key.
+//! Comparison of idempotency with Powertools for AWS Lambda: calls to DynamoDB and CPU time of a
+//! new request, of a replayed one, and of a conflict, which has another body under a used key.
 //!
-//! Each contender is a process that stays warm and has a way to the same table through a recorder
-//! of its own. They take turns, block by block.
+//! Each contender is a warm process that reaches the same table through a recorder of its own. The
+//! contenders take turns, one block of requests at a time.
 
 pub(crate) mod ours;
 mod task;
@@ -36,8 +35,8 @@ pub(crate) struct Options {
     requests: usize,
 }
 
-/// Number of conflicts in a block. It is smaller than that of other requests, because conflicts
-/// have a limit that would be reached.
+/// Number of requests in a block of conflicts. It is smaller than that of other blocks, because a
+/// limit on conflicts would be reached otherwise.
 const CONFLICTS: usize = 20;
 
 const OURS: &str = "IntegraHub";

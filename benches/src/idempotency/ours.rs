@@ -1,4 +1,4 @@
-//! A contender: the crate `idempotency`, with its audit trail in the log as functions write it.
+//! Contender with the crate `idempotency`, which logs its audit trail as the functions do.
 
 use std::time::Duration;
 

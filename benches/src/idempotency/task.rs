@@ -1,4 +1,4 @@
-//! The contenders' task and their blocks of work, in JSON.
+//! Work of the contenders in JSON: the data of all requests, and blocks of requests.
 
 use ::idempotency::Reply;
 use serde::{Deserialize, Serialize};

@@ -1,8 +1,8 @@
-//! The catalogue that is cut and written.
+//! Catalogue that the benchmarks of the ingest cut into chunks and write to the database.
 
 use std::io::Write as _;
 
-use catalog::NewBatch;
+use catalog::BatchRow;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use ingestion::generate::{Catalogue, Layout};
@@ -31,7 +31,7 @@ pub(crate) fn gzipped(text: &[u8]) -> Result<Vec<u8>, Error> {
 }
 
 /// Builds the data of a batch that was received at this time, without a request to the ingest.
-pub(crate) fn new_batch(received_at: Timestamp) -> NewBatch {
+pub(crate) fn new_batch(received_at: Timestamp) -> BatchRow {
     let batch_id = Uuid::now_v7();
     let metadata = PayloadMetadata {
         batch_id,
@@ -46,7 +46,7 @@ pub(crate) fn new_batch(received_at: Timestamp) -> NewBatch {
         source: None,
     };
     let payload_uri = format!("s3://bench/{}", metadata.key());
-    NewBatch { metadata, payload_uri, payload_bytes: None, cnpjs: CnpjAccess::Any }
+    BatchRow { metadata, payload_uri, payload_bytes: None, cnpjs: CnpjAccess::Any }
 }
 
 /// Returns the rules by which items are validated. The time zone is the default of `template.yaml`.

@@ -1,6 +1,6 @@
-//! The contenders in Rust: the chunker's pipeline, and the parts that no pipeline can do without,
-//! each alone. Each is a process that goes over a payload twice, and says what the second time
-//! took.
+//! Contenders in Rust for cutting a payload: the chunker's pipeline, and each indispensable part of
+//! it alone. Each is a process that goes over a payload twice, and reports the cost of the second
+//! time.
 
 use std::hint::black_box;
 use std::io::Write as _;
@@ -36,7 +36,7 @@ pub(crate) enum Part {
     Compress,
 }
 
-/// Measured pass over a payload.
+/// Result of going over a payload once: its size, its items and the cost.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Pass {
     /// Size of the payload's decompressed content in bytes, whatever part of the work is measured.

@@ -1,5 +1,5 @@
-//! Costs of the product ingest: cutting a catalogue beside what no cutting can do without and
-//! beside Node.js, and writing its products beside raw COPY.
+//! Cost of the product ingest. Cutting a catalogue is compared with its indispensable parts and
+//! with Node.js, writing its products with raw COPY.
 
 pub(crate) mod catalogue;
 pub(crate) mod chunks;

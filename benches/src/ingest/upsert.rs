@@ -45,8 +45,8 @@ struct Cost {
 struct Load {
     second: i64,
     edition: u32,
-    /// Function from an item's place in the payload, and the number of items, to its place in the
-    /// catalogue.
+    /// Function from an item's position in the payload, and the number of items, to its position in
+    /// the catalogue.
     order: fn(u32, u32) -> u32,
 }
 
@@ -132,7 +132,7 @@ impl Bench {
     /// Runs work on all rows, and returns its cost in PostgreSQL's processes.
     ///
     /// # Errors
-    /// If it was done on another number of rows.
+    /// If the work returns another number of rows than the catalogue has items.
     async fn cost(&self, what: &str, work: impl Future<Output = Result<u64, Error>>) -> Result<Cost, Error> {
         let (wal_before, cpu_before) = (self.wal().await?, of_others(&self.observer).await?);
         let rows = work.await?;
@@ -188,8 +188,8 @@ impl Bench {
     }
 }
 
-/// Returns another place for the item at `index`, far from those of its neighbours. No two items
-/// get the same place.
+/// Returns the catalogue position of the item at `index` of a payload in disorder. Neighbours in
+/// the payload are far apart in the catalogue, and no two items share a position.
 fn scattered(index: u32, items: u32) -> u32 {
     // A prime that divides no number of items which anybody measures, so all places are different.
     const STRIDE: u64 = 15_485_863;

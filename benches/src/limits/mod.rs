@@ -1,16 +1,16 @@
-//! Limits by the second, held by many environments at once: what is admitted beyond a limit, how
-//! many calls that takes, whether one tenant delays another, and the CPU time of a request that
-//! needs no call.
+//! Rate limits that many execution environments enforce together: requests admitted beyond a limit,
+//! calls to DynamoDB, delays of one tenant by another, and the CPU time of a request that needs no
+//! call.
 //!
 //! Each environment is a limiter of its own, as in a function. Tenants send to all environments
-//! evenly, and do not wait for answers.
+//! evenly, and do not wait for responses.
 
 use std::time::Duration;
 
 use access::{DefaultLimits, LimitedTarget, LimitsItem, Rate, TargetLimits};
 use aws_sdk_dynamodb::Client;
 use clap::Args;
-use endpoint::limits::{Cost, Limiter, PATIENCE};
+use endpoint::limits::{Cost, Limiter, TIMEOUT};
 use futures_util::future::try_join_all;
 use runtime::Sdk;
 use serde_json::Value;
@@ -43,7 +43,7 @@ pub(crate) struct Options {
 }
 
 const ENVIRONMENTS: u32 = 50;
-/// Rate limit and burst of each tenant, in requests a second and requests.
+/// Rate limit of each tenant in requests per second, and its burst in requests.
 const PER_SECOND: u32 = 500;
 /// Tenants, with the rate of their requests as a multiple of their limit.
 const TENANTS: [(&str, f64); 3] = [("over", 3.0), ("near", 0.9), ("below", 0.2)];
@@ -71,7 +71,7 @@ const CPU: &str = "CPU µs";
 const CPU_COLUMNS: [Column; 2] =
     [Column::median(CPU, 1).goals(&[("no call", AtMost(20.0))]), Column::spread(CPU)];
 
-/// Requests that a tenant sent, and those that were admitted.
+/// Number of requests that a tenant sent, and those that its limit admitted.
 #[derive(Debug, Default)]
 struct Sent {
     asked: usize,
@@ -129,7 +129,7 @@ async fn flood(options: &Options, dynamodb: &Client, recorder: &Recorder) -> Res
         let worst = count(most_in_a_window(&mut all.admitted));
         let (asked, admitted) = (count(all.asked), count(all.admitted.len()));
         let calls = of_tenant(&calls, &format!("{run}-{name}"));
-        let late = calls.iter().filter(|call| call.took > PATIENCE).count();
+        let late = calls.iter().filter(|call| call.took > TIMEOUT).count();
         let values = [
             (ASKED, asked / f64::from(seconds)),
             (ADMITTED, admitted / f64::from(seconds)),
@@ -169,7 +169,7 @@ async fn send(
 }
 
 /// Measures requests that need no call to the table, because the environment has already drawn
-/// enough units. The requests are subject to every kind of limit.
+/// enough of each limit. The requests are subject to every kind of limit.
 async fn without_calls(options: &Options, dynamodb: &Client) -> Result<Report, Error> {
     let rate = |per_second| Rate::new(per_second, None).map(Some);
     let limits = TargetLimits { requests: rate(1e6)?, messages: rate(1e7)?, bytes: rate(1e9)? };
@@ -211,7 +211,7 @@ fn limiter(options: &Options, dynamodb: &Client) -> Limiter {
     Limiter::new(dynamodb.clone(), options.table.clone(), DefaultLimits::default())
 }
 
-/// Returns the calls about the buckets of a tenant.
+/// Returns the calls to DynamoDB about rate limit buckets of this tenant.
 fn of_tenant<'a>(calls: &'a [Call], tenant: &str) -> Vec<&'a Call> {
     let is_of = |call: &Call| {
         let pk = call.body.pointer("/Key/pk/S").and_then(Value::as_str);

@@ -1,5 +1,5 @@
-//! A catalogue from its object in S3 to committed rows: the ingest's own code beside programs in
-//! Node.js and in Python that do the same with what one takes for it there.
+//! Loading of a catalogue from its S3 object to committed rows: the ingest's own code, compared
+//! with programs in Node.js and Python that use the usual libraries there.
 
 pub(crate) mod ours;
 
@@ -39,7 +39,7 @@ pub(crate) struct Options {
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Loaded {
     items: u64,
-    /// Rows that were inserted or updated.
+    /// Number of rows that were inserted or updated.
     written: u64,
     #[serde(flatten)]
     took: Took,
@@ -111,7 +111,7 @@ struct Comparison {
     /// S3 key of the next edition of the measured catalogue, in which every product changes.
     second: String,
     items: u32,
-    /// Checksums of the table after each phase. They must be the same for every contender.
+    /// Checksums of the rows after each phase, which all contenders must share; `None` at first.
     sums: Option<Vec<String>>,
     report: Report,
 }

@@ -1,5 +1,5 @@
-//! The client library alone under the load of a test: a producer with an absolute schedule, a
-//! consumer, and latencies from when messages were due.
+//! Contender that uses only the client library `lapin` under the load of a load test: a producer
+//! with an absolute schedule, a consumer, and latencies from the messages' due times.
 
 use std::time::Duration;
 
@@ -94,7 +94,7 @@ impl Clock {
         u64::try_from(self.begin.elapsed().as_micros()).unwrap_or(END)
     }
 
-    /// Returns the time at which a message is due. Without a rate, every message is due at once.
+    /// Returns the time at which message `number` is due. Without a rate, it is due now.
     fn due(&self, number: u64) -> u64 {
         self.rate.map_or_else(|| self.now(), |rate| number.saturating_mul(A_SECOND).div_ceil(rate))
     }

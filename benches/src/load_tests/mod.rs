@@ -1,5 +1,5 @@
-//! Load tests of `POST /tests` on RabbitMQ beside a bare client under the same load: messages a
-//! second as fast as both go, then latencies at half of the lower rate.
+//! Load tests (`POST /tests`) on RabbitMQ, compared with a bare client under the same load: first
+//! the highest rates in messages per second, then latencies at half of the lower rate.
 
 pub(crate) mod bare;
 mod ours;
@@ -38,8 +38,8 @@ pub(crate) struct Options {
 }
 
 const QUEUE: &str = "bench.tests";
-/// Maximum time of a run beyond its seconds. A load test waits up to five minutes until its queue
-/// is empty.
+/// Maximum time by which a run may exceed its planned seconds. A load test waits up to five minutes
+/// until its queue is empty.
 const PATIENCE: Duration = Duration::from_mins(7);
 
 const OURS: &str = "IntegraHub";

@@ -1,4 +1,4 @@
-//! A load test of the stack, as a caller runs it.
+//! Contender that is a load test of the running stack, started through its API.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! A queue manager for the time of a measurement: the stand-in of `local/mqm-standin`.
+//! Queue manager that runs during a benchmark: the stand-in of `local/mqm-standin`.
 
 use std::path::PathBuf;
 

@@ -1,13 +1,13 @@
-//! Cost that the crate `ibm-mq` adds to the library that it calls, beside the calls alone and
-//! beside IBM's own client in Python, over the stand-in for a queue manager.
+//! Cost that the crate `ibm-mq` adds to the client library, compared with bare calls of the MQI and
+//! with IBM's own client in Python. The queue manager is a stand-in.
 //!
-//! A get of the crate is a request's, so it opens and closes the queue for each unit of work. Its
-//! distance to calls that do the same is what the crate costs, and the rest of the distance to the
-//! calls on a queue that stays open is what a request costs. A put opens the queue once.
+//! A get of the crate serves one request, so it opens and closes the queue for each unit of work.
+//! Bare calls that do the same show the cost of the crate. Bare calls on a queue that stays open
+//! show what opening it for each request costs. A put opens the queue once.
 //!
-//! The stand-in takes the place of IBM's library in all contenders' processes, and of the queue
-//! manager. The wall-clock times are its own for the most part, so each process's CPU time is
-//! measured as well, and the queue manager's.
+//! Stand-ins replace IBM's client library in all contenders' processes, and the queue manager. Most
+//! of the wall-clock time is theirs, so the CPU time of each contender and of the queue manager is
+//! measured as well.
 
 mod manager;
 

@@ -1,4 +1,4 @@
-//! Outcome of a batch, by the API and by the tables.
+//! Outcome of a batch according to the API and the database, compared with the expected one.
 
 use jiff::Timestamp;
 use serde_json::Value;

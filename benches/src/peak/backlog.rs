@@ -1,4 +1,4 @@
-//! Batches that are not final yet, second by second, and PostgreSQL's CPU time meanwhile.
+//! Samples, second by second, of the batches that are not final and of PostgreSQL's CPU time.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_mins(30);
 /// Maximum number of samples in the table.
 const SHOWN: usize = 20;
 
-/// Batches of one round that are to become final.
+/// Batches of one round of the benchmark, observed until all are final.
 pub(super) struct Backlog<'a> {
     observer: &'a Client,
     tenants: Vec<Uuid>,

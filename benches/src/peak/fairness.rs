@@ -1,4 +1,4 @@
-//! Quiet tenants' small catalogues, alone and beside another tenant's flood.
+//! Time that quiet tenants' small catalogues take, alone and during another tenant's flood.
 
 use std::time::Duration;
 
@@ -55,11 +55,11 @@ struct Fairness<'a> {
     stack: &'a Stack<'a>,
     quiet: &'a [Tenant],
     flooding: &'a Tenant,
-    /// Number of quiet catalogues.
+    /// Number of catalogues that all quiet tenants send together.
     number: usize,
-    /// Number of items of a flood.
+    /// Number of items in all catalogues of a flood together.
     items: u32,
-    /// Number of items of each catalogue of a flood.
+    /// Number of items in one catalogue of a flood.
     each: u32,
     tally: Tally,
 }

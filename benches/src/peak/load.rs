@@ -1,4 +1,4 @@
-//! Catalogues to send, and what their batches are to be in the end.
+//! Catalogues to send, with the expected outcomes of their batches.
 
 use bytes::Bytes;
 use ingestion::generate::{Catalogue, Layout};

@@ -1,4 +1,4 @@
-//! All tenants' catalogues within a window, of many sizes and by every way in.
+//! Morning peak: within a window, all tenants send catalogues of many sizes, by every way in.
 
 use std::time::Duration;
 

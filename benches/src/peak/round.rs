@@ -1,4 +1,4 @@
-//! Catalogues that arrive at their times, until every batch is final and accounted for.
+//! Rounds of catalogues, sent at planned times and awaited until their batches are final.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
@@ -18,7 +18,7 @@ pub(super) type Planned = (Duration, Load);
 /// Catalogue whose batch ended as expected, with the batch's times.
 pub(super) type Ended = (Load, Times);
 
-/// Plans to send catalogues at equal intervals within a time.
+/// Plans to send catalogues at equal intervals, from `from` on and within the time `within`.
 pub(super) fn spread(loads: Vec<Load>, from: Duration, within: Duration) -> Result<Vec<Planned>, Error> {
     let distance = within / u32::try_from(loads.len())?.max(1);
     Ok((0_u32..).zip(loads).map(|(index, load)| (from + distance * index, load)).collect())

@@ -1,4 +1,4 @@
-//! Sends a catalogue by its way into the ingest.
+//! Sends a catalogue to the ingest: by request, upload or file.
 
 use aws_sdk_s3::primitives::ByteStream;
 use bytes::Bytes;
@@ -23,7 +23,7 @@ const ACCEPTED: &str = "accepted";
 #[derive(Debug)]
 pub(super) struct Sent {
     pub(super) load: Load,
-    /// Path of the API that shows its batch: the batch itself, or for a file the list of the file's
+    /// Path of the API that shows the catalogue's batch, or for a file the list of the file's
     /// batches.
     pub(super) path: String,
     pub(super) accepted_at: Timestamp,

@@ -1,5 +1,5 @@
-//! A catalogue of many chunks of one establishment on a slow database. The chunks take turns at the
-//! establishment's lock, and each that waits in vain is sent again.
+//! Load of a catalogue with many chunks of one establishment on a slow database. The chunks wait
+//! for the establishment's lock. If a chunk waits too long, its message is sent again.
 
 use std::collections::HashMap;
 use std::path::Path;

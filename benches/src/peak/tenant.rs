@@ -1,4 +1,4 @@
-//! Tenants of the peak's own: of those that the local stack has, only one may load every
+//! Tenants that the benchmark creates, because only one tenant of the local stack may load every
 //! establishment and drop files.
 
 use access::{ApiKey, pk};

@@ -1,4 +1,4 @@
-//! Well-behaved callers, which check every answer.
+//! Well-behaved callers of a soak, which check every response.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Callers that send the worst that is known, one request after the other, while their phase lasts.
+//! Hostile callers of a soak, which send harmful requests one after the other in their phases.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::http_client::Answer;
 const PAUSE: Duration = Duration::from_millis(250);
 /// Maximum size of a problem response in bytes.
 const LARGEST_PROBLEM: usize = 4096;
-/// Reasons of rate limits, which may refuse any request with `Retry-After`.
+/// Reasons of problems with `Retry-After` that any request may get, such as rate limits.
 const LIMITS: [&str; 4] = ["TENANT_RATE_LIMIT", "KEY_REUSE_ABUSE", "BUSY", "POOL_TIMEOUT"];
 const NO_BATCH: &str = "01a1fd8c-697b-7c4e-8d21-3f5a6b7c8d9e";
 

@@ -1,8 +1,8 @@
-//! Well-behaved and hostile callers against a running stack, for as long as it is told.
+//! Soak: well-behaved and hostile callers send requests to a running stack for a given time.
 //!
-//! The well-behaved ones check every answer. Blocks without and with the hostile ones take turns,
-//! so that both meet the same machine; their times are compared at the end. The memory of every
-//! function is read all the while.
+//! Well-behaved callers check every response. Blocks of time without and with hostile callers
+//! alternate, so that both see the same machine; the durations of requests in both are compared at
+//! the end. The memory of every function is sampled all the time.
 
 mod honest;
 mod hostile;

@@ -1,4 +1,4 @@
-//! Findings of a soak, and whether they are good enough.
+//! Report of a soak, and the check of its goals.
 
 use std::time::Duration;
 

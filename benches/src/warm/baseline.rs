@@ -1,4 +1,4 @@
-//! A program that makes the calls of a request and does nothing else, for each key that it gets.
+//! Contender that only makes the calls of a recorded request, with each idempotency key it gets.
 
 use aws_sdk_lambda::primitives::Blob;
 use front::MqAccess;
@@ -36,7 +36,7 @@ pub(crate) async fn contend(task: &str, amqp_url: &str) -> Result<(), Error> {
     let task: Task = serde_json::from_str(task)?;
     let sdk = Sdk::from_environment().await;
     let dynamodb = aws_sdk_dynamodb::Client::new(sdk.standard());
-    let lambda = aws_sdk_lambda::Client::new(&sdk.single_attempt(MqAccess::PATIENCE));
+    let lambda = aws_sdk_lambda::Client::new(&sdk.single_attempt(MqAccess::RESPONSE_TIMEOUT));
     let connection = match task.publish {
         true => Some(Connection::connect(amqp_url, ConnectionProperties::default()).await?),
         false => None,

@@ -1,4 +1,4 @@
-//! The functions `produce` and `mq-access`, with Lambda between them.
+//! Functions `produce` and `mq-access`, with a stand-in for Lambda's API between them.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! `integrahub apply`.
+//! `integrahub apply`: changes the access table to the state that an access file describes.
 
 use std::fs;
 use std::io::Write as _;
@@ -21,15 +21,15 @@ use crate::input;
 use crate::output::{Format, Output};
 
 const SCHEMA: &str = "integrahub.applied.v1";
-/// Name of the JSON schema in which the change of one owner is printed.
+/// Name of the JSON schema in which one establishment's change of owner is printed.
 const OWNER: &str = "integrahub.owner-change.v1";
 
-/// File of new API keys, which only its owner can read.
+/// File that `apply --keys` writes new API keys to. Only its owner can read it.
 #[derive(Debug)]
 struct KeyFile {
     path: PathBuf,
     file: fs::File,
-    /// True if every key that the run created has been written to the file so far.
+    /// True while the file holds every API key that the command has created so far.
     complete: bool,
 }
 
@@ -51,8 +51,9 @@ impl KeyFile {
         written.or_explain(|| format!("write {}", self.path.display()))
     }
 
-    /// Closes the key file, and returns whether it holds all of `keys`. A file without keys is
-    /// removed, so that the next run may use its name.
+    /// Closes the key file. Returns whether it holds all of `keys`, which are the keys that the
+    /// command created. If there are none, removes the file, so that its name is free again, and
+    /// returns false.
     fn finish(self, keys: &[Value]) -> bool {
         if keys.is_empty() {
             // An empty file holds nothing that anybody could miss.
@@ -65,7 +66,7 @@ impl KeyFile {
 /// Runs `integrahub apply`.
 ///
 /// # Errors
-/// If the file is invalid or contradicts the table's entries, if the user does not confirm, or if a
+/// If the file is invalid or contradicts the access table, if the user does not confirm, or if a
 /// change fails. The earlier changes stay made, and running the command again makes the remaining
 /// ones.
 pub(crate) async fn run(args: &Apply, context: &Context, out: &mut Output) -> Result<Exit, Failure> {
@@ -117,7 +118,9 @@ pub(crate) async fn run(args: &Apply, context: &Context, out: &mut Output) -> Re
     outcome
 }
 
-/// Asks the function `establishments` which establishments each tenant of the access file owns.
+/// Asks the function `establishments` which establishments the tenants of the access file own.
+/// Tenants whose section has no list of establishments are left out. Without `establishments`, no
+/// tenant is returned.
 async fn owners(file: &AccessFile, establishments: Option<&Establishments>) -> Result<Owners, Failure> {
     let mut owners = Owners::new();
     for (id, section) in &file.tenants {
@@ -132,8 +135,9 @@ async fn owners(file: &AccessFile, establishments: Option<&Establishments>) -> R
     Ok(owners)
 }
 
-/// Refuses the plan if another tenant owns one of its establishments. A dry run of each change of
-/// owner finds that out before anything is changed.
+/// Refuses the plan if a change of owner in it would fail, for example because a tenant outside of
+/// the file owns the establishment. Dry runs find that out before anything is changed. Without
+/// `establishments`, nothing is checked.
 async fn refuse_taken(plan: &Plan, establishments: Option<&Establishments>) -> Result<(), Failure> {
     let Some(establishments) = establishments else { return Ok(()) };
     for (change, cnpjs) in &plan.owners {
@@ -150,8 +154,9 @@ async fn refuse_taken(plan: &Plan, establishments: Option<&Establishments>) -> R
     Ok(())
 }
 
-/// Makes the changes of the plan. `made` receives the changes that were made, `keys` the new API
-/// keys.
+/// Makes the changes of the plan, and writes new API keys to `file` too. Without `establishments`,
+/// no owner is changed. `made` receives the changes that were made, `keys` the new keys. Returns
+/// the exit code, which says whether changes of owner were refused.
 async fn perform(
     table: &Table,
     establishments: Option<&Establishments>,
@@ -188,7 +193,8 @@ async fn perform(
     Ok(exit)
 }
 
-/// Prints the changes of a dry run, or the new keys once the changes were made.
+/// Prints the changes of a plan and the API keys that were created. The text format prints changes
+/// only in a dry run.
 fn report(plan: &Plan, dry_run: bool, keys: &[Value], out: &mut Output) {
     let changes = || -> Vec<Value> { plan.changes().iter().map(Change::document).collect() };
     let owners = || -> Vec<Value> {

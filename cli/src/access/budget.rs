@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use access::BudgetItem;
 use serde_json::json;
 
-use super::change::{Change, Held, make};
+use super::change::{Change, StoredEntry, make};
 use super::entry::Entry;
 use super::snapshot::Snapshot;
 use super::table::Table;
-use crate::args::{Budget, BudgetSet, Edit, OfTenant};
+use crate::args::{Budget, BudgetSet, Edit, TenantOption};
 use crate::context::Context;
 use crate::exit::{Exit, Failure};
 use crate::output::Output;
@@ -33,8 +33,8 @@ pub(crate) async fn run(args: &Budget, context: &Context, out: &mut Output) -> R
     let table = Table::of(context).await?;
     let known = table.read().await?;
     let (Budget::Set(BudgetSet { tenant, .. })
-    | Budget::Show(OfTenant { tenant })
-    | Budget::Remove(Edit { of: OfTenant { tenant }, .. })) = args;
+    | Budget::Show(TenantOption { tenant })
+    | Budget::Remove(Edit { of: TenantOption { tenant }, .. })) = args;
     let tenant = known.tenant(tenant)?;
     known.check_readable(&access::pk::budget(&tenant))?;
     match (args, item) {
@@ -68,7 +68,7 @@ pub(crate) fn check(item: &BudgetItem) -> Result<(), Failure> {
     item.check().map_err(|error| Failure::refused("the budget cannot be used").why(error.to_string()))
 }
 
-fn held<'a>(known: &'a Snapshot, tenant: &str) -> Result<&'a Held, Failure> {
+fn held<'a>(known: &'a Snapshot, tenant: &str) -> Result<&'a StoredEntry, Failure> {
     known.get(&access::pk::budget(tenant)).ok_or_else(|| {
         Failure::refused(format!("the tenant {tenant} has no budget"))
             .next("give it one: integrahub budget set --help")
@@ -77,7 +77,7 @@ fn held<'a>(known: &'a Snapshot, tenant: &str) -> Result<&'a Held, Failure> {
 
 /// Prints a tenant's budget, and the amount spent that the function `metering` recorded last.
 fn show(known: &Snapshot, tenant: &str, out: &mut Output) -> Result<(), Failure> {
-    let Held { entry, .. } = held(known, tenant)?;
+    let StoredEntry { entry, .. } = held(known, tenant)?;
     let spent = known.spent(tenant);
     let mut document = entry.document();
     if let Some(document) = document.as_object_mut() {

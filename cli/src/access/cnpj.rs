@@ -1,4 +1,4 @@
-//! `integrahub cnpj`: which tenant an establishment belongs to.
+//! `integrahub cnpj`: shows and changes which tenant owns an establishment.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ use crate::output::{Format, Output};
 const LIST: &str = "integrahub.establishments.v1";
 const UNOWNED: &str = "integrahub.unowned.v1";
 const CHANGED: &str = "integrahub.owners-changed.v1";
-/// Bytes of the longest file of CNPJs that the command reads.
+/// Maximum number of bytes of a file of CNPJs.
 const MAX_FILE: u64 = 16 * 1024 * 1024;
 
 /// Runs `integrahub cnpj`.
@@ -75,8 +75,9 @@ async fn find(context: &Context, tenant: &str) -> Result<String, Failure> {
     receiver(context, tenant).await
 }
 
-/// Finds the id of the tenant that receives establishments. It must be in the access table:
-/// otherwise establishments could be given to a mistyped UUID, and no tenant could load them.
+/// Returns the id of the tenant that receives establishments, found by its name or id. The tenant
+/// must be in the access table: otherwise establishments could be given to a mistyped UUID, and no
+/// tenant could load them.
 async fn receiver(context: &Context, tenant: &str) -> Result<String, Failure> {
     let id = Table::of(context).await?.read().await?.tenant(tenant)?;
     if id.parse::<uuid::Uuid>().is_err() {

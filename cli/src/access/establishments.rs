@@ -1,4 +1,5 @@
-//! The function `establishments` of the ingest, which administers the owners of establishments.
+//! Client of the ingest's function `establishments`, which administers the owners of
+//! establishments.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,7 +24,7 @@ pub(crate) struct Establishments {
     by: String,
 }
 
-/// An establishment with its owner.
+/// Establishment with the tenant that owns it, as the function `establishments` lists it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Owned {
@@ -31,7 +32,7 @@ pub(crate) struct Owned {
     pub(crate) cnpj: String,
     /// Id of the tenant that owns the establishment.
     pub(crate) tenant: String,
-    /// Time at which the establishment was assigned to the tenant.
+    /// Time (RFC 3339) at which the establishment was assigned to the tenant.
     pub(crate) assigned_at: String,
     /// Name of the person or program that assigned the establishment.
     pub(crate) assigned_by: String,
@@ -40,11 +41,11 @@ pub(crate) struct Owned {
 /// Change of the owner of establishments: assignment, move or release.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum OwnerChange {
-    /// Gives establishments without owner to a tenant.
+    /// Gives establishments without owner to the tenant with this id.
     Assign(String),
-    /// Moves establishments from the first tenant to the second.
+    /// Moves establishments from the tenant with the first id to the tenant with the second.
     Move(String, String),
-    /// Takes establishments from a tenant.
+    /// Takes establishments from the tenant with this id, so that they have no owner.
     Release(String),
 }
 
@@ -54,7 +55,8 @@ struct Unowned {
     cnpj: String,
 }
 
-/// Result of a change of owner, or of its dry run.
+/// Result of a change of owner, or of its dry run, with each establishment of the request in one of
+/// the three lists.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Changed {
@@ -75,9 +77,9 @@ pub(crate) struct Changed {
 pub(crate) struct RefusedCnpj {
     /// CNPJ of the establishment.
     pub(crate) cnpj: String,
-    /// Reason code of the function `establishments`.
+    /// Code of the function `establishments` for the reason, such as `OWNED_BY_ANOTHER`.
     pub(crate) reason: String,
-    /// Id of the tenant that owns the establishment, if one does.
+    /// Id of the tenant that owns the establishment; `None` if no tenant does.
     #[serde(default)]
     pub(crate) owner: Option<String>,
 }
@@ -93,7 +95,8 @@ impl RefusedCnpj {
     }
 }
 
-/// Page of a list of establishments.
+/// Page of a list that the function `establishments` returned. `cursor` asks for the next page;
+/// `None` if this is the last one.
 #[derive(Debug, Deserialize)]
 struct Page<T> {
     establishments: Vec<T>,
@@ -148,7 +151,8 @@ impl Establishments {
         Ok(Self { lambda: aws.lambda(), function, by })
     }
 
-    /// Lists establishments with owners, of one tenant or of all.
+    /// Lists the establishments that have an owner. `tenant` limits the list to those of one
+    /// tenant, `cnpj` to one establishment.
     ///
     /// # Errors
     /// If the function does not answer, or refuses the request.
@@ -166,12 +170,12 @@ impl Establishments {
         Ok(unowned.into_iter().map(|unowned| unowned.cnpj).collect())
     }
 
-    /// Changes the owner of establishments, in requests of at most 1,000 CNPJs. A request can be
-    /// repeated without harm. A dry run changes nothing.
+    /// Changes the owner of establishments, in invocations with at most 1,000 CNPJs each. A dry run
+    /// changes nothing. The call can be repeated without harm.
     ///
     /// # Errors
-    /// If the function does not answer, or refuses a whole request. The requests before it have
-    /// taken effect.
+    /// If the function does not answer, or refuses a whole invocation. The invocations before it
+    /// have taken effect.
     pub(crate) async fn change(
         &self,
         change: &OwnerChange,
@@ -242,7 +246,7 @@ fn read<T: serde::de::DeserializeOwned>(value: Value) -> Result<T, Failure> {
     })
 }
 
-/// Groups establishments by their owners.
+/// Returns the CNPJs of establishments, grouped by the id of the tenant that owns them.
 pub(crate) fn by_owner(owned: Vec<Owned>) -> BTreeMap<String, BTreeSet<String>> {
     let mut owners: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for Owned { cnpj, tenant, .. } in owned {

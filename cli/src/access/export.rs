@@ -1,4 +1,4 @@
-//! `integrahub export`.
+//! `integrahub export`: prints the access table as an access file.
 
 use super::establishments::{Establishments, by_owner};
 use super::file::{AccessFile, SCHEMA};

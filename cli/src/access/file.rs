@@ -1,6 +1,6 @@
-//! The file of `apply` and `export`: the rate card, and tenants with their keys, profiles,
-//! allow-lists, limits, budgets, grants and establishments. It has no API key and no password, so
-//! it may be kept with other sources.
+//! The access file of `apply` and `export`: the rate card, and tenants with their keys, profiles,
+//! allow-lists, limits, budgets, grants and establishments. The file has no API key and no
+//! password, so it may be kept with other sources.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,16 +21,16 @@ pub(crate) const VERSION: u32 = 1;
 pub(crate) const SCHEMA: &str = "integrahub.access.v1";
 
 /// Access file: the tenants with their keys, profiles and other entries. If a section or a member
-/// is absent, the table's content for it stays.
+/// is absent, `apply` leaves the table's content for it as it is.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct AccessFile {
-    /// Name of the JSON schema, which only a file in JSON contains.
+    /// Name of the JSON schema, which only a file in JSON contains; `None` in YAML.
     #[serde(skip_serializing)]
     pub(crate) schema: Option<String>,
     /// Version of the access file's format.
     pub(crate) version: u32,
-    /// Prices of the tenants' usage.
+    /// Rate card with the prices of usage. `None` leaves the table's rate card as it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) rates: Option<RateCard>,
     /// Sections of the tenants, by tenant id.
@@ -38,63 +38,69 @@ pub(crate) struct AccessFile {
     pub(crate) tenants: BTreeMap<String, TenantSection>,
 }
 
-/// Section of a tenant in the access file, with everything that belongs to the tenant.
+/// Section of a tenant in the access file. `apply` leaves the table as it is for a member that is
+/// `None`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct TenantSection {
-    /// Display name of the tenant, which no other tenant may have.
+    /// Display name of the tenant, which no other tenant may have. `None` leaves it as it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) name: Option<String>,
-    /// True if the keys of the tenant are refused.
+    /// True if the keys of the tenant are refused. `None` leaves the tenant as it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) disabled: Option<bool>,
-    /// API keys, without the keys themselves.
+    /// API keys of the tenant, without their secret text. `None` leaves the table's keys as they
+    /// are.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) keys: Option<Vec<KeySection>>,
-    /// Target profiles by their names.
+    /// Target profiles by their names. `None` leaves the table's profiles as they are.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) profiles: Option<BTreeMap<String, Value>>,
-    /// Entries of the tenant's allow-list of targets.
+    /// Entries of the tenant's allow-list of targets. `None` leaves the table's list as it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) targets: Option<Vec<String>>,
-    /// Rate limits of the tenant's requests, as the access table stores them.
+    /// Rate limits of the tenant's requests, in the form of the access table. `None` leaves the
+    /// table's limits as they are.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) limits: Option<LimitsItem>,
-    /// Monthly budget of the tenant.
+    /// Monthly budget of the tenant. `None` leaves the table's budget as it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) budget: Option<BudgetItem>,
-    /// Grants to drop files: one or none.
+    /// Grant to drop files into S3, in a list of at most one. `None` leaves the table's grant as it
+    /// is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) grants: Option<Vec<GrantSection>>,
-    /// CNPJs of the establishments that the tenant owns.
+    /// CNPJs of the establishments that the tenant owns. `None` leaves their owners as they are.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) establishments: Option<BTreeSet<String>>,
 }
 
-/// Section of an API key, without the key itself.
+/// Section of an API key in the access file, without the secret text of the key.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct KeySection {
     /// Display name of the API key.
     pub(crate) name: String,
     /// Prefix of the key's hash, of at least four characters, that identifies the key. If it is
-    /// absent or matches no key of the table, the key is found by its name.
+    /// `None` or matches no key of the table, the key is found by its name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) id: Option<String>,
     /// Scopes that the API key grants.
     pub(crate) scopes: BTreeSet<String>,
-    /// Establishments that the API key covers, if it has a scope of products.
+    /// Establishments that the API key covers; `None` for a key without a scope `products:*`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) cnpjs: Option<Cnpjs>,
-    /// Time from which on the API key is refused.
+    /// Expiry of the API key: a time, or never. `None` leaves the expiry of an existing key as it
+    /// is, and lets a new key never expire.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) expires_at: Option<Expiry>,
-    /// True if the API key is disabled: requests with it are refused.
+    /// True if the API key is disabled: requests with it are refused. `None` leaves an existing key
+    /// as it is, and enables a new one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) disabled: Option<bool>,
 }
 
-/// A grant to drop files.
+/// Section of a tenant's grant to drop files into S3, in the access file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct GrantSection {
@@ -152,7 +158,7 @@ impl From<&Establishments> for Cnpjs {
 }
 
 impl AccessFile {
-    /// Refuses a file whose schema or version differs from those that this program writes.
+    /// Refuses an access file whose schema or version differs from those that this program writes.
     ///
     /// # Errors
     /// If the file has another schema or another version.

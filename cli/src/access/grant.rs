@@ -2,12 +2,12 @@
 
 use access::DropGrant;
 
-use super::change::{Change, Held, make};
+use super::change::{Change, StoredEntry, make};
 use super::entry::Entry;
 use super::key;
 use super::snapshot::Snapshot;
 use super::table::Table;
-use crate::args::{Edit, Grant, GrantCreate, OfTenant};
+use crate::args::{Edit, Grant, GrantCreate, TenantOption};
 use crate::context::Context;
 use crate::exit::{Exit, Failure};
 use crate::output::Output;
@@ -18,8 +18,7 @@ const ONE: &str = "integrahub.grant.v1";
 /// Runs `integrahub grant`.
 ///
 /// # Errors
-/// If the grant contradicts itself, exists already or does not exist, or the table cannot be
-/// accessed.
+/// If the grant is invalid, exists already or does not exist, or the table cannot be accessed.
 pub(crate) async fn run(args: &Grant, context: &Context, out: &mut Output) -> Result<Exit, Failure> {
     let table = Table::of(context).await?;
     let known = table.read().await?;
@@ -36,14 +35,14 @@ pub(crate) async fn run(args: &Grant, context: &Context, out: &mut Output) -> Re
             known.warn(out);
             Ok(Exit::Done)
         }
-        Grant::Show(OfTenant { tenant }) => {
-            let (id, Held { entry, .. }) = find(&known, tenant)?;
+        Grant::Show(TenantOption { tenant }) => {
+            let (id, StoredEntry { entry, .. }) = find(&known, tenant)?;
             if let Entry::Grant(_, grant) = entry {
                 out.thing(ONE, &entry.document(), &row(&id, grant));
             }
             Ok(Exit::Done)
         }
-        Grant::Remove(Edit { of: OfTenant { tenant }, dry }) => {
+        Grant::Remove(Edit { of: TenantOption { tenant }, dry }) => {
             let (id, held) = find(&known, tenant)?;
             let question = format!("this removes the grant of {id}, whose files stay where they are");
             dry.confirm(&question, tenant, out)?;
@@ -61,7 +60,7 @@ fn row(tenant: &str, grant: &DropGrant) -> [(&'static str, String); 3] {
     ]
 }
 
-fn find<'a>(known: &'a Snapshot, reference: &str) -> Result<(String, &'a Held), Failure> {
+fn find<'a>(known: &'a Snapshot, reference: &str) -> Result<(String, &'a StoredEntry), Failure> {
     let id = known.tenant(reference)?;
     let missing = || {
         Failure::refused(format!("the tenant {id} has no grant"))

@@ -1,5 +1,5 @@
-//! Who may do what in a deployment: the entries of the access table, and the owners of
-//! establishments. All of it needs AWS credentials and no API key.
+//! Commands that administer access to a deployment: the entries of the access table, and the owners
+//! of establishments. All of them need AWS credentials and no API key.
 
 pub(crate) mod apply;
 pub(crate) mod budget;

@@ -1,13 +1,13 @@
-//! `integrahub profile`.
+//! `integrahub profile`: creates, lists, shows and removes target profiles.
 
 use mq::{InlineTargets, Profile as Parsed, ProfileName as Name, Target, TargetError};
 use serde_json::{Map, Value, json};
 
-use super::change::{Change, Held, make};
+use super::change::{Change, StoredEntry, make};
 use super::entry::Entry;
 use super::snapshot::Snapshot;
 use super::table::Table;
-use crate::args::{Edit, OnlyTenant, Profile, ProfileCreate, ProfileName};
+use crate::args::{Edit, Profile, ProfileCreate, ProfileName, TenantFilter};
 use crate::context::Context;
 use crate::exit::{Exit, Explain as _, Failure};
 use crate::input;
@@ -20,8 +20,8 @@ const ONE: &str = "integrahub.profile.v1";
 /// Runs `integrahub profile`.
 ///
 /// # Errors
-/// If no request could use the profile, it does not exist or exists already, or the table cannot be
-/// accessed.
+/// If the profile is one that no request could use, if it exists already or does not exist, or if
+/// the table cannot be accessed.
 pub(crate) async fn run(args: &Profile, context: &Context, out: &mut Output) -> Result<Exit, Failure> {
     // A file is checked before anything is called.
     let given = match args {
@@ -34,7 +34,7 @@ pub(crate) async fn run(args: &Profile, context: &Context, out: &mut Output) -> 
         Profile::Create(args) => {
             make(&table, change(&known, args, given.unwrap_or_default())?, args.dry, out).await
         }
-        Profile::List(OnlyTenant { tenant }) => list(&known, tenant.as_deref(), out).map(|()| Exit::Done),
+        Profile::List(TenantFilter { tenant }) => list(&known, tenant.as_deref(), out).map(|()| Exit::Done),
         Profile::Show(profile) => {
             let held = held(&known, profile)?;
             match (&held.entry, out.format()) {
@@ -51,7 +51,10 @@ pub(crate) async fn run(args: &Profile, context: &Context, out: &mut Output) -> 
     }
 }
 
-fn held<'a>(known: &'a Snapshot, ProfileName { name, tenant }: &ProfileName) -> Result<&'a Held, Failure> {
+fn held<'a>(
+    known: &'a Snapshot,
+    ProfileName { name, tenant }: &ProfileName,
+) -> Result<&'a StoredEntry, Failure> {
     let tenant = known.tenant(tenant)?;
     known.get(&access::pk::profile(&tenant, name)).ok_or_else(|| {
         Failure::refused(format!("there is no profile `{name}` of {tenant}"))
@@ -65,10 +68,10 @@ fn change(known: &Snapshot, args: &ProfileCreate, value: Value) -> Result<Option
     known.create(Entry::Profile(known.tenant(&args.profile.tenant)?, name.clone(), value), args.replace)
 }
 
-/// Checks the name of a profile, which requests give in `targetRef`.
+/// Checks the name of a target profile, which requests give in `targetRef`.
 ///
 /// # Errors
-/// If the gateway would refuse the name in a request.
+/// If the name has a `#`, or is one that the gateway would refuse in a request.
 pub(crate) fn check_name(name: &str) -> Result<(), Failure> {
     let wrong = |why: String| Failure::usage(format!("`{name}` cannot be the name of a profile")).why(why);
     Name::try_from(name.to_owned()).map_err(|error| wrong(format!("the name {error}")))?;
@@ -78,7 +81,8 @@ pub(crate) fn check_name(name: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Reads the profile from the file or the options, and checks that requests can use it.
+/// Builds a target profile from the file or the options of `profile create`, and checks that
+/// requests can use it.
 async fn given(args: &ProfileCreate) -> Result<Value, Failure> {
     let value = match &args.file {
         Some(path) => without_nulls(input::document(path).await?),
@@ -88,7 +92,7 @@ async fn given(args: &ProfileCreate) -> Result<Value, Failure> {
     Ok(value)
 }
 
-/// Removes null members, so that an absent and a null member mean the same.
+/// Removes members of JSON objects that are null, so that null means the same as an absent member.
 pub(crate) fn without_nulls(value: Value) -> Value {
     match value {
         Value::Object(members) => {

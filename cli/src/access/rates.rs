@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use access::rates::{Rate, RateCard};
 use serde_json::{Value, json};
 
-use super::change::{Change, Held, make};
+use super::change::{Change, StoredEntry, make};
 use super::entry::Entry;
 use super::snapshot::Snapshot;
 use super::table::Table;
@@ -55,7 +55,7 @@ fn card(document: Value) -> Result<RateCard, Failure> {
     })
 }
 
-fn held(known: &Snapshot) -> Result<&Held, Failure> {
+fn held(known: &Snapshot) -> Result<&StoredEntry, Failure> {
     known.get(access::pk::RATES).ok_or_else(|| {
         Failure::refused("there is no rate card, so nothing has a price")
             .next("set one: integrahub rates set FILE")
@@ -63,7 +63,7 @@ fn held(known: &Snapshot) -> Result<&Held, Failure> {
 }
 
 /// Returns the prices of a rate card by operation and unit, so that two cards can be compared.
-pub(crate) fn facts(card: &RateCard) -> BTreeMap<String, String> {
+pub(crate) fn values_as_text(card: &RateCard) -> BTreeMap<String, String> {
     let price = |Rate { operation, unit, per, price }: &Rate| {
         (format!("{operation} {}", unit.name()), format!("{price} for {per}"))
     };

@@ -1,4 +1,4 @@
-//! The access table in DynamoDB.
+//! Client of the access table in DynamoDB.
 
 use access::pk;
 use aws_sdk_dynamodb::Client;
@@ -13,10 +13,11 @@ use crate::aws::{Aws, failed};
 use crate::context::Context;
 use crate::exit::Failure;
 
-/// Error code of DynamoDB for a conditional write whose condition is false.
+/// Error code of DynamoDB for a conditional write whose condition is false: another caller has
+/// changed the item.
 const OVERTAKEN: &str = "ConditionalCheckFailedException";
 
-/// The access table of a deployment.
+/// Client of a deployment's access table in DynamoDB.
 #[derive(Debug)]
 pub(crate) struct Table {
     dynamodb: Client,
@@ -27,13 +28,13 @@ impl Table {
     /// Finds the access table of the context's deployment.
     ///
     /// # Errors
-    /// If the table is not known.
+    /// If the name of the table is not known, and the outputs of the stack cannot be read.
     pub(crate) async fn of(context: &Context) -> Result<Self, Failure> {
         let aws = Aws::of(context).await?;
         Ok(Self { dynamodb: aws.dynamodb(), name: aws.access_table().await? })
     }
 
-    /// Reads the whole table, which has an item for each key, profile and tenant.
+    /// Reads the whole access table, with a strongly consistent scan.
     ///
     /// # Errors
     /// If DynamoDB does not answer, or does not permit the call.
@@ -46,7 +47,8 @@ impl Table {
         Ok(snapshot)
     }
 
-    /// Writes one change to the access table.
+    /// Writes one change to the access table. The removal of an API key or tenant also removes the
+    /// item with the key's last use or the tenant's spending.
     ///
     /// # Errors
     /// If another caller changed the entry meanwhile, or DynamoDB does not answer or permit the
@@ -75,8 +77,8 @@ impl Table {
                 let request = request.condition_expression(condition).set_expression_attribute_names(names);
                 let sent = request.set_expression_attribute_values(values).send().await;
                 sent.map_err(|error| refused(change, &error))?;
-                match noted_of(change.entry()) {
-                    Some(noted) => self.remove(noted).await,
+                match usage_item_of(change.entry()) {
+                    Some(item) => self.remove(item).await,
                     None => Ok(()),
                 }
             }
@@ -91,9 +93,9 @@ impl Table {
     }
 }
 
-/// Returns the key of the item in which functions record an API key's last use or a tenant's
-/// spending. Other entries have no such item.
-fn noted_of(entry: &Entry) -> Option<String> {
+/// Returns the partition key of the item in which functions record an API key's last use or a
+/// tenant's spending. Entries of other kinds have no such item.
+fn usage_item_of(entry: &Entry) -> Option<String> {
     match entry {
         Entry::Key(hash, _) => Some(pk::used(hash)),
         Entry::Tenant(tenant, _) => Some(pk::spent(tenant)),
@@ -129,9 +131,9 @@ mod tests {
     #[test]
     fn what_functions_noted_goes_with_the_key_and_with_the_tenant() {
         let hash = ApiKey::from("k").hash();
-        assert_eq!(noted_of(&Entry::Key(hash, key("orders", &[]))), Some(format!("USED#{hash}")));
+        assert_eq!(usage_item_of(&Entry::Key(hash, key("orders", &[]))), Some(format!("USED#{hash}")));
         let tenant = Entry::Tenant(ACME.to_owned(), TenantItem::default());
-        assert_eq!(noted_of(&tenant), Some(format!("SPENT#{ACME}")));
-        assert_eq!(noted_of(&Entry::Budget(ACME.to_owned(), budget())), None);
+        assert_eq!(usage_item_of(&tenant), Some(format!("SPENT#{ACME}")));
+        assert_eq!(usage_item_of(&Entry::Budget(ACME.to_owned(), budget())), None);
     }
 }

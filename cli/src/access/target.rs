@@ -1,4 +1,4 @@
-//! `integrahub target`: the allow-lists of tenants.
+//! `integrahub target`: the tenants' allow-lists of targets that requests may name inline.
 
 use access::TargetsItem;
 use mq::InlineTargets;
@@ -8,7 +8,7 @@ use super::change::{Change, make};
 use super::entry::Entry;
 use super::snapshot::Snapshot;
 use super::table::Table;
-use crate::args::{OnlyTenant, Target};
+use crate::args::{Target, TenantFilter};
 use crate::context::Context;
 use crate::exit::{Exit, Failure};
 use crate::output::Output;
@@ -18,7 +18,8 @@ const LIST: &str = "integrahub.targets.v1";
 /// Runs `integrahub target`.
 ///
 /// # Errors
-/// If the gateway could not read the entry, it does not exist, or the table cannot be accessed.
+/// If an entry to add is malformed, an entry to remove is not in the list, or the table cannot be
+/// accessed.
 pub(crate) async fn run(args: &Target, context: &Context, out: &mut Output) -> Result<Exit, Failure> {
     if let Target::Allow { entries, .. } = args {
         check(entries)?;
@@ -32,7 +33,7 @@ pub(crate) async fn run(args: &Target, context: &Context, out: &mut Output) -> R
             let change = allow(&known, &id, entries);
             make(&table, change, *dry, out).await
         }
-        Target::List(OnlyTenant { tenant }) => list(&known, tenant.as_deref(), out).map(|()| Exit::Done),
+        Target::List(TenantFilter { tenant }) => list(&known, tenant.as_deref(), out).map(|()| Exit::Done),
         Target::Remove { tenant, entries, all, dry } => {
             let id = known.tenant(tenant)?;
             known.check_readable(&access::pk::targets(&id))?;
@@ -49,7 +50,7 @@ pub(crate) async fn run(args: &Target, context: &Context, out: &mut Output) -> R
 /// Checks entries of an allow-list with the gateway's own parser.
 ///
 /// # Errors
-/// If an entry cannot be read. The error names the first such entry.
+/// If an entry is malformed. The error names the first such entry.
 pub(crate) fn check<T: AsRef<str>>(entries: &[T]) -> Result<(), Failure> {
     InlineTargets::of_one_tenant(entries).map(|_| ()).map_err(|error| {
         Failure::usage("the allow-list cannot be used")
@@ -70,8 +71,8 @@ fn allow(known: &Snapshot, tenant: &str, new: &[String]) -> Option<Change> {
     known.put(Entry::Targets(tenant.to_owned(), TargetsItem { entries: all }))
 }
 
-/// Returns the change that removes `gone` from a tenant's allow-list, or the whole list if `gone`
-/// is `None`. The item of an empty list is removed.
+/// Returns the change that removes the entries `gone` from a tenant's allow-list. If `gone` is
+/// `None` or no entry is left, the change removes the item of the list.
 ///
 /// # Errors
 /// If the tenant has no allow-list, or an entry to remove is not in it.

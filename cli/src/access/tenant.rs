@@ -1,10 +1,10 @@
-//! `integrahub tenant`.
+//! `integrahub tenant`: creates, shows, renames, enables, disables and removes tenants.
 
 use access::TenantItem;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::change::{Change, Held, apply, make, show as show_changes};
+use super::change::{Change, StoredEntry, apply, make, show as show_changes};
 use super::entry::{Entry, Kind};
 use super::snapshot::Snapshot;
 use super::table::Table;
@@ -71,7 +71,8 @@ pub(crate) async fn run(args: &Tenant, context: &Context, out: &mut Output) -> R
     }
 }
 
-/// Returns the entry of a new tenant.
+/// Returns the entry of a new tenant, which is enabled. Without `id`, its id is a new UUID. Fails
+/// if the name or the id is invalid or taken.
 fn create(known: &Snapshot, name: &str, id: Option<&str>) -> Result<Entry, Failure> {
     check_name(known, name)?;
     let id = id.map_or_else(|| Uuid::new_v4().to_string(), str::to_owned);
@@ -94,7 +95,8 @@ fn check_name(known: &Snapshot, name: &str) -> Result<(), Failure> {
     })
 }
 
-/// Changes a tenant's item, or creates it if the tenant has keys or other entries, but no item.
+/// Replaces the item of the tenant that `reference` names by what `change` makes of it, or in a dry
+/// run prints the change. A tenant with keys or other entries, but without an item, gets one.
 async fn update(
     table: &Table,
     known: &Snapshot,
@@ -109,8 +111,9 @@ async fn update(
     make(table, known.put(Entry::Tenant(id, item)), dry, out).await
 }
 
-/// Removes a tenant and everything that belongs to it. The tenant is disabled first and removed
-/// last, so a key that is created meanwhile does not work, and the next read of the table finds it.
+/// Removes a tenant and everything that belongs to it. Fails if the tenant has keys or other
+/// entries and `cascade` is false. The tenant is disabled first and removed last, so a key that is
+/// created meanwhile does not work, and the next read of the table finds it.
 async fn remove(
     table: &Table,
     known: &Snapshot,
@@ -140,10 +143,11 @@ async fn remove(
     Ok(())
 }
 
-/// Returns the removal of a tenant with everything that belongs to it. Keys are removed first and
-/// the tenant last: if the removal stops in the middle, no key works.
+/// Returns the changes that remove a tenant with everything that belongs to it. Fails if the tenant
+/// has keys or other entries and `cascade` is false. Keys are removed first and the tenant last: if
+/// the removal stops in the middle, no key works.
 fn removal(known: &Snapshot, id: &str, cascade: bool) -> Result<Vec<Change>, Failure> {
-    let mut held: Vec<&Held> = known.of_tenant(id).collect();
+    let mut held: Vec<&StoredEntry> = known.of_tenant(id).collect();
     let rest = held.iter().filter(|held| held.entry.kind() != Kind::Tenant);
     let rest: Vec<String> = rest.map(|held| held.entry.title()).collect();
     if !cascade && !rest.is_empty() {

@@ -1,4 +1,4 @@
-//! Times on the command line: `7d`, `2027-06-30`, `2027-06-30T12:00:00Z`.
+//! Parser of times on the command line, such as `7d`, `2027-06-30` and `2027-06-30T12:00:00Z`.
 
 use jiff::civil::Date;
 use jiff::tz::TimeZone;

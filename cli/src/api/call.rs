@@ -1,4 +1,5 @@
-//! `integrahub api`: any request, with the address and the API key of the context.
+//! `integrahub api`: sends any HTTP request to the API of the deployment, with the address and the
+//! API key of the context.
 
 use std::path::Path;
 
@@ -14,7 +15,7 @@ use crate::exit::{Exit, Explain as _, Failure};
 use crate::input;
 use crate::output::{Format, Output};
 
-/// Bytes of the longest body that the API accepts in a request.
+/// Maximum size in bytes of a request body that the API accepts.
 const MAX_BODY: u64 = 10 * 1024 * 1024;
 
 /// Sends the request and prints the response's body.
@@ -66,8 +67,8 @@ async fn request(args: &ApiRequest, out: &mut Output) -> Result<Call, Failure> {
     Ok(call)
 }
 
-/// Refuses a path that does not begin with a slash, or that has characters HTTP would not send
-/// unchanged, such as `#`.
+/// Refuses a request path that does not begin with a slash, or that has characters which HTTP would
+/// not send unchanged, such as `#`.
 fn check_path(path: &str) -> Result<(), Failure> {
     if !path.starts_with('/') {
         return Err(Failure::usage(format!("{path} is no path")).next("begin the path with a slash"));
@@ -89,8 +90,8 @@ fn check_path(path: &str) -> Result<(), Failure> {
     })
 }
 
-/// Prints a response: JSON indented, anything else unchanged. With `--output ndjson`, JSON is
-/// unchanged too.
+/// Prints the body of a response: JSON indented, anything else unchanged. With `--output ndjson`,
+/// JSON is unchanged too.
 fn print(answer: &Answer, out: &mut Output) -> Result<(), Failure> {
     let is_json = answer.header("content-type").is_some_and(|kind| kind.contains("json"));
     if !is_json || out.format() == Format::Ndjson {

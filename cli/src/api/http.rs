@@ -1,5 +1,5 @@
-//! The HTTP client of the program: that of the AWS clients, so that there is one set of rules for
-//! certificates and proxies (`HTTPS_PROXY`, `NO_PROXY`).
+//! HTTP client of the command line. It is the client of the AWS SDK, so that all requests follow
+//! the same rules for certificates and proxies (`HTTPS_PROXY`, `NO_PROXY`).
 
 use std::time::Duration;
 
@@ -14,11 +14,11 @@ use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::{BodyExt as _, Limited};
 
-/// Time limit of connecting to a server.
+/// Time limit for connecting to a server.
 const CONNECT: Duration = Duration::from_secs(10);
-/// Time limit of reading a body that is kept in memory.
+/// Time limit for reading a whole response body into memory.
 const READ: Duration = Duration::from_secs(120);
-/// Maximum time without data while a body is read as a stream.
+/// Maximum time without new data while a response body is read as a stream.
 const STALL: Duration = Duration::from_secs(60);
 
 type Cause = Box<dyn std::error::Error + Send + Sync>;
@@ -33,10 +33,11 @@ pub(crate) enum HttpError {
     /// The request contains characters that HTTP does not allow, such as a line feed in a header.
     #[error("the request cannot be sent")]
     Request(#[source] Cause),
-    /// The connection failed or timed out. The server may have acted on the request.
+    /// The connection failed or timed out before the response headers arrived. The server may have
+    /// acted on the request.
     #[error("there was no response")]
     Connection(#[source] Cause),
-    /// The response broke off, or no more of it arrived in time.
+    /// The response broke off while its body was read, timed out, or was larger than the limit.
     #[error("the response broke off")]
     Broken(#[source] Cause),
 }
@@ -60,27 +61,28 @@ impl Http {
     }
 }
 
-/// Creates a connector, which uses the proxy that the environment variables name.
+/// Creates an HTTP connector, which uses the proxy in the environment variables (`HTTPS_PROXY`,
+/// `NO_PROXY`).
 pub(crate) fn connector(settings: Option<HttpConnectorSettings>) -> Connector {
     let mut builder = Connector::builder().proxy_config(ProxyConfig::from_env());
     builder.set_connector_settings(settings);
     builder.tls_provider(Provider::Rustls(CryptoMode::Ring)).build()
 }
 
-/// Reads a body of at most `limit` bytes.
+/// Reads a whole response body of at most `limit` bytes into memory.
 ///
 /// # Errors
-/// If the body broke off or stalled, or is larger than the limit.
+/// If the body broke off, took longer than two minutes, or is larger than the limit.
 pub(crate) async fn collect(body: SdkBody, limit: usize) -> Result<Bytes, HttpError> {
     let read = tokio::time::timeout(READ, Limited::new(body, limit).collect()).await;
     let read = read.map_err(|slow| HttpError::Broken(Box::new(slow)))?;
     Ok(read.map_err(HttpError::Broken)?.to_bytes())
 }
 
-/// Reads the next part of a body, or `None` at its end.
+/// Returns the next bytes of a response body, as many as arrived together; `None` at its end.
 ///
 /// # Errors
-/// If the body broke off or stalled.
+/// If the body broke off, or no data came for a minute.
 pub(crate) async fn next(body: &mut SdkBody) -> Result<Option<Bytes>, HttpError> {
     loop {
         let frame = tokio::time::timeout(STALL, body.frame()).await;

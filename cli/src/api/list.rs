@@ -1,20 +1,21 @@
-//! Lists that come in pages.
+//! Lists of the API that are returned page by page.
 
 use serde_json::Value;
 
 use super::{Api, with_query};
 use crate::exit::Failure;
 
-/// Route of the API that returns a list in pages.
+/// Route of the API that returns a list page by page, with the names that its JSON uses.
 #[derive(Clone, Debug)]
 pub(crate) struct List<'a> {
     /// Path of the list's route.
     pub(crate) path: &'a str,
     /// Query parameters of each request, besides the cursor.
     pub(crate) filters: Vec<(&'a str, &'a str)>,
-    /// Member of a page that has the items.
+    /// Name of the JSON member of a page that contains the items.
     pub(crate) items: &'a str,
-    /// Member of a page that has the cursor of the next page.
+    /// Name of the JSON member of a page that contains the cursor of the next page. The last page
+    /// has none.
     pub(crate) next: &'a str,
 }
 

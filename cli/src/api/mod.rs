@@ -1,5 +1,5 @@
-//! Requests to the API of a deployment: bounded in time and size, and sent again where that is
-//! safe, with the same idempotency key.
+//! Client of a deployment's API. Requests are bounded in time and size. Failed requests are retried
+//! with the same idempotency key where that is safe.
 
 mod call;
 pub(crate) mod http;
@@ -30,20 +30,21 @@ pub(crate) use self::retry::Schedule;
 use crate::context::Context;
 use crate::exit::{Explain as _, Failure};
 
-/// Maximum number of bytes of a response body: a response of Lambda has at most 6 MB.
+/// Maximum number of bytes that are read of a response body. A response of Lambda has at most 6 MB.
 const MAX_ANSWER: usize = 16 * 1024 * 1024;
 /// Time to wait for a response once the request is sent: more than the 30 s after which API Gateway
 /// gives up.
 const PATIENCE: Duration = Duration::from_secs(40);
-/// Minimum upload speed in bytes per second that the timeouts allow for.
+/// Lowest upload speed, in bytes per second, with which a request still meets its time limit.
 const SLOWEST: u64 = 16_000;
 /// Time limit of a request with the largest body, at the minimum upload speed, including its
 /// response.
 const LONGEST: Duration = Duration::from_secs(1_200);
-/// Time during which a command at a terminal tries a request again.
+/// Default time after the first attempt of a request within which the last retry has to begin.
 const TRIES: Duration = Duration::from_secs(60);
 
-/// Callback that is called before a request is sent again, with the reason and the pause.
+/// Callback before each retry of a request, with the reason of the failure and the pause before the
+/// retry.
 pub(crate) type OnRetry = Box<dyn Fn(&str, Duration) + Send + Sync>;
 
 /// Client of a deployment's API, with the caller's credentials.
@@ -63,7 +64,7 @@ impl std::fmt::Debug for Api {
     }
 }
 
-/// Request to the API, which may be sent several times.
+/// Request to the API, with everything that is needed to send it again.
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
     method: Method,
@@ -108,7 +109,7 @@ impl Call {
         self.header("content-type", content_type)
     }
 
-    /// Declares that the request must not be sent again.
+    /// Declares that the request must not be retried.
     #[must_use]
     pub(crate) fn once(mut self) -> Self {
         self.is_repeatable = false;
@@ -142,7 +143,7 @@ pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
-    /// Number of times that the request was sent.
+    /// Number of times that the request was sent, retries included.
     pub(crate) attempts: u32,
 }
 
@@ -157,8 +158,9 @@ impl Answer {
         matches!(self.status, 200..400)
     }
 
-    /// Returns whether the response repeats the result of a request that an earlier run sent. A
-    /// result that is repeated for a retry of this run does not count.
+    /// Returns whether the response is the stored result of an earlier request with the same
+    /// idempotency key. False after a retry, because the result may then be that of this request's
+    /// own first attempt.
     pub(crate) fn is_replay(&self) -> bool {
         self.attempts == 1 && self.headers.contains_key("idempotent-replay")
     }
@@ -171,8 +173,8 @@ impl Answer {
         serde_json::from_slice(&self.body).or_explain(|| "read the API's answer".to_owned())
     }
 
-    /// Returns the pause that `Retry-After` asks for. A date is compared with the server's own
-    /// `Date`.
+    /// Returns the pause that the header `Retry-After` asks for; `None` without a valid one. A date
+    /// in it is compared with the response's own `Date`.
     fn retry_after(&self) -> Option<Duration> {
         if let Ok(seconds) = self.header("retry-after")?.parse() {
             return Some(Duration::from_secs(seconds));
@@ -224,13 +226,13 @@ impl Api {
         })
     }
 
-    /// Returns the client with another total time for the attempts of a request.
+    /// Returns the client with another total time for the retries of a request.
     #[must_use]
     pub(crate) fn trying_for(self, total: Duration) -> Self {
         Self { schedule: Schedule::within(total), ..self }
     }
 
-    /// Returns the client with a callback that is called before a request is sent again.
+    /// Returns the client with a callback that is called before each retry of a request.
     #[must_use]
     pub(crate) fn telling(self, on_retry: OnRetry) -> Self {
         Self { on_retry, ..self }
@@ -250,29 +252,28 @@ impl Api {
         &self.base
     }
 
-    /// Returns the program's name with the options that select the deployment and the caller, for a
-    /// suggested command that continues the work.
+    /// Returns the program's name with the options that select the deployment and the API key.
+    /// Suggested commands begin with it.
     pub(crate) fn program(&self) -> &str {
         &self.program
     }
 
-    /// Returns the times of the attempts, so that the caller can retry larger work by the same
-    /// schedule.
+    /// Returns the retry schedule, so that the caller can retry larger work by the same rules.
     pub(crate) const fn schedule(&self) -> Schedule {
         self.schedule
     }
 
-    /// Reports a failed attempt to the callback, with the reason and the pause before the next
-    /// attempt.
+    /// Reports a failed attempt to the client's callback. `what` is the reason, `pause` the time
+    /// until the next attempt.
     pub(crate) fn tell(&self, what: &str, pause: Duration) {
         (self.on_retry)(what, pause);
     }
 
-    /// Sends a request until it succeeds, until another attempt is useless, or until the time is
-    /// over.
+    /// Sends a request, and retries it until it succeeds, cannot succeed, or has no time left.
+    /// Returns the successful response.
     ///
     /// # Errors
-    /// If the last response is not a success, or if no response arrived.
+    /// If there is no API key, if the last response is not a success, or if no response arrived.
     pub(crate) async fn send(&self, call: &Call) -> Result<Answer, Refusal> {
         if self.key.is_none() {
             return Err(keyless());
@@ -285,8 +286,8 @@ impl Api {
         Err(Problem::of(&answer).refusal(&answer, &trace_id, &self.source_of_key))
     }
 
-    /// Sends a request as [`Self::send`] does, but also without an API key, and returns a response
-    /// of any status.
+    /// Sends a request with the retries of [`Self::send`], but also without an API key, and returns
+    /// a response of any status.
     ///
     /// # Errors
     /// If no response arrived.
@@ -294,10 +295,10 @@ impl Api {
         self.attempts(call, &Uuid::new_v4().to_string()).await
     }
 
-    /// Sends `GET` for a path, and returns the response's JSON.
+    /// Sends `GET` for a path as [`Self::send`] does, and returns the response's JSON.
     ///
     /// # Errors
-    /// If the last response is not a success, if no response arrived, or if its body is not JSON.
+    /// If [`Self::send`] fails, or the response's body is not JSON.
     pub(crate) async fn get(&self, path: &str) -> Result<Value, Failure> {
         self.send(&Call::get(path)).await?.json()
     }

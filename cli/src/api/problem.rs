@@ -1,4 +1,5 @@
-//! Answers that are no success, as failures of three lines.
+//! Conversion of unsuccessful responses of the API to failures, which have an exit code and up to
+//! three lines of text.
 
 use std::time::Duration;
 
@@ -16,7 +17,8 @@ pub(crate) struct Refusal {
     /// Member `reason` of the problem document; `None` if no response arrived, or if the response
     /// is not a problem document, such as a response of API Gateway itself or of a proxy.
     pub(crate) reason: Option<String>,
-    /// Number of messages that a request put or moved before it failed, from `enqueued` or `moved`.
+    /// Number of messages that a failed request put or moved before it failed, from the response's
+    /// `enqueued` or `moved`; `None` if the response has neither.
     pub(crate) done: Option<u64>,
     /// Failure that the command shows to its user.
     pub(crate) failure: Failure,
@@ -36,7 +38,7 @@ impl From<Failure> for Refusal {
 }
 
 impl Refusal {
-    /// Returns whether the problem document has this `reason`.
+    /// Returns whether the API answered with a problem document that has this `reason`.
     pub(crate) fn is(&self, reason: &str) -> bool {
         self.reason.as_deref() == Some(reason)
     }
@@ -70,7 +72,9 @@ impl Problem {
         serde_json::from_slice(&answer.body).unwrap_or_default()
     }
 
-    /// Builds the refusal for a response: its exit code, and the texts that a person sees.
+    /// Converts the unsuccessful response `answer` to a refusal: an exit code, and the texts for
+    /// people. `trace_id` is the one that the request had. `source_of_key` describes the option,
+    /// variable or file that the API key comes from.
     pub(super) fn refusal(self, answer: &Answer, trace_id: &str, source_of_key: &str) -> Refusal {
         let status = answer.status;
         let reason = self.reason.as_deref();
@@ -97,7 +101,9 @@ impl Problem {
     }
 }
 
-/// Returns the exit code for a response that is not successful.
+/// Returns the exit code for an unsuccessful response, by its HTTP status and the `reason` of its
+/// problem document (`None` for another body). `has_retry_after` is true if the response has the
+/// header `Retry-After`.
 fn exit(status: u16, reason: Option<&str>, has_retry_after: bool) -> Exit {
     match (status, reason) {
         (401 | 403, _) => Exit::Denied,
@@ -112,7 +118,9 @@ fn exit(status: u16, reason: Option<&str>, has_retry_after: bool) -> Exit {
     }
 }
 
-/// Returns the step that the person at the terminal should take next.
+/// Returns the step that the user should take next, as a sentence; `None` if no step is known.
+/// `reason` is that of the problem document. `source_of_key` describes where the API key comes
+/// from.
 fn next(status: u16, reason: Option<&str>, source_of_key: &str) -> Option<String> {
     let known = Reason::ALL.iter().find(|known| Some(known.as_str()) == reason);
     match (known, status) {
@@ -127,7 +135,8 @@ fn next(status: u16, reason: Option<&str>, source_of_key: &str) -> Option<String
     }
 }
 
-/// Builds the refusal of a request to which no response arrived.
+/// Builds the refusal of a request to which no complete response arrived. `address` is the API's
+/// base URL, `waited` the time that all attempts took.
 pub(super) fn unanswered(
     error: &super::http::HttpError,
     address: &str,

@@ -1,8 +1,8 @@
-//! Times of the attempts of a request, and which answers are worth another one.
+//! Retry schedule of API requests, and the decision which responses are worth a retry.
 
 use std::time::Duration;
 
-/// Times of the attempts of one request.
+/// Retry schedule of one request: the pauses between its attempts, and the time for all of them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Schedule {
     /// Maximum pause after the first attempt; the maximum doubles with each attempt. The pause is
@@ -21,13 +21,15 @@ const SPREAD: f64 = 0.25;
 const MOST_SPREAD: Duration = Duration::from_secs(10);
 
 impl Schedule {
-    /// Returns the schedule of a command at a terminal, which tries a request for `total`.
+    /// Returns the retry schedule of a command that a person waits for. `total` limits the time for
+    /// all attempts of a request.
     pub(crate) const fn within(total: Duration) -> Self {
         Self { first: Duration::from_millis(500), longest: Duration::from_secs(20), total }
     }
 
     /// Returns the pause after the attempt `number`, counted from 0; `None` if no time is left for
-    /// another attempt. `after` is the pause that the server asked for, `random` is from 0 to 1.
+    /// another attempt. `after` is the pause that the server asked for, `elapsed` the time since
+    /// the first attempt began. `random`, from 0 to 1, spreads the pauses.
     pub(crate) fn pause(
         &self,
         number: u32,
@@ -51,7 +53,8 @@ impl Schedule {
 }
 
 /// Returns whether the same request may succeed later, judged by the status and `reason` of the
-/// response. `reason` is `None` if the response is not a problem document.
+/// response, and by whether it has the header `Retry-After`. `reason` is `None` if the response is
+/// not a problem document.
 pub(crate) fn may_succeed_later(status: u16, reason: Option<&str>, has_retry_after: bool) -> bool {
     match status {
         409 => reason == Some("IDEMPOTENT_REQUEST_IN_PROGRESS"),

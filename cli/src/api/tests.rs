@@ -1,4 +1,4 @@
-//! Requests against a server that fails as told.
+//! Tests of the API client against a server that returns prepared responses and failures.
 
 use std::sync::{Arc, Mutex};
 
@@ -16,8 +16,9 @@ const FAST: Schedule = Schedule {
 type Planned = Option<(u16, &'static [(&'static str, &'static str)], Value)>;
 type Seen = Arc<Mutex<Vec<::http::Request<Bytes>>>>;
 
-/// Starts a server with the planned responses, of which it repeats the last one. `None` closes the
-/// connection without a response.
+/// Starts a server that returns the planned responses in order, and then repeats the last one.
+/// `None` closes the connection without a response. Also returns a client for it, and the requests
+/// that the server received.
 async fn serve(plan: Vec<Planned>) -> (Api, Seen, Server) {
     let seen = Seen::default();
     let requests = Arc::clone(&seen);

@@ -1,4 +1,5 @@
-//! Commands of access.
+//! Command-line arguments of the commands that administer access (`tenant`, `profile`, `target`,
+//! `grant`, `cnpj`, `apply`, `export`), and of `record`.
 
 use std::path::PathBuf;
 
@@ -7,7 +8,7 @@ use clap::{Args, Subcommand};
 use crate::exit::Failure;
 use crate::output::Output;
 
-/// Option of a command that changes something: to show the change without making it.
+/// Option `--dry-run`: the command shows the change that it would make, and does not make it.
 #[derive(Clone, Copy, Debug, Default, Args)]
 pub(crate) struct DryRun {
     /// Check the change and show it, but do not make it
@@ -16,17 +17,18 @@ pub(crate) struct DryRun {
 }
 
 impl DryRun {
-    /// Asks for confirmation before something is destroyed, as [`Output::confirm`] does. A dry run
-    /// does not ask.
+    /// Asks the user to type `name` before something is destroyed, as [`Output::confirm`] does. A
+    /// dry run does not ask.
     ///
     /// # Errors
-    /// If the user enters something else, or there is no terminal to ask on.
+    /// If the user types another text, or there is no terminal to ask on.
     pub(crate) fn confirm(self, question: &str, name: &str, out: &mut Output) -> Result<(), Failure> {
         if self.dry_run { Ok(()) } else { out.confirm(question, name) }
     }
 }
 
-/// Arguments of a command that changes one named thing, with `--dry-run`.
+/// Arguments of a command that changes or removes one thing, such as an API key: the arguments that
+/// identify the thing, and `--dry-run`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Edit<T: Args> {
     #[command(flatten)]
@@ -37,27 +39,28 @@ pub(crate) struct Edit<T: Args> {
 
 /// Tenant whose budget or grant a command shows or removes.
 #[derive(Clone, Debug, Args)]
-pub(crate) struct OfTenant {
+pub(crate) struct TenantOption {
     /// Tenant, by its name or id
     #[arg(long)]
     pub(crate) tenant: String,
 }
 
-/// Choice to list the things of one tenant only.
+/// Option `--tenant` of the commands that list keys, profiles, allow-lists or limits. Without it,
+/// they list those of all tenants.
 #[derive(Clone, Debug, Args)]
-pub(crate) struct OnlyTenant {
+pub(crate) struct TenantFilter {
     /// Only list what belongs to this tenant
     #[arg(long)]
     pub(crate) tenant: Option<String>,
 }
 
-/// Establishments that a key or a grant covers.
+/// Options for the establishments that an API key or a grant to drop files covers.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct Establishments {
-    /// CNPJ of an establishment; several are separated by commas
+    /// CNPJ of an establishment to cover; several are separated by commas
     #[arg(long = "cnpj", value_name = "CNPJ", value_delimiter = ',', conflicts_with = "all_cnpjs")]
     pub(crate) cnpjs: Vec<String>,
-    /// All establishments of the tenant
+    /// Cover all establishments of the tenant
     #[arg(long)]
     pub(crate) all_cnpjs: bool,
 }
@@ -76,10 +79,10 @@ pub(crate) enum Tenant {
         #[command(flatten)]
         dry: DryRun,
     },
-    /// List the tenants with what each of them has
+    /// List the tenants with their states and their numbers of API keys and target profiles
     #[command(visible_alias = "ls")]
     List,
-    /// Show a tenant with its keys, profiles, targets, limits and grants
+    /// Show a tenant with its keys, profiles, allow-list, limits, budget and grant
     Show(TenantName),
     /// Change a tenant's name
     Change {
@@ -91,16 +94,16 @@ pub(crate) enum Tenant {
         #[command(flatten)]
         dry: DryRun,
     },
-    /// Let all keys of a tenant work again
+    /// Let the API keys of a disabled tenant work again
     Enable(Edit<TenantName>),
-    /// Refuse all keys of a tenant, within a minute
+    /// Refuse requests with any API key of a tenant; this takes effect within a minute
     Disable(Edit<TenantName>),
-    /// Remove a tenant
+    /// Remove a tenant; without --cascade, it must have no keys or other entries
     #[command(visible_alias = "rm")]
     Remove {
         /// Id of the tenant, its name, or the beginning of its id
         tenant: String,
-        /// Remove its keys, profiles, targets, limits and grants too
+        /// Also remove the tenant's keys, profiles, allow-list, limits, budget and grant
         #[arg(long)]
         cascade: bool,
         #[command(flatten)]
@@ -108,7 +111,7 @@ pub(crate) enum Tenant {
     },
 }
 
-/// Argument that identifies a tenant.
+/// Argument that identifies the tenant to show, enable or disable.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct TenantName {
     /// Id of the tenant, its name, or the beginning of its id
@@ -126,15 +129,15 @@ integrahub profile create orders --tenant acme --broker rabbitmq --conn-name mq.
     Create(Box<ProfileCreate>),
     /// List target profiles
     #[command(visible_alias = "ls")]
-    List(OnlyTenant),
-    /// Show a target profile as a file for `create`
+    List(TenantFilter),
+    /// Show a target profile, in the form that `create --file` reads
     Show(ProfileName),
     /// Remove a target profile
     #[command(visible_alias = "rm")]
     Remove(Edit<ProfileName>),
 }
 
-/// Arguments that identify a target profile.
+/// Arguments that identify the target profile to create, show or remove.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ProfileName {
     /// Name of the profile
@@ -152,10 +155,10 @@ pub(crate) struct ProfileCreate {
     /// File with the profile as YAML or JSON; `-` is standard input
     #[arg(long, short = 'f', value_name = "FILE", conflicts_with_all = ["broker", "conn_name"])]
     pub(crate) file: Option<PathBuf>,
-    /// Broker: rabbitmq or ibmmq
+    /// Kind of broker: rabbitmq or ibmmq
     #[arg(long, required_unless_present = "file")]
     pub(crate) broker: Option<String>,
-    /// Host and port, as `host:5671` or `host(1414)`
+    /// Host and port of the broker, as `host:5671` or `host(1414)`
     #[arg(long, required_unless_present = "file")]
     pub(crate) conn_name: Option<String>,
     /// Virtual host of RabbitMQ, or queue manager of IBM MQ
@@ -173,7 +176,7 @@ pub(crate) struct ProfileCreate {
     /// User name at the broker
     #[arg(long)]
     pub(crate) user: Option<String>,
-    /// Secret with the password, as secret://mq/orders
+    /// Reference to the secret with the password, such as secret://mq/orders
     #[arg(long, value_name = "REFERENCE")]
     pub(crate) password_ref: Option<String>,
     /// Patterns of further queues that requests may name; several are separated by commas
@@ -185,10 +188,10 @@ pub(crate) struct ProfileCreate {
     /// Patterns of routing keys that requests may name
     #[arg(long, value_delimiter = ',', value_name = "PATTERN")]
     pub(crate) routing_keys: Vec<String>,
-    /// Accept nothing but a queue, an exchange and a routing key from requests, besides the profile
+    /// Let requests replace only the queue, the exchange and the routing key of the profile
     #[arg(long)]
     pub(crate) no_overrides: bool,
-    /// Replace the profile of this name
+    /// Replace the profile if one of this name exists
     #[arg(long)]
     pub(crate) replace: bool,
     #[command(flatten)]
@@ -198,22 +201,22 @@ pub(crate) struct ProfileCreate {
 /// Arguments of `integrahub target`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Target {
-    /// Allow a tenant's requests to name a target inline
+    /// Add entries to a tenant's allow-list of targets that the tenant's requests may name inline
     #[command(after_help = "Example:\n  \
 integrahub target allow --tenant acme 'rabbitmq://*.mq.example.com:5671/ORDERS.*?vhost=orders-*'")]
     Allow {
         /// Tenant that owns the allow-list
         #[arg(long)]
         tenant: String,
-        /// Entries of the allow-list
+        /// Entries to add, such as rabbitmq://mq.example.com:5671/ORDERS.*
         #[arg(required = true)]
         entries: Vec<String>,
         #[command(flatten)]
         dry: DryRun,
     },
-    /// List the allow-lists
+    /// List the entries of the tenants' allow-lists of targets
     #[command(visible_alias = "ls")]
-    List(OnlyTenant),
+    List(TenantFilter),
     /// Remove entries of a tenant's allow-list
     #[command(visible_alias = "rm")]
     Remove {
@@ -239,14 +242,14 @@ pub(crate) enum Grant {
 integrahub grant create --tenant acme --cnpj 05927228000145,11222333000181\n  \
 integrahub grant create --tenant acme --all-cnpjs --bucket partner-files")]
     Create(GrantCreate),
-    /// List the grants
+    /// List the grants of all tenants to drop files into S3
     #[command(visible_alias = "ls")]
     List,
-    /// Show a tenant's grant
-    Show(OfTenant),
-    /// Remove a tenant's grant
+    /// Show a tenant's grant to drop files into S3
+    Show(TenantOption),
+    /// Remove a tenant's grant to drop files into S3
     #[command(visible_alias = "rm")]
-    Remove(Edit<OfTenant>),
+    Remove(Edit<TenantOption>),
 }
 
 /// Arguments of `integrahub grant create`.
@@ -257,10 +260,10 @@ pub(crate) struct GrantCreate {
     pub(crate) tenant: String,
     #[command(flatten)]
     pub(crate) establishments: Establishments,
-    /// Bucket besides the stack's own; several are separated by commas
+    /// Bucket for dropped files besides the stack's own bucket; several are separated by commas
     #[arg(long = "bucket", value_name = "BUCKET", value_delimiter = ',')]
     pub(crate) buckets: Vec<String>,
-    /// Replace the tenant's grant
+    /// Replace the grant if the tenant has one already
     #[arg(long)]
     pub(crate) replace: bool,
     #[command(flatten)]
@@ -320,7 +323,7 @@ integrahub cnpj assign --tenant acme --file cnpjs.txt")]
     Unowned,
 }
 
-/// Establishments that the command line names, or a file.
+/// Establishments whose owner a command changes: CNPJs from the command line, from a file, or both.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct CnpjList {
     /// CNPJs of the establishments
@@ -341,7 +344,7 @@ pub(crate) struct Apply {
     /// Access file, as `export` writes it; `-` is standard input
     #[arg(long, short = 'f')]
     pub(crate) file: PathBuf,
-    /// Remove entries that the file does not have; without this option they stay
+    /// Remove the entries that a tenant's lists in the file lack; without this option they stay
     #[arg(long)]
     pub(crate) prune: bool,
     /// File for the new keys, readable by its owner only, in place of standard output
@@ -355,7 +358,7 @@ pub(crate) struct Apply {
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "Example:\n  integrahub export --tenant acme >access.yaml")]
 pub(crate) struct Export {
-    /// Only this tenant
+    /// Export only this tenant; without this option, all tenants and the rate card
     #[arg(long)]
     pub(crate) tenant: Option<String>,
 }

@@ -1,4 +1,5 @@
-//! Commands that ask who did what.
+//! Command-line arguments of `integrahub audit`, which searches the audit events, and of
+//! `integrahub requests`, which lists idempotency records by target.
 
 use clap::Args;
 use clap::builder::{NonEmptyStringValueParser, TypedValueParser as _};
@@ -6,8 +7,8 @@ use jiff::Span;
 
 use super::choice::choices;
 
-/// Maximum number of bytes of a target's name. It is the key of an index of records, for which
-/// DynamoDB allows no more (DynamoDB, "Quotas").
+/// Maximum number of bytes of a target's name. The name is the partition key of an index of the
+/// idempotency table, and DynamoDB allows no longer key (DynamoDB, "Quotas").
 const LONGEST_TARGET: usize = 2_048;
 
 /// Arguments of `integrahub audit`.
@@ -29,7 +30,7 @@ pub(crate) struct Audit {
     /// Only requests to this queue
     #[arg(long, value_parser = NonEmptyStringValueParser::new())]
     pub(crate) queue: Option<String>,
-    /// Only requests that ended in this way
+    /// Only requests with this outcome
     #[arg(long, value_enum)]
     pub(crate) outcome: Option<Outcome>,
     /// Only requests to which the caller gave this tag
@@ -52,10 +53,10 @@ fn span(text: &str) -> Result<Span, String> {
     read.ok_or_else(|| "a time is a number with a unit, such as 30m, 1h or 7d".to_owned())
 }
 
-/// Checks the length of a target's name, as responses write it.
+/// Returns a target's name, as responses write it, if it has at most [`LONGEST_TARGET`] bytes.
 ///
 /// # Errors
-/// If the name is too long. The error is a sentence for the user.
+/// If the name is longer. The error is a sentence for the user.
 fn target(text: String) -> Result<String, String> {
     let is_too_long = text.len() > LONGEST_TARGET;
     if is_too_long { Err(format!("a target has at most {LONGEST_TARGET} bytes")) } else { Ok(text) }
@@ -66,7 +67,7 @@ choices! {
     Outcome {
         /// The request was executed.
         Done = "done",
-        /// The request was answered from the record of an earlier request.
+        /// The request was not executed: the response came from the record of an earlier request.
         Replayed = "replayed",
         /// The request was refused, with a status from 400 to 499.
         Refused = "refused",

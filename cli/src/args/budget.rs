@@ -1,11 +1,11 @@
-//! `integrahub budget` and `integrahub rates`.
+//! Command-line arguments of `integrahub budget` and `integrahub rates`.
 
 use std::path::PathBuf;
 
 use ::access::rates::Amount;
 use clap::{Args, Subcommand};
 
-use super::{DryRun, Edit, OfTenant};
+use super::{DryRun, Edit, TenantOption};
 
 /// Arguments of `integrahub budget`.
 #[derive(Debug, Subcommand)]
@@ -17,10 +17,10 @@ integrahub budget set --tenant acme --amount 100.00 --refuse --warn-at 50 --warn
 The amount is in the currency of the rate card. Months are those of UTC.")]
     Set(BudgetSet),
     /// Show a tenant's monthly budget, and the amount spent so far
-    Show(OfTenant),
+    Show(TenantOption),
     /// Remove a tenant's monthly budget
     #[command(visible_alias = "rm")]
-    Remove(Edit<OfTenant>),
+    Remove(Edit<TenantOption>),
 }
 
 /// Arguments of `integrahub budget set`.
@@ -35,7 +35,7 @@ pub(crate) struct BudgetSet {
     /// Refuse the tenant's requests once the amount is spent, until the month is over
     #[arg(long)]
     pub(crate) refuse: bool,
-    /// Percentage of the amount at which to warn, besides 100; 80 without this option
+    /// Percentage of the amount at which to warn, in addition to 100; without this option, 80
     #[arg(long, value_name = "PERCENT")]
     pub(crate) warn_at: Vec<u32>,
     #[command(flatten)]
@@ -45,16 +45,16 @@ pub(crate) struct BudgetSet {
 /// Arguments of `integrahub rates`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Rates {
-    /// Set the rate card from a file of YAML or JSON
+    /// Set the rate card, which has the prices of usage, from a file of YAML or JSON
     Set {
         /// File with `currency` and `rates`; `-` is standard input
         file: PathBuf,
         #[command(flatten)]
         dry: DryRun,
     },
-    /// Show the rate card
+    /// Show the rate card, which has the prices of usage
     Show,
-    /// Remove the rate card
+    /// Remove the rate card, so that no usage has a price
     #[command(visible_alias = "rm")]
     Remove(DryRun),
 }

@@ -1,4 +1,4 @@
-//! Choices of the command line by words that the API has too.
+//! Macro for command-line options whose values are words of the API, such as `delta` and `full`.
 
 /// Declares an enum of command-line choices, with the word on the command line for each variant.
 macro_rules! choices {
@@ -15,7 +15,8 @@ macro_rules! choices {
             }
 
             impl $name {
-                /// Returns the word that stands for the choice on the command line.
+                /// Returns the word of this value, which the command line and the API have in
+                /// common.
                 pub(crate) const fn as_str(self) -> &'static str {
                     match self {
                         $(Self::$choice => $word,)+

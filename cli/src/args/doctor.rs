@@ -1,4 +1,4 @@
-//! Command that looks for what does not work.
+//! Command-line arguments of `integrahub doctor`, which looks for faults in a deployment.
 
 use std::path::PathBuf;
 
@@ -26,7 +26,8 @@ pub(crate) struct Doctor {
     /// Only check the target profiles of this name
     #[arg(long, value_name = "PROFILE")]
     pub(crate) target: Option<String>,
-    /// File (zip) to write the report to, with the stack and the last errors of its logs
+    /// File (zip) to write the report to, with a description of the stack and the last errors in
+    /// the logs of its functions
     #[arg(long, value_name = "FILE")]
     pub(crate) bundle: Option<PathBuf>,
     /// End with the exit code 11 if there are warnings

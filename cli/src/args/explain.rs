@@ -1,10 +1,10 @@
-//! `integrahub explain`.
+//! Command-line arguments of `integrahub explain`, which says why a request would be refused.
 
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-/// Operation of the API that a caller wants to use.
+/// Operation of the API for which `integrahub explain` checks a caller's rights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Operation {
     /// Put messages: POST /messages/produce
@@ -13,7 +13,7 @@ pub(crate) enum Operation {
     Consume,
     /// Look at messages: POST /messages/consume with browseOnly
     Browse,
-    /// Move messages: POST /messages/move; only its source is checked
+    /// Move messages: POST /messages/move; only the queue that they leave is checked
     Move,
     /// Count messages: POST /queue/depth
     Depth,
@@ -41,7 +41,7 @@ integrahub explain consume --api-key-file till.key --target 'rabbitmq://mq.examp
 integrahub explain send --key till --tenant acme --cnpj 11222333000181\n\n\
 Each line is a rule: ✔ it holds, ✘ it refuses the request, ? nobody here can say. Exit code 4: refused.")]
 pub(crate) struct Explain {
-    /// Operation that the caller wants to use
+    /// Operation to check
     #[arg(value_enum)]
     pub(crate) operation: Operation,
     /// Name or id of the API key, in place of a key from --api-key-file or the context
@@ -50,15 +50,15 @@ pub(crate) struct Explain {
     /// Tenant of the key, if several tenants have a key of this name
     #[arg(long, requires = "key")]
     pub(crate) tenant: Option<String>,
-    /// Target profile, if --target has a target that replaces members of it
+    /// Name of a target profile, if --target is an inline target that replaces members of it
     #[arg(long, value_name = "PROFILE")]
     pub(crate) target_ref: Option<String>,
-    /// Target profile, or a target as `broker://host:port/queue?vhost=…&channel=…`, with the
-    /// further options tls=on, user=, password= (a reference), keyStore=, trustStore=, exchange=
-    /// and routingKey=
+    /// Name of a target profile, or an inline target as
+    /// `broker://host:port/queue?vhost=…&channel=…`, with the further options tls=on, user=,
+    /// password= (a reference), keyStore=, trustStore=, exchange= and routingKey=
     #[arg(long, short = 't')]
     pub(crate) target: Option<String>,
-    /// File with a target as YAML or JSON
+    /// File with an inline target as YAML or JSON
     #[arg(long, value_name = "FILE")]
     pub(crate) target_file: Option<PathBuf>,
     /// Queue that replaces the queue of the target
@@ -67,7 +67,7 @@ pub(crate) struct Explain {
     /// Establishment whose products the request contains
     #[arg(long, value_name = "CNPJ")]
     pub(crate) cnpj: Option<String>,
-    /// Ask this machine's name server where the target's names lead to
+    /// Resolve the target's host names on this machine, and check the addresses
     #[arg(long)]
     pub(crate) resolve: bool,
 }

@@ -1,21 +1,21 @@
-//! Commands of API keys.
+//! Command-line arguments of `integrahub key`, which administers API keys.
 
 use clap::{Args, Subcommand};
 
-use super::{DryRun, Edit, Establishments, OnlyTenant};
+use super::{DryRun, Edit, Establishments, TenantFilter};
 
 /// Arguments of `integrahub key`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Key {
-    /// Create an API key and print it, once
+    /// Create an API key and print it; it cannot be shown again
     #[command(after_help = "Examples:\n  \
 integrahub key create --tenant acme --name orders --scope mq:read,mq:write\n  \
 integrahub key create --tenant acme --name till --scope products:write,products:read --all-cnpjs >till.key")]
     Create(KeyCreate),
-    /// List API keys by their names and ids
+    /// List API keys with their ids, scopes, states and days of last use
     #[command(visible_alias = "ls")]
-    List(OnlyTenant),
-    /// Show an API key's rights
+    List(TenantFilter),
+    /// Show the scopes, establishments, state and expiry of an API key
     Show(KeyName),
     /// Change an API key's name, scopes, establishments or expiry
     #[command(after_help = "Example:\n  integrahub key change orders --tenant acme --scope mq:read,mq:write")]
@@ -31,7 +31,7 @@ integrahub key create --tenant acme --name till --scope products:write,products:
         #[command(flatten)]
         dry: DryRun,
     },
-    /// Refuse an API key, within a minute
+    /// Refuse requests with an API key; this takes effect within a minute
     Disable(Edit<KeyName>),
     /// Let a disabled API key work again
     Enable(Edit<KeyName>),
@@ -59,12 +59,13 @@ pub(crate) struct KeyCreate {
     /// Name of the key
     #[arg(long)]
     pub(crate) name: String,
-    /// Scope, such as mq:read; several are separated by commas
+    /// Scope that the key grants, such as mq:read; several are separated by commas
     #[arg(long = "scope", value_name = "SCOPE", value_delimiter = ',', required = true)]
     pub(crate) scopes: Vec<String>,
     #[command(flatten)]
     pub(crate) establishments: Establishments,
-    /// Time after which the key stops working: 90d, or a date such as 2027-06-30
+    /// Expiry of the key: a time from now such as 90d, or a date such as 2027-06-30; without this
+    /// option, never
     #[arg(long, value_name = "WHEN")]
     pub(crate) expires: Option<String>,
     #[command(flatten)]
@@ -79,12 +80,12 @@ pub(crate) struct KeyChange {
     /// New name of the key
     #[arg(long)]
     pub(crate) name: Option<String>,
-    /// Scopes that replace those that the key has
+    /// Scopes that replace all present scopes of the key; several are separated by commas
     #[arg(long = "scope", value_name = "SCOPE", value_delimiter = ',')]
     pub(crate) scopes: Vec<String>,
     #[command(flatten)]
     pub(crate) establishments: Establishments,
-    /// Time after which the key stops working, or `never`
+    /// New expiry of the key: a time from now such as 90d, a date such as 2027-06-30, or `never`
     #[arg(long, value_name = "WHEN")]
     pub(crate) expires: Option<String>,
     #[command(flatten)]

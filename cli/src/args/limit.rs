@@ -1,8 +1,8 @@
-//! `integrahub limit`.
+//! Command-line arguments of `integrahub limit`, which administers the rate limits of tenants.
 
 use clap::{Args, Subcommand};
 
-use super::{DryRun, OnlyTenant};
+use super::{DryRun, TenantFilter};
 
 /// Arguments of `integrahub limit`.
 #[derive(Debug, Subcommand)]
@@ -14,24 +14,26 @@ integrahub limit set --tenant acme --target orders --requests 50 --messages 500/
 integrahub limit set --tenant acme --queue-manager QM1 --messages none\n\n\
 A limit is a rate a second and a burst: 100/200. Without a burst, it is the rate of one second.")]
     Set(LimitSet),
-    /// List the limits
+    /// List the rate limits of one tenant or of all
     #[command(visible_alias = "ls")]
-    List(OnlyTenant),
-    /// Show a tenant's limits, or those of the API key with what is left of them
+    List(TenantFilter),
+    /// Show a tenant's rate limits, or with --mine those of the API key and what is left of each
     Show {
         /// Tenant of the limits
         #[arg(long, required_unless_present = "mine")]
         tenant: Option<String>,
-        /// Limits that hold for the API key, as the API says
+        /// Ask the API for the limits that apply to the API key of this command
         #[arg(long, conflicts_with = "tenant")]
         mine: bool,
     },
-    /// Remove a tenant's own limit, those of one target, or all
+    /// Remove the limit of a tenant as a whole, the limits of one target, or all limits of the
+    /// tenant
     #[command(visible_alias = "rm")]
     Remove(LimitRemove),
 }
 
-/// Tenant, and optionally target or queue manager, that a limit is for.
+/// Subject of rate limits: a tenant as a whole, one of its target profiles, or a queue manager
+/// (with RabbitMQ, a virtual host) that the tenant's inline targets name.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct LimitOf {
     /// Tenant that the limits are for
@@ -40,7 +42,7 @@ pub(crate) struct LimitOf {
     /// Target profile that the limits are for, in place of the tenant as a whole
     #[arg(long, value_name = "PROFILE", conflicts_with = "queue_manager")]
     pub(crate) target: Option<String>,
-    /// Queue manager or virtual host that the limits are for, in targets without a profile
+    /// Queue manager or virtual host that the limits are for, in requests without a profile
     #[arg(long, value_name = "NAME")]
     pub(crate) queue_manager: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! `integrahub test`.
+//! Command-line arguments of `integrahub test`, which runs load tests.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -18,11 +18,11 @@ pub(crate) enum Tests {
     /// List the tests, the newest first
     #[command(visible_alias = "ls")]
     List {
-        /// Tests to list at most
+        /// Maximum number of tests to list
         #[arg(long, short = 'm', default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
         max: u32,
     },
-    /// Stop a test
+    /// Stop a load test before its end
     Stop {
         /// Id of the test
         test: Uuid,
@@ -42,19 +42,19 @@ The file has the body of POST /tests as YAML or JSON. Exit code 99: the test ran
 pub(crate) struct TestRun {
     /// File that describes the load test; `-` is standard input
     pub(crate) file: PathBuf,
-    /// End as soon as the test is accepted
+    /// End as soon as the API has accepted the test, without waiting for its end
     #[arg(long)]
     pub(crate) no_wait: bool,
     /// Longest time to wait, such as 2h; after it, the test continues
     #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with = "no_wait")]
     pub(crate) timeout: Option<Duration>,
-    /// File for the report as an HTML page
+    /// File to write the report to, as an HTML page
     #[arg(long, value_name = "FILE", conflicts_with = "no_wait")]
     pub(crate) html: Option<PathBuf>,
-    /// Id of a finished test to compare with
+    /// Id of a finished test whose figures the report compares with those of this test
     #[arg(long, value_name = "TEST")]
     pub(crate) baseline: Option<Uuid>,
-    /// Idempotency key of an earlier run, to follow the test that it started
+    /// Idempotency key of an earlier `test run` command, to follow the test that it started
     #[arg(long)]
     pub(crate) key: Option<Uuid>,
 }
@@ -64,10 +64,10 @@ pub(crate) struct TestRun {
 pub(crate) struct TestShow {
     /// Id of the test
     pub(crate) test: Uuid,
-    /// File for the report as an HTML page
+    /// File to write the report to, as an HTML page
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
-    /// Id of a finished test to compare with
+    /// Id of a finished test whose figures the report compares with those of this test
     #[arg(long, value_name = "TEST")]
     pub(crate) baseline: Option<Uuid>,
 }

@@ -1,4 +1,4 @@
-//! Commands about messages and queues.
+//! Command-line arguments of `produce`, `consume`, `browse`, `move` and `depth`.
 
 use std::path::PathBuf;
 
@@ -20,7 +20,7 @@ pub(crate) struct TargetArgs {
     pub(crate) target_file: Option<PathBuf>,
 }
 
-/// Options that choose a queue.
+/// Options that choose a target, and a queue of it.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct QueueArgs {
     #[command(flatten)]
@@ -45,7 +45,7 @@ pub(crate) struct Produce {
     pub(crate) files: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) queue: QueueArgs,
-    /// Text of a message
+    /// Text to put as one message; each use of the option adds a message
     #[arg(long, value_name = "TEXT", conflicts_with_all = ["count", "template", "size"])]
     pub(crate) body: Vec<String>,
     /// Put each line of the files as a message; empty lines are left out
@@ -57,20 +57,21 @@ pub(crate) struct Produce {
     /// Property of all messages, such as `priority=4` or `contentType=text/csv`
     #[arg(long = "property", short = 'P', value_name = "PROPERTY", value_parser = property)]
     pub(crate) properties: Vec<(String, Value)>,
-    /// Generate this many messages
+    /// Number of messages to generate
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) count: Option<u32>,
-    /// Bytes of a generated message
+    /// Size in bytes of the body of each generated message
     #[arg(long, conflicts_with = "template")]
     pub(crate) size: Option<u32>,
     /// Text of generated messages, with {{seq}}, {{uuid}}, {{now}}, {{key}}, {{random(n)}}; `@FILE`
     /// reads a file
     #[arg(long)]
     pub(crate) template: Option<String>,
-    /// Generated messages per second
+    /// Maximum number of generated messages to put per second; without it, as fast as the broker
+    /// accepts
     #[arg(long, requires = "count")]
     pub(crate) rate: Option<u32>,
-    /// Generated messages in each transaction
+    /// Number of generated messages in each transaction; without it, there is no transaction
     #[arg(long, requires = "count")]
     pub(crate) tx: Option<u32>,
     /// Exchange of `RabbitMQ` to publish to, in place of a queue
@@ -79,7 +80,7 @@ pub(crate) struct Produce {
     /// Routing key for the exchange
     #[arg(long, requires = "exchange")]
     pub(crate) routing_key: Option<String>,
-    /// Idempotency key of an earlier run, to go on with it
+    /// Idempotency key that an earlier `produce` printed, to continue it
     #[arg(long)]
     pub(crate) key: Option<Uuid>,
 }
@@ -98,7 +99,7 @@ pub(crate) struct SelectArgs {
     pub(crate) r#where: Option<String>,
 }
 
-/// Options for the form of messages on standard output.
+/// Option for the form in which `consume` and `browse` print messages on standard output.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct ShowArgs {
     /// Form of a message: %s body, %S its bytes, %i id, %c correlation id, %h headers, %q queue, %r
@@ -108,15 +109,16 @@ pub(crate) struct ShowArgs {
 }
 
 choices! {
-    /// Treatment of the messages that a consume received.
+    /// Treatment of messages on the queue, once `consume` has received them.
     #[derive(Default)]
     Ack {
-        /// Remove the messages once they are stored.
+        /// Remove the messages from the queue once the response with them is stored.
         #[default]
         Commit = "commit",
         /// Return the messages to the queue.
         Rollback = "rollback",
-        /// Remove the messages at once. A crash in between loses them.
+        /// Remove the messages as they are received. A crash before the response is stored loses
+        /// them.
         None = "none",
     }
 }
@@ -142,7 +144,7 @@ pub(crate) struct Consume {
     #[arg(long, value_name = "SECONDS", default_value_t = 0)]
     #[arg(value_parser = clap::value_parser!(u8).range(0..=60))]
     pub(crate) wait: u8,
-    /// Treatment of the messages on the queue
+    /// Treatment of the received messages on the queue
     #[arg(long, value_enum, default_value_t)]
     pub(crate) ack: Ack,
     /// Take also messages that are too large for a response
@@ -152,10 +154,11 @@ pub(crate) struct Consume {
     pub(crate) select: SelectArgs,
     #[command(flatten)]
     pub(crate) show: ShowArgs,
-    /// End with an error if there was no message
+    /// End with exit code 9 if there was no message
     #[arg(long)]
     pub(crate) error_on_nothing: bool,
-    /// Idempotency key of an earlier run, to see its messages again and go on
+    /// Idempotency key that an earlier `consume` printed, to print its messages again and continue
+    /// it
     #[arg(long)]
     pub(crate) key: Option<Uuid>,
 }
@@ -175,7 +178,7 @@ pub(crate) struct Browse {
     pub(crate) select: SelectArgs,
     #[command(flatten)]
     pub(crate) show: ShowArgs,
-    /// End with an error if there was no message
+    /// End with exit code 9 if there was no message
     #[arg(long)]
     pub(crate) error_on_nothing: bool,
 }
@@ -204,7 +207,7 @@ pub(crate) struct Move {
     /// Ids of the messages to move, in base64, separated by commas; without them the first messages
     #[arg(long = "id", value_name = "BASE64", value_delimiter = ',')]
     pub(crate) ids: Vec<String>,
-    /// Idempotency key of an earlier run, to go on with it
+    /// Idempotency key of an earlier `move`, to continue it
     #[arg(long)]
     pub(crate) key: Option<Uuid>,
     #[command(flatten)]
@@ -217,7 +220,7 @@ pub(crate) struct Move {
 integrahub depth -t orders\n  \
 integrahub depth -t orders ORDERS ORDERS.DLQ")]
 pub(crate) struct Depth {
-    /// Queues to count, if not the queue of the profile
+    /// Queues whose messages are counted; without any, the queue of the profile
     #[arg(value_name = "QUEUE")]
     pub(crate) queues: Vec<String>,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! The command line: options that every command has, and the commands.
+//! Arguments of the command line: the options that all commands have, and the commands.
 
 mod access;
 mod audit;
@@ -37,7 +37,7 @@ pub(crate) use usage::*;
 use crate::context::Needs;
 use crate::output::Format;
 
-/// Sends catalogues and messages to IntegraHub, and says who may.
+/// Sends catalogues and messages to IntegraHub, and administers its tenants.
 ///
 /// The commands `tenant`, `key`, `profile`, `target`, `limit`, `budget`, `rates`, `grant`, `cnpj`,
 /// `apply`, `export`, `doctor`, `explain`, `record`, `audit` and `requests` need AWS credentials.
@@ -61,13 +61,13 @@ pub(crate) struct Global {
     /// Context to use; `local` is the stack that `make run` started
     #[arg(long, short = 'c', global = true, env = "INTEGRAHUB_CONTEXT", value_name = "NAME")]
     pub(crate) context: Option<String>,
-    /// Address of the API
+    /// Base URL of the API
     #[arg(long, global = true, env = "INTEGRAHUB_URL", value_parser = address)]
     pub(crate) url: Option<Url>,
     /// File that holds the API key
     #[arg(long, global = true, value_name = "FILE", conflicts_with = "api_key_command")]
     pub(crate) api_key_file: Option<PathBuf>,
-    /// Command that prints the API key
+    /// Shell command that prints the API key
     #[arg(long, global = true, value_name = "COMMAND")]
     pub(crate) api_key_command: Option<String>,
     /// CloudFormation stack of the deployment
@@ -79,7 +79,7 @@ pub(crate) struct Global {
     /// AWS profile with the credentials
     #[arg(long, global = true, env = "INTEGRAHUB_AWS_PROFILE", value_name = "PROFILE")]
     pub(crate) aws_profile: Option<String>,
-    /// Access table, if the outputs of the stack may not be read
+    /// Name of the access table, if the credentials may not read the outputs of the stack
     #[arg(long, global = true, env = "INTEGRAHUB_TABLE", value_name = "NAME")]
     pub(crate) table: Option<String>,
     /// Form of the data on standard output
@@ -88,7 +88,7 @@ pub(crate) struct Global {
     /// Use of colours in the output
     #[arg(long, global = true, value_enum, default_value_t)]
     pub(crate) color: Colour,
-    /// Confirm, without a question, what destroys something
+    /// Ask for no confirmation, even before something is destroyed
     #[arg(long, short = 'y', global = true)]
     pub(crate) yes: bool,
     /// Show no progress
@@ -97,9 +97,9 @@ pub(crate) struct Global {
 }
 
 impl Global {
-    /// Returns the program's name with the options that name the deployment and the caller, so that
-    /// a suggested command can continue the work. A command that prints the key may contain the key
-    /// itself, so `COMMAND` replaces it.
+    /// Returns the program's name with the options that name the deployment and the caller, as the
+    /// beginning of a command that is suggested to the user. `COMMAND` replaces the value of
+    /// `--api-key-command`, which may contain the key itself.
     pub(crate) fn program(&self) -> String {
         let path = |path: &PathBuf| path.display().to_string();
         let options = [
@@ -177,9 +177,9 @@ pub(crate) enum Command {
     Tests(Tests),
     /// Show whether the API and its stores work
     Status(Status),
-    /// Show what tenants used, and what it costs
+    /// Show the usage of tenants, and its price
     Usage(Usage),
-    /// Show the tenants, and let them in or keep them out
+    /// Create, show, enable, disable and remove tenants
     #[command(subcommand)]
     Tenant(Tenant),
     /// Create, rotate and remove API keys
@@ -191,41 +191,42 @@ pub(crate) enum Command {
     /// Allow targets that requests may name without a profile
     #[command(subcommand)]
     Target(Target),
-    /// Limit the requests, messages and bytes of tenants by the second
+    /// Limit the requests, messages and bytes of tenants per second
     #[command(subcommand)]
     Limit(Limit),
     /// Set the monthly budgets of tenants
     #[command(subcommand)]
     Budget(Budget),
-    /// Set the prices of what tenants use
+    /// Set the prices of usage
     #[command(subcommand)]
     Rates(Rates),
     /// Permit tenants to drop files into S3
     #[command(subcommand)]
     Grant(Grant),
-    /// Show and set which tenant an establishment belongs to
+    /// Show and set the tenants that own establishments
     #[command(subcommand)]
     Cnpj(Cnpj),
-    /// Change the access table to what a file describes
+    /// Change the access table to the state that a file describes
     Apply(Apply),
     /// Write the access table as a file for `apply`
     Export(Export),
-    /// Look for what does not work in a deployment, or will not in the next one
+    /// Look for faults of a deployment, or (--before) for reasons why the next one would fail
     Doctor(Doctor),
-    /// Say why an API key may or may not do a thing, rule by rule
+    /// Explain rule by rule why an API key may or may not use an operation of the API
     Explain(Explain),
     /// Show one idempotency record, decoded
     Record(Record),
     /// Show who did what: the audit events of requests
     Audit(Audit),
-    /// List the requests to a target that have a record
+    /// List the requests to a target, from the idempotency records that still exist
     Requests(Requests),
-    /// Choose a deployment: address, stack and API key
+    /// Create, choose and remove contexts: named deployments with address, stack and API key
     #[command(subcommand)]
     Context(ContextCommand),
-    /// Show which caller this program is to the API, and where its settings come from
+    /// Show the settings of this program with their sources, and the tenant, scopes and limits of
+    /// the API key
     Whoami(Whoami),
-    /// Send a request to the API and print its answer
+    /// Send a request to the API and print the response
     Api(ApiRequest),
     /// Print the completions of a shell
     Completions(Completions),
@@ -234,7 +235,7 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    /// Returns the services that the command calls, which decides what credentials it needs.
+    /// Returns the services that the command calls. They decide which credentials are read.
     pub(crate) const fn needs(&self) -> Needs {
         match self {
             Self::Send(_)

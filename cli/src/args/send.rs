@@ -1,4 +1,4 @@
-//! `integrahub send`.
+//! Command-line arguments of `integrahub send`.
 
 use std::num::NonZeroU64;
 use std::path::PathBuf;
@@ -12,27 +12,27 @@ use super::choice::choices;
 const SLOWEST: u64 = 1024;
 
 choices! {
-    /// Load type of a catalogue, which decides what becomes of products that it lacks.
+    /// Load type of a catalogue: whether products that are not in it become inactive.
     LoadType {
-        /// Only some products; the others stay.
+        /// The catalogue has only some products; all others stay as they are.
         Delta = "delta",
-        /// The whole catalogue; products that it lacks become inactive.
+        /// The catalogue is complete; products that are not in it become inactive.
         Full = "full",
     }
 
-    /// Format of a catalogue, once it is inflated.
+    /// Format of a catalogue's content, once it is inflated.
     Form {
-        /// A JSON array.
+        /// A JSON array of items.
         Array = "array",
-        /// A JSON object a line.
+        /// A JSON object a line, one for each item.
         Lines = "lines",
     }
 
-    /// Treatment of catalogue items that lack members.
+    /// Treatment of catalogue items that lack members with a database column.
     PartialItems {
-        /// Refuse such items as errors, and clear nothing.
+        /// Refuse the items as errors, and clear nothing in the database.
         Refuse = "refuse",
-        /// Load such items, count them, and clear the members that they lack.
+        /// Load and count the items, and clear the columns of the members that they lack.
         Warn = "warn",
     }
 }
@@ -60,31 +60,31 @@ pub(crate) struct Send {
     /// Treatment of items that lack members; without it the deployment decides
     #[arg(long, value_enum)]
     pub(crate) partial_items: Option<PartialItems>,
-    /// Name of the load, in place of a name derived from the content; for one file
+    /// Idempotency key of the load, in place of a key derived from the content; for one file
     #[arg(long, value_parser = text_key, conflicts_with = "again")]
     pub(crate) key: Option<String>,
-    /// Load content again that was sent before
+    /// Load the content once more, even if it was sent before
     #[arg(long)]
     pub(crate) again: bool,
     /// Maximum number of files that are sent at once
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=16))]
     pub(crate) parallel: u8,
-    /// Most bytes a second of all uploads together, such as 500K or 2M
+    /// Maximum speed of all uploads together in bytes a second, such as 500K or 2M
     #[arg(long, value_name = "RATE", value_parser = bytes_a_second)]
     pub(crate) bwlimit: Option<NonZeroU64>,
-    /// End as soon as the files are accepted
+    /// End as soon as the files are accepted, without waiting for their batches
     #[arg(long)]
     pub(crate) no_wait: bool,
-    /// Longest time to wait for a batch, such as 10m
+    /// Longest time to wait for a batch, such as 10m; without this option there is no limit
     #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with = "no_wait")]
     pub(crate) timeout: Option<Duration>,
     /// Longest time in which a failed request is tried again, such as 90s
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "5m")]
     pub(crate) retry_for: Duration,
-    /// File for the items in error, a JSON object a line
+    /// File to write the items in error to, a JSON object a line
     #[arg(long, value_name = "FILE", conflicts_with = "no_wait")]
     pub(crate) errors: Option<PathBuf>,
-    /// End with an error if the directory had nothing to send
+    /// End with exit code 9 if the watched directory had no file to send
     #[arg(long, requires = "once")]
     pub(crate) error_on_nothing: bool,
     /// Show how each file would be sent, and under which key, but send nothing
@@ -98,13 +98,14 @@ pub(crate) struct Send {
     /// Send the files that the directory has now, and end
     #[arg(long, requires = "watch")]
     pub(crate) once: bool,
-    /// Pattern of file names in the directory, with * and ?; without it, those of JSON files
+    /// Pattern (* and ?) of file names to send from the directory; without it, names of JSON files
     #[arg(long, value_name = "PATTERN", requires = "watch")]
     pub(crate) glob: Vec<String>,
     /// Time between two scans of the directory; a file is sent if it did not change in between
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "5s")]
     pub(crate) interval: Duration,
-    /// Longest random time before the first request, so that many senders do not begin together
+    /// Upper limit of the random delay before the first request, so that senders do not all start
+    /// at once
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "60s")]
     pub(crate) jitter: Duration,
 }
@@ -132,7 +133,11 @@ fn bytes_a_second(text: &str) -> Result<NonZeroU64, String> {
     bytes.ok_or_else(|| "a rate is a number of bytes a second from 1K on, such as 500K or 2M".to_owned())
 }
 
-/// Checks an idempotency key by the rule of the product routes, which accept other keys than UUIDs.
+/// Returns an idempotency key if the product routes accept it: 1 to 255 visible ASCII characters,
+/// no comma, and no quotation mark at the start. It need not be a UUID.
+///
+/// # Errors
+/// If the routes would refuse the key. The error is a sentence for the user.
 fn text_key(text: &str) -> Result<String, String> {
     let visible = !text.is_empty() && text.len() <= 255 && text.bytes().all(|byte| byte.is_ascii_graphic());
     if !visible || text.contains(',') || text.starts_with('"') {

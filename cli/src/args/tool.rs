@@ -1,4 +1,4 @@
-//! Commands of contexts and of the tool itself.
+//! Command-line arguments of `context`, `whoami`, `api`, `completions` and `man`.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use clap_complete::Shell;
 /// Arguments of `integrahub context`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ContextCommand {
-    /// Create a context, or change the given settings of one
+    /// Create a context (a named deployment), or change the settings that the options give
     #[command(after_help = "Examples:\n  \
 integrahub context create prod --stack integrahub --region sa-east-1\n  \
 integrahub context create till --url https://api.example.com --api-key-stdin <till.key")]
@@ -16,14 +16,14 @@ integrahub context create till --url https://api.example.com --api-key-stdin <ti
     /// List the contexts
     #[command(visible_alias = "ls")]
     List,
-    /// Use a context from now on
+    /// Make a context the current one, which later commands use
     Use {
         /// Name of the context
         name: String,
     },
-    /// Show a context
+    /// Show the settings of a context
     Show {
-        /// Name of the context; without it the current one
+        /// Name of the context; without it, the current one is shown
         name: Option<String>,
     },
     /// Print the name of the context that is used
@@ -44,7 +44,7 @@ pub(crate) struct ContextCreate {
     /// Read the API key from standard input, and keep it in a file that only you can read
     #[arg(long)]
     pub(crate) api_key_stdin: bool,
-    /// Use the context from now on
+    /// Make the context the current one, which later commands use
     #[arg(long = "use")]
     pub(crate) use_it: bool,
 }
@@ -52,7 +52,7 @@ pub(crate) struct ContextCreate {
 /// Arguments of `integrahub whoami`.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct Whoami {
-    /// Ask neither the API nor AWS
+    /// Call neither the API nor AWS
     #[arg(long)]
     pub(crate) offline: bool,
 }
@@ -69,13 +69,13 @@ pub(crate) struct ApiRequest {
     /// Body as text; `@FILE` reads a file, `@-` standard input
     #[arg(long, short = 'd')]
     pub(crate) body: Option<String>,
-    /// Idempotency key; a POST without this option has a new key, which is shown
+    /// Idempotency key; without this option a POST gets a new key, which is shown
     #[arg(long)]
     pub(crate) key: Option<String>,
-    /// Further header, as `name: value`
+    /// Additional header, as `name: value`
     #[arg(long = "header", short = 'H', value_name = "HEADER")]
     pub(crate) headers: Vec<String>,
-    /// Print the status and the headers too
+    /// Print the status and the headers of the response too
     #[arg(long, short = 'i')]
     pub(crate) include: bool,
 }

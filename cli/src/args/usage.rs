@@ -1,4 +1,4 @@
-//! `integrahub usage`.
+//! Command-line arguments of `integrahub usage`.
 
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
@@ -15,19 +15,19 @@ integrahub usage --csv > usage.csv\n\n\
 Without dates, it is this month until today. Days are those of UTC. A key with the scope ops:read \
 sees all tenants, any other its own.")]
 pub(crate) struct Usage {
-    /// First day to show
+    /// First day to show; by default the first day of the month that --to is in
     #[arg(long, value_name = "DAY")]
     pub(crate) from: Option<Date>,
-    /// Last day to show
+    /// Last day to show; by default today
     #[arg(long, value_name = "DAY")]
     pub(crate) to: Option<Date>,
-    /// Sum by day or by month
+    /// Sum by day or by month; by default by day
     #[arg(long, value_enum)]
     pub(crate) group: Option<Period>,
-    /// Only usage of this tenant
+    /// Only the usage of the tenant with this id
     #[arg(long, value_name = "ID", value_parser = NonEmptyStringValueParser::new())]
     pub(crate) tenant: Option<String>,
-    /// Print CSV as the API writes it
+    /// Print the usage as CSV, as the API returns it
     #[arg(long)]
     pub(crate) csv: bool,
 }

@@ -1,5 +1,5 @@
-//! `integrahub audit`: the audit events of requests, from their log group. `docs/audit.md` has the
-//! fields of an event.
+//! `integrahub audit`: shows audit events of API requests, read from their log group in CloudWatch
+//! Logs. `docs/audit.md` lists the fields of an event.
 
 pub(crate) mod requests;
 
@@ -18,8 +18,8 @@ use crate::record::tenant;
 
 const SCHEMA: &str = "integrahub.audit.v1";
 const HEADER: [&str; 8] = ["time", "tenant", "key", "operation", "target", "outcome", "reason", "trace id"];
-/// Maximum number of pages of the audit log that one command reads. A page has up to a megabyte of
-/// events, or covers only a part of the time span.
+/// Maximum number of pages of the audit log that one command reads. CloudWatch Logs ends a page
+/// after a megabyte of events, or earlier after a part of the time span.
 const MOST_PAGES: usize = 1_000;
 
 /// Runs `integrahub audit`.
@@ -47,8 +47,10 @@ pub(crate) async fn run(args: &Audit, context: &Context, out: &mut Output) -> Re
     Ok(Exit::Done)
 }
 
-/// Reads the newest `most` events that match, ordered by time. An event that was delivered twice
-/// counts once. Also returns false if the log has more pages than are read.
+/// Reads the newest `most` events that meet the conditions in `wanted`, from the time `since`
+/// (milliseconds since 1970) on. They are ordered by time, without events that were delivered
+/// twice. The returned flag is false if the log has more pages than [`MOST_PAGES`], so that the
+/// newest events are missing.
 async fn read(
     context: &Context,
     wanted: &Audit,
@@ -77,7 +79,8 @@ async fn read(
     Ok((events.into(), is_all))
 }
 
-/// Parses an event of the audit log, and moves the fields of its `context` to the top level.
+/// Parses a line of the audit log, and moves the fields of its member `context` to the top level.
+/// Returns `None` if the line is not an audit event.
 fn parsed(message: &str) -> Option<Value> {
     let Value::Object(mut line) = serde_json::from_str(message).ok()? else { return None };
     let Some(Value::Object(context)) = line.remove("context") else { return None };

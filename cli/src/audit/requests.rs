@@ -1,5 +1,5 @@
-//! `integrahub requests`: the requests to a target that have an idempotency record, by the table's
-//! index of targets.
+//! `integrahub requests`: lists the requests to one target that have an idempotency record. They
+//! are found by the index of targets in the table of these records.
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::AttributeValue;
@@ -16,7 +16,7 @@ use crate::record::tenant;
 
 const SCHEMA: &str = "integrahub.requests.v1";
 const INDEX: &str = "target-index";
-/// Columns of the table, with the members of a request that they show.
+/// Columns of the printed table: the title, and the JSON member of a request that the column shows.
 const COLUMNS: [(&str, &str); 6] = [
     ("created", "createdAt"),
     ("operation", "operation"),
@@ -28,7 +28,7 @@ const COLUMNS: [(&str, &str); 6] = [
 /// Maximum number of a target's records that are read. The index of targets is not ordered by time,
 /// so the newest requests are found only if all are read.
 const MOST_RECORDS: usize = 10_000;
-/// Attributes of a record that the list of requests shows.
+/// Attributes of an idempotency record that the list of requests contains.
 const SHOWN: [&str; 6] = ["createdAt", "updatedAt", "status", "attempt", "traceId", "expiresAt"];
 
 /// Runs `integrahub requests`.
@@ -80,7 +80,7 @@ impl Key {
     }
 }
 
-/// Finds the keys of all idempotency records of a target.
+/// Finds the keys of a target's idempotency records, at most [`MOST_RECORDS`] of them.
 async fn keys(client: &Client, table: &str, target: &str) -> Result<Vec<Key>, Failure> {
     let query = client
         .query()

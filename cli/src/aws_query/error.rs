@@ -1,4 +1,4 @@
-//! Failures of a call, with what was called and why it failed.
+//! Error of an AWS call: the service and the action that were called, and the reason.
 
 use std::error::Error;
 use std::fmt;
@@ -9,14 +9,14 @@ use secrecy::ExposeSecret as _;
 use crate::aws;
 use crate::exit::{Exit, Failure, chain};
 
-/// Kind of a failed AWS call. Each kind has its own remedy.
+/// Kind of a failed AWS call. It determines the exit code and the advice for the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AwsErrorKind {
     /// The program found no usable credentials.
     NoCredentials,
     /// The credentials lack the permission, or are invalid.
     Denied,
-    /// The AWS service is throttled or temporarily unavailable.
+    /// The AWS service throttled the call, or is temporarily unavailable.
     Temporary,
     /// No response arrived, because of the network, the region or a proxy.
     Unreachable,
@@ -24,14 +24,14 @@ pub(crate) enum AwsErrorKind {
     Other,
 }
 
-/// Failed call of an AWS service.
+/// Error of a failed AWS call: what was called, and why it failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct AwsError {
     /// Name of the AWS service, as in its host name.
     pub(crate) service: String,
     /// Action of the AWS service that failed, such as `DescribeStacks`.
     pub(crate) action: String,
-    /// Kind of the failure.
+    /// Kind of the failure, which determines the exit code and the advice for the user.
     pub(crate) kind: AwsErrorKind,
     /// Error code of the AWS service, or a description if there is no code.
     pub(crate) code: String,
@@ -49,7 +49,7 @@ impl AwsError {
         Self::new(service, action, AwsErrorKind::Other, "unreadable answer", "it is not an answer of AWS")
     }
 
-    /// Converts the failure of an AWS call, and determines its kind.
+    /// Converts the error of a signed AWS call, and determines its kind.
     pub(super) fn of(service: &str, action: &str, error: &ActionError) -> Self {
         let (kind, code) = match error {
             ActionError::Refused { code, message, .. } => {

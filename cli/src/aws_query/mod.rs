@@ -1,5 +1,5 @@
-//! Calls to AWS services for which no SDK is compiled, and their answers as a tree of XML (the
-//! Query protocol) or as JSON.
+//! Client for AWS services whose SDK crates are not part of this program. It returns responses as a
+//! tree of XML elements (Query protocol) or as JSON.
 
 mod error;
 mod stack;
@@ -29,7 +29,7 @@ impl AwsQuery {
         Self { actions: Actions::through(config, ProxyConfig::from_env()), region }
     }
 
-    /// Returns the region of the calls.
+    /// Returns the AWS region that the client calls.
     pub(crate) fn region(&self) -> &str {
         &self.region
     }
@@ -57,7 +57,7 @@ impl AwsQuery {
     }
 
     /// Calls an action as [`Self::query`] does, and returns the items of `list` on the first `most`
-    /// pages of its response. Also returns false if there are more pages.
+    /// pages of its response. The returned flag is false if there are more pages.
     ///
     /// # Errors
     /// Returns the errors of [`Self::query`].
@@ -134,7 +134,7 @@ impl AwsQuery {
     }
 }
 
-/// Returns the version of an AWS service's Query protocol.
+/// Returns the API version that calls of this AWS service by the Query protocol have to state.
 fn version(service: &str) -> &'static str {
     match service {
         "cloudformation" => "2010-05-15",
@@ -147,7 +147,7 @@ fn version(service: &str) -> &'static str {
     }
 }
 
-/// AWS clients for the tests of other modules.
+/// AWS clients that the tests of other modules use.
 #[cfg(test)]
 pub(crate) mod examples {
     use aws_config::Region;
@@ -175,8 +175,8 @@ mod tests {
 
     use super::*;
 
-    /// Starts a server that responds with `answer` if the request's body is `asked`, and a client
-    /// for it.
+    /// Starts a server that expects a request with the body `asked`, and responds with `answer`.
+    /// Also returns a client for it.
     async fn client(asked: &'static str, status: u16, answer: &'static str) -> (AwsQuery, Server) {
         let server = Server::start(move |request| async move {
             let is_expected = request.body() == asked;

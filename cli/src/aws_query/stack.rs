@@ -1,4 +1,4 @@
-//! Stacks of CloudFormation.
+//! CloudFormation stacks, as the command line reads them.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ pub(crate) struct Stack {
     pub(crate) state: String,
     /// Reason that CloudFormation gives for the state; empty if there is none.
     pub(crate) reason: String,
-    /// Parameters with which the stack was deployed.
+    /// Parameters with which the stack was deployed, by name.
     pub(crate) parameters: BTreeMap<String, String>,
     /// Outputs of the CloudFormation stack, by name.
     pub(crate) outputs: BTreeMap<String, String>,

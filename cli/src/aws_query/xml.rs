@@ -1,4 +1,4 @@
-//! Answers in XML, as a tree of their elements.
+//! Parser that turns XML responses of AWS into a tree of elements.
 
 use xmlparser::{ElementEnd, Token, Tokenizer};
 
@@ -10,7 +10,7 @@ const DEEPEST: usize = 64;
 pub(crate) struct Node {
     /// Name of the XML element, without its namespace prefix.
     pub(crate) name: String,
-    /// Text of the XML element itself, with its references replaced.
+    /// Text directly in this XML element, with its character and entity references replaced.
     pub(crate) text: String,
     /// Elements inside this XML element.
     pub(crate) children: Vec<Self>,

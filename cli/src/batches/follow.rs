@@ -1,4 +1,4 @@
-//! A batch, followed until it is final.
+//! Polling of a batch until its status is final.
 
 use std::time::{Duration, Instant};
 
@@ -8,11 +8,11 @@ use crate::exit::Failure;
 
 /// Pause after the first request for a batch's state; each further pause is longer.
 const FIRST: Duration = Duration::from_millis(300);
-/// Longest pause between two requests for the batch's state.
+/// Longest pause between two requests for a batch's state.
 const LONGEST: Duration = Duration::from_secs(5);
 
-/// Requests a batch's state until the batch has ended, for at most `limit`, and returns the last
-/// state. `seen` is called with each state.
+/// Requests a batch's state until the batch has ended, for at most `limit` (without a limit if
+/// `None`), and returns the last state. `seen` is called with each state.
 ///
 /// # Errors
 /// If the API does not return the batch.

@@ -1,4 +1,5 @@
-//! The items of a batch that were not loaded.
+//! Items in error of a batch, which were not loaded. They are read from the batch's file in S3 and
+//! from a list of the API.
 
 use std::io::{self, Write};
 
@@ -10,17 +11,17 @@ use crate::api::{Api, List};
 use crate::exit::{Exit, Explain as _, Failure};
 use crate::storage;
 
-/// Number of items in error on a page, as the value of the query parameter.
+/// Number of items in error on a page of the API's list, as the value of its query parameter.
 const PAGE: &str = "1000";
-/// Error code of items that the database rejected. The file of items in error does not contain
-/// them.
+/// Error code of items that the database rejected. The batch's file of items in error does not
+/// contain such items.
 const OF_THE_DATABASE: &str = "REJECTED_BY_DATABASE";
-/// Maximum number of bytes of a line in the file of items in error: an item of 256 KiB, escaped,
-/// and its error.
+/// Maximum number of bytes of a line in a batch's file of items in error. A line has an item of up
+/// to 256 KiB, escaped, and its error.
 const MAX_LINE: usize = 4 * 1024 * 1024;
 
-/// Passes each item in error of a batch to `take`, and returns their number. The items in the
-/// batch's file come first, with their content; items that only the API's list has follow.
+/// Passes each item in error of a batch to `take`, and returns their number. Items in the batch's
+/// file come first, with their content. Items that only the API's list has follow.
 ///
 /// # Errors
 /// If the API or S3 does not return them, or if `take` fails.
@@ -42,7 +43,8 @@ pub(crate) async fn each(
     Ok(count)
 }
 
-/// Reads the file of items in error; returns false if it has been deleted.
+/// Passes each item in a batch's file of items in error to `take`; returns false if the file has
+/// been deleted.
 async fn of_file(
     api: &Api,
     url: &str,
@@ -59,8 +61,9 @@ async fn of_file(
     Ok(true)
 }
 
-/// Reads the API's list of items in error, page by page. If `has_file` is true, only items that the
-/// database rejected are passed to `take`, because the file has all others.
+/// Reads the API's list of items in error page by page, and passes the items to `take`. If
+/// `has_file` is true, only items that the database rejected are passed, because the batch's file
+/// has all others.
 async fn of_list(
     api: &Api,
     batch: &Batch,
@@ -81,10 +84,12 @@ async fn of_list(
     .await
 }
 
-/// Decoder that receives a file in parts, inflates it if it is gzip, and splits it into lines.
+/// Decoder of a batch's file of items in error. It receives the file part by part, inflates it if
+/// it is gzip, and splits it into lines.
 #[derive(Debug, Default)]
 struct Inflating {
-    /// First bytes of the file, kept until they show whether it is gzip.
+    /// First bytes of the file, kept until there are enough to see whether the file is gzip; empty
+    /// afterwards.
     head: Vec<u8>,
     gzip: Option<MultiGzDecoder<Vec<u8>>>,
     plain: Vec<u8>,
@@ -124,7 +129,7 @@ impl Inflating {
         written.or_explain(|| "inflate the file of the items in error".to_owned())
     }
 
-    /// Passes the complete lines that were received to `take`.
+    /// Passes the items in the complete lines that were received so far to `take`.
     fn lines(&mut self, take: &mut impl FnMut(Value) -> Result<(), Failure>) -> Result<(), Failure> {
         let text = match &mut self.gzip {
             Some(gzip) => gzip.get_mut(),

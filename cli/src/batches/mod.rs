@@ -1,4 +1,5 @@
-//! `integrahub batches`: what became of catalogues that were sent.
+//! `integrahub batches`: shows the outcome of catalogues that were sent, waits for it, and replays
+//! batches.
 
 mod follow;
 mod items;
@@ -37,8 +38,8 @@ pub(crate) fn path(batch_id: &str) -> String {
     format!("{BATCHES}/{batch_id}")
 }
 
-/// Returns the command that waits for a batch again. `program` is the program with this run's
-/// options.
+/// Returns the command line that waits for a batch again. `program` is the program's name with the
+/// options that select the deployment and the API key.
 pub(crate) fn resume_line(program: &str, batch_id: &str) -> String {
     format!("{program} batches watch {batch_id}")
 }
@@ -101,7 +102,8 @@ async fn watch(api: &Api, batch: Uuid, timeout: Option<Duration>, out: &mut Outp
     end(api, &followed.await?, out)
 }
 
-/// Shows the batch at the end of a wait, and returns the exit code for its outcome.
+/// Prints a batch that a command has waited for, and returns the exit code for its outcome. A batch
+/// that is not final is a failure.
 fn end(api: &Api, batch: &Batch, out: &mut Output) -> Result<Exit, Failure> {
     if !batch.is_final() {
         let what = format!("the batch is {}, and the time to wait is over", batch.status);
@@ -147,7 +149,7 @@ async fn errors(api: &Api, batch: Uuid, file: Option<&Path>, out: &mut Output) -
     Ok(Exit::Done)
 }
 
-/// File of items in error, one JSON object on each line.
+/// Local file into which a command writes items in error, one JSON object a line.
 #[derive(Debug)]
 pub(crate) struct ItemsFile {
     lines: BufWriter<File>,
@@ -155,7 +157,7 @@ pub(crate) struct ItemsFile {
 }
 
 impl ItemsFile {
-    /// Creates the file of items in error, or empties it.
+    /// Creates the local file of items in error, or empties an existing one.
     pub(crate) fn create(path: &Path) -> Result<Self, Failure> {
         let name = path.display().to_string();
         let file = File::create(path).or_explain(|| format!("create {name}"))?;
@@ -167,7 +169,7 @@ impl ItemsFile {
         writeln!(self.lines, "{item}").or_explain(|| format!("write {}", self.name))
     }
 
-    /// Ends the file of items in error.
+    /// Writes buffered lines to the local file of items in error.
     pub(crate) fn close(mut self) -> Result<(), Failure> {
         self.lines.flush().or_explain(|| format!("write {}", self.name))
     }

@@ -1,12 +1,12 @@
-//! A batch as the API shows it, and the exit code that its end means.
+//! Batch of the ingest as the API returns it, and the exit code of a command for its outcome.
 
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::exit::{Exit, Explain as _, Failure};
 
-/// Batch of the ingest, as the API returns it. Members that a later version adds are in `json`
-/// only.
+/// Batch of the ingest, as the API returns it. Members that this program does not know are in
+/// `json` only.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Batch {
@@ -28,7 +28,7 @@ pub(crate) struct Batch {
     pub(crate) json: Value,
 }
 
-/// Numbers of a batch's items by their effect on the products.
+/// Number of a batch's items by their effect on products, and of products that it deactivated.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Changes {
@@ -39,7 +39,7 @@ pub(crate) struct Changes {
     pub(crate) deactivated: u64,
 }
 
-/// State of the deactivation of products that a full load did not contain.
+/// Outcome of a full load for products that it did not contain and that should become inactive.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Deactivation {
@@ -48,7 +48,7 @@ pub(crate) struct Deactivation {
     pub(crate) reason: Option<String>,
 }
 
-/// Counts of the chunks in which a batch is processed.
+/// Number of chunks into which a batch is divided, and of those that are done and that failed.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Chunks {
@@ -57,7 +57,7 @@ pub(crate) struct Chunks {
     pub(crate) failed: u64,
 }
 
-/// Reason why the payload as a whole was not loaded.
+/// Reason why nothing of a batch's payload was loaded.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct PayloadError {
@@ -66,10 +66,11 @@ pub(crate) struct PayloadError {
     pub(crate) byte_offset: Option<u64>,
 }
 
-/// Beginning of a sentence about products that should have become inactive after a full load.
+/// Beginning of a sentence for a full load after which products that it does not contain stay
+/// active.
 const KEPT: &str = "not all products that the file lacks became inactive";
 
-/// Error codes of a payload for which sending the same file again has the same result.
+/// Error codes of a payload that fails again if the same file is sent again.
 const OF_THE_FILE: [&str; 5] =
     ["MALFORMED_JSON", "CONTENT_CORRUPT", "MAX_PAYLOAD_EXCEEDED", "TOO_MANY_CNPJS", "TOO_MANY_ERRORS"];
 
@@ -98,8 +99,8 @@ impl Batch {
     /// suggests.
     ///
     /// # Errors
-    /// If the batch loaded nothing or only a part, or if its deactivations are held or were left
-    /// out.
+    /// If the batch loaded nothing or only a part, or if the deactivation of products is held or
+    /// was left out.
     pub(crate) fn outcome(&self, program: &str) -> Result<(), Failure> {
         let id = &self.batch_id;
         let end = |exit, trouble: String, next: String| Err(Failure::new(exit, trouble).next(next));
@@ -155,8 +156,9 @@ impl Batch {
         }
     }
 
-    /// Returns the reason why a full load left absent products active, and the step that remedies
-    /// it; `None` if there is no reason or no such step.
+    /// Returns the reason why a full load did not deactivate the products that it lacks, and the
+    /// step that remedies it. `program` begins the command that the step suggests. Returns `None`
+    /// for other loads, and if no reason or no remedy is known.
     fn undecided(&self, program: &str) -> Option<(&'static str, String)> {
         let id = &self.batch_id;
         let reason = self.deactivation.reason.as_deref().filter(|_| self.load_type == "full")?;
@@ -191,7 +193,7 @@ impl Batch {
             .then_some("a full load that was received later decides which products become inactive")
     }
 
-    /// Returns the facts about the batch for people, as pairs of name and value.
+    /// Returns the batch's properties for people, as pairs of name and value.
     pub(crate) fn rows(&self) -> Vec<(&'static str, String)> {
         let changes = self.changes;
         let mut rows = vec![

@@ -1,4 +1,5 @@
-//! `integrahub context`: the contexts and their API keys.
+//! `integrahub context`: creates, shows, chooses and removes contexts, which are named deployments
+//! with an API key.
 
 use std::io::{BufRead as _, Read as _};
 
@@ -18,13 +19,14 @@ const LIST: &str = "integrahub.contexts.v1";
 const ONE: &str = "integrahub.context.v1";
 /// Name of the JSON schema in which the current context's name is printed.
 const CURRENT: &str = "integrahub.current-context.v1";
-/// Maximum number of bytes that are read of an API key on standard input.
+/// Maximum number of bytes that are read from standard input for an API key.
 const MAX_KEY: u64 = 1_000;
 
 /// Runs `integrahub context`.
 ///
 /// # Errors
-/// If the context does not exist or cannot be stored.
+/// If the context does not exist, its settings are invalid, its stack cannot be read, or the file
+/// system fails.
 pub(crate) async fn run(args: &ContextCommand, global: &Global, out: &mut Output) -> Result<Exit, Failure> {
     let mut contexts = Contexts::read()?;
     match args {
@@ -66,8 +68,8 @@ pub(crate) async fn run(args: &ContextCommand, global: &Global, out: &mut Output
     Ok(Exit::Done)
 }
 
-/// Creates or changes a context. The outputs of the stack are read once and stored, so that later
-/// commands need no permission to read the stack.
+/// Creates a context, or changes one. If the context has a stack, its outputs are read once and
+/// stored, so that later commands need no permission to read the stack.
 async fn create(
     args: &ContextCreate,
     global: &Global,
@@ -125,8 +127,8 @@ async fn create(
     Ok(())
 }
 
-/// Changes the settings of a context to the values of the command line's options. The address of
-/// another stack is not looked up here.
+/// Changes the settings of a context to the values of the options on the command line. If the stack
+/// changes, the caller has to look up the new address.
 fn merge(settings: &mut Settings, global: &Global) {
     fn put<T: Clone>(kept: &mut Option<T>, given: Option<&T>) {
         if let Some(given) = given {
@@ -147,8 +149,8 @@ fn merge(settings: &mut Settings, global: &Global) {
     }
 }
 
-/// Removes the API key from settings if the address has changed, so that another server never
-/// receives it. Returns whether there was a key.
+/// Removes the source of the API key from `settings` if the URL, stack or region differs from
+/// `before`, so that another server never receives the key. Returns whether a source was removed.
 fn forget_key(settings: &mut Settings, before: &Settings) -> bool {
     let same =
         (&settings.url, &settings.stack, &settings.region) == (&before.url, &before.stack, &before.region);

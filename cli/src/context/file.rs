@@ -1,4 +1,4 @@
-//! The file of contexts, `config.toml`, and the directory of their API keys.
+//! The file of contexts, `config.toml`, and the directory of the contexts' API keys.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,7 +12,7 @@ use url::Url;
 use super::LOCAL;
 use crate::args;
 use crate::aws;
-use crate::directory::Places;
+use crate::directory::DirectoryVariables;
 use crate::exit::{Explain as _, Failure};
 use crate::input;
 
@@ -21,7 +21,7 @@ const VERSION: u32 = 1;
 /// Name of the configuration file in its directory.
 const FILE: &str = "config.toml";
 /// Environment variables and directories that decide where the configuration file is.
-const PLACES: Places = Places {
+const VARIABLES: DirectoryVariables = DirectoryVariables {
     purpose: "for contexts",
     own: "INTEGRAHUB_CONFIG_DIR",
     xdg: "XDG_CONFIG_HOME",
@@ -31,49 +31,50 @@ const PLACES: Places = Places {
 /// Name of the directory with the API keys of contexts, next to the configuration file.
 const KEYS: &str = "keys";
 
-/// Contexts in the configuration file, by name.
+/// Content of the configuration file: the contexts by name, and the name of the current one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Contexts {
     directory: PathBuf,
-    /// Name of the context that a command uses if it names none.
+    /// Name of the context for commands that name none; `None` if the user has not chosen one.
     pub(crate) current: Option<String>,
     all: BTreeMap<String, Settings>,
 }
 
-/// Settings of one context of the configuration file.
+/// Settings of one context in the configuration file. `None` is a setting that was not given.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Settings {
-    /// Base URL of the API.
+    /// Base URL of the deployment's API; `None` if neither an option nor a stack gave it.
     #[serde(default, deserialize_with = "address", skip_serializing_if = "Option::is_none")]
     pub(crate) url: Option<Url>,
-    /// `CloudFormation` stack of the deployment.
+    /// Name of the deployment's CloudFormation stack; `None` if the user named none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) stack: Option<String>,
-    /// AWS region of the stack.
+    /// AWS region of the stack; `None` for the default of the AWS configuration.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) region: Option<String>,
-    /// AWS profile with the credentials.
+    /// AWS profile with the credentials; `None` for the AWS SDK's default credentials.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) aws_profile: Option<String>,
-    /// File that holds the API key.
+    /// Path of the file that holds the API key; `None` if a command prints the key, or there is
+    /// none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) api_key_file: Option<PathBuf>,
-    /// Command that prints the API key.
+    /// Shell command that prints the API key; `None` if a file holds the key, or there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) api_key_command: Option<String>,
-    /// Names of the stack's resources.
+    /// Names of the stack's tables, function and log group, as its outputs had them.
     #[serde(default, skip_serializing_if = "aws::Names::is_empty")]
     pub(crate) names: aws::Names,
 }
 
-/// Reads the base URL of an API by the rules of the option `--url`.
+/// Deserializes the base URL of an API by the rules of the option `--url`.
 fn address<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Url>, D::Error> {
     let text = String::deserialize(deserializer)?;
     args::address(&text).map(Some).map_err(D::Error::custom)
 }
 
-/// Configuration file as it is written, with its version.
+/// Configuration file as it is stored on disk, with the version of its format.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Stored {
@@ -85,12 +86,13 @@ struct Stored {
 }
 
 impl Contexts {
-    /// Reads the configuration file; if it does not exist, there are no contexts.
+    /// Reads the configuration file. A file that does not exist has no contexts.
     ///
     /// # Errors
-    /// If the file cannot be read, or a newer version of this program wrote it.
+    /// If the file cannot be read or parsed, or has another version, such as that of a newer
+    /// program.
     pub(crate) fn read() -> Result<Self, Failure> {
-        Self::read_from(PLACES.find(|name| std::env::var_os(name))?)
+        Self::read_from(VARIABLES.find(|name| std::env::var_os(name))?)
     }
 
     fn read_from(directory: PathBuf) -> Result<Self, Failure> {
@@ -100,10 +102,10 @@ impl Contexts {
         }
     }
 
-    /// Parses the text of the configuration file.
+    /// Parses the text of the configuration file in `directory`.
     ///
     /// # Errors
-    /// If the text has another form, or is of a newer version.
+    /// If the text has another form or another version than this program writes.
     pub(super) fn parse(text: &str, directory: PathBuf) -> Result<Self, Failure> {
         #[derive(Deserialize)]
         struct Versioned {
@@ -155,7 +157,8 @@ impl Contexts {
         self.all.entry(name.to_owned()).or_default()
     }
 
-    /// Removes a context and its API key, if this program keeps it.
+    /// Removes a context, and deletes the file in which this program keeps its API key, if there is
+    /// one. The caller has to write the configuration file.
     ///
     /// # Errors
     /// If there is no such context, or the file system fails.
@@ -183,8 +186,8 @@ impl Contexts {
     }
 }
 
-/// Writes a file atomically. Only its owner can read it, and enter a directory that is created for
-/// it.
+/// Writes a file atomically, and creates the directories that are missing on its path. Only their
+/// owner can read the file and enter the new directories.
 pub(crate) fn write_private(path: &Path, content: &[u8]) -> Result<(), Failure> {
     let explain = || format!("write {}", path.display());
     let directory = path.parent().unwrap_or(Path::new("."));

@@ -1,4 +1,4 @@
-//! The caller's API key, and where it comes from.
+//! The caller's API key, and the places from which a command reads it.
 
 use std::io;
 use std::path::Path;
@@ -15,26 +15,28 @@ use crate::exit::{Explain as _, Failure};
 
 /// Environment variable with the API key.
 const VARIABLE: &str = "INTEGRAHUB_API_KEY";
-/// Maximum number of bytes of an API key, without the blanks and line ends around it: the 256 that
-/// the API reads, and some room.
+/// Maximum number of bytes of an API key, without the blanks and line ends around it. The API reads
+/// at most 256 bytes; the rest is a margin.
 const MAX_BYTES: usize = 300;
 /// Maximum number of bytes that are read of a key file, or of the output of a command that prints
 /// the key.
 const MAX_FILE: u64 = 4096;
 
 /// Source of an API key: a file, a command, or a value that is known already.
-enum Place<'a> {
+enum KeySource<'a> {
     File(&'a Path),
     Command(&'a str),
     /// API key itself, from the environment or the local stack.
     Read(String),
 }
 
-/// Finds the source of the API key, and stores it in `context`. The key itself is read only if
-/// `read` is true, because a command that prints it might ask the person something.
+/// Finds the source of the API key, and stores the source and the key in `context`. `variable`
+/// returns the value of an environment variable. If `read` is false, no key is read from a file or
+/// a command, because the command might ask the user something. Without a source, `context` stays
+/// as it is.
 ///
 /// # Errors
-/// If the source exists, but no key can be read from it.
+/// If there is a source, but no key can be read from it.
 pub(super) async fn find(
     global: &Global,
     contexts: &Contexts,
@@ -42,50 +44,50 @@ pub(super) async fn find(
     variable: impl Fn(&str) -> Option<String>,
     read: bool,
 ) -> Result<(), Failure> {
-    let Some((place, source)) = place(global, contexts, context, variable) else { return Ok(()) };
+    let Some((key, source)) = key_source(global, contexts, context, variable) else { return Ok(()) };
     context.source_of_key = source;
-    context.api_key = match place {
-        Place::Read(key) => Some(checked(&key, &context.source_of_key)?),
-        Place::File(path) if read => {
+    context.api_key = match key {
+        KeySource::Read(key) => Some(checked(&key, &context.source_of_key)?),
+        KeySource::File(path) if read => {
             let text = beginning(path).await.or_explain(|| format!("read the API key {}", path.display()))?;
             Some(checked(&String::from_utf8_lossy(&text), &context.source_of_key)?)
         }
-        Place::Command(command) if read => {
+        KeySource::Command(command) if read => {
             Some(checked(&output(command, &context.source_of_key).await?, &context.source_of_key)?)
         }
-        Place::File(_) | Place::Command(_) => None,
+        KeySource::File(_) | KeySource::Command(_) => None,
     };
     Ok(())
 }
 
-/// Reads at most the first 4096 bytes of a key file. A longer file contains no key, and a device
-/// may be endless.
+/// Reads at most the first 4096 bytes of a key file. A longer file contains no key, and reading a
+/// device might never end.
 async fn beginning(path: &Path) -> io::Result<Vec<u8>> {
     let mut text = Vec::new();
     File::open(path).await?.take(MAX_FILE).read_to_end(&mut text).await?;
     Ok(text)
 }
 
-fn place<'a>(
+fn key_source<'a>(
     global: &'a Global,
     contexts: &'a Contexts,
     context: &Context,
     variable: impl Fn(&str) -> Option<String>,
-) -> Option<(Place<'a>, String)> {
+) -> Option<(KeySource<'a>, String)> {
     if let Some(path) = &global.api_key_file {
-        return Some((Place::File(path), format!("--api-key-file {}", path.display())));
+        return Some((KeySource::File(path), format!("--api-key-file {}", path.display())));
     }
     if let Some(command) = &global.api_key_command {
-        return Some((Place::Command(command), "--api-key-command".to_owned()));
+        return Some((KeySource::Command(command), "--api-key-command".to_owned()));
     }
     if let Some(key) = variable(VARIABLE).filter(|key| !key.is_empty()) {
-        return Some((Place::Read(key), VARIABLE.to_owned()));
+        return Some((KeySource::Read(key), VARIABLE.to_owned()));
     }
     if let Some(stack) = &context.local {
         // Another address must not get the key of this one.
         let same = stack.url().ok().flatten() == context.url;
         let key = stack.variable("API_KEY").filter(|_| same)?;
-        return Some((Place::Read(key.to_owned()), "the local stack".to_owned()));
+        return Some((KeySource::Read(key.to_owned()), "the local stack".to_owned()));
     }
     let settings = contexts.get(&context.name).ok()?;
     // However another address came about, it must not get the key of this one.
@@ -96,13 +98,14 @@ fn place<'a>(
     }
     let name = &context.name;
     if let Some(path) = &settings.api_key_file {
-        return Some((Place::File(path), format!("context {name}, file {}", path.display())));
+        return Some((KeySource::File(path), format!("context {name}, file {}", path.display())));
     }
     let command = settings.api_key_command.as_deref()?;
-    Some((Place::Command(command), format!("context {name}, command")))
+    Some((KeySource::Command(command), format!("context {name}, command")))
 }
 
-/// Returns the API key in a text, without the blanks and line ends around it.
+/// Returns the API key in a text, without the blanks and line ends around it. `source` describes
+/// the origin of the text in the error message.
 ///
 /// # Errors
 /// If the text is no API key.
@@ -117,8 +120,9 @@ pub(super) fn checked(text: &str, source: &str) -> Result<SecretString, Failure>
     Ok(key.to_owned().into())
 }
 
-/// Runs a command in a shell, and returns what it prints. It can ask questions on the terminal. A
-/// failure names only the `source`, because the command itself may contain the key.
+/// Runs a command in a shell, and returns at most 4096 bytes of its output. The command can ask
+/// questions on the terminal. A failure names only the `source`, because the command itself may
+/// contain the key.
 async fn output(command: &str, source: &str) -> Result<String, Failure> {
     let (shell, flag) = if cfg!(windows) { ("cmd", "/C") } else { ("sh", "-c") };
     let explain = || "run the command that prints the API key".to_owned();

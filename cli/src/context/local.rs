@@ -1,4 +1,4 @@
-//! The local stack, found by the file that it writes while it runs.
+//! The local stack that `make run` starts, found by the file that the stack writes while it runs.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ const FILE: &str = ".local/env";
 /// Environment variable that replaces the path of the local stack's file of variables.
 const VARIABLE: &str = "INTEGRAHUB_STACK_ENV";
 
-/// Variables of a running local stack: addresses and resource names.
+/// Variables of a running local stack: the addresses and names of its resources.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub(crate) struct LocalStack {
     variables: BTreeMap<String, String>,
@@ -28,6 +28,8 @@ impl std::fmt::Debug for LocalStack {
 
 impl LocalStack {
     /// Finds the local stack of this directory, or of the nearest parent directory that has one.
+    /// The environment variable [`VARIABLE`] takes precedence. Returns `None` if no local stack
+    /// runs.
     ///
     /// # Errors
     /// If the stack's file exists and cannot be read, or is too large.
@@ -44,8 +46,8 @@ impl LocalStack {
         Ok(input::settings(&path)?.map(|text| Self::parse(&text)))
     }
 
-    /// Parses lines of the form `export NAME='VALUE'`, where `'\''` stands for an apostrophe in the
-    /// value.
+    /// Parses the local stack's file: lines of the form `export NAME='VALUE'`, where `'\''` stands
+    /// for an apostrophe in the value. Other lines are ignored.
     pub(crate) fn parse(text: &str) -> Self {
         let exported = text.lines().filter_map(|line| line.strip_prefix("export "));
         let pairs = exported.filter_map(|line| line.split_once('='));
@@ -61,13 +63,13 @@ impl LocalStack {
         self.variables.get(name).map(String::as_str)
     }
 
-    /// Returns the base URL of the local stack's API.
+    /// Returns the base URL of the local stack's API; `None` if the stack's file has none.
     pub(super) fn url(&self) -> Result<Option<Url>, Failure> {
         let parse = |url: &str| url.parse().or_explain(|| format!("read the API's address {url}"));
         self.variable("API").map(parse).transpose()
     }
 
-    /// Returns the names of the local stack's resources.
+    /// Returns the names of the local stack's tables, function and log group.
     pub(super) fn names(&self) -> aws::Names {
         let variable = |name| self.variable(name).map(str::to_owned);
         aws::Names {

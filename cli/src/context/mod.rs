@@ -28,23 +28,25 @@ pub(crate) const LOCAL: &str = "local";
 pub(crate) struct Context {
     /// Name of the context; empty if options and the environment take the place of a context.
     pub(crate) name: String,
-    /// Option, variable or file that the context's name comes from, for people.
+    /// Description of the option, variable or file that the context's name comes from, to show the
+    /// user.
     pub(crate) source_of_name: String,
-    /// Base URL of the API.
+    /// Base URL of the API; `None` if it is not known.
     pub(crate) url: Option<Url>,
-    /// API key of the caller.
+    /// API key of the caller; `None` if there is none, or if the command does not need it.
     pub(crate) api_key: Option<SecretString>,
-    /// Option, variable or file that the API key comes from, for people.
+    /// Description of the option, variable or file that the API key comes from, to show the user.
+    /// Empty if there is none.
     pub(crate) source_of_key: String,
-    /// AWS region of the deployment.
+    /// AWS region of the deployment; `None` for the default of the AWS configuration.
     pub(crate) region: Option<String>,
-    /// `CloudFormation` stack of the deployment.
+    /// Name of the deployment's CloudFormation stack; `None` if it is not known.
     pub(crate) stack: Option<String>,
-    /// AWS profile that has the credentials.
+    /// AWS profile that has the credentials; `None` for the AWS SDK's default credentials.
     pub(crate) aws_profile: Option<String>,
-    /// Names of the stack's resources; `None` where a name is unknown.
+    /// Names of the stack's tables, function and log group; `None` where a name is unknown.
     pub(crate) names: aws::Names,
-    /// Local stack; `None` if the context is another deployment.
+    /// Local stack, if it is the deployment that the command is about; `None` otherwise.
     pub(crate) local: Option<LocalStack>,
     /// True if the option `--yes` confirms destructive commands in advance.
     pub(crate) yes: bool,
@@ -54,8 +56,8 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    /// Returns the settings as pairs of name and text, with the sources of the context and of the
-    /// key.
+    /// Returns the settings as pairs of name and text for the user, with the sources of the context
+    /// and of the API key. A setting that is not known is `-`.
     pub(crate) fn described(&self) -> Vec<(&'static str, String)> {
         let or_none = |value: Option<&String>| value.cloned().unwrap_or_else(|| "-".to_owned());
         let name = if self.name.is_empty() { "-" } else { &self.name };
@@ -71,8 +73,8 @@ impl Context {
         ]
     }
 
-    /// Returns `rows`, the context and its source as JSON members. Names are in camel case, absent
-    /// values are null.
+    /// Returns `rows`, which are pairs of name and text, as JSON members, with the context's name
+    /// and its source. Member names are in camel case, absent values are null.
     pub(crate) fn document(&self, rows: &[(&str, String)]) -> Map<String, Value> {
         let member = |(name, value): &(&str, String)| (camel_case(name), json!(present(value)));
         let mut members: Map<String, Value> = rows.iter().map(member).collect();
@@ -98,24 +100,27 @@ fn camel_case(words: &str) -> String {
     words.chars().filter_map(letter).collect()
 }
 
-/// Services that a command calls, with the credentials for them.
+/// Services that a command calls. They decide which credentials are read for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Needs {
     /// The API, called with an API key.
     Api,
     /// AWS, called with AWS credentials.
     Aws,
-    /// AWS, called with AWS credentials. An API key is read too, because the command looks it up.
+    /// AWS, called with AWS credentials. An API key is read too, because the command looks the key
+    /// up in the access table.
     AwsAndKey,
-    /// The API or AWS, whichever is configured.
+    /// The API or AWS, whichever the context has settings for. No API key is read from a file or a
+    /// command.
     Either,
 }
 
-/// Reads the settings that a command needs.
+/// Determines the settings of a command from the options, the environment, the context and the
+/// local stack.
 ///
 /// # Errors
 /// If the context does not exist, its file or the API key cannot be read, or the stack has no
-/// output with the address.
+/// output with the address of the API.
 pub(crate) async fn load(global: &Global, needs: Needs) -> Result<Context, Failure> {
     let contexts = Contexts::read()?;
     let mut context = choose(global, &contexts, LocalStack::find)?;
@@ -129,8 +134,9 @@ pub(crate) async fn load(global: &Global, needs: Needs) -> Result<Context, Failu
     Ok(context)
 }
 
-/// Selects the context: by name, the current one, or the local stack. The options of the command
-/// line take precedence over its settings.
+/// Selects the context: the one that the command line names, else the current one, else the local
+/// stack. Without the first two, `--url` or `--stack` takes the place of a context. Options take
+/// precedence over the settings of the context.
 fn choose(
     global: &Global,
     contexts: &Contexts,
@@ -168,8 +174,8 @@ fn choose(
     Ok(with_options(context, global))
 }
 
-/// Applies the options of the command line to the context. Another stack or region clears the
-/// resource names and the address.
+/// Replaces settings of the context by the options of the command line. An option for another stack
+/// or region also clears the resource names, the address and the local stack.
 fn with_options(mut context: Context, global: &Global) -> Context {
     let others = [(&global.stack, &context.stack), (&global.region, &context.region)];
     if others.into_iter().any(|(given, known)| given.is_some() && given != known) {

@@ -1,4 +1,4 @@
-//! The account: who asks, and how many executions it may have at once.
+//! Checks of the AWS account: its credentials, and its concurrent executions of Lambda.
 
 use aws_sdk_lambda::Client;
 use aws_sdk_lambda::types::AccountLimit;
@@ -12,7 +12,7 @@ use crate::aws_query::{AwsError, AwsErrorKind, AwsQuery};
 
 /// Minimum number of unreserved concurrent executions that AWS demands in each account.
 const UNRESERVED: i64 = 100;
-/// Concurrent executions that AWS allows a new account.
+/// Number of concurrent executions that AWS allows a new account.
 const NEW_ACCOUNT: i64 = 10;
 /// Numbers of API functions that each reserve `PublicReservedConcurrency` executions: in every
 /// deployment, additionally with load tests, and additionally with the ingest.
@@ -29,18 +29,19 @@ pub(crate) struct Identity {
     region: String,
 }
 
-/// Concurrent executions of Lambda: of the account, and reserved by the stack.
+/// Numbers of concurrent Lambda executions: those of the account, and those that the stack
+/// reserves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Concurrency {
-    /// Concurrency limit of the account: executions at once.
+    /// Concurrency limit of the account: Lambda executions at once, of all functions together.
     pub(crate) limit: i64,
-    /// Executions of the account that no function has reserved.
+    /// Part of the account's limit that no function has reserved.
     pub(crate) unreserved: i64,
-    /// Reserved concurrency of the stack's own functions.
+    /// Sum of the reserved concurrency of the stack's functions; 0 if none has any.
     pub(crate) reserved: i64,
 }
 
-/// Asks AWS for the identity of the credentials.
+/// Asks AWS for the account and the user or role that the credentials belong to.
 pub(crate) async fn identity(client: &AwsQuery) -> Result<Identity, AwsError> {
     let answer = client.query("sts", "GetCallerIdentity", &[]).await?;
     Ok(Identity {
@@ -50,8 +51,8 @@ pub(crate) async fn identity(client: &AwsQuery) -> Result<Identity, AwsError> {
     })
 }
 
-/// Requests the concurrency limit of the account, and the reserved concurrency of each function in
-/// `resources`.
+/// Requests the concurrency limit of the account, and adds up the reserved concurrency of the
+/// Lambda functions in `resources`.
 pub(crate) async fn concurrency(client: &Client, resources: &Known<Vec<Resource>>) -> Known<Concurrency> {
     let settings = client.get_account_settings().send().await.map_err(|error| {
         Unknown::of_failure(&failed("read the account's limits", &error), "lambda:GetAccountSettings")
@@ -114,8 +115,8 @@ fn reservation(parameters: &Parameters) -> i64 {
     reserved + functions * parameters.number("PublicReservedConcurrency")
 }
 
-/// Checks whether the account has enough concurrent executions for the deployment. If `before` is
-/// true, the deployment is still to come.
+/// Checks whether the account has enough concurrent executions for a deployment with these
+/// parameters. If `before` is true, the deployment is still to come.
 pub(crate) fn executions(found: &Known<Concurrency>, parameters: &Parameters, before: bool) -> Check {
     let Concurrency { limit, unreserved, reserved } = match found {
         Ok(found) => *found,

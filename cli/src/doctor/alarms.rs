@@ -1,18 +1,19 @@
-//! Alarms that are raised, and topics that nobody listens to.
+//! Checks of the stack's CloudWatch alarms, and of the SNS topics of alarms and events.
 
 use super::kinds::{ALARM_TOPIC, EVENT_TOPIC, IN_ALARM};
 use super::report::{Check, Kind, Known, Unknown};
 use super::stack::Resource;
 use crate::aws_query::{AwsError, AwsQuery, Node};
 
-/// Number of alarms that one CloudWatch call returns.
+/// Maximum number of alarms in the response to one CloudWatch call.
 const A_CALL: usize = 100;
 /// Maximum number of pages of a topic's subscriptions, of 100 each.
 const MOST_PAGES: usize = 100;
-/// Maximum number of characters that are shown of an alarm's reason.
+/// Maximum number of characters of an alarm's reason that the report shows.
 const SHOWN: usize = 160;
 
-/// CloudWatch alarm that is raised, or that lacks data although its metric always should have some.
+/// CloudWatch alarm in the state ALARM, or without data although its metric should always have
+/// some.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Raised {
     name: String,
@@ -25,11 +26,12 @@ pub(crate) struct Raised {
 pub(crate) struct Topic {
     confirmed: usize,
     pending: usize,
-    /// KMS key that encrypts the SNS topic; empty if there is none.
+    /// Id or alias of the KMS key that encrypts the SNS topic; empty if there is none.
     key: String,
 }
 
-/// Requests the raised alarms of a stack, and the number of all its alarms.
+/// Requests the alarms of a stack. Returns the number of all alarms, and those that are raised or
+/// lack data that they always should have.
 pub(crate) async fn raised(
     client: &AwsQuery,
     resources: &Known<Vec<Resource>>,
@@ -49,7 +51,8 @@ pub(crate) async fn raised(
     Ok((names.len(), found))
 }
 
-/// Returns an alarm if it is raised, or if it has no data and treats missing data as missing.
+/// Converts a CloudWatch alarm that is raised, or has no data and treats missing data as missing.
+/// Returns `None` for any other alarm.
 fn raised_of(alarm: &Node) -> Option<Raised> {
     let state = alarm.text_of("StateValue");
     let is_silent = state == "INSUFFICIENT_DATA" && alarm.text_of("TreatMissingData") == "missing";
@@ -60,11 +63,12 @@ fn raised_of(alarm: &Node) -> Option<Raised> {
     })
 }
 
-/// Returns a check for each raised alarm, or a single check if none is raised or known.
+/// Returns a check for each alarm that is raised or lacks data. If there is no such alarm, or the
+/// alarms are unknown, returns a single check.
 pub(crate) fn state(found: &Known<(usize, Vec<Raised>)>) -> Vec<Check> {
     match found {
         Err(unknown) => vec![IN_ALARM.skip(unknown)],
-        Ok((0, _)) => vec![IN_ALARM.skip(&Unknown::Absent("the stack has no alarms".to_owned()))],
+        Ok((0, _)) => vec![IN_ALARM.skip(&Unknown::NotAsked("the stack has no alarms".to_owned()))],
         Ok((all, raised)) if raised.is_empty() => {
             vec![IN_ALARM.ok(format!("none of {all} alarms is raised"))]
         }
@@ -106,7 +110,8 @@ async fn look(client: &AwsQuery, arn: &str) -> Known<Option<Topic>> {
     Ok(Some(Topic { confirmed, pending, key }))
 }
 
-/// Checks the SNS topics of a deployment: the topic of its alarms, and the topic of events.
+/// Checks the SNS topics of a deployment. `alarms` and `events` are the ARNs of the topics for
+/// alarms and for events; empty if the deployment has none.
 pub(crate) async fn topics(client: &AwsQuery, alarms: &str, events: &str) -> Vec<Check> {
     let of_alarms = match alarms {
         "" => {
@@ -136,7 +141,7 @@ fn topic(kind: &Kind, found: &Known<Option<Topic>>, arn: &str) -> Check {
             // The topic may be of another account, whose policy has to admit this one.
             let or_policy = match unknown {
                 Unknown::Denied(_) => format!(", or the policy of the topic {arn} refuses it"),
-                Unknown::Failed(_) | Unknown::Absent(_) => String::new(),
+                Unknown::Failed(_) | Unknown::NotAsked(_) => String::new(),
             };
             return Check { detail: format!("{}{or_policy}", check.detail), ..check };
         }

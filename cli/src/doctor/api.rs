@@ -1,4 +1,5 @@
-//! The API from outside: its version, and whether the stores and functions behind it answer.
+//! Checks of the API from outside: its version, and whether the stores and functions behind it
+//! answer.
 
 use serde_json::Value;
 
@@ -11,51 +12,53 @@ use crate::member::{shown, text};
 /// Version of this program, which is compared with the API's version.
 const OURS: &str = env!("CARGO_PKG_VERSION");
 
-/// Response of the API to a request of `doctor`, which has no API key.
+/// Response of the API to a request that `doctor` sends without an API key.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Answer {
-    /// A document of JSON.
+pub(crate) enum HttpAnswer {
+    /// The body is JSON. The value is the body.
     Document(Value),
-    /// The response is not JSON. The value is its status.
+    /// The body is not JSON. The value is the HTTP status.
     Strange(u16),
     /// No response arrived. The value is the reason.
     None(String),
 }
 
-impl Answer {
-    /// Returns whether the document is the OpenAPI document of IntegraHub.
+impl HttpAnswer {
+    /// Returns whether the response is an OpenAPI document, as IntegraHub returns one.
     pub(crate) fn is_ours(&self) -> bool {
         matches!(self, Self::Document(document) if document.pointer("/info/version").is_some())
     }
 }
 
-/// Requests a path of the context's API.
-pub(crate) async fn ask(context: &Context, path: &str) -> Answer {
+/// Sends a `GET` request for `path` to the API of the context, without a retry, and returns the
+/// response.
+pub(crate) async fn ask(context: &Context, path: &str) -> HttpAnswer {
     let api = match Api::of(context) {
         Ok(api) => api,
-        Err(failure) => return Answer::None(failure.what),
+        Err(failure) => return HttpAnswer::None(failure.what),
     };
     match api.exchange(&Call::get(path).once()).await {
-        Ok(answer) => answer.json().map_or(Answer::Strange(answer.status), Answer::Document),
-        Err(refusal) => Answer::None(refusal.failure.what),
+        Ok(answer) => answer.json().map_or(HttpAnswer::Strange(answer.status), HttpAnswer::Document),
+        Err(refusal) => HttpAnswer::None(refusal.failure.what),
     }
 }
 
-/// Checks the readiness of the API: one check for each store and function that it depends on.
-pub(crate) fn ready(answer: &Answer) -> Vec<Check> {
+/// Checks the response of `/health/ready`: one check for each store and function that the API
+/// depends on, or a single failed check if the response lists none.
+pub(crate) fn ready(answer: &HttpAnswer) -> Vec<Check> {
     let document = match answer {
-        Answer::None(why) => {
+        HttpAnswer::None(why) => {
             let fix = "compare the address with the stack's output ApiUrl; with a domain of yours, check its DNS \
                        and certificate";
             return vec![READY.fail(why.clone(), fix)];
         }
-        Answer::Strange(status) => {
+        HttpAnswer::Strange(status) => {
             return vec![READY.fail(
                 format!("the API answers {status} without a document"),
                 "the log group of the function status says why",
             )];
         }
-        Answer::Document(document) => document,
+        HttpAnswer::Document(document) => document,
     };
     let dependencies =
         document.get("dependencies").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
@@ -78,11 +81,12 @@ fn dependency(dependency: &Value) -> Check {
     READY.fail("does not answer", format!("the log group of the function {function} says why")).about(name)
 }
 
-/// Checks that the API has the version of this program. Its OpenAPI document contains the version.
-pub(crate) fn version(contract: &Answer) -> Check {
+/// Checks that the API has the version of this program. `contract` is the response with the API's
+/// OpenAPI document, which contains the version.
+pub(crate) fn version(contract: &HttpAnswer) -> Check {
     let theirs = match contract {
-        Answer::Document(document) => document.pointer("/info/version").and_then(Value::as_str),
-        Answer::Strange(_) | Answer::None(_) => None,
+        HttpAnswer::Document(document) => document.pointer("/info/version").and_then(Value::as_str),
+        HttpAnswer::Strange(_) | HttpAnswer::None(_) => None,
     };
     match theirs {
         Some(OURS) => VERSION.ok(format!("{OURS}, as this program")),
@@ -107,7 +111,7 @@ mod tests {
             {"name": "accessStore", "ok": true, "latencyMs": 3.1},
             {"name": "database", "ok": false, "latencyMs": 2000.0},
         ]});
-        let checks = ready(&Answer::Document(answer));
+        let checks = ready(&HttpAnswer::Document(answer));
         assert_eq!((checks[0].status, checks[1].status), (Status::Ok, Status::Fail));
         assert_eq!(checks[1].about.as_deref(), Some("database"));
         assert!(checks[1].fix.as_ref().unwrap().contains("batches"));
@@ -115,21 +119,23 @@ mod tests {
 
     #[test]
     fn an_api_that_is_not_there_fails() {
-        for answer in
-            [Answer::None("nothing answers".into()), Answer::Strange(403), Answer::Document(json!({}))]
-        {
+        for answer in [
+            HttpAnswer::None("nothing answers".into()),
+            HttpAnswer::Strange(403),
+            HttpAnswer::Document(json!({})),
+        ] {
             assert_eq!(ready(&answer)[0].status, Status::Fail, "{answer:?}");
         }
     }
 
     #[test]
     fn another_version_is_a_warning() {
-        let contract = |version: &str| Answer::Document(json!({"info": {"version": version}}));
+        let contract = |version: &str| HttpAnswer::Document(json!({"info": {"version": version}}));
         assert_eq!(version(&contract(OURS)).status, Status::Ok);
         assert_eq!(version(&contract("99.0.0")).status, Status::Warn);
-        assert_eq!(version(&Answer::Strange(500)).status, Status::Warn);
+        assert_eq!(version(&HttpAnswer::Strange(500)).status, Status::Warn);
         assert!(contract(OURS).is_ours());
-        let of_the_gateway = Answer::Document(json!({"message": "Forbidden"}));
-        assert!(!of_the_gateway.is_ours() && !Answer::Strange(403).is_ours());
+        let of_the_gateway = HttpAnswer::Document(json!({"message": "Forbidden"}));
+        assert!(!of_the_gateway.is_ours() && !HttpAnswer::Strange(403).is_ours());
     }
 }

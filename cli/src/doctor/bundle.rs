@@ -1,5 +1,5 @@
-//! A file for whoever helps: the report, the stack with its parameters, and the last errors in the
-//! logs of its functions. It has no secret and no item of a table.
+//! The support bundle: a file with the report, the stack with its parameters, and the last errors
+//! in the logs of its functions. The file has no secret and no item of a table.
 
 use std::io::{Cursor, Write as _};
 use std::path::Path;
@@ -19,18 +19,18 @@ use crate::member::number;
 
 /// Maximum number of log events in the support bundle.
 const MOST: usize = 100;
-/// Maximum number of pages that are read of one log. Pages begin with the oldest events, so the
-/// latest errors are missing if a log has more pages.
+/// Maximum number of pages that are read of one log group. Pages begin with the oldest events, so
+/// the latest errors are missing if a log group has more pages.
 const MOST_PAGES: usize = 20;
 /// CloudWatch Logs filter pattern of errors: those that a function logs, and executions that AWS
 /// ended, such as timeouts.
 const ERRORS: &str =
     r#"{ ($.level = "error") || (($.type = "platform.report") && ($.record.status != "success")) }"#;
-/// Maximum age of an event in the support bundle, in milliseconds.
+/// Maximum age of a log event in the support bundle, in milliseconds.
 const OLDEST: i64 = 24 * 60 * 60 * 1_000;
 
-/// Finds the latest errors in the logs of a stack. For a log that cannot be read, the reason is
-/// included.
+/// Returns the latest errors in the log groups of a stack as JSON, at most 100. For each log group
+/// that cannot be read, the result has the reason.
 pub(crate) async fn errors(client: &AwsQuery, resources: &Known<Vec<Resource>>) -> Vec<Value> {
     let since = Timestamp::now().as_millisecond().saturating_sub(OLDEST);
     let (mut found, mut unread) = (Vec::new(), Vec::new());
@@ -44,7 +44,8 @@ pub(crate) async fn errors(client: &AwsQuery, resources: &Known<Vec<Resource>>) 
     [last(found), unread].concat()
 }
 
-/// Finds the latest errors in one log group. CloudWatch Logs returns the oldest events first.
+/// Returns the latest errors in one log group, at most 100. Errors before `since` (in milliseconds
+/// since 1970) are left out. CloudWatch Logs returns the oldest events first.
 async fn of_group(client: &AwsQuery, group: &str, since: i64) -> Result<Vec<Value>, AwsError> {
     let mut found = Vec::new();
     let take = |events: &[Value]| {
@@ -57,14 +58,15 @@ async fn of_group(client: &AwsQuery, group: &str, since: i64) -> Result<Vec<Valu
     Ok(found)
 }
 
-/// Returns the latest events, at most 100, ordered by time.
+/// Returns the latest log events, at most 100, ordered by time.
 fn last(mut events: Vec<Value>) -> Vec<Value> {
     events.sort_by_key(|event| number(event, "timestamp"));
     let rest = events.len().saturating_sub(MOST);
     events.split_off(rest)
 }
 
-/// Returns a stack's description as JSON for the support bundle.
+/// Returns a stack's description as JSON for the support bundle; null if there is no stack, or it
+/// is unknown.
 pub(crate) fn stack(stack: &Known<Option<Stack>>) -> Value {
     match stack {
         Ok(Some(Stack { name, state, reason, parameters, outputs })) => json!({
@@ -74,7 +76,8 @@ pub(crate) fn stack(stack: &Known<Option<Stack>>) -> Value {
     }
 }
 
-/// Writes the support bundle as a zip file, which only its owner can read.
+/// Writes the support bundle as a zip file, which only its owner can read. Each of the `documents`
+/// becomes a file of JSON with its name.
 ///
 /// # Errors
 /// If the file cannot be written.

@@ -1,4 +1,4 @@
-//! Questions to functions that stand in the networks of the database and of the brokers.
+//! Checks of the database and the brokers, by Lambda functions that run in their networks.
 
 use std::sync::Arc;
 
@@ -18,39 +18,39 @@ use crate::member::{shown, text};
 
 /// Number of target profiles that are tested at once. Each test takes an execution of `mq-access`.
 const AT_ONCE: usize = 4;
-/// Maximum number of target profiles that are tested.
+/// Maximum number of target profiles that one `doctor` command tests.
 pub(crate) const MOST: usize = 25;
 
-/// Outcome of a function's invocation.
+/// Outcome of the invocation of a Lambda function.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Answer {
+pub(crate) enum InvocationOutcome {
     /// JSON that the Lambda function returned.
     Done(Value),
     /// Message of the error that the Lambda function returned.
     Failed(String),
 }
 
-/// Target profile with its tenant.
+/// Target profile to test, with the tenant that owns it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Profile {
     /// Id of the tenant that owns the target profile.
     pub(crate) tenant: String,
     /// Name of the target profile.
     pub(crate) name: String,
-    /// Target profile as the access table stores it.
+    /// Target profile as JSON, in the form of the access table.
     pub(crate) value: Value,
 }
 
 impl Profile {
-    /// Returns the profile's name with its tenant, shortened.
+    /// Returns the profile's name and the beginning of its tenant's id, as in `orders of 11111111`.
     pub(crate) fn title(&self) -> String {
         let tenant = self.tenant.split('-').next().unwrap_or_default();
         format!("{} of {tenant}", self.name)
     }
 }
 
-/// Invokes a function and waits for the result.
-pub(crate) async fn invoke(client: &Client, function: &str, event: &Value) -> Known<Answer> {
+/// Invokes a Lambda function, and waits for its result.
+pub(crate) async fn invoke(client: &Client, function: &str, event: &Value) -> Known<InvocationOutcome> {
     let invoke = client.invoke().function_name(function).payload(Blob::new(event.to_string()));
     let answer = invoke.send().await.map_err(|error| {
         let failure = failed(&format!("invoke the function {function}"), &error);
@@ -59,24 +59,25 @@ pub(crate) async fn invoke(client: &Client, function: &str, event: &Value) -> Kn
     let payload = answer.payload().map(Blob::as_ref).unwrap_or_default();
     let value: Value = serde_json::from_slice(payload).unwrap_or_default();
     if answer.function_error().is_none() {
-        return Ok(Answer::Done(value));
+        return Ok(InvocationOutcome::Done(value));
     }
     let message = text(&value, "errorMessage");
-    Ok(Answer::Failed(if message.is_empty() { "the function failed" } else { message }.to_owned()))
+    Ok(InvocationOutcome::Failed(if message.is_empty() { "the function failed" } else { message }.to_owned()))
 }
 
-/// Checks the database by a response of the function `establishments`.
-pub(crate) fn database(answer: &Known<Answer>) -> Check {
+/// Checks that the database can be read, by the response of the function `establishments` to a
+/// request for one establishment.
+pub(crate) fn database(answer: &Known<InvocationOutcome>) -> Check {
     match answer {
         Err(unknown) => DATABASE.skip(unknown),
-        Ok(Answer::Done(value)) if value.get("establishments").is_some() => {
+        Ok(InvocationOutcome::Done(value)) if value.get("establishments").is_some() => {
             DATABASE.ok("a function in its network reads it")
         }
-        Ok(Answer::Done(value)) => DATABASE.fail(
+        Ok(InvocationOutcome::Done(value)) => DATABASE.fail(
             format!("the function establishments answers something else: {}", shown(value, "error")),
             "use the integrahub of the deployment's release",
         ),
-        Ok(Answer::Failed(message)) => DATABASE.fail(
+        Ok(InvocationOutcome::Failed(message)) => DATABASE.fail(
             format!("a function in its network cannot read it: {message}"),
             "the log group of the function establishments says why: the address, the secret, the security group of \
              the database, or its certificate",
@@ -84,7 +85,7 @@ pub(crate) fn database(answer: &Known<Answer>) -> Check {
     }
 }
 
-/// Returns the event with which `mq-access` tests the connection to the target of a profile.
+/// Returns the event with which `mq-access` tests the connection to a target of the tenant.
 fn of_profile(tenant: &str, target: &Target) -> Value {
     json!({
         "traceId": TraceId::new().as_str(),
@@ -93,7 +94,8 @@ fn of_profile(tenant: &str, target: &Target) -> Value {
     })
 }
 
-/// Tests target profiles with the function `mq-access`; the results are in the profiles' order.
+/// Tests the connections of target profiles with the function `mq-access`. Returns a check for each
+/// profile, in the order of the profiles.
 pub(crate) async fn profiles(client: &Client, function: &str, all: Vec<Profile>) -> Vec<Check> {
     let (mut tests, free) = (JoinSet::new(), Arc::new(Semaphore::new(AT_ONCE)));
     for (number, profile) in all.into_iter().enumerate() {
@@ -120,24 +122,25 @@ async fn test(client: &Client, function: &str, profile: &Profile) -> Check {
     check.about(profile.title())
 }
 
-/// Builds the target of a request that names only the profile, and replaces none of its members.
+/// Builds the target of a request that names only the target profile `value`, and replaces none of
+/// its members. The error is a sentence with the fault of the profile.
 fn target(value: &Value) -> Result<Target, String> {
     let parsed = profile::parse(value).map_err(|failure| failure.why.unwrap_or(failure.what))?;
     let allowed = InlineTargets::default();
     Target::resolve(Some(&parsed), None, allowed.of("")).map_err(|error| error.to_string())
 }
 
-/// Checks a broker by the response of `mq-access` to a connection test.
-fn broker(answer: &Known<Answer>) -> Check {
+/// Checks a target profile's broker by the response of `mq-access` to a connection test.
+fn broker(answer: &Known<InvocationOutcome>) -> Check {
     let value = match answer {
         Err(unknown) => return PROFILE.skip(unknown),
-        Ok(Answer::Failed(message)) => {
+        Ok(InvocationOutcome::Failed(message)) => {
             return PROFILE.fail(
                 format!("mq-access failed: {message}"),
                 "its log group says why; an execution that ends after 24 s waited for the network",
             );
         }
-        Ok(Answer::Done(value)) => value,
+        Ok(InvocationOutcome::Done(value)) => value,
     };
     let body: Value = serde_json::from_str(text(value, "body")).unwrap_or_default();
     if body.get("ok").is_none() {
@@ -174,7 +177,7 @@ fn worked(body: &Value) -> Check {
     }
 }
 
-/// Returns the remedy for a failed step of a connection test, by the step and its error code.
+/// Returns the advice for a failed step of a connection test, by the step and its error code.
 fn fix(step: &str, code: &str) -> &'static str {
     match (step, code) {
         (_, "SECRET_UNREADABLE") => {
@@ -202,7 +205,9 @@ mod tests {
     use super::*;
 
     fn answered(status: u16, body: &Value) -> Check {
-        broker(&Ok(Answer::Done(json!({"status": status, "headers": {}, "body": body.to_string()}))))
+        broker(&Ok(InvocationOutcome::Done(
+            json!({"status": status, "headers": {}, "body": body.to_string()}),
+        )))
     }
 
     #[test]
@@ -239,7 +244,7 @@ mod tests {
         assert_eq!(answered(200, &body).status, Status::Warn);
         let refused = answered(503, &json!({"reason": "BUSY", "detail": "too late"}));
         assert!(refused.status == Status::Fail && refused.detail.ends_with("BUSY too late"));
-        assert_eq!(broker(&Ok(Answer::Failed("timed out".into()))).status, Status::Fail);
+        assert_eq!(broker(&Ok(InvocationOutcome::Failed("timed out".into()))).status, Status::Fail);
     }
 
     #[test]
@@ -250,9 +255,9 @@ mod tests {
     #[test]
     fn the_database_answers_with_a_page() {
         let page = json!({"establishments": [], "cursor": null});
-        assert_eq!(database(&Ok(Answer::Done(page))).status, Status::Ok);
-        assert_eq!(database(&Ok(Answer::Done(json!({"error": "no"})))).status, Status::Fail);
-        let failed = database(&Ok(Answer::Failed("database error".into())));
+        assert_eq!(database(&Ok(InvocationOutcome::Done(page))).status, Status::Ok);
+        assert_eq!(database(&Ok(InvocationOutcome::Done(json!({"error": "no"})))).status, Status::Fail);
+        let failed = database(&Ok(InvocationOutcome::Failed("database error".into())));
         assert!(failed.status == Status::Fail && failed.detail.ends_with("database error"));
     }
 }

@@ -1,4 +1,4 @@
-//! Kinds of checks. `docs/doctor.md` has the table, which a test compares.
+//! Kinds of checks that `doctor` makes. A test compares them with the table in `docs/doctor.md`.
 
 use super::report::{Group, Kind};
 

@@ -1,8 +1,9 @@
-//! `integrahub doctor`: what will not work in a deployment, or in one that is to come, and what to
-//! do about it.
+//! `integrahub doctor`: finds faults of a deployment, or of one that is to come, and says how to
+//! correct them.
 //!
-//! Each part asks for facts and judges them by functions without I/O. A question that is not
-//! answered skips its checks, and no fault ends the others.
+//! Each module reads facts from AWS or the API, and judges them in functions without I/O. If a fact
+//! cannot be read, only the checks that need it are skipped. No fault that a check finds ends the
+//! other checks.
 
 mod account;
 mod alarms;
@@ -35,9 +36,9 @@ use crate::input;
 use crate::output::{Format, Output, with_schema};
 
 const SCHEMA: &str = "integrahub.doctor.v1";
-/// Name of the parameter file that is read if the command line names none.
+/// Name of the SAM CLI file of parameters that is read if the command line names none.
 const SETTINGS: &str = "samconfig.toml";
-/// Maximum number of bytes of the parameter file.
+/// Maximum number of bytes of the SAM CLI file of parameters (`--parameters`).
 const LARGEST: u64 = 1024 * 1024;
 
 /// Report of the checks so far. As text, each check is printed as soon as it is made.
@@ -46,7 +47,7 @@ struct Report<'a> {
     checks: Vec<Check>,
 }
 
-/// Deployment that `doctor` checks.
+/// Deployment that `doctor` checks, with what it has read of the stack.
 struct Subject<'a> {
     args: &'a Doctor,
     context: Context,
@@ -61,8 +62,8 @@ struct Subject<'a> {
 /// Runs `integrahub doctor`.
 ///
 /// # Errors
-/// If the parameters of the next deployment cannot be read, the region is not known, or the tenant
-/// does not exist.
+/// If the parameters of the next deployment cannot be read, the region is not known, the tenant
+/// does not exist, or the support bundle cannot be written.
 pub(crate) async fn run(args: &Doctor, context: &Context, out: &mut Output) -> Result<Exit, Failure> {
     let (mut context, mut given) = (context.clone(), None);
     if args.before {
@@ -78,7 +79,7 @@ pub(crate) async fn run(args: &Doctor, context: &Context, out: &mut Output) -> R
     let (identity, mut subject) = (account::identity(&client).await, None);
     report.add([account::credentials(&identity)]);
     if account::is_shut_out(&identity) {
-        let unknown = Unknown::Absent("AWS answers no question without credentials that work".to_owned());
+        let unknown = Unknown::NotAsked("AWS answers no question without credentials that work".to_owned());
         report.add(kinds::ALL.iter().skip(1).map(|kind| kind.skip(&unknown)));
     } else {
         let subject = subject.insert(Subject::look(args, context, aws, client, given).await);
@@ -117,7 +118,8 @@ impl Report<'_> {
         self.out.flush();
     }
 
-    /// Prints the end of the report, and returns the exit code.
+    /// Prints the end of the report, or all of it as JSON, and returns the exit code of the
+    /// command.
     fn end(self, args: &Doctor) -> Exit {
         let Self { out, checks } = self;
         match out.format() {
@@ -133,8 +135,8 @@ impl Report<'_> {
 }
 
 impl<'a> Subject<'a> {
-    /// Reads the stack and its resources. `given` has the parameters of the next deployment, which
-    /// replace those of the stack.
+    /// Reads the stack and its resources, and returns the deployment to check. `given` has the
+    /// parameters of the next deployment, which replace those of the stack.
     async fn look(
         args: &'a Doctor,
         context: Context,
@@ -144,7 +146,7 @@ impl<'a> Subject<'a> {
     ) -> Self {
         let local = context.local.as_ref().and_then(|local| local.variable("LOCAL_STACK_NAME"));
         let name = context.stack.as_deref().or(local);
-        let absent = || Unknown::Absent("no stack is named: --stack NAME".to_owned());
+        let absent = || Unknown::NotAsked("no stack is named: --stack NAME".to_owned());
         let stack = match name {
             Some(name) => Stack::describe(&client, name).await.map_err(Unknown::from),
             None => Err(absent()),
@@ -158,7 +160,7 @@ impl<'a> Subject<'a> {
             (Some(given), _) => Ok(given),
             (None, Ok(Some(stack))) => Ok(Parameters(stack.parameters.clone())),
             (None, Ok(None)) => {
-                Err(Unknown::Absent("there is no stack that could have parameters".to_owned()))
+                Err(Unknown::NotAsked("there is no stack that could have parameters".to_owned()))
             }
             (None, Err(unknown)) => Err(unknown.clone()),
         };
@@ -208,7 +210,7 @@ impl<'a> Subject<'a> {
         context.url = context.url.or_else(|| self.address()?.parse().ok());
         let parameter = |name: &str| self.parameters.as_ref().map_or("", |parameters| parameters.get(name));
         let skip = |why: &str| {
-            let unknown = Unknown::Absent(why.to_owned());
+            let unknown = Unknown::NotAsked(why.to_owned());
             [kinds::VERSION, kinds::READY].map(|kind| kind.skip(&unknown))
         };
         if context.url.is_none() {
@@ -246,21 +248,21 @@ impl<'a> Subject<'a> {
             Some(function) => {
                 functions::invoke(&lambda, &function, &json!({"action": "list", "limit": 1})).await
             }
-            None => Err(Unknown::Absent("the deployment has no ingest".to_owned())),
+            None => Err(Unknown::NotAsked("the deployment has no ingest".to_owned())),
         };
         report.add([functions::database(&database)]);
         let function = self.function("MqAccessFunctionName", "MQ_ACCESS_FUNCTION");
         match (profiles, function) {
             (Err(unknown), _) => report.add([kinds::PROFILE.skip(&unknown)]),
             (Ok(_), None) => {
-                let unknown = Unknown::Absent("the name of the function mq-access is not known".to_owned());
+                let unknown = Unknown::NotAsked("the name of the function mq-access is not known".to_owned());
                 report.add([kinds::PROFILE.skip(&unknown)]);
             }
             (Ok(mut all), Some(function)) => {
                 let rest = all.len().saturating_sub(functions::MOST);
                 all.truncate(functions::MOST);
                 report.add(functions::profiles(&lambda, &function, all).await);
-                let unknown = |why: String| kinds::PROFILE.skip(&Unknown::Absent(why));
+                let unknown = |why: String| kinds::PROFILE.skip(&Unknown::NotAsked(why));
                 if rest > 0 {
                     let why = format!("{rest} more profiles were not tested: name a tenant (--tenant)");
                     report.add([unknown(why)]);
@@ -279,15 +281,15 @@ impl<'a> Subject<'a> {
         table.read().await.map_err(unknown("dynamodb:Scan"))
     }
 
-    /// Returns the name of a function, from a variable of the local stack or an output of the
-    /// stack.
+    /// Returns the name of a Lambda function: the value of `variable` in the local stack, or of the
+    /// stack's output `output`. `None` if neither exists.
     fn function(&self, output: &str, variable: &str) -> Option<String> {
         let local = self.context.local.as_ref().and_then(|local| local.variable(variable));
         local.map(str::to_owned).or_else(|| self.output(output).map(str::to_owned))
     }
 
-    /// Returns the address of the API: its own domain if the default endpoint is disabled,
-    /// otherwise an output of the stack.
+    /// Returns the address of the API: the API's own domain if the default endpoint is disabled,
+    /// otherwise an output of the stack. `None` if it is unknown, or the domain is a wildcard.
     fn address(&self) -> Option<String> {
         let parameters = self.parameters.as_ref().ok();
         let closed = parameters.filter(|found| found.get("DisableExecuteApiEndpoint") == "true");
@@ -304,7 +306,8 @@ impl<'a> Subject<'a> {
     }
 }
 
-/// Returns the target profiles to check: of one tenant or of all, and with one name or with any.
+/// Returns the target profiles to check: those of one tenant or of all, with the name `target` or
+/// with any.
 ///
 /// # Errors
 /// If the tenant does not exist.
@@ -319,8 +322,8 @@ fn profiles(known: &Snapshot, tenant: Option<&str>, target: Option<&str>) -> Res
     Ok(entries.filter_map(profile).collect())
 }
 
-/// Returns the secrets that target profiles name, by reference. A profile that cannot be parsed is
-/// left out, because another check reports it.
+/// Returns the secrets that target profiles refer to, each with the titles of the profiles. A
+/// profile that cannot be parsed is left out, because another check reports it.
 fn named(profiles: &[Profile]) -> Named {
     let mut found = Named::new();
     for stored in profiles {

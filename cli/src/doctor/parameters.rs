@@ -1,4 +1,5 @@
-//! Parameters of a deployment: of its stack, or of the file that the next deployment reads.
+//! Values of a deployment's template parameters: from its stack, or from the file that the next
+//! deployment reads.
 
 use std::collections::BTreeMap;
 
@@ -9,16 +10,17 @@ use crate::exit::Failure;
 /// Default value of the template parameter `SecretNamePrefix`.
 const SECRET_PREFIX: &str = "mq/";
 
-/// Values of the template's parameters, by name. An absent parameter has the template's default.
+/// Values of the template's parameters, by name. A parameter that is absent has the default value
+/// of the template.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Parameters(pub(crate) BTreeMap<String, String>);
 
-/// Settings of `samconfig.toml` that a deployment uses.
+/// Settings in SAM CLI's file `samconfig.toml` that a deployment uses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Settings {
-    /// Name of the CloudFormation stack that a deployment updates.
+    /// Name of the CloudFormation stack that a deployment updates; `None` if the file has none.
     pub(crate) stack: Option<String>,
-    /// AWS region of the stack.
+    /// AWS region of the stack; `None` if the file has none.
     pub(crate) region: Option<String>,
     /// Values of the template's parameters.
     pub(crate) parameters: Parameters,
@@ -41,7 +43,7 @@ impl Parameters {
         self.get(name).parse().unwrap_or_default()
     }
 
-    /// Returns whether the parameters deploy the ingest.
+    /// Returns whether a deployment with these parameters has the ingest.
     pub(crate) fn has_ingest(&self) -> bool {
         let has_database = !self.get("DatabaseSecretArn").is_empty()
             || ["true", "with-reader"].contains(&self.get("CreateDatabase"));
@@ -58,8 +60,9 @@ impl Parameters {
 }
 
 impl Settings {
-    /// Parses `samconfig.toml`. As in SAM CLI, the settings of `deploy` take precedence over those
-    /// of `global`, and `parameter_overrides` of `deploy` replaces that of `global` as a whole.
+    /// Parses one environment of `samconfig.toml`. As in SAM CLI, the settings of `deploy` take
+    /// precedence over those of `global`, and `parameter_overrides` of `deploy` replaces that of
+    /// `global` as a whole.
     ///
     /// # Errors
     /// If the text is not TOML, or has no such environment.
@@ -86,7 +89,8 @@ impl Settings {
     }
 }
 
-/// Parses `parameter_overrides`: a list of `Name=value`, or a string with several of them.
+/// Parses `parameter_overrides`, which is a list of `Name=value`, or a string with several of them.
+/// Returns the values by name.
 fn overrides(value: &Value) -> BTreeMap<String, String> {
     let texts = match value {
         Value::Array(entries) => entries.iter().filter_map(Value::as_str).flat_map(words).collect(),

@@ -1,4 +1,4 @@
-//! Checks as data: what was looked at, what was found, and what to do about it.
+//! Results of the checks that `doctor` makes: what was found, and what to do about it.
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -6,22 +6,22 @@ use serde_json::{Map, Value, json};
 use crate::aws_query::{AwsError, AwsErrorKind};
 use crate::exit::{Exit, Failure};
 
-/// Advice for a missing permission: the policy files that contain it, for the access table and for
-/// everything else.
-const RIGHTS: [&str; 2] = [
+/// Advice for a missing AWS permission: the policy files in this repository that grant it, first
+/// for the access table, then for everything else.
+const POLICY_ADVICE: [&str; 2] = [
     "deploy/access-policy.json has it",
     "deploy/deployer-policy.json and deploy/operator-policy.json have it",
 ];
 
-/// Outcome of a check.
+/// Outcome of a check that `doctor` makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Status {
     /// The check found no fault.
     Ok,
-    /// The checked part works, but needs attention.
+    /// The checked part of the deployment works, but needs attention.
     Warn,
-    /// The checked part does not work.
+    /// The checked part of the deployment does not work.
     Fail,
     /// The check could not be made, because a fact is unknown.
     Skip,
@@ -55,12 +55,13 @@ pub(crate) struct Kind {
     pub(crate) docs: &'static str,
 }
 
-/// Result of one check.
+/// Result of one check that `doctor` makes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Check {
     /// Id by which programs find the check in the report.
     pub(crate) id: &'static str,
-    /// Resource that the check is about, if the same check is made for several resources.
+    /// Resource that the check is about; `None` unless the same check is made for several
+    /// resources.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) about: Option<String>,
     /// Title of the check, for people.
@@ -71,21 +72,22 @@ pub(crate) struct Check {
     pub(crate) status: Status,
     /// Sentence about what the check found.
     pub(crate) detail: String,
-    /// Next step for the person who reads the report.
+    /// Next step for the person who reads the report; `None` if the check suggests none.
     pub(crate) fix: Option<String>,
     /// Page of the documentation that explains the check.
     pub(crate) docs: &'static str,
 }
 
-/// Reason why a fact about the deployment is not known.
+/// Reason why `doctor` does not know a fact about the deployment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Unknown {
-    /// The credentials lack the permission with this name.
+    /// The credentials lack the AWS permission with this name.
     Denied(String),
     /// The request for the fact failed, for this reason.
     Failed(String),
-    /// The resource does not exist. The text is a sentence that names it.
-    Absent(String),
+    /// Nothing was asked, for example because the resource does not exist. The text is a sentence
+    /// with the reason.
+    NotAsked(String),
 }
 
 /// Fact about the deployment, or the reason why it is unknown.
@@ -102,7 +104,7 @@ impl Kind {
         self.check(Status::Ok, detail, None)
     }
 
-    /// Creates the result of a check whose part works, but needs attention.
+    /// Creates the result of a check that found a part that works, but needs attention.
     pub(crate) fn warn(&self, detail: impl Into<String>, fix: impl Into<String>) -> Check {
         self.check(Status::Warn, detail, Some(fix.into()))
     }
@@ -112,29 +114,30 @@ impl Kind {
         self.check(Status::Fail, detail, Some(fix.into()))
     }
 
-    /// Creates the result of a check that was not made, because a fact is unknown.
+    /// Creates the result of a check that could not be made, because a fact is unknown.
     pub(crate) fn skip(&self, unknown: &Unknown) -> Check {
         match unknown {
             Unknown::Denied(right) => {
-                let [of_access, of_others] = RIGHTS;
+                let [of_access, of_others] = POLICY_ADVICE;
                 let policy = if right.starts_with("dynamodb:") { of_access } else { of_others };
                 let detail = format!("the credentials lack the right {right}");
                 self.check(Status::Skip, detail, Some(policy.to_owned()))
             }
             Unknown::Failed(why) => self.check(Status::Skip, format!("it could not be asked: {why}"), None),
-            Unknown::Absent(why) => self.check(Status::Skip, why.clone(), None),
+            Unknown::NotAsked(why) => self.check(Status::Skip, why.clone(), None),
         }
     }
 }
 
 impl Check {
-    /// Sets the resource that the check is about.
+    /// Returns the result with `thing` as the resource that the check is about.
     #[must_use]
     pub(crate) fn about(self, thing: impl Into<String>) -> Self {
         Self { about: Some(thing.into()), ..self }
     }
 
-    /// Returns the result of the check as lines of text.
+    /// Returns the result as lines of the text report: the outcome, and the next step if there is
+    /// one.
     pub(crate) fn lines(&self) -> Vec<String> {
         let word = match self.status {
             Status::Ok => "ok  ",
@@ -150,7 +153,8 @@ impl Check {
 }
 
 impl Unknown {
-    /// Converts the failure of an AWS call. `right` is the permission that the call needs.
+    /// Converts the failure of an AWS call. `right` is the name of the permission that the call
+    /// needs.
     pub(crate) fn of_failure(failure: &Failure, right: &str) -> Self {
         if failure.exit == Exit::Denied {
             return Self::Denied(right.to_owned());
@@ -169,7 +173,7 @@ impl From<AwsError> for Unknown {
     }
 }
 
-/// Returns the numbers of checks by status.
+/// Returns the number of checks with each status, beside the name of the status.
 pub(crate) fn counts(checks: &[Check]) -> [(&'static str, usize); 4] {
     let count = |status| checks.iter().filter(|check| check.status == status).count();
     [
@@ -180,7 +184,8 @@ pub(crate) fn counts(checks: &[Check]) -> [(&'static str, usize); 4] {
     ]
 }
 
-/// Returns the report as JSON, with the counts and all checks.
+/// Returns the report as JSON, with the counts and all checks. `before` is true for a report about
+/// a deployment that is still to come.
 pub(crate) fn document(before: bool, checks: &[Check]) -> Value {
     let counts: Map<String, Value> =
         counts(checks).into_iter().map(|(name, count)| (name.to_owned(), json!(count))).collect();
@@ -209,7 +214,7 @@ mod tests {
     #[test]
     fn the_exit_code_says_the_worst() {
         let (ok, warn, fail) = (KIND.ok("a"), KIND.warn("b", "c"), KIND.fail("d", "e"));
-        let skip = KIND.skip(&Unknown::Absent("f".to_owned()));
+        let skip = KIND.skip(&Unknown::NotAsked("f".to_owned()));
         assert_eq!(exit(&[ok.clone(), skip.clone()], true), Exit::Done);
         assert_eq!(exit(&[ok.clone(), warn.clone()], false), Exit::Done);
         assert_eq!(exit(&[ok.clone(), warn.clone()], true), Exit::Doubtful);

@@ -1,4 +1,5 @@
-//! Secrets that parameters and target profiles name. Only their names are looked at.
+//! Checks of the secrets that template parameters and target profiles name. Their values are not
+//! read.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +20,7 @@ const MOST: usize = 100;
 /// Maximum number of pages that are read of a Parameter Store list. Pages before the last one may
 /// be empty.
 const MOST_PAGES: usize = 10;
-/// Maximum number of profiles or faulty secrets that one sentence names.
+/// Maximum number of profiles or faulty secrets that one sentence of the report names.
 const MOST_NAMES: usize = 5;
 
 /// State of a secret in Secrets Manager or Parameter Store.
@@ -33,10 +34,11 @@ pub(crate) enum Secret {
     Missing,
 }
 
-/// Titles of the target profiles that name each secret, by the secret's reference.
+/// Titles of the target profiles that refer to a secret, by the reference to the secret.
 pub(crate) type Named = BTreeMap<String, BTreeSet<String>>;
 
-/// Adds the secrets that a target profile names: passwords, key stores and trust stores.
+/// Adds the secrets that a target profile refers to: passwords, key stores and trust stores.
+/// `title` is that of the profile.
 pub(crate) fn add(named: &mut Named, title: &str, profile: &Profile) {
     let auth = profile.target.auth.iter().filter_map(|auth| auth.password_ref.as_ref());
     let of_tls = profile.target.ssl.iter().filter_map(|ssl| ssl.store_password_ref.as_ref());
@@ -55,7 +57,7 @@ fn secret(store: &StoreRef) -> Option<&SecretRef> {
     }
 }
 
-/// Requests the state of a secret by its ARN or name.
+/// Requests the state of a secret in Secrets Manager by its ARN or name.
 async fn look(client: &AwsQuery, id: &str) -> Known<Secret> {
     let target = "secretsmanager.DescribeSecret";
     match client.json("secretsmanager", target, &json!({"SecretId": id})).await {
@@ -82,7 +84,7 @@ async fn look_at_parameter(client: &AwsQuery, name: &str) -> Known<Secret> {
     Err(Unknown::Failed(format!("ssm:DescribeParameters answers more than {MOST_PAGES} pages")))
 }
 
-/// Checks the secrets that the deployment's parameters name.
+/// Checks the secrets whose ARNs are values of template parameters, each with a check of its own.
 pub(crate) async fn of_deployment(client: &AwsQuery, parameters: &Parameters) -> Vec<Check> {
     let mut checks = Vec::new();
     for name in PARAMETERS {
@@ -112,8 +114,8 @@ fn parameter(secret: &Known<Secret>, arn: &str) -> Check {
     }
 }
 
-/// Checks the secrets of target profiles. `prefix` is what the names of secrets must begin with;
-/// `None` if functions may read any secret.
+/// Checks the secrets that target profiles refer to, all in one check. `prefix` is what the names
+/// of secrets must begin with; `None` if it is unknown, or functions may read any secret.
 pub(crate) async fn of_profiles(client: &AwsQuery, named: &Known<Named>, prefix: Option<&str>) -> Check {
     let named = match named {
         Ok(named) => named,

@@ -1,4 +1,4 @@
-//! The stack: its state, its outputs, and its resources.
+//! Checks of the CloudFormation stack: its state, and its outputs. Its resources are read here too.
 
 use super::kinds::{OUTPUTS, STATE};
 use super::report::{Check, Known, Unknown};
@@ -6,7 +6,7 @@ use crate::aws_query::{AwsQuery, Node, Stack};
 
 /// Maximum number of pages of a stack's resources: a stack has at most 500, and a page 100.
 const MOST_PAGES: usize = 10;
-/// Outputs of the stack that this program and the API's users cannot do without.
+/// Names of the stack's outputs that this program and the API's users cannot do without.
 const NEEDED: [&str; 4] = ["ApiUrl", "AccessTableName", "IdempotencyTableName", "MqAccessFunctionName"];
 
 /// Resource of a CloudFormation stack.
@@ -29,7 +29,8 @@ pub(crate) async fn resources(client: &AwsQuery, name: &str) -> Known<Vec<Resour
     Ok(found.iter().map(resource).collect())
 }
 
-/// Checks the state of a stack. With `before`, a stack that does not exist yet is no fault.
+/// Checks the state of a stack. If `before` is true, the deployment is still to come, and a stack
+/// that does not exist is no fault.
 pub(crate) fn state(stack: &Known<Option<Stack>>, before: bool) -> Check {
     let stack = match stack {
         Err(unknown) => return STATE.skip(unknown),
@@ -80,9 +81,9 @@ pub(crate) fn state(stack: &Known<Option<Stack>>, before: bool) -> Check {
     }
 }
 
-/// Checks that an existing stack has the outputs that it needs.
+/// Checks that an existing stack has the outputs that this program and the API's users need.
 pub(crate) fn outputs(stack: &Known<Option<Stack>>) -> Check {
-    let absent = Unknown::Absent("there is no stack that could have outputs".to_owned());
+    let absent = Unknown::NotAsked("there is no stack that could have outputs".to_owned());
     let stack = match stack {
         Err(unknown) => return OUTPUTS.skip(unknown),
         Ok(None) => return OUTPUTS.skip(&absent),

@@ -1,4 +1,4 @@
-//! The budget of a tenant, as a rule.
+//! Rule of `integrahub explain` about the monthly budget of the API key's tenant.
 
 use access::SpentItem;
 use jiff::Timestamp;
@@ -7,8 +7,8 @@ use super::rule::Rule;
 
 const NAME: &str = "budget";
 
-/// Returns the rule about the tenant's monthly budget; `None` if the amount spent is unknown. The
-/// API then refuses no request because of the budget.
+/// Checks whether the tenant's monthly budget refuses requests, and returns the result. Returns
+/// `None` if the amount spent is unknown; the API then refuses no request because of the budget.
 pub(super) fn decide(spent: Option<&SpentItem>, now: Timestamp) -> Option<Rule> {
     let spent = spent?;
     let said = format!("{} was spent in {}", spent.amount, spent.month);

@@ -1,4 +1,4 @@
-//! The rules about an API key: its state, its tenant and its scopes.
+//! Rules of `integrahub explain` about the API key: its state, its tenant and its scopes.
 
 use access::{ApiKey, KeyHash, KeyItem, Principal, Scope, TenantItem, pk};
 use jiff::Timestamp;
@@ -10,8 +10,8 @@ use crate::args::{Explain, KeyName};
 use crate::context::Context;
 use crate::exit::Failure;
 
-/// Finds the API key in the access table, and adds the result to `rules`. Returns `None` if the key
-/// is damaged, or its item is missing or invalid.
+/// Finds the API key of the command line or the context in the access table, and adds the result to
+/// `rules`. Returns `None` if the key's checksum is wrong, or its item is missing or invalid.
 pub(super) fn find<'a>(
     args: &Explain,
     context: &Context,
@@ -47,7 +47,8 @@ pub(super) fn find<'a>(
     Ok(item.map(|item| (hash, item)))
 }
 
-/// Checks the rules about the key itself: its state, its tenant and its scopes.
+/// Checks the three rules about an API key and returns the results: whether the key is enabled and
+/// not expired, whether its tenant is enabled, and whether the key has one of `scopes`.
 pub(super) fn decide(
     known: &Snapshot,
     hash: &KeyHash,

@@ -1,4 +1,4 @@
-//! The limits of a request, as a rule.
+//! Rule of `integrahub explain` about the rate limits of the request.
 
 use access::{DefaultLimits, LimitedTarget, LimitsInForce, LimitsItem, pk};
 use mq::Target;
@@ -8,10 +8,10 @@ use super::rule::Rule;
 use super::target::Named;
 use crate::access::{Snapshot, limit};
 
-/// Returns the rule that lists the limits in force for the request; `None` if there are none. The
-/// rule permits the request, as limits refuse only requests beyond their rate. An item that the
-/// functions cannot read refuses every request.
-pub(super) async fn decide(
+/// Returns a rule that lists the rate limits for a request to `target`; `None` if there are none.
+/// The rule permits the request, since rate limits refuse only what exceeds them. If the tenant's
+/// item of limits is invalid, the rule refuses the request, as the functions do.
+pub(super) async fn describe(
     known: &Snapshot,
     tenant: &str,
     named: &Named,
@@ -27,8 +27,9 @@ pub(super) async fn decide(
     (!texts.is_empty()).then(|| Rule::holds("limits", texts.join(", ")))
 }
 
-/// Returns the limits of one request, as the functions find them: the tenant's own, or else the
-/// deployment's.
+/// Returns the rate limits of one request as texts, by the rules of the functions: the tenant's own
+/// limits (`own`), or else those of the deployment (`defaults`). Without a `target`, only the limit
+/// on requests is returned.
 fn in_force(
     own: &LimitsItem,
     named: &Named,

@@ -1,5 +1,6 @@
-//! `integrahub explain`: why an API key may or may not do a thing, rule by rule, by the code that
-//! decides. It reads the access table and the parameters of the stack, and sends no request.
+//! `integrahub explain`: checks whether the API would accept a request with an API key, and prints
+//! the result of each access rule. The rules are checked by the code that the functions use, on the
+//! access table and the stack's parameters. No request is sent to the API.
 
 mod budget;
 mod key;
@@ -63,7 +64,7 @@ pub(crate) async fn run(args: &Explain, context: &Context, out: &mut Output) -> 
             rules.extend(target::resolve(target).await);
         }
         if args.operation != Operation::Status {
-            rules.extend(limits::decide(&known, tenant, &named, target.as_ref(), &deployment).await);
+            rules.extend(limits::describe(&known, tenant, &named, target.as_ref(), &deployment).await);
             rules.extend(budget::decide(known.spent(tenant), Timestamp::now()));
         }
     }
@@ -76,7 +77,7 @@ pub(crate) async fn run(args: &Explain, context: &Context, out: &mut Output) -> 
     })
 }
 
-/// Refuses options about a target or an establishment if the operation works on none.
+/// Refuses options about a target or an establishment that the operation does not use.
 fn check(args: &Explain, subject: Subject) -> Result<(), Failure> {
     let names_a_target = args.target.is_some()
         || args.target_ref.is_some()
@@ -120,15 +121,17 @@ impl<'a> Deployment<'a> {
         }
     }
 
-    /// Returns the rate limits in a parameter, which apply to tenants without limits of their own.
+    /// Returns the rate limits in the stack's parameter `name`, or for the local stack in its
+    /// `variable`. They apply to tenants without limits of their own. No limit is returned if the
+    /// parameter cannot be read.
     async fn limits(&self, name: &str, variable: &str) -> TargetLimits {
         let text = self.parameter(name, variable).await.unwrap_or_default();
         text.parse().unwrap_or_default()
     }
 }
 
-/// Returns whether the API would accept the request; `None` if a rule that decides could not be
-/// checked.
+/// Returns whether the API would accept the request by these results; `None` if no rule refuses it
+/// and a rule could not be checked.
 fn allowed(rules: &[Rule]) -> Option<bool> {
     let has = |verdict: Verdict| rules.iter().any(|rule| rule.verdict == verdict);
     match (has(Verdict::Broken), has(Verdict::Unknown)) {

@@ -1,11 +1,11 @@
-//! Operations that can be explained: their routes, and what they need. A test compares them with
-//! the contract.
+//! Operations of the API that `integrahub explain` knows, with their routes and the scopes that
+//! they need. A test compares the scopes with `openapi.yaml`.
 
 use access::Scope;
 
 use crate::args::Operation;
 
-/// Resource that an operation works on: a target or products.
+/// Kind of resource that an operation works on, which determines the rules to check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Subject {
     /// The operation works on a target with a queue.

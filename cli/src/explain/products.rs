@@ -1,4 +1,5 @@
-//! The rules about products: the tenant, the establishments of the key, and their owners.
+//! Rules of `integrahub explain` about products: the tenant's id, the establishments of the API
+//! key, and their owners.
 
 use access::KeyItem;
 use ingestion::Cnpj;
@@ -11,13 +12,14 @@ use crate::args::Operation;
 use crate::context::Context;
 use crate::exit::Failure;
 
-/// Parses the establishment of the command line.
+/// Parses the CNPJ of the establishment that the command line names.
 pub(super) fn establishment(text: &str) -> Result<Cnpj, Failure> {
     let cnpj: Result<Cnpj, _> = text.trim().parse();
     cnpj.map_err(|error| Failure::usage(format!("`{text}` is no CNPJ")).why(error.to_string()))
 }
 
-/// Checks the rules about products that the API key's item alone decides.
+/// Checks the rules about products for which the API key's item is enough: the tenant's id, and
+/// whether the key covers the establishment. Without `cnpj`, the second result is unknown.
 pub(super) fn decide(item: &KeyItem, cnpj: Option<&Cnpj>, operation: Operation) -> Vec<Rule> {
     let tenant = &item.tenant_id;
     let id = match tenant.parse::<Uuid>() {
@@ -49,7 +51,8 @@ pub(super) fn decide(item: &KeyItem, cnpj: Option<&Cnpj>, operation: Operation) 
     vec![id, rule]
 }
 
-/// Asks the function `establishments` for the establishment's owner.
+/// Asks the function `establishments` who owns the establishment, and checks whether the tenant may
+/// load it. If the function does not answer, the result is unknown.
 pub(super) async fn owner(context: &Context, deployment: &Deployment<'_>, tenant: &str, cnpj: &Cnpj) -> Rule {
     const NAME: &str = "owner";
     let listed = match Establishments::of(context).await {
@@ -64,8 +67,9 @@ pub(super) async fn owner(context: &Context, deployment: &Deployment<'_>, tenant
     owned(tenant, cnpj, owner.as_deref(), rule.as_deref())
 }
 
-/// Returns the rule that decides whether a tenant may load an establishment of this owner. `rule`
-/// is the parameter `EstablishmentOwners`.
+/// Checks whether a tenant may load the establishment `cnpj`. `owner` is the establishment's
+/// tenant, or `None` if nobody owns it. `rule` is the value of the parameter `EstablishmentOwners`,
+/// or `None` if it is unknown.
 fn owned(tenant: &str, cnpj: &Cnpj, owner: Option<&str>, rule: Option<&str>) -> Rule {
     const NAME: &str = "owner";
     let cnpj = cnpj.as_str();

@@ -1,4 +1,4 @@
-//! Rules, and what they say about a request.
+//! Access rules with the results of their checks, and their output.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ pub(super) enum Verdict {
     Holds,
     /// The rule refuses the request.
     Broken,
-    /// The facts that decide about the rule are not known to this program.
+    /// This program lacks the data to check the rule.
     Unknown,
 }
 
@@ -19,17 +19,18 @@ pub(super) struct Rule {
     pub(super) name: &'static str,
     pub(super) verdict: Verdict,
     pub(super) reason: String,
-    /// Entries of the allow-lists with which the target was compared.
+    /// Allow-list entries that the target was compared with; empty for rules that compare none.
     pub(super) entries: Vec<Entry>,
 }
 
-/// Entry of an allow-list, compared with the target of the request.
+/// Entry of an allow-list, with the result of its comparison with the target of the request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     /// Owner of the allow-list that has the entry: `deployment` or `tenant`.
     pub(super) list: &'static str,
     pub(super) text: String,
-    /// Parts of the target that the entry does not cover; empty if the entry covers the target.
+    /// Phrases about the parts of the target that the entry does not cover; empty if the entry
+    /// covers the target.
     pub(super) differences: Vec<&'static str>,
 }
 
@@ -48,12 +49,12 @@ impl Rule {
         Self::new(name, Verdict::Broken, reason)
     }
 
-    /// Creates the result for a rule that depends on facts this program does not know.
+    /// Creates the result for a rule that this program cannot check, because it lacks data.
     pub(super) fn unknown(name: &'static str, reason: impl Into<String>) -> Self {
         Self::new(name, Verdict::Unknown, reason)
     }
 
-    /// Returns the result for people: a line for the rule, and a line for each allow-list entry.
+    /// Returns the result as lines for people: one for the rule, and one for each allow-list entry.
     pub(super) fn lines(&self) -> Vec<String> {
         let sign = match self.verdict {
             Verdict::Holds => '✔',

@@ -1,4 +1,4 @@
-//! `integrahub browse`.
+//! `integrahub browse`: prints messages without removing them from the queue.
 
 use serde_json::json;
 

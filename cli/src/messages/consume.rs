@@ -1,4 +1,4 @@
-//! `integrahub consume`.
+//! `integrahub consume`: takes messages from a queue and prints them.
 
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -12,8 +12,8 @@ use crate::exit::{Exit, Failure};
 use crate::member::number;
 use crate::output::{Format, Output};
 
-/// Maximum number of messages that one consume request asks for. A response has fewer if they are
-/// large.
+/// Maximum number of messages that one consume request of this program asks for. The response has
+/// fewer if they are large.
 const AT_ONCE: u64 = 500;
 /// Maximum number of messages that the API allows in one consume request.
 const MOST_AT_ONCE: u64 = 10_000;
@@ -31,25 +31,26 @@ pub(crate) async fn run(args: &Consume, context: &Context, out: &mut Output) -> 
     let mut shown = Shown::begin(&args.show, shown_at_most, out)?;
     let fixed = fixed(args).await?;
     let api = Api::of(context)?;
-    let run = args.key.unwrap_or_else(Uuid::new_v4);
+    let command_key = args.key.unwrap_or_else(Uuid::new_v4);
     if args.key.is_none() {
-        out.note(&format!("idempotency key {run}"));
+        out.note(&format!("idempotency key {command_key}"));
     }
-    let taken = take(args, &api, (run, most), &fixed, &mut shown, out).await;
+    let taken = take(args, &api, (command_key, most), &fixed, &mut shown, out).await;
     let nothing = shown.count() == 0;
     // What is taken is not on the queue any more.
     if taken.is_ok() || !nothing {
-        shown.end(Some(&run.to_string()), out);
+        shown.end(Some(&command_key.to_string()), out);
     }
     taken?;
     Ok(if nothing && args.error_on_nothing { Exit::Nothing } else { Exit::Done })
 }
 
-/// Takes up to `most` messages. The idempotency key of each request is derived from the run's key.
+/// Takes up to `most` messages by one or more requests. The idempotency key of each request is
+/// derived from `command_key`, the idempotency key of the whole command.
 async fn take(
     args: &Consume,
     api: &Api,
-    (run, most): (Uuid, u64),
+    (command_key, most): (Uuid, u64),
     fixed: &Members,
     shown: &mut Shown,
     out: &mut Output,
@@ -61,11 +62,11 @@ async fn take(
         let mut body = fixed.clone();
         body.insert("maxMessages".to_owned(), json!(count));
         body.insert("waitSeconds".to_owned(), json!(if request == 0 { args.wait } else { 0 }));
-        let key = part_key(run, request).to_string();
+        let key = part_key(command_key, request).to_string();
         let call = Call::change("/messages/consume", &key, &body.into());
-        let answer = api.send(&call).await.map_err(|refusal| with_key(refusal, run))?;
-        let mut answer = answer.json().map_err(|failure| again(failure, run))?;
-        shown.add(api, &mut answer, out).await.map_err(|failure| again(failure, run))?;
+        let answer = api.send(&call).await.map_err(|refusal| with_key(refusal, command_key))?;
+        let mut answer = answer.json().map_err(|failure| again(failure, command_key))?;
+        shown.add(api, &mut answer, out).await.map_err(|failure| again(failure, command_key))?;
         warn(&answer, out);
         if answer.get("deliveryInDoubt").and_then(Value::as_bool) == Some(true) {
             out.note("warning: the broker did not confirm: these messages may also be back on the queue");
@@ -78,7 +79,7 @@ async fn take(
     Ok(())
 }
 
-/// Returns the JSON members that all consume requests of the run have.
+/// Returns the JSON members that all consume requests of the command have.
 async fn fixed(args: &Consume) -> Result<Members, Failure> {
     let mut body = target(&args.queue.target, args.queue.queue.as_deref()).await?;
     body.insert("ack".to_owned(), args.ack.as_str().into());
@@ -91,17 +92,18 @@ async fn fixed(args: &Consume) -> Result<Members, Failure> {
     Ok(body)
 }
 
-/// Converts a refusal, and adds the command that continues with the same idempotency key.
-fn with_key(refusal: Refusal, run: Uuid) -> Failure {
+/// Converts a refused consume request to a failure that names the command to continue with: the
+/// same one with the idempotency key `command_key`, or with `--large` if a message is too large.
+fn with_key(refusal: Refusal, command_key: Uuid) -> Failure {
     if refusal.is("MESSAGE_TOO_LARGE") {
         // That is another request, which needs a key of its own.
         return Failure::from(refusal).next("take it with --large");
     }
-    again(Failure::from(refusal), run)
+    again(Failure::from(refusal), command_key)
 }
 
-fn again(failure: Failure, run: Uuid) -> Failure {
-    let again = format!("run the same command again with --key {run}: no message is lost by that");
+fn again(failure: Failure, command_key: Uuid) -> Failure {
+    let again = format!("run the same command again with --key {command_key}: no message is lost by that");
     match &failure.next {
         _ if failure.exit == Exit::Usage => failure,
         Some(next) if failure.exit != Exit::Temporary => {

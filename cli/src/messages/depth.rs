@@ -1,4 +1,4 @@
-//! `integrahub depth`.
+//! `integrahub depth`: prints how many messages are on queues.
 
 use serde_json::{Value, json};
 
@@ -44,7 +44,7 @@ pub(crate) async fn run(args: &Depth, context: &Context, out: &mut Output) -> Re
     Ok(if failed.is_empty() { Exit::Done } else { Exit::Partial })
 }
 
-/// Returns a queue as a row of the table, with a hyphen for unknown values.
+/// Returns the table row of a queue in a depth response, with a hyphen for unknown values.
 fn row(queue: &Value) -> Vec<String> {
     let count = |name: &str| match queue.get(name) {
         None | Some(Value::Null) => "-".to_owned(),
@@ -54,7 +54,7 @@ fn row(queue: &Value) -> Vec<String> {
     std::iter::once(text(queue, "queue").to_owned()).chain(counts).collect()
 }
 
-/// Returns the failure of a queue whose messages could not be counted.
+/// Returns the failure of a queue whose messages could not be counted; `None` if they were.
 fn failure(queue: &Value) -> Option<Failure> {
     let error = queue.get("error")?;
     let what = format!("{} could not be measured", text(queue, "queue"));

@@ -1,4 +1,5 @@
-//! Form of a message on standard output, in the manner of kcat's `-f`.
+//! Format in which messages are printed, with fields such as `%s` in the manner of kcat's option
+//! `-f`.
 
 use std::io::{self, Write as _};
 
@@ -7,7 +8,7 @@ use crate::exit::Failure;
 use crate::member::text;
 use crate::output::Output;
 
-/// Format in which `consume` and `browse` print a message, such as `%i %s\n`.
+/// Parsed format in which `consume` and `browse` print each message, such as `%i %s\n`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Template(Vec<Piece>);
 

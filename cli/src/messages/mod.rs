@@ -1,4 +1,4 @@
-//! Commands about messages: put, take, look, move, count.
+//! Commands about messages: produce, consume, browse, move and depth.
 
 pub(crate) mod browse;
 pub(crate) mod consume;
@@ -17,13 +17,14 @@ use crate::exit::Failure;
 use crate::input;
 use crate::output::Output;
 
-/// JSON members of a request.
+/// JSON members of a request's body.
 type Members = Map<String, Value>;
 
-/// Returns the members of a request that name its target, with the queue of the command line.
+/// Returns the JSON members of a request that name its target, by `args`. `queue` is the queue that
+/// the command line gives; `None` keeps that of the target.
 ///
 /// # Errors
-/// If nothing names a target, or its file is invalid.
+/// If the options name no target, or the file of the target is invalid.
 async fn target(args: &TargetArgs, queue: Option<&str>) -> Result<Members, Failure> {
     let mut members = Members::new();
     if let Some(profile) = &args.target {
@@ -51,7 +52,7 @@ async fn target(args: &TargetArgs, queue: Option<&str>) -> Result<Members, Failu
     Ok(members)
 }
 
-/// Returns the JSON member `selector` of a consume request, if an option selects messages.
+/// Returns the JSON member `selector` of a consume request; `None` if no option selects messages.
 fn selector(args: &SelectArgs) -> Option<Value> {
     let mut members = Members::new();
     let given = [
@@ -67,14 +68,17 @@ fn selector(args: &SelectArgs) -> Option<Value> {
     (!members.is_empty()).then(|| members.into())
 }
 
-/// Returns the idempotency key of the request `number` of a run. It is derived from the run's key,
-/// so that a repeated run sends the same keys.
-fn part_key(run: Uuid, number: u32) -> Uuid {
+/// Derives the idempotency key of the request `number` of a command from `command_key`, the key of
+/// the whole command. The same command with the same key sends the same keys again.
+fn part_key(command_key: Uuid, number: u32) -> Uuid {
     if number == 0 {
-        return run;
+        return command_key;
     }
-    let hash: [u8; 32] =
-        Sha256::new().chain_update(run.as_bytes()).chain_update(number.to_be_bytes()).finalize().into();
+    let hash: [u8; 32] = Sha256::new()
+        .chain_update(command_key.as_bytes())
+        .chain_update(number.to_be_bytes())
+        .finalize()
+        .into();
     let mut bytes = [0; 16];
     bytes.iter_mut().zip(hash).for_each(|(byte, hashed)| *byte = hashed);
     Builder::from_random_bytes(bytes).into_uuid()
@@ -123,12 +127,13 @@ mod tests {
 
     #[test]
     fn each_request_of_a_run_has_its_own_key_and_another_run_has_others() {
-        let run = Uuid::new_v4();
-        assert_eq!(part_key(run, 0), run);
-        let keys: std::collections::HashSet<Uuid> = (0..100).map(|number| part_key(run, number)).collect();
+        let command_key = Uuid::new_v4();
+        assert_eq!(part_key(command_key, 0), command_key);
+        let keys: std::collections::HashSet<Uuid> =
+            (0..100).map(|number| part_key(command_key, number)).collect();
         assert_eq!(keys.len(), 100);
-        assert_eq!(part_key(run, 7), part_key(run, 7));
-        assert_ne!(part_key(run, 7), part_key(Uuid::new_v4(), 7));
+        assert_eq!(part_key(command_key, 7), part_key(command_key, 7));
+        assert_ne!(part_key(command_key, 7), part_key(Uuid::new_v4(), 7));
         assert!(keys.iter().all(|key| key.get_version_num() == 4));
     }
 

@@ -1,4 +1,4 @@
-//! `integrahub move`.
+//! `integrahub move`: moves messages from one queue to others.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::output::{Format, Output};
 
 /// Maximum number of messages that one request moves.
 const AT_ONCE: u64 = 1000;
-/// Maximum number of messages that are listed for people because they could not be moved.
+/// Maximum number of messages listed for people among those that could not be moved.
 const NAMED: usize = 10;
 
 const MOVED: &str = "integrahub.moved.v1";
@@ -41,19 +41,19 @@ pub(crate) async fn run(args: &Move, context: &Context, out: &mut Output) -> Res
         explain_stayed(&plan, out);
         out.confirm(&format!("this moves at least {count} messages from {from}"), &from)?;
     }
-    let run = args.key.unwrap_or_else(Uuid::new_v4);
+    let command_key = args.key.unwrap_or_else(Uuid::new_v4);
     let mut total = Total::default();
     for request in 0.. {
         let mut body = body.clone();
         body.insert("max".to_owned(), json!(args.max.saturating_sub(total.moved).min(AT_ONCE)));
-        let call = Call::change(PATH, &part_key(run, request).to_string(), &body.into());
+        let call = Call::change(PATH, &part_key(command_key, request).to_string(), &body.into());
         let answer = api.send(&call).await.map_err(|refusal| {
             let moved = total.moved.saturating_add(refusal.done.unwrap_or_default());
             let failure = Failure::from(refusal);
             let why = failure.why.clone().unwrap_or_default();
             let failure = failure.why(format!("{why}; {moved} messages are moved"));
             if failure.exit == Exit::Temporary {
-                return failure.next(format!("run the same command again with --key {run}"));
+                return failure.next(format!("run the same command again with --key {command_key}"));
             }
             failure
         })?;
@@ -100,7 +100,8 @@ fn destinations(answer: &Value) -> impl Iterator<Item = (String, u64)> {
     destinations.map(|destination| (text(destination, "queue").to_owned(), number(destination, "moved")))
 }
 
-/// Sum of the responses of all requests of a move.
+/// Result of all requests of a move. Counts are sums, but `stayed`, `remaining` and `messages` are
+/// those of the last response.
 #[derive(Clone, Debug, Default)]
 struct Total {
     is_dry: bool,
@@ -176,7 +177,7 @@ fn show(total: &Total, out: &mut Output) -> Exit {
     if total.stayed > 0 { Exit::Partial } else { Exit::Done }
 }
 
-/// Prints which messages were not moved, and why.
+/// Prints which messages could not be moved, and why. Up to [`NAMED`] are listed.
 fn explain_stayed(answer: &Value, out: &mut Output) {
     let messages = answer.get("messages").and_then(Value::as_array).into_iter().flatten();
     let stayed: Vec<&Value> = messages.filter(|message| text(message, "outcome") == "stayed").collect();
@@ -198,8 +199,9 @@ mod tests {
     use crate::args::{DryRun, TargetArgs};
     use crate::output::memory::output;
 
-    /// Runs a move of up to `max` messages against a queue of `depth`; returns the bodies of the
-    /// requests, what was written, and the result.
+    /// Runs a move of up to `max` messages against a server whose queue has `depth` messages.
+    /// `answer` is typed at the question for confirmation. Returns the bodies of the requests, the
+    /// output, and the result.
     async fn moved(
         depth: u64,
         max: u64,

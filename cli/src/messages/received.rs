@@ -1,4 +1,4 @@
-//! Messages of a response, shown as they come.
+//! Received messages, printed as each response arrives.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -12,7 +12,7 @@ use crate::member::{plain, text};
 use crate::output::{Format, Output};
 use crate::storage;
 
-/// Maximum number of messages in one JSON document.
+/// Maximum number of messages in the single JSON document of `--output json`.
 const MOST_AT_ONCE: u64 = 10_000;
 
 const MESSAGE: &str = "integrahub.message.v1";
@@ -24,7 +24,7 @@ pub(crate) struct Received {
     pub(crate) json: Value,
     pub(crate) body: Vec<u8>,
     pub(crate) queue: String,
-    /// Position of the message among those of this run, from 1.
+    /// Number of the message among all that the command has received, counted from 1.
     pub(crate) number: u64,
 }
 
@@ -37,17 +37,18 @@ impl Received {
     }
 }
 
-/// Writer of received messages to standard output.
+/// Writer that prints received messages on standard output.
 #[derive(Debug)]
 pub(crate) struct Shown {
     template: Template,
-    /// Messages so far, if the output is a single JSON document, which is written at the end.
+    /// Messages received so far if the output is a single JSON document, which is written at the
+    /// end; empty for other formats.
     kept: Vec<Value>,
     count: u64,
 }
 
 impl Shown {
-    /// Creates the writer for a run of up to `most` messages.
+    /// Creates the writer of a command that receives up to `most` messages.
     ///
     /// # Errors
     /// If the format cannot be used, or a single JSON document would have too many messages.
@@ -60,7 +61,7 @@ impl Shown {
         Ok(Self { template, kept: Vec::new(), count: 0 })
     }
 
-    /// Returns the number of messages so far.
+    /// Returns the number of messages that the command has received so far.
     pub(crate) const fn count(&self) -> u64 {
         self.count
     }
@@ -94,7 +95,8 @@ impl Shown {
         Ok(())
     }
 
-    /// Writes the single JSON document, if that is the format, and ends the output.
+    /// Ends the output. If the format is a single JSON document, writes it with `key`, the
+    /// idempotency key of the command.
     pub(crate) fn end(self, key: Option<&str>, out: &mut Output) {
         if out.format() == Format::Json {
             let mut document = Map::new();
@@ -106,8 +108,8 @@ impl Shown {
     }
 }
 
-/// Returns the body of a message. A large body is downloaded from the object that the message
-/// names.
+/// Returns the body of a received message. A large body is downloaded from S3 by the URL in the
+/// message.
 async fn body(api: &Api, message: &Value) -> Result<Vec<u8>, Failure> {
     let Some(path) = message.get("bodyUrl").and_then(Value::as_str) else {
         return STANDARD

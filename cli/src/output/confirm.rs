@@ -25,8 +25,8 @@ impl Output {
                 .next("say --yes to do it without a question"));
         }
         let [shown, answer] = [question, name].map(|text| harmless(text, &[]));
-        let _unread = write!(self.words, "{shown}. Write {answer} to go on: ");
-        let _unflushed = self.words.flush();
+        let _unread = write!(self.notes, "{shown}. Write {answer} to go on: ");
+        let _unflushed = self.notes.flush();
         let mut answer = String::new();
         let read = self.answers.by_ref().take(MAX_ANSWER).read_line(&mut answer);
         read.or_explain(|| "read the answer".to_owned())?;

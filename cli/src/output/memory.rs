@@ -29,20 +29,20 @@ impl Write for Written {
 /// Creates an output for tests, with the buffers of its standard output and standard error. If
 /// `answer` is given, it is typed in response to questions.
 pub(crate) fn output(format: Format, answer: Option<&str>) -> (Output, Written, Written) {
-    let (data, words) = (Written::default(), Written::default());
+    let (data, notes) = (Written::default(), Written::default());
     let output = Output {
         format,
         data: Box::new(data.clone()),
-        words: Box::new(words.clone()),
+        notes: Box::new(notes.clone()),
         answers: Box::new(io::Cursor::new(answer.unwrap_or_default().as_bytes().to_vec())),
-        terminal: false,
-        watched: false,
+        stdout_is_terminal: false,
+        stderr_is_terminal: false,
         interactive: answer.is_some(),
         data_colour: false,
-        words_colour: false,
+        notes_colour: false,
         yes: false,
         quiet: false,
         broken: None,
     };
-    (output, data, words)
+    (output, data, notes)
 }

@@ -1,7 +1,7 @@
-//! Output of a command: data on standard output, words on standard error.
+//! Output of a command: data on standard output, notes and errors on standard error.
 //!
-//! Every JSON document has a member `schema`, such as `integrahub.keys.v1`. A change that a reader
-//! of the document would notice gets another number.
+//! Every JSON document has a member `schema`, such as `integrahub.keys.v1`. Its version changes
+//! with each change that a reader of the document would notice.
 
 mod confirm;
 #[cfg(test)]
@@ -34,18 +34,18 @@ pub(crate) enum Format {
 pub(crate) struct Output {
     format: Format,
     data: Box<dyn Write + Send>,
-    words: Box<dyn Write + Send>,
+    notes: Box<dyn Write + Send>,
     answers: Box<dyn BufRead + Send>,
     /// True if standard output is a terminal.
-    terminal: bool,
+    stdout_is_terminal: bool,
     /// True if standard error is a terminal.
-    watched: bool,
+    stderr_is_terminal: bool,
     /// True if a person can answer questions: standard input and standard error are a terminal.
     interactive: bool,
     /// True if standard output is coloured.
     data_colour: bool,
     /// True if standard error is coloured.
-    words_colour: bool,
+    notes_colour: bool,
     yes: bool,
     quiet: bool,
     broken: Option<io::Error>,
@@ -54,19 +54,19 @@ pub(crate) struct Output {
 impl Output {
     /// Creates the output of the process, on its standard streams.
     pub(crate) fn of_process(global: &Global) -> Self {
-        let terminal = io::stdout().is_terminal();
-        let watched = io::stderr().is_terminal();
+        let stdout_is_terminal = io::stdout().is_terminal();
+        let stderr_is_terminal = io::stderr().is_terminal();
         let variable = |name: &str| std::env::var_os(name);
         Self {
             format: global.output,
             data: Box::new(io::BufWriter::new(io::stdout())),
-            words: Box::new(io::stderr()),
+            notes: Box::new(io::stderr()),
             answers: Box::new(io::BufReader::new(io::stdin())),
-            terminal,
-            watched,
-            interactive: io::stdin().is_terminal() && watched,
-            data_colour: has_colour(global.color, terminal, variable),
-            words_colour: has_colour(global.color, watched, variable),
+            stdout_is_terminal,
+            stderr_is_terminal,
+            interactive: io::stdin().is_terminal() && stderr_is_terminal,
+            data_colour: has_colour(global.color, stdout_is_terminal, variable),
+            notes_colour: has_colour(global.color, stderr_is_terminal, variable),
             yes: global.yes,
             quiet: global.quiet,
             broken: None,
@@ -80,7 +80,7 @@ impl Output {
 
     /// Returns whether standard error is a terminal, so that progress bars make sense.
     pub(crate) const fn is_terminal(&self) -> bool {
-        self.watched
+        self.stderr_is_terminal
     }
 
     /// Returns whether `--quiet` suppresses progress bars and status lines.
@@ -88,7 +88,8 @@ impl Output {
         self.quiet
     }
 
-    /// Returns whether writing to standard output has failed, as in a pipe to `head` that ended.
+    /// Returns whether a write to standard output has failed, as in a pipe to a `head` that has
+    /// ended.
     pub(crate) const fn is_closed(&self) -> bool {
         self.broken.is_some()
     }
@@ -110,7 +111,7 @@ impl Output {
         for cell in lines.iter_mut().flatten() {
             *cell = harmless(cell, &[]).into_owned();
         }
-        if self.terminal {
+        if self.stdout_is_terminal {
             lines.insert(0, header.iter().map(|&name| name.to_uppercase()).collect());
         }
         let mut widths = vec![0; header.len()];
@@ -123,7 +124,7 @@ impl Output {
             let cells = line.iter().zip(&widths).map(|(cell, &width)| format!("{cell:<width$}"));
             let text = cells.collect::<Vec<_>>().join("  ");
             let text = text.trim_end();
-            if number == 0 && self.terminal && self.data_colour {
+            if number == 0 && self.stdout_is_terminal && self.data_colour {
                 // `finish` reports what could not be written.
                 let _remembered = self.exactly(format!("\u{1b}[2m{text}\u{1b}[0m\n").as_bytes());
             } else {
@@ -156,8 +157,9 @@ impl Output {
         }
     }
 
-    /// Writes a list of JSON objects. `columns` has the title of each table column and the member
-    /// it shows.
+    /// Writes a list of JSON objects as [`Self::list`] does. `list` is the name of the member that
+    /// has them in a JSON document. Each entry of `columns` has a column's title and the member of
+    /// an object that it shows.
     pub(crate) fn members(&mut self, schema: &str, list: &str, items: Vec<Value>, columns: &[(&str, &str)]) {
         let header: Vec<&str> = columns.iter().map(|&(name, _)| name).collect();
         let row =
@@ -166,8 +168,8 @@ impl Output {
         self.list(schema, list, items, &header, rows);
     }
 
-    /// Writes a single thing: as text a line for each name and value in `rows`, otherwise `value`
-    /// as JSON.
+    /// Writes one object: as text a line for each name and value in `rows`, otherwise `value` as
+    /// JSON.
     pub(crate) fn thing(&mut self, schema: &str, value: &Value, rows: &[(&str, String)]) {
         if self.format != Format::Text {
             return self.json(schema, value);
@@ -191,7 +193,7 @@ impl Output {
     /// # Errors
     /// If standard output did not accept everything, now or earlier.
     pub(crate) fn raw(&mut self, bytes: &[u8]) -> io::Result<()> {
-        if !self.terminal {
+        if !self.stdout_is_terminal {
             return self.exactly(bytes);
         }
         bytes.utf8_chunks().try_for_each(|part| {
@@ -225,16 +227,16 @@ impl Output {
         })
     }
 
-    /// Writes a sentence to standard error for the person at the terminal.
+    /// Writes a note for the user to standard error.
     pub(crate) fn note(&mut self, text: &str) {
         // Without standard error there is nobody to tell.
-        let _unread = writeln!(self.words, "{}", harmless(text, &LINES));
+        let _unread = writeln!(self.notes, "{}", harmless(text, &LINES));
     }
 
     /// Writes a failure to standard error.
     pub(crate) fn fail(&mut self, failure: &Failure) {
-        let head = if self.words_colour { "\u{1b}[31merror\u{1b}[0m" } else { "error" };
-        let _unread = writeln!(self.words, "{head}: {}", harmless(&failure.to_string(), &LINES));
+        let head = if self.notes_colour { "\u{1b}[31merror\u{1b}[0m" } else { "error" };
+        let _unread = writeln!(self.notes, "{head}: {}", harmless(&failure.to_string(), &LINES));
     }
 
     /// Writes buffered output to standard output, as before a long wait.
@@ -300,7 +302,7 @@ mod tests {
     #[test]
     fn people_see_the_header_and_a_pipe_does_not() {
         let (mut out, data, _) = output(Format::Text, None);
-        out.terminal = true;
+        out.stdout_is_terminal = true;
         out.table(&["name"], vec![vec!["a".into()]]);
         assert_eq!(data.text(), "NAME\na\n");
     }
@@ -311,7 +313,7 @@ mod tests {
         out.data_colour = true;
         out.fail(&Failure::usage("wrong"));
         assert_eq!(words.text(), "error: wrong\n");
-        out.words_colour = true;
+        out.notes_colour = true;
         out.fail(&Failure::usage("wrong"));
         assert!(words.text().contains("\u{1b}[31merror"));
     }

@@ -1,15 +1,16 @@
-//! Protection of a terminal from the texts of others, and its colours.
+//! Escaping of control characters in text that others wrote, and the decision whether output is
+//! coloured.
 
 use std::borrow::Cow;
 use std::ffi::OsString;
 
 use crate::args::Colour;
 
-/// Control characters that belong to text of several lines.
+/// Control characters that text of several lines may have: line feed and tab.
 pub(super) const LINES: [char; 2] = ['\n', '\t'];
 
-/// Replaces control characters by `\u` escapes, because they could command a terminal. The
-/// characters in `kept` stay, and so do Windows line ends if line feeds stay.
+/// Returns the text with control characters replaced by `\u` escapes, because they could command a
+/// terminal. The characters in `kept` stay, and so do Windows line ends if line feeds stay.
 pub(crate) fn harmless<'a>(text: &'a str, kept: &[char]) -> Cow<'a, str> {
     use std::fmt::Write as _;
 
@@ -30,8 +31,9 @@ pub(crate) fn harmless<'a>(text: &'a str, kept: &[char]) -> Cow<'a, str> {
     Cow::Owned(shown)
 }
 
-/// Decides whether a stream is coloured. `NO_COLOR` takes precedence over `CLICOLOR_FORCE`, which
-/// has no effect with the value `0`.
+/// Decides whether a stream is coloured. With [`Colour::Auto`], a `terminal` is coloured, and so is
+/// any stream if `CLICOLOR_FORCE` is set and not `0`. `NO_COLOR` takes precedence over both.
+/// `variable` returns the value of an environment variable.
 pub(super) fn has_colour(
     choice: Colour,
     terminal: bool,
@@ -66,7 +68,7 @@ mod tests {
         out.note(HOSTILE);
         out.fail(&Failure::usage(HOSTILE));
         let (mut shown, at_terminal, _) = output(Format::Text, None);
-        shown.terminal = true;
+        shown.stdout_is_terminal = true;
         shown.raw(&[HOSTILE.as_bytes(), b"\x9b"].concat()).unwrap();
         let lines = r"a\u001b]0;b\u0007\u009b2J".to_owned() + "\r\nc\td" + r"\u000de";
         assert_eq!(at_terminal.text(), lines.clone() + r"\x9b", "a byte alone is one, too");
@@ -76,7 +78,7 @@ mod tests {
         out.thing(SCHEMA, &json!({}), &[("name", "a\nb".into())]);
         assert_eq!(data.text(), "a\\u000ab  1\\u001b\nname  a\\u000ab\n", "a cell is one line");
         let (mut out, data, _) = output(Format::Json, None);
-        out.terminal = true;
+        out.stdout_is_terminal = true;
         out.json(SCHEMA, &json!({"name": "\u{9b}2J"}));
         let document: Value = serde_json::from_str(&data.text()).unwrap();
         assert_eq!(document["name"], "\u{9b}2J", "a document stays the same");

@@ -1,5 +1,5 @@
-//! Content of a catalogue, looked at once before it is sent: its hash, its form, and the first
-//! establishment in it. The file is read in blocks.
+//! Content of a catalogue file, read once before it is sent: its hash, its form, and the
+//! establishment of its first item. The file is read in blocks.
 
 use std::fs::File;
 use std::io::Read;
@@ -13,10 +13,11 @@ use crate::exit::{Explain as _, Failure};
 
 /// Bytes of a file that are read at a time.
 const BLOCK: usize = 256 * 1024;
-/// Bytes at the beginning of the decoded content that decide about its format and establishment.
+/// Number of bytes of inflated text that suffice to find the format and establishment of gzip
+/// content. Of other content, the first [`BLOCK`] bytes are used.
 const HEAD: usize = 64 * 1024;
 
-/// Facts about a catalogue file, found by reading it.
+/// Size, hash, format and first establishment of a catalogue file, found by reading it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Content {
     /// Number of bytes that will be sent.
@@ -27,18 +28,18 @@ pub(crate) struct Content {
     pub(crate) form: Form,
     /// True if the bytes are gzip.
     pub(crate) is_gzip: bool,
-    /// CNPJ of the first item, if it could be found.
+    /// CNPJ of the first item, without punctuation; `None` if it could not be found.
     pub(crate) establishment: Option<String>,
 }
 
 impl Content {
-    /// Returns the key of the files that must arrive in order: their establishment, or an empty
-    /// text if it is not known.
+    /// Returns the name of the group of files that must arrive in order: the CNPJ of their
+    /// establishment, or an empty text if it is not known.
     pub(crate) fn group(&self) -> String {
         self.establishment.clone().unwrap_or_default()
     }
 
-    /// Returns the media type and the encoding of a request with this content.
+    /// Returns the media type and the content encoding for a request whose body is this content.
     pub(crate) const fn media_type(&self) -> (&'static str, Option<&'static str>) {
         match (self.form, self.is_gzip) {
             (Form::Array, false) => ("application/json", None),
@@ -48,7 +49,7 @@ impl Content {
         }
     }
 
-    /// Returns the media type of uploaded content, for which gzip is declared separately.
+    /// Returns the media type of the content in an upload, for which gzip is declared separately.
     pub(crate) const fn inner_type(&self) -> &'static str {
         match self.form {
             Form::Array => "application/json",
@@ -56,8 +57,9 @@ impl Content {
         }
     }
 
-    /// Reads a file to its end. `given` takes precedence over the format that the first bytes show.
-    /// `read` is called with the number of bytes read so far.
+    /// Reads a catalogue file to its end. `name` is the file's name in error messages. `given`
+    /// takes precedence over the format that the first bytes show. `read` is called with the number
+    /// of bytes read so far.
     ///
     /// # Errors
     /// If the file cannot be read, or is not a catalogue.
@@ -89,7 +91,7 @@ impl Content {
     }
 }
 
-/// Inflates the beginning of gzip content, about 64 KiB.
+/// Inflates the beginning of gzip content, about 64 KiB of text. `name` is for the error message.
 fn inflated(head: &[u8], name: &str) -> Result<Vec<u8>, Failure> {
     let mut gzip = MultiGzDecoder::new(head);
     let (mut text, mut block) = (Vec::new(), vec![0; HEAD]);
@@ -109,7 +111,9 @@ fn inflated(head: &[u8], name: &str) -> Result<Vec<u8>, Failure> {
     Ok(text)
 }
 
-/// Returns the format of decoded content, by its first character unless it is `given`.
+/// Returns the format of decoded content: the one that is `given`, or else the one that the first
+/// character shows. Empty content is refused, and, if no format is given, content that is no
+/// catalogue. `name` is for the error message.
 fn form_of(text: &[u8], name: &str, given: Option<Form>) -> Result<Form, Failure> {
     let first = text.iter().find(|byte| !byte.is_ascii_whitespace());
     let refused = |what: &str, why: &str, next: &str| {
@@ -140,8 +144,8 @@ fn form_of(text: &[u8], name: &str, given: Option<Form>) -> Result<Form, Failure
     }
 }
 
-/// Finds the CNPJ of the first item, without punctuation. Leading zeros are added, because a CNPJ
-/// that is written as a number lacks them.
+/// Finds the CNPJ of the first item, without punctuation; `None` if there is none. Leading zeros
+/// are added, because a CNPJ that is written as a number lacks them.
 fn establishment(text: &[u8]) -> Option<String> {
     const NAME: &[u8] = b"\"cnpj\"";
     let at = text.windows(NAME.len()).position(|window| window.eq_ignore_ascii_case(NAME))?;

@@ -12,8 +12,8 @@ use tokio::sync::watch;
 
 use super::content::Content;
 use super::journal::{Entry, Journal, State, Way};
-use super::load::{Kind, MAX_REQUEST, Version, Wish, identity, plan};
-use super::progress::{News, Step};
+use super::load::{FileStamp, LoadOptions, MAX_REQUEST, ResendChoice, identity, plan};
+use super::progress::{ProgressMessage, Step};
 use super::source::{Source, changed};
 use crate::api::{Answer, Api, Call, Refusal};
 use crate::args::Send;
@@ -25,7 +25,7 @@ use crate::storage::{Attempts, Signed, Storage};
 const PRODUCTS: &str = "/v1/inovafarma/products";
 const UPLOADS: &str = "/v1/inovafarma/products/uploads";
 
-/// Sender of files: the API client, the settings common to all files, and the channel to the
+/// Sender of files: the API client, the arguments that all files share, and the channel to the
 /// progress display.
 #[derive(Debug)]
 pub(crate) struct Sender {
@@ -34,21 +34,21 @@ pub(crate) struct Sender {
     pub(crate) journal: Journal,
     /// Arguments of `integrahub send`.
     pub(crate) args: Send,
-    pub(crate) news: UnboundedSender<News>,
+    pub(crate) news: UnboundedSender<ProgressMessage>,
     /// True once a signal has asked the program to stop.
     pub(crate) stopping: watch::Receiver<bool>,
 }
 
-/// File that has been read, with the planned load.
+/// File that has been read, with the planned load, and not sent yet.
 #[derive(Debug)]
 pub(crate) struct Prepared {
     pub(crate) source: Source,
     pub(crate) content: Content,
     pub(crate) entry: Entry,
-    pub(crate) version: Version,
+    pub(crate) stamp: FileStamp,
     is_begun: bool,
-    /// Failure to learn how an earlier load of the same content ended. The plan may then be wrong,
-    /// so the file is not sent.
+    /// Failure to learn how an earlier load of the same content ended; `None` if that is known.
+    /// With a failure, the plan may be wrong, so the file is not sent.
     unknown: Option<Failure>,
 }
 
@@ -57,29 +57,31 @@ pub(crate) struct Prepared {
 pub(crate) struct Accepted {
     pub(crate) entry: Entry,
     pub(crate) batch_id: String,
-    /// True if the API already had the load before any run of this program sent it.
+    /// True if the API had accepted a load with the same idempotency key before, although this
+    /// command did not continue a load from the journal.
     pub(crate) is_replay: bool,
 }
 
-/// End of the delivery of one file.
+/// Outcome of the delivery of one file.
 #[derive(Clone, Debug)]
 pub(crate) enum End {
     /// The batch has ended, with this result.
     Final(Batch),
-    /// The API accepted the file, and the program does not wait for the batch.
+    /// The API accepted the file as the batch with this id. The program did not wait for its end.
     Accepted(String),
-    /// The time to wait for the end of the batch has passed.
+    /// The batch did not end within `--timeout`. The value is its last known state.
     TimedOut(Batch),
     /// The file did not reach the API, or its batch cannot be followed.
     Failed(Failure),
-    /// A signal asked the program to stop before the file was sent.
+    /// The file was not sent: a signal asked the program to stop, or under `--watch` an earlier
+    /// file of its establishment failed.
     Stopped,
 }
 
 impl Sender {
     fn tell(&self, file: usize, step: Step) {
         // Nobody listens once the program ends.
-        let _unheard = self.news.send(News { file, step });
+        let _unheard = self.news.send(ProgressMessage { file, step });
     }
 
     /// Returns whether `--watch` is set, so that files come from a directory.
@@ -92,35 +94,37 @@ impl Sender {
         *self.stopping.borrow()
     }
 
-    /// Reads a file and plans its load.
+    /// Reads a file and plans its load. `file` is the number of the file in progress messages.
     ///
     /// # Errors
-    /// If the file cannot be read, is not a catalogue, or changed meanwhile.
+    /// If the file cannot be read, is not a catalogue, or changed meanwhile, or if the journal
+    /// cannot be read.
     pub(crate) async fn prepare(self: &Arc<Self>, file: usize, source: Source) -> Result<Prepared, Failure> {
-        let version = source.version().await?;
-        self.tell(file, Step::Found { name: source.name.clone(), bytes: version.bytes });
+        let stamp = source.stamp().await?;
+        self.tell(file, Step::Found { name: source.name.clone(), bytes: stamp.bytes });
         let (path, name, form) = (source.path.clone(), source.name.clone(), self.args.format);
         let sender = Arc::clone(self);
         let look = move || Content::of(&path, &name, form, |bytes| sender.tell(file, Step::Read { bytes }));
         let content =
             tokio::task::spawn_blocking(look).await.or_explain(|| format!("read {}", source.name))??;
-        if content.bytes != version.bytes || source.version().await? != version {
+        if content.bytes != stamp.bytes || source.stamp().await? != stamp {
             return Err(changed(&source.name));
         }
-        let (kind, wish) = (Kind::of(&self.args), Wish::of(&self.args));
+        let (options, choice) = (LoadOptions::of(&self.args), ResendChoice::of(&self.args));
         let api = self.api.base();
-        let identity = identity(kind, &content, wish);
+        let identity = identity(options, &content, choice);
         let unknown = self.look_up(&identity).await.err();
         let found = self.journal.last(api, &identity)?;
-        let place = (source.path.as_path(), &version);
-        let plan = plan(api, kind, &content, place, wish, found.as_ref());
+        let stamped = (source.path.as_path(), &stamp);
+        let plan = plan(api, options, &content, stamped, choice, found.as_ref());
         let (way, key) = (plan.entry.way, plan.entry.key.clone());
         self.tell(file, Step::Ready { way, key, goes_on: plan.is_begun });
-        Ok(Prepared { source, content, entry: plan.entry, version, is_begun: plan.is_begun, unknown })
+        Ok(Prepared { source, content, entry: plan.entry, stamp, is_begun: plan.is_begun, unknown })
     }
 
-    /// Requests the batch of an accepted load if the journal does not record its end. If the batch
-    /// has ended, records this in the journal, so that the same content is then a new load.
+    /// Asks the API about an accepted load with this identity, if the journal does not record the
+    /// end of its batch. If the batch has ended, records its end in the journal, so that the same
+    /// content is then a new load.
     async fn look_up(&self, identity: &str) -> Result<(), Failure> {
         let Some(entry) = self.journal.last(self.api.base(), identity)? else { return Ok(()) };
         let Some(batch_id) = entry.batch_id.as_deref().filter(|_| entry.state == State::Accepted) else {
@@ -140,10 +144,11 @@ impl Sender {
     }
 
     /// Sends a file to the API, in a request or as an upload. The journal records the load before
-    /// the first request.
+    /// the first request. `file` is the number of the file in progress messages.
     ///
     /// # Errors
-    /// If the API did not accept the file, as far as this program knows.
+    /// If the API did not accept the file, as far as this program knows, or the journal cannot be
+    /// written.
     pub(crate) async fn accept(&self, file: usize, prepared: &Prepared) -> Result<Accepted, Failure> {
         if let Some(failure) = &prepared.unknown {
             return Err(failure.clone());
@@ -207,8 +212,9 @@ impl Sender {
         self.api.send(&self.headers(call, entry)).await
     }
 
-    /// Announces an upload to the API and puts the file to S3. Temporary failures are tried again,
-    /// each time with a new URL for the same batch.
+    /// Announces an upload to the API and puts the file to S3. Temporary failures of S3 are tried
+    /// again, each time with a new URL for the same batch. Records the batch's id in `entry`.
+    /// Returns the API's response to the first announcement.
     async fn upload(&self, file: usize, prepared: &Prepared, entry: &mut Entry) -> Result<Answer, Refusal> {
         let content = &prepared.content;
         let mut announcement = json!({
@@ -238,7 +244,7 @@ impl Sender {
             };
             let put = self.storage.put(&signed, &prepared.source.path, content.bytes, &sent).await;
             let Err(error) = put else { return Ok(first) };
-            if prepared.source.version().await? != prepared.version {
+            if prepared.source.stamp().await? != prepared.stamp {
                 return Err(changed(&prepared.source.name).into());
             }
             let what = error.or_refused()?;
@@ -255,7 +261,7 @@ impl Sender {
     }
 
     /// Records the end of a load whose batch expired before the file was uploaded, so that the next
-    /// run begins another batch. Returns the failure to show.
+    /// `send` of the file begins another batch. Returns the failure to show.
     fn expired(&self, entry: &Entry) -> Failure {
         let _unwritten = self.journal.add(&entry.elsewhere(Path::new("")));
         Failure::new(Exit::Temporary, "the batch of an earlier run has expired")
@@ -263,8 +269,9 @@ impl Sender {
             .next("run the same command again: it begins a new batch")
     }
 
-    /// Follows a batch to its end, unless `--no-wait` is given or a signal asks the program to
-    /// stop.
+    /// Follows the batch of an accepted file to its end, and returns the outcome. With `--no-wait`,
+    /// or once a signal asks the program to stop, returns [`End::Accepted`] at once. `file` is the
+    /// number of the file in progress messages.
     pub(crate) async fn wait(&self, file: usize, accepted: &Accepted) -> End {
         if self.args.no_wait {
             return End::Accepted(accepted.batch_id.clone());
@@ -289,8 +296,8 @@ impl Sender {
     }
 }
 
-/// Returns the journal's last entry for a load whose batch has ended. If nothing was loaded, the
-/// entry lets the next run send the file again.
+/// Returns the last journal entry of a load whose batch has ended. If the batch loaded nothing,
+/// this entry makes `--watch` send the file again.
 fn ended(entry: &Entry, batch: &Batch) -> Entry {
     if batch.is_lost() { entry.elsewhere(Path::new("")) } else { entry.now(State::Final) }
 }

@@ -1,4 +1,4 @@
-//! A directory that a till writes to, and which of its files are complete.
+//! Directory that `send --watch` watches, and the search for files in it that are complete.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use wildmatch::WildMatch;
 
-use super::load::Version;
+use super::load::FileStamp;
 use crate::exit::{Exit, Explain as _, Failure};
 
 /// Name patterns of catalogue files that are sent by default, in lower case.
@@ -17,23 +17,24 @@ const UNFINISHED: [&str; 9] =
 /// Name of the lock file that keeps a second `send --watch` from the directory.
 const LOCK: &str = ".integrahub.lock";
 
-/// Directory that `send --watch` watches, with the files of the last scan.
+/// Directory that `send --watch` watches, with the files that its last scan found.
 #[derive(Debug)]
 pub(crate) struct Folder {
     directory: PathBuf,
     patterns: Vec<WildMatch>,
-    seen: HashMap<PathBuf, Version>,
-    /// Files that cannot be sent and were reported, so that each is reported only once.
+    seen: HashMap<PathBuf, FileStamp>,
+    /// Paths of files that cannot be sent and that the user was told about, so that each is
+    /// reported only once.
     told: HashSet<PathBuf>,
     _lock: File,
 }
 
 impl Folder {
-    /// Opens a directory, and locks it against other runs of this program. `patterns` are file name
-    /// patterns; if empty, the names of JSON files match.
+    /// Opens a directory, and locks it against other processes of this program. `patterns` are file
+    /// name patterns; if empty, the names of JSON files match.
     ///
     /// # Errors
-    /// If the directory does not exist or cannot be written to, or another run watches it.
+    /// If the directory does not exist or cannot be written to, or another process watches it.
     pub(crate) fn open(directory: &Path, patterns: &[String]) -> Result<Self, Failure> {
         let name = directory.display();
         let path = directory.join(LOCK);
@@ -65,8 +66,8 @@ impl Folder {
     }
 
     /// Scans the directory. Returns the files that have not changed since the last scan, oldest
-    /// change first, without those in `busy`. For a file that cannot be sent, `tell` is called with
-    /// a sentence, once for each file.
+    /// change first, without those in `busy`. Each file that cannot be sent is reported once, by a
+    /// call of `tell` with a sentence.
     ///
     /// # Errors
     /// If the directory cannot be read.
@@ -85,16 +86,16 @@ impl Folder {
                 && let Ok(metadata) = fs::metadata(&path)
                 && metadata.is_file()
             {
-                found.insert(path, Version::of(&metadata));
+                found.insert(path, FileStamp::of(&metadata));
             }
         }
         let mut same: Vec<_> =
-            found.iter().filter(|(path, version)| self.seen.get(*path) == Some(*version)).collect();
-        same.sort_by_key(|(path, version)| (version.modified, *path));
+            found.iter().filter(|(path, stamp)| self.seen.get(*path) == Some(*stamp)).collect();
+        same.sort_by_key(|(path, stamp)| (stamp.modified, *path));
         self.told.retain(|path| found.contains_key(path));
         let mut ready = Vec::new();
-        for (path, version) in same {
-            match obstacle(&self.directory, path, version) {
+        for (path, stamp) in same {
+            match obstacle(&self.directory, path, stamp) {
                 None => ready.push(path.clone()),
                 Some(obstacle) if self.told.insert(path.clone()) => {
                     tell(&format!("{} stays where it is: {obstacle}", path.display()));
@@ -117,14 +118,14 @@ impl Folder {
 }
 
 /// Returns the reason why a file cannot be sent, judged by its name and metadata; `None` if it can.
-fn obstacle(directory: &Path, path: &Path, version: &Version) -> Option<&'static str> {
+fn obstacle(directory: &Path, path: &Path, stamp: &FileStamp) -> Option<&'static str> {
     if path.file_name().is_some_and(|name| name.to_str().is_none()) {
         return Some("its name is not UTF-8; rename it");
     }
     if leads_out(directory, path) {
         return Some("it is a link to a file outside of the directory; copy the file here");
     }
-    (version.bytes == 0).then_some("it is empty")
+    (stamp.bytes == 0).then_some("it is empty")
 }
 
 /// Returns whether a path is a link to a file outside the directory. A user who may write to the
@@ -231,8 +232,8 @@ mod tests {
         let named = |name: &[u8]| directory.path().join(std::ffi::OsStr::from_bytes(name));
         let path = named(b"a\xff.json");
         assert!(folder.is_catalogue(&path) && !folder.is_catalogue(&named(b"a\xff.json.tmp")));
-        let version = Version { bytes: 2, modified: None };
-        let obstacle = |path: &Path| obstacle(directory.path(), path, &version);
+        let stamp = FileStamp { bytes: 2, modified: None };
+        let obstacle = |path: &Path| obstacle(directory.path(), path, &stamp);
         assert!(obstacle(&path).unwrap().contains("rename it"));
         assert_eq!(obstacle(&named(b"a.json")), None);
     }

@@ -1,8 +1,9 @@
-//! `integrahub send`: the sender that a pharmacy would otherwise write itself.
+//! `integrahub send`: sends catalogue files to the ingest, and follows their batches. Without it,
+//! each pharmacy would have to write such a sender.
 
-mod away;
 mod content;
 mod delivery;
+mod finished;
 mod folder;
 mod journal;
 mod load;
@@ -21,14 +22,14 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc::{self, UnboundedReceiver};
 
-use self::away::Away;
 use self::content::Content;
 use self::delivery::{End, Sender};
+use self::finished::FinishedFiles;
 use self::folder::Folder;
 use self::journal::Journal;
-use self::load::{Kind, Wish, identity, plan};
+use self::load::{LoadOptions, ResendChoice, identity, plan};
 use self::pipeline::Pipeline;
-use self::progress::{News, Progress, Step};
+use self::progress::{Progress, ProgressMessage, Step};
 use self::report::{HEADER, Sent, worst};
 use self::source::Source;
 use self::watch::Watch;
@@ -45,9 +46,9 @@ use crate::storage::Storage;
 const RESULT: &str = "integrahub.send.v1";
 const PLAN: &str = "integrahub.send-plan.v1";
 
-/// Interval at which the progress display checks whether a line is due.
+/// Interval at which the progress display checks whether to print a line.
 const TICK: Duration = Duration::from_secs(1);
-/// File number of an event that belongs to no file.
+/// File number in progress messages that are about no file.
 const NO_FILE: usize = usize::MAX;
 
 /// Runs `integrahub send`: sends files, or with `--watch` the files of a directory as they appear.
@@ -62,7 +63,7 @@ pub(crate) async fn run(args: &Send, context: &Context, out: &mut Output) -> Res
     let api =
         Api::of(context)?.with_key()?.trying_for(args.retry_for).telling(Box::new(move |what, pause| {
             let step = Step::Retry { what: what.to_owned(), pause };
-            let _unheard = told.send(News { file: NO_FILE, step });
+            let _unheard = told.send(ProgressMessage { file: NO_FILE, step });
         }));
     let sender = Arc::new(Sender {
         api,
@@ -76,7 +77,7 @@ pub(crate) async fn run(args: &Send, context: &Context, out: &mut Output) -> Res
     let parallel = usize::from(args.parallel);
     if let Some(directory) = &args.watch {
         let folder = Folder::open(directory, &args.glob)?;
-        let pipeline = Pipeline::new(sender, Some(Away::of(directory)), parallel);
+        let pipeline = Pipeline::new(sender, Some(FinishedFiles::of(directory)), parallel);
         return Watch::new(args, folder, pipeline).run(&stop, &mut heard, &mut progress, out).await;
     }
     let pipeline = Pipeline::new(Arc::clone(&sender), None, parallel);
@@ -101,7 +102,7 @@ fn check(args: &Send) -> Result<(), Failure> {
 async fn all(
     args: &Send,
     mut pipeline: Pipeline,
-    heard: &mut UnboundedReceiver<News>,
+    heard: &mut UnboundedReceiver<ProgressMessage>,
     progress: &mut Progress,
     out: &mut Output,
 ) -> Result<Vec<Sent>, Failure> {
@@ -127,7 +128,8 @@ async fn all(
     Ok(sent)
 }
 
-/// Prints the outcomes of the files, and writes the items in error to their file.
+/// Prints the outcomes of the files, and writes the items in error to the file of `--errors`.
+/// Returns the exit code of the command.
 async fn report(args: &Send, api: &Api, sent: &[Sent], out: &mut Output) -> Result<Exit, Failure> {
     let documents = sent.iter().map(Sent::json).collect();
     let rows = sent.iter().map(Sent::row).collect();
@@ -159,7 +161,8 @@ fn tell(sent: &Sent, out: &mut Output) {
     }
 }
 
-/// Writes the items in error of all files, each with the name of its file.
+/// Writes the items in error of all sent files to one file, each with the name of the file that it
+/// was in.
 async fn write_errors(api: &Api, path: &Path, sent: &[Sent]) -> Result<(), Failure> {
     let mut file = ItemsFile::create(path)?;
     for sent in sent {
@@ -181,7 +184,7 @@ async fn write_errors(api: &Api, path: &Path, sent: &[Sent]) -> Result<(), Failu
     file.close()
 }
 
-/// Prints the first items in error of a file.
+/// Prints the first three items in error of a sent file. Prints nothing if they cannot be read.
 async fn show_first_errors(api: &Api, sent: &Sent, out: &mut Output) {
     let End::Final(batch) = &sent.end else { return };
     if batch.items_failed == 0 {
@@ -220,14 +223,14 @@ async fn dry_run(args: &Send, context: &Context, out: &mut Output) -> Result<Exi
 }
 
 async fn look(args: &Send, source: &Source, api: &str, journal: &Journal) -> Result<Value, Failure> {
-    let version = source.version().await?;
+    let stamp = source.stamp().await?;
     let (path, name, form) = (source.path.clone(), source.name.clone(), args.format);
     let content = tokio::task::spawn_blocking(move || Content::of(&path, &name, form, |_| ())).await;
     let content = content.or_explain(|| format!("read {}", source.name))??;
-    let (kind, wish) = (Kind::of(args), Wish::of(args));
-    let place = (source.path.as_path(), &version);
-    let found = journal.last(api, &identity(kind, &content, wish))?;
-    let plan = plan(api, kind, &content, place, wish, found.as_ref());
+    let (options, choice) = (LoadOptions::of(args), ResendChoice::of(args));
+    let stamped = (source.path.as_path(), &stamp);
+    let found = journal.last(api, &identity(options, &content, choice))?;
+    let plan = plan(api, options, &content, stamped, choice, found.as_ref());
     Ok(json!({
         "file": source.name,
         "type": args.load_type.as_str(),

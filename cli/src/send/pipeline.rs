@@ -1,15 +1,15 @@
-//! Files on their way side by side. Files of one establishment arrive in their order, because of
-//! two products without a date the one that arrives later wins.
+//! Queue that sends several files at once. Files of one establishment arrive in their order: of two
+//! items of one product without a date, the one that arrives later wins.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use tokio::sync::oneshot::{self, error::TryRecvError};
-use tokio::task::JoinSet;
+use tokio::task::{Id, JoinError, JoinSet};
 
-use super::away::{Away, Place};
 use super::delivery::{End, Prepared, Sender, stopped};
-use super::progress::{News, Step};
+use super::finished::{FileLocation, FinishedFiles};
+use super::progress::{ProgressMessage, Step};
 use super::report::Sent;
 use super::source::Source;
 use crate::exit::{Exit, Failure};
@@ -19,45 +19,47 @@ use crate::exit::{Exit, Failure};
 pub(crate) struct Pipeline {
     sender: Arc<Sender>,
     /// Directories that finished files are moved to; `None` without `--watch`.
-    away: Option<Arc<Away>>,
+    finished: Option<Arc<FinishedFiles>>,
     parallel: usize,
     waiting: VecDeque<Source>,
     tasks: JoinSet<Task>,
-    /// True while a file is inspected. Files are inspected one after another, so that their order
-    /// is known.
+    /// Number and name of the file of each task, for the outcome of a task that panics.
+    running: HashMap<Id, (usize, String)>,
+    /// True while a file is being inspected. Files are inspected one after another, so that their
+    /// order is known.
     is_preparing: bool,
     count: usize,
-    /// Receiver for each group (files of one establishment). The last file of the group signals
-    /// there that the next one may be sent.
+    /// Receiver for each group, which is the files of one establishment. The last file of the group
+    /// signals there that the next file of the group may be sent.
     turns: HashMap<String, oneshot::Receiver<()>>,
-    /// Groups (files of one establishment) of which no file is sent until a failed file is tried
-    /// again.
+    /// Groups, each the files of one establishment, that are not sent for now. A file of the group
+    /// failed, and is tried again first.
     blocked: HashSet<String>,
 }
 
-/// Result of a task of the pipeline.
+/// Result of a background task of the pipeline: a file was inspected, or its delivery has ended.
 #[derive(Debug)]
 enum Task {
     Prepared(usize, Box<Prepared>),
-    /// A file's delivery has ended. If `blocks` is true, later files of its group wait until it is
-    /// tried again.
+    /// The delivery of a file has ended. If `blocks` is true, later files of its establishment wait
+    /// until the file is tried again.
     Ended {
         sent: Box<Sent>,
         blocks: bool,
     },
 }
 
-/// Signals that keep the files of a group (one establishment) in order: from the file before, and
-/// to the file after. If this is dropped without a signal under `--watch`, the file after is not
-/// sent.
+/// Signals for one file, which keep the files of its establishment in order: from the file before,
+/// and to the file after. If the value is dropped under `--watch` without a signal, the file after
+/// is not sent.
 #[derive(Debug)]
-struct Turn {
+struct OrderSignals {
     before: Option<oneshot::Receiver<()>>,
     over: Option<oneshot::Sender<()>>,
     is_blocked: bool,
 }
 
-impl Turn {
+impl OrderSignals {
     fn pass_on(&mut self) {
         if let Some(over) = self.over.take() {
             // There may be no file after this one.
@@ -67,14 +69,16 @@ impl Turn {
 }
 
 impl Pipeline {
-    /// Creates an empty queue that sends up to `parallel` files at once.
-    pub(crate) fn new(sender: Arc<Sender>, away: Option<Away>, parallel: usize) -> Self {
+    /// Creates an empty queue that sends up to `parallel` files at once. Finished files are moved
+    /// to `finished`; without it (no `--watch`), they stay.
+    pub(crate) fn new(sender: Arc<Sender>, finished: Option<FinishedFiles>, parallel: usize) -> Self {
         Self {
             sender,
-            away: away.map(Arc::new),
+            finished: finished.map(Arc::new),
             parallel,
             waiting: VecDeque::new(),
             tasks: JoinSet::new(),
+            running: HashMap::new(),
             is_preparing: false,
             count: 0,
             turns: HashMap::new(),
@@ -87,12 +91,13 @@ impl Pipeline {
         self.waiting.push_back(source);
     }
 
-    /// Removes the files that have not been started yet.
+    /// Removes the files whose inspection has not begun yet.
     pub(crate) fn forget_waiting(&mut self) {
         self.waiting.clear();
     }
 
-    /// Lets the files of a group be sent again, after a failed file of the group blocked them.
+    /// Lets files of a group (one establishment) be sent again, after a failed file of the group
+    /// had blocked them.
     pub(crate) fn release(&mut self, group: &str) {
         self.blocked.remove(group);
         if let Some(last) = self.turns.get_mut(group)
@@ -107,12 +112,15 @@ impl Pipeline {
         self.waiting.is_empty() && self.tasks.is_empty()
     }
 
-    /// Waits until the next file has ended; `None` if the queue is empty. If the returned future is
-    /// dropped, no file is lost.
+    /// Waits until the delivery of any file has ended, and returns its outcome; `None` if the queue
+    /// is empty. If the returned future is dropped, no file is lost.
     pub(crate) async fn next(&mut self) -> Option<Sent> {
         loop {
             self.begin();
-            match self.tasks.join_next().await? {
+            let ended = self.tasks.join_next_with_id().await?;
+            let id = ended.as_ref().map_or_else(JoinError::id, |(id, _)| *id);
+            let running = self.running.remove(&id);
+            match ended.map(|(_, task)| task) {
                 Ok(Task::Prepared(file, prepared)) => {
                     self.is_preparing = false;
                     self.deliver(file, *prepared);
@@ -128,7 +136,9 @@ impl Pipeline {
                 Err(error) => {
                     self.is_preparing = false;
                     let failure = Failure::new(Exit::Error, "a file was given up").why(error.to_string());
-                    return Some(Sent::failed(self.count, "a file".to_owned(), failure));
+                    let (file, name) = running.unwrap_or_else(|| (self.count, "a file".to_owned()));
+                    let _unheard = self.sender.news.send(ProgressMessage { file, step: Step::Ended });
+                    return Some(Sent::failed(file, name, failure));
                 }
             }
         }
@@ -140,20 +150,22 @@ impl Pipeline {
         }
         let Some(source) = self.waiting.pop_front() else { return };
         let (file, sender, name) = (self.count, Arc::clone(&self.sender), source.name.clone());
-        let (path, away) = (source.path.clone(), self.away.clone());
+        let (path, finished) = (source.path.clone(), self.finished.clone());
         self.count = self.count.saturating_add(1);
         self.is_preparing = true;
-        self.tasks.spawn(async move {
-            let version = source.version().await.ok();
+        let running = (file, name.clone());
+        let task = self.tasks.spawn(async move {
+            let stamp = source.stamp().await.ok();
             match sender.prepare(file, source).await {
                 Ok(prepared) => Task::Prepared(file, Box::new(prepared)),
                 Err(failure) => {
-                    let sent = Sent { version, ..Sent::failed(file, name, failure) };
-                    let sent = Box::new(end(&sender, away.as_deref(), &path, sent).await);
+                    let sent = Sent { stamp, ..Sent::failed(file, name, failure) };
+                    let sent = Box::new(end(&sender, finished.as_deref(), &path, sent).await);
                     Task::Ended { sent, blocks: false }
                 }
             }
         });
+        self.running.insert(task.id(), running);
     }
 
     fn deliver(&mut self, file: usize, prepared: Prepared) {
@@ -161,22 +173,24 @@ impl Pipeline {
         let group = prepared.content.group();
         let is_blocked = self.blocked.contains(&group);
         let before = self.turns.insert(group, next);
-        let mut turn = Turn { before, over: Some(over), is_blocked };
-        let (sender, away) = (Arc::clone(&self.sender), self.away.clone());
-        self.tasks.spawn(async move {
+        let mut signals = OrderSignals { before, over: Some(over), is_blocked };
+        let (sender, finished) = (Arc::clone(&self.sender), self.finished.clone());
+        let running = (file, prepared.source.name.clone());
+        let task = self.tasks.spawn(async move {
             let path = prepared.source.path.clone();
-            let sent = deliver(&sender, file, prepared, &mut turn).await;
-            let sent = Box::new(end(&sender, away.as_deref(), &path, sent).await);
-            let blocks = sender.watches() && sent.place == Place::Stays && turn.over.is_some();
+            let sent = deliver(&sender, file, prepared, &mut signals).await;
+            let sent = Box::new(end(&sender, finished.as_deref(), &path, sent).await);
+            let blocks = sender.watches() && sent.place == FileLocation::Stays && signals.over.is_some();
             if !blocks {
-                turn.pass_on();
+                signals.pass_on();
             }
             Task::Ended { sent, blocks }
         });
+        self.running.insert(task.id(), running);
     }
 }
 
-async fn deliver(sender: &Sender, file: usize, prepared: Prepared, turn: &mut Turn) -> Sent {
+async fn deliver(sender: &Sender, file: usize, prepared: Prepared, signals: &mut OrderSignals) -> Sent {
     let mut sent = Sent {
         file,
         name: prepared.source.name.clone(),
@@ -184,14 +198,14 @@ async fn deliver(sender: &Sender, file: usize, prepared: Prepared, turn: &mut Tu
         entry: Some(prepared.entry.clone()),
         is_replay: false,
         end: End::Stopped,
-        version: Some(prepared.version.clone()),
-        place: Place::Stays,
+        stamp: Some(prepared.stamp.clone()),
+        place: FileLocation::Stays,
         program: sender.api.program().to_owned(),
     };
-    if turn.is_blocked {
+    if signals.is_blocked {
         return sent;
     }
-    if let Some(before) = turn.before.take() {
+    if let Some(before) = signals.before.take() {
         let is_passed_on = tokio::select! {
             over = before => over.is_ok(),
             () = stopped(sender.stopping.clone()) => return sent,
@@ -211,20 +225,28 @@ async fn deliver(sender: &Sender, file: usize, prepared: Prepared, turn: &mut Tu
             return sent;
         }
     };
-    turn.pass_on();
+    signals.pass_on();
     sent.is_replay = accepted.is_replay;
     sent.end = sender.wait(file, &accepted).await;
     sent.entry = Some(accepted.entry);
     sent
 }
 
-/// Moves a file of a watched directory to its final place, and announces the end of its delivery.
-async fn end(sender: &Sender, away: Option<&Away>, path: &std::path::Path, mut sent: Sent) -> Sent {
-    if let Some(away) = away {
-        match away.put(&sender.api, path, &sent).await {
+/// Moves a file of a watched directory to `done` or `failed`, and tells the progress display that
+/// its delivery has ended.
+async fn end(
+    sender: &Sender,
+    finished: Option<&FinishedFiles>,
+    path: &std::path::Path,
+    mut sent: Sent,
+) -> Sent {
+    if let Some(finished) = finished {
+        match finished.put(&sender.api, path, &sent).await {
             Ok(place) => {
                 // A file that is put back is another load.
-                if let (Place::Moved(path), End::Final(_), Some(entry)) = (&place, &sent.end, &sent.entry) {
+                if let (FileLocation::Moved(path), End::Final(_), Some(entry)) =
+                    (&place, &sent.end, &sent.entry)
+                {
                     let _unwritten = sender.journal.add(&entry.elsewhere(path));
                 }
                 sent.place = place;
@@ -232,6 +254,6 @@ async fn end(sender: &Sender, away: Option<&Away>, path: &std::path::Path, mut s
             Err(failure) => sent.end = End::Failed(failure),
         }
     }
-    let _unheard = sender.news.send(News { file: sent.file, step: Step::Ended });
+    let _unheard = sender.news.send(ProgressMessage { file: sent.file, step: Step::Ended });
     sent
 }

@@ -1,5 +1,5 @@
-//! Progress of files for whoever looks: bars at a terminal, a line now and then elsewhere, and
-//! events for programs.
+//! Progress display of `integrahub send`: bars at a terminal, lines every ten seconds elsewhere,
+//! and events for programs.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -19,27 +19,30 @@ const SCHEMA: &str = "integrahub.send-event.v1";
 
 /// Message to the progress display: a step of a file, or a request that is sent again.
 #[derive(Clone, Debug)]
-pub(crate) struct News {
-    /// Number of the file in this run. `NO_FILE` for a request that is sent again.
+pub(crate) struct ProgressMessage {
+    /// Number of the file in this process, from 0; `NO_FILE` for a request that is sent again.
     pub(crate) file: usize,
     pub(crate) step: Step,
 }
 
-/// Step of a file that is being sent.
+/// Step in the delivery of a file, of which the progress display is told.
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
     /// The file was found, and will be read.
     Found { name: String, bytes: u64 },
     /// The first `bytes` of the file have been read.
     Read { bytes: u64 },
-    /// The load of the file is planned: its way, its idempotency key, and whether an earlier run
-    /// began it.
+    /// The load of the file is planned: its way (request or upload) and its idempotency key.
+    /// `goes_on` is true if an earlier command began the load.
     Ready { way: Way, key: String, goes_on: bool },
     /// The first `bytes` of the file have been uploaded.
     Sending { bytes: u64 },
-    /// The API accepted the file as a batch with this id.
+    /// The API accepted the file as a batch with this id. `is_replay` is true if the API had
+    /// accepted a load with the same idempotency key before, although this command did not continue
+    /// a load from the journal.
     Accepted { batch_id: String, is_replay: bool },
-    /// The batch is being processed: its status, and the numbers of items parsed and done.
+    /// The batch is being processed: its status, the number of items parsed so far, and the number
+    /// of those that are loaded or in error.
     Processing { status: String, parsed: u64, done: u64 },
     /// A request failed for the reason `what`, and is sent again after `pause`.
     Retry { what: String, pause: Duration },
@@ -55,13 +58,13 @@ enum Form {
     Silent,
 }
 
-/// Progress display for all files of a run.
+/// Progress display for all files of one `integrahub send` command.
 pub(crate) struct Progress {
     form: Form,
     files: BTreeMap<usize, Watched>,
 }
 
-/// File that is being sent, with its bar and its last state.
+/// File that is being sent, with its progress bar and its last state in words.
 struct Watched {
     name: String,
     bytes: u64,
@@ -83,9 +86,9 @@ impl Progress {
         Self { form, files: BTreeMap::new() }
     }
 
-    /// Updates the display by a message of a file or a request.
-    pub(crate) fn hear(&mut self, news: News, out: &mut Output) {
-        let News { file, step } = news;
+    /// Updates the display by a message about a file, or about a request that is sent again.
+    pub(crate) fn hear(&mut self, news: ProgressMessage, out: &mut Output) {
+        let ProgressMessage { file, step } = news;
         if let Form::Events = self.form {
             return self.event(file, &step, out);
         }
@@ -154,7 +157,7 @@ impl Progress {
         watched.now = format!("{status}, {done} of {parsed} items");
     }
 
-    /// Prints a line for each file if ten seconds have passed since the last lines. Bars need no
+    /// Prints a line about each file if the last lines are ten seconds old. Bars and events need no
     /// such lines.
     pub(crate) fn tick(&mut self, out: &mut Output) {
         let Form::Lines(last) = &mut self.form else { return };
@@ -167,7 +170,7 @@ impl Progress {
         }
     }
 
-    /// Prints a sentence for the person, above the progress bars.
+    /// Prints a sentence for the user, above the progress bars if there are any.
     pub(crate) fn say(&self, text: &str, out: &mut Output) {
         self.above(|| out.note(text));
     }
@@ -230,7 +233,7 @@ fn style(template: &str) -> ProgressStyle {
     style.progress_chars("=> ")
 }
 
-/// Shortens a file name at its beginning, since the end distinguishes files.
+/// Shortens a file name to 28 characters at its beginning, because the end distinguishes files.
 fn short(name: &str) -> String {
     const LONGEST: usize = 28;
     let length = name.chars().count();
@@ -264,7 +267,7 @@ mod tests {
         let (mut out, data, words) = output(format, None);
         let mut progress = Progress::of(&out);
         for step in journey() {
-            progress.hear(News { file: 0, step }, &mut out);
+            progress.hear(ProgressMessage { file: 0, step }, &mut out);
             progress.tick(&mut out);
         }
         assert!(progress.files.is_empty());
@@ -288,7 +291,7 @@ mod tests {
         let (mut out, data, words) = output(Format::Text, None);
         let mut progress = Progress { form: Form::Silent, files: BTreeMap::new() };
         for step in journey() {
-            progress.hear(News { file: 0, step }, &mut out);
+            progress.hear(ProgressMessage { file: 0, step }, &mut out);
         }
         assert_eq!((data.text(), words.text()), (String::new(), String::new()));
     }
@@ -304,7 +307,7 @@ mod tests {
         let (mut out, _, words) = output(Format::Text, None);
         let mut progress = Progress::of(&out);
         for step in journey().into_iter().take(5) {
-            progress.hear(News { file: 0, step }, &mut out);
+            progress.hear(ProgressMessage { file: 0, step }, &mut out);
         }
         let long_ago = Instant::now().checked_sub(LINE).unwrap();
         progress.form = Form::Lines(long_ago);

@@ -1,33 +1,35 @@
-//! Report on each file, for people and for programs.
+//! Outcome of each file that was sent, as text for people and as JSON for programs.
 
 use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::away::Place;
 use super::content::Content;
 use super::delivery::End;
+use super::finished::FileLocation;
 use super::journal::Entry;
-use super::load::Version;
+use super::load::FileStamp;
 use crate::batches::{Batch, resume_line};
 use crate::exit::{Exit, Failure};
 
-/// Outcome of sending one file.
+/// Outcome of sending one file, from which the report is made.
 #[derive(Clone, Debug)]
 pub(crate) struct Sent {
-    /// Number of the file in this run.
+    /// Number of the file in this process, from 0.
     pub(crate) file: usize,
     pub(crate) name: String,
     pub(crate) content: Option<Content>,
     pub(crate) entry: Option<Entry>,
-    /// True if the API already had the load before any run of this program sent it.
+    /// True if the API had accepted a load with the same idempotency key before, although this
+    /// command did not continue a load from the journal.
     pub(crate) is_replay: bool,
     pub(crate) end: End,
-    /// Size and last change of the file when it was read, if it could be read.
-    pub(crate) version: Option<Version>,
-    /// Location of the file after its delivery, which only a watched directory changes.
-    pub(crate) place: Place,
-    /// Program with the options of this run, for the printed command that continues to wait.
+    /// Size and last change of the file when it was read; `None` if it could not be read.
+    pub(crate) stamp: Option<FileStamp>,
+    /// Location of the file after its delivery. Only files of a watched directory are moved.
+    pub(crate) place: FileLocation,
+    /// Name of this program with the options of this command, to print a command that waits for the
+    /// batch again. Empty if the file could not be read.
     pub(crate) program: String,
 }
 
@@ -36,7 +38,7 @@ pub(crate) const HEADER: [&str; 7] =
     ["file", "batch", "status", "items", "loaded", "in error", "deactivated"];
 
 impl Sent {
-    /// Creates the outcome of a file that could not be read or planned.
+    /// Creates the outcome of a file that could not be read, or whose load could not be planned.
     pub(crate) fn failed(file: usize, name: String, failure: Failure) -> Self {
         let end = End::Failed(failure);
         Self {
@@ -46,13 +48,14 @@ impl Sent {
             entry: None,
             is_replay: false,
             end,
-            version: None,
-            place: Place::Stays,
+            stamp: None,
+            place: FileLocation::Stays,
             program: String::new(),
         }
     }
 
-    /// Returns the batch of the file as the API last returned it, if it has one.
+    /// Returns the batch of the file as the API last returned it; `None` if the program has not
+    /// seen it.
     pub(crate) const fn batch(&self) -> Option<&Batch> {
         match &self.end {
             End::Final(batch) | End::TimedOut(batch) => Some(batch),
@@ -63,8 +66,8 @@ impl Sent {
     /// Returns the path that the file was moved to, if it was moved.
     pub(crate) fn moved_to(&self) -> Option<&Path> {
         match &self.place {
-            Place::Moved(path) => Some(path),
-            Place::Stays | Place::Overwritten => None,
+            FileLocation::Moved(path) => Some(path),
+            FileLocation::Stays | FileLocation::Overwritten => None,
         }
     }
 
@@ -72,7 +75,7 @@ impl Sent {
         self.entry.as_ref()?.batch_id.as_deref()
     }
 
-    /// Returns the exit code that the outcome of the file has.
+    /// Returns the exit code for the outcome of this file alone.
     pub(crate) fn exit(&self) -> Exit {
         match &self.end {
             End::Final(batch) => {
@@ -84,8 +87,8 @@ impl Sent {
         }
     }
 
-    /// Returns the failure to show if the file was not loaded completely; `None` if it was, or if
-    /// the run did not wait for its batch.
+    /// Returns the failure to show if the file was not loaded completely. `None` if it was, and for
+    /// [`End::Accepted`] and [`End::Stopped`].
     pub(crate) fn trouble(&self) -> Option<Failure> {
         let name = &self.name;
         match &self.end {
@@ -174,7 +177,8 @@ impl Sent {
     }
 }
 
-/// Returns the exit code of a run: the one of the file with the most severe outcome.
+/// Returns the exit code of the command from those of its files: the one for the most severe
+/// outcome.
 pub(crate) fn worst(exits: impl IntoIterator<Item = Exit>) -> Exit {
     const ORDER: [Exit; 9] = [
         Exit::Done,

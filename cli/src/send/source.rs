@@ -1,24 +1,25 @@
-//! Files to send, and standard input, which becomes one.
+//! Files to send. Standard input is written to a temporary file, which is then sent.
 
 use std::path::{Path, PathBuf};
 
 use tempfile::{NamedTempFile, TempPath};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-use super::load::Version;
+use super::load::FileStamp;
 use crate::exit::{Exit, Explain as _, Failure};
 use crate::input;
 
-/// Maximum number of bytes of a file: S3's limit for one PUT request.
+/// Maximum number of bytes of a file that can be sent: S3's limit for one PUT request.
 pub(crate) const MAX_FILE: u64 = 5_000_000_000;
 
-/// File to send, or standard input.
+/// File to send, or the temporary file with standard input.
 #[derive(Debug)]
 pub(crate) struct Source {
     pub(crate) path: PathBuf,
     /// Name of the file in output and messages.
     pub(crate) name: String,
-    /// Temporary file that standard input was written to; it is removed when this is dropped.
+    /// Temporary file that standard input was written to; `None` for a named file. It is removed
+    /// when this value is dropped.
     _spool: Option<TempPath>,
 }
 
@@ -50,11 +51,12 @@ impl Source {
         Ok(Self { path: spool.to_path_buf(), name: "standard input".to_owned(), _spool: Some(spool) })
     }
 
-    /// Returns the file's size and the time of its last change, by which a later change is noticed.
+    /// Returns the file's size and the time of its last change, which show later whether the file
+    /// has changed.
     ///
     /// # Errors
     /// If there is no such file, or it is too large.
-    pub(crate) async fn version(&self) -> Result<Version, Failure> {
+    pub(crate) async fn stamp(&self) -> Result<FileStamp, Failure> {
         let metadata = tokio::fs::metadata(&self.path).await.or_explain(|| format!("read {}", self.name))?;
         if !metadata.is_file() {
             return Err(Failure::new(Exit::Error, format!("{} is no file", self.name))
@@ -65,7 +67,7 @@ impl Source {
                 .why(format!("a catalogue has at most {MAX_FILE} bytes as it is sent"))
                 .next("compress it with gzip"));
         }
-        Ok(Version::of(&metadata))
+        Ok(FileStamp::of(&metadata))
     }
 }
 
@@ -83,12 +85,12 @@ mod tests {
     #[tokio::test]
     async fn only_files_of_a_size_that_the_contract_allows_are_sent() {
         let directory = tempfile::tempdir().unwrap();
-        let failure = Source::file(directory.path()).version().await.unwrap_err();
+        let failure = Source::file(directory.path()).stamp().await.unwrap_err();
         assert!(failure.what.contains("no file"), "{failure}");
-        assert!(Source::file(&directory.path().join("none")).version().await.is_err());
+        assert!(Source::file(&directory.path().join("none")).stamp().await.is_err());
         let path = directory.path().join("large");
         std::fs::File::create(&path).unwrap().set_len(MAX_FILE + 1).unwrap();
-        assert_eq!(Source::file(&path).version().await.unwrap_err().exit, Exit::Refused);
+        assert_eq!(Source::file(&path).stamp().await.unwrap_err().exit, Exit::Refused);
         let contract = include_str!("../../../openapi.yaml");
         assert!(contract.contains(&format!(
             "content_length: {{type: integer, format: int64, minimum: 1, maximum: {MAX_FILE}"

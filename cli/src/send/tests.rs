@@ -1,4 +1,4 @@
-//! Files sent to an API that is made for the test.
+//! Tests of `integrahub send` against a fake API.
 
 use std::sync::Mutex;
 
@@ -21,12 +21,14 @@ struct Deployment(Arc<Mutex<State>>);
 #[derive(Default)]
 struct State {
     requests: Vec<Request<Bytes>>,
-    /// Batches that the API accepted, by their idempotency keys.
+    /// Idempotency keys of the loads that the fake API accepted. The position of a key is the
+    /// batch's id.
     batches: Vec<String>,
     uploaded: bool,
-    /// Responses that the next POST requests receive in place of the usual ones.
+    /// Responses that the next POST requests receive in place of the usual ones; `None` sends no
+    /// response.
     failures: Vec<Option<Response<Bytes>>>,
-    /// Status of every batch; `COMPLETED` if `None`.
+    /// Status of every batch that the fake API returns; `COMPLETED` if `None`.
     status: Option<&'static str>,
 }
 
@@ -85,7 +87,7 @@ impl Deployment {
         self.0.lock().unwrap().failures = failures;
     }
 
-    /// Returns the paths and idempotency keys of the POST requests so far.
+    /// Returns the paths and idempotency keys of the POST requests that the fake API has received.
     fn posts(&self) -> Vec<(String, String)> {
         let state = self.0.lock().unwrap();
         let posts = state.requests.iter().filter(|request| request.method() == "POST");
@@ -95,7 +97,8 @@ impl Deployment {
     }
 }
 
-/// Client with its own files and journal, and the fake API that it sends to.
+/// Client of a test, with its own directory of files and journal, and the fake API that it sends
+/// to.
 struct Till {
     directory: tempfile::TempDir,
     deployment: Deployment,
@@ -131,7 +134,7 @@ impl Till {
         (Arc::new(sender), stop)
     }
 
-    /// Sends files as a run of the program would.
+    /// Sends files as one `integrahub send` command does, and returns their outcomes.
     async fn send(&self, paths: &[std::path::PathBuf]) -> Vec<Sent> {
         let (sender, _stop) = self.sender();
         send(sender, paths).await
@@ -278,8 +281,8 @@ async fn a_watched_file_whose_batch_failed_is_loaded_again_when_it_is_put_back()
         let (sender, _stop) = till.sender();
         let mut sender = Arc::into_inner(sender).unwrap();
         sender.args.watch = Some(till.directory.path().to_owned());
-        let away = Away::of(till.directory.path());
-        let mut pipeline = Pipeline::new(Arc::new(sender), Some(away), 1);
+        let finished = FinishedFiles::of(till.directory.path());
+        let mut pipeline = Pipeline::new(Arc::new(sender), Some(finished), 1);
         pipeline.add(Source::file(&path));
         let sent = pipeline.next().await.unwrap();
         assert_eq!(till.deployment.0.lock().unwrap().batches.len(), load);
@@ -300,7 +303,7 @@ async fn only_what_the_api_itself_refuses_is_moved_to_failed() {
         till.deployment.fail_with(vec![Some(http_server::response(status, body.to_string()))]);
         let path = till.file("a.json", &format!("[{ITEM}]"));
         let (sender, _stop) = till.sender();
-        let mut pipeline = Pipeline::new(sender, Some(Away::of(till.directory.path())), 1);
+        let mut pipeline = Pipeline::new(sender, Some(FinishedFiles::of(till.directory.path())), 1);
         pipeline.add(Source::file(&path));
         let sent = pipeline.next().await.unwrap();
         let exit = if fails { Exit::Refused } else { Exit::Temporary };

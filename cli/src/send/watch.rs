@@ -1,4 +1,4 @@
-//! A directory whose files are sent as they come, until somebody asks the program to stop.
+//! `send --watch`: sends the files of a directory as they appear, until a signal stops the program.
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::watch;
 
-use super::away::Place;
 use super::content::Content;
 use super::delivery::End;
+use super::finished::FileLocation;
 use super::folder::Folder;
 use super::pipeline::Pipeline;
-use super::progress::{News, Progress};
+use super::progress::{Progress, ProgressMessage};
 use super::report::{Sent, worst};
 use super::source::Source;
 use super::{RESULT, TICK, tell};
@@ -29,18 +29,19 @@ pub(crate) struct Watch<'a> {
     args: &'a Send,
     folder: Folder,
     pipeline: Pipeline,
-    /// Paths of the files that are being sent, by the names that their outcomes have.
-    busy: HashMap<String, PathBuf>,
+    /// Paths of the files that are queued or being sent, by the names under which the pipeline
+    /// reports their outcomes.
+    in_pipeline: HashMap<String, PathBuf>,
     /// Files that stay in the directory after a failure, each with the time of its next attempt and
-    /// its group (the files of one establishment). The whole group waits, so that its files are
-    /// sent in order.
-    resting: HashMap<PathBuf, (Instant, Option<String>)>,
-    next_look: Instant,
-    /// Time at which the first request may be sent, after a random delay; `None` until a file is
-    /// found.
+    /// its establishment (`None` if the file could not be read). All files of the establishment
+    /// wait, so that they are sent in order.
+    retry_later: HashMap<PathBuf, (Instant, Option<String>)>,
+    next_scan: Instant,
+    /// Time from which on requests may be sent, after a random delay; `None` until the first scan
+    /// that finds a file.
     begin: Option<Instant>,
-    looks: u32,
-    is_looking: bool,
+    scans: u32,
+    is_scanning: bool,
     exits: Vec<Exit>,
 }
 
@@ -51,12 +52,12 @@ impl<'a> Watch<'a> {
             args,
             folder,
             pipeline,
-            busy: HashMap::new(),
-            resting: HashMap::new(),
-            next_look: Instant::now(),
+            in_pipeline: HashMap::new(),
+            retry_later: HashMap::new(),
+            next_scan: Instant::now(),
             begin: None,
-            looks: 0,
-            is_looking: true,
+            scans: 0,
+            is_scanning: true,
             exits: Vec::new(),
         }
     }
@@ -69,7 +70,7 @@ impl<'a> Watch<'a> {
     pub(crate) async fn run(
         mut self,
         stop: &watch::Sender<bool>,
-        heard: &mut UnboundedReceiver<News>,
+        heard: &mut UnboundedReceiver<ProgressMessage>,
         progress: &mut Progress,
         out: &mut Output,
     ) -> Result<Exit, Failure> {
@@ -77,7 +78,7 @@ impl<'a> Watch<'a> {
         let asked = asked_to_stop()?;
         tokio::pin!(asked);
         let mut was_asked = false;
-        while self.is_looking || !self.pipeline.is_idle() {
+        while self.is_scanning || !self.pipeline.is_idle() {
             tokio::select! {
                 Some(news) = heard.recv() => progress.hear(news, out),
                 sent = self.pipeline.next(), if !self.pipeline.is_idle() => {
@@ -89,7 +90,7 @@ impl<'a> Watch<'a> {
                         }
                     }
                 }
-                () = tokio::time::sleep_until(self.next_look.into()), if self.is_looking => {
+                () = tokio::time::sleep_until(self.next_scan.into()), if self.is_scanning => {
                     self.look(progress, out)?;
                 }
                 () = &mut asked, if !was_asked => {
@@ -111,21 +112,22 @@ impl<'a> Watch<'a> {
     }
 
     fn end(&mut self, stop: &watch::Sender<bool>) {
-        self.is_looking = false;
+        self.is_scanning = false;
         self.pipeline.forget_waiting();
         stop.send_replace(true);
     }
 
     fn look(&mut self, progress: &Progress, out: &mut Output) -> Result<(), Failure> {
         let now = Instant::now();
-        self.next_look = now.checked_add(self.args.interval).unwrap_or(now);
-        self.looks = self.looks.saturating_add(1);
-        for (_, (_, group)) in self.resting.extract_if(|_, (until, _)| *until <= now) {
+        self.next_scan = now.checked_add(self.args.interval).unwrap_or(now);
+        self.scans = self.scans.saturating_add(1);
+        for (_, (_, group)) in self.retry_later.extract_if(|_, (until, _)| *until <= now) {
             if let Some(group) = group {
                 self.pipeline.release(&group);
             }
         }
-        let busy: HashSet<PathBuf> = self.busy.values().chain(self.resting.keys()).cloned().collect();
+        let busy: HashSet<PathBuf> =
+            self.in_pipeline.values().chain(self.retry_later.keys()).cloned().collect();
         let ready = self.folder.look(&busy, |left| progress.say(left, out))?;
         let jitter = self.args.jitter;
         let begin = match self.begin {
@@ -148,12 +150,12 @@ impl<'a> Watch<'a> {
         }
         for path in ready {
             let source = Source::file(&path);
-            self.busy.insert(source.name.clone(), path);
+            self.in_pipeline.insert(source.name.clone(), path);
             self.pipeline.add(source);
         }
         // A file has to be seen twice.
-        if self.args.once && self.looks >= 2 {
-            self.is_looking = false;
+        if self.args.once && self.scans >= 2 {
+            self.is_scanning = false;
         }
         Ok(())
     }
@@ -164,15 +166,15 @@ impl<'a> Watch<'a> {
             // One that runs for months keeps what it has to know at its end.
             self.exits.retain(|exit| *exit == Exit::Denied);
         }
-        if let Some(path) = self.busy.remove(&sent.name)
-            && sent.place == Place::Stays
+        if let Some(path) = self.in_pipeline.remove(&sent.name)
+            && sent.place == FileLocation::Stays
         {
             let now = Instant::now();
             let group = sent.content.as_ref().map(Content::group);
-            let others = self.resting.values().filter(|(_, other)| group.is_some() && *other == group);
+            let others = self.retry_later.values().filter(|(_, other)| group.is_some() && *other == group);
             let until = others.map(|(until, _)| *until).min();
             let until = until.or_else(|| now.checked_add(REST)).unwrap_or(now);
-            self.resting.insert(path, (until, group));
+            self.retry_later.insert(path, (until, group));
         }
         if out.format() == Format::Ndjson {
             out.json(RESULT, &sent.json());
@@ -195,9 +197,9 @@ fn summary(sent: &Sent) -> String {
         (_, None) => "failed".to_owned(),
     };
     let place = match &sent.place {
-        Place::Stays => String::new(),
-        Place::Moved(path) => format!(", moved to {}", path.display()),
-        Place::Overwritten => ", written anew meanwhile".to_owned(),
+        FileLocation::Stays => String::new(),
+        FileLocation::Moved(path) => format!(", moved to {}", path.display()),
+        FileLocation::Overwritten => ", written anew meanwhile".to_owned(),
     };
     format!("{}: {what}{place}", sent.name)
 }

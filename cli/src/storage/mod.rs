@@ -1,5 +1,5 @@
-//! Objects behind signed URLs: catalogues and bodies that are put, and files that are got. No API
-//! key is sent there.
+//! Uploads to S3 and downloads from it by signed URLs, for catalogues, message bodies and reports.
+//! These requests carry no API key.
 
 mod pace;
 
@@ -33,12 +33,12 @@ const STALL: Duration = Duration::from_secs(120);
 const LOOK: Duration = Duration::from_secs(5);
 /// Time limit for the response headers of a download from S3. The body may take longer.
 const DOWNLOAD: Duration = Duration::from_secs(60);
-/// Bytes of a file that are read at a time.
+/// Maximum number of bytes of a file that are read and sent at a time.
 const BLOCK: usize = 256 * 1024;
 /// Maximum number of bytes that are read of an error response from S3.
 const MAX_ERROR: usize = 64 * 1024;
 
-/// Text that replaces the error code of a response without one.
+/// Text for an error response of S3 that has no error code.
 const WITHOUT_CODE: &str = "without a code";
 
 /// HTTP client that uploads files to S3 and downloads files from it.
@@ -56,20 +56,20 @@ pub(crate) struct Signed {
     pub(crate) headers: std::collections::BTreeMap<String, String>,
 }
 
-/// Reason why an object was not uploaded.
+/// Reason why a file was not uploaded to S3.
 #[derive(Debug)]
 pub(crate) enum PutError {
     /// The upload URL has expired.
     Expired,
     /// The attempt failed, but another may succeed. The text is the reason.
     Temporary(String),
-    /// S3 refused the file because it differs from the announced one, or the upload would take too
-    /// long.
+    /// S3 refused the file because it differs from the announced one, or the rate limit makes the
+    /// upload too slow.
     Refused(Failure),
 }
 
 impl PutError {
-    /// Returns the reason of a failure after which the upload may be tried again.
+    /// Returns the reason of the failure as text if the upload may be tried again.
     ///
     /// # Errors
     /// If another attempt cannot succeed.
@@ -82,8 +82,8 @@ impl PutError {
     }
 }
 
-/// Count of the attempts of an upload, and the time that their pauses took. Each attempt needs a
-/// new URL.
+/// Number of failed attempts of an upload, and the sum of the pauses after them. Each attempt needs
+/// a new URL.
 #[derive(Debug, Default)]
 pub(crate) struct Attempts {
     number: u32,
@@ -91,8 +91,8 @@ pub(crate) struct Attempts {
 }
 
 impl Attempts {
-    /// Waits until the next attempt is due. Returns false at once if no time is left for another
-    /// attempt.
+    /// Waits for the next attempt, and returns true; false at once if no time is left for it. The
+    /// callback of `api` is told `what`, the reason of the last failure.
     pub(crate) async fn wait(&mut self, api: &Api, what: &str) -> bool {
         let Some(pause) = api.schedule().pause(self.number, None, self.waited, fastrand::f64()) else {
             return false;
@@ -192,7 +192,7 @@ impl Storage {
     }
 }
 
-/// Reads the file block by block, and passes it on as the body of the upload.
+/// Reads the first `length` bytes of a file, and passes them to `feeder` as an upload's body.
 async fn feed(
     mut feeder: Sender<bytes::Bytes, io::Error>,
     path: &Path,
@@ -228,7 +228,7 @@ async fn feed(
     }
 }
 
-/// Completes when an upload has sent nothing for two minutes.
+/// Completes when the number of sent bytes, `gone`, has not changed for two minutes.
 async fn stalled(gone: &AtomicU64) {
     let (mut last, mut since) = (gone.load(Ordering::Relaxed), Duration::ZERO);
     while since < STALL {
@@ -273,8 +273,8 @@ fn parts(text: &str) -> (&str, &str) {
     (code, between("<Message>", "</Message>").unwrap_or("without a message"))
 }
 
-/// Downloads the file to which a path of the API redirects, as a stream. `what` names the file in
-/// failures.
+/// Downloads the S3 object to which a path of the API redirects, as a stream. `what` names the file
+/// in failures.
 ///
 /// # Errors
 /// If the API or S3 does not return the file.
@@ -286,7 +286,7 @@ pub(crate) async fn behind(api: &Api, path: &str, what: &str) -> Result<SdkBody,
     Ok(Storage::new().get(location).await?)
 }
 
-/// Passes a response body to `take`, part by part.
+/// Passes the bytes of a response body to `take` as they arrive, in order.
 ///
 /// # Errors
 /// If the download breaks off, or `take` returns an error.

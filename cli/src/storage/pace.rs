@@ -1,4 +1,4 @@
-//! The pace of uploads.
+//! Rate limit of uploads.
 
 use std::num::NonZeroU64;
 use std::sync::{Mutex, PoisonError};
@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use super::BLOCK;
 
-/// Rate limit that all uploads share. A block of bytes may be sent when the time that the earlier
-/// blocks take at this rate is over.
+/// Rate limit that all uploads of a command share. The next bytes may be sent once the bytes before
+/// have taken the time that they need at this rate.
 #[derive(Debug)]
 pub(super) struct Pace {
     pub(super) per_second: NonZeroU64,
@@ -19,18 +19,19 @@ impl Pace {
         Self { per_second, free_at: Mutex::new(Instant::now()) }
     }
 
-    /// Returns the maximum number of bytes of a block: those of one second, so that even a slow
-    /// rate shows progress.
+    /// Returns the maximum number of bytes that an upload sends at once: those of one second, so
+    /// that even a slow rate shows progress, but at most [`BLOCK`].
     pub(super) fn block(&self) -> usize {
         usize::try_from(self.per_second.get()).unwrap_or(BLOCK).min(BLOCK)
     }
 
-    /// Waits until the rate limit permits sending these bytes.
+    /// Waits until the rate limit permits sending this number of bytes.
     pub(super) async fn wait(&self, bytes: u64) {
         tokio::time::sleep_until(self.turn(bytes, Instant::now()).into()).await;
     }
 
-    /// Returns the time at which these bytes may be sent, and reserves the time that they take.
+    /// Returns the time, `now` or later, at which this number of bytes may be sent, and reserves
+    /// the time that sending them takes at the limited rate.
     fn turn(&self, bytes: u64, now: Instant) -> Instant {
         let cost = Duration::from_micros(bytes.saturating_mul(1_000_000) / self.per_second);
         let mut free_at = self.free_at.lock().unwrap_or_else(PoisonError::into_inner);

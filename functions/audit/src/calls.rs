@@ -1,10 +1,11 @@
-//! The events of each call, within the limits of `PutLogEvents`.
+//! Division of log events into calls of `PutLogEvents`, within the limits of that action.
 
 use serde::Serialize;
 
 /// Maximum number of events in one call of `PutLogEvents`.
 const MOST_EVENTS: usize = 10_000;
-/// Maximum bytes in one call of `PutLogEvents`.
+/// Maximum size in bytes of one call of `PutLogEvents`: its messages, and [`BESIDE`] for each of
+/// them.
 const MOST_BYTES: usize = 1_048_576;
 /// Bytes that `PutLogEvents` counts for each event in addition to its message.
 const BESIDE: usize = 26;
@@ -26,7 +27,8 @@ impl Line {
 }
 
 /// Divides events into `PutLogEvents` calls, each ordered by time. An event that is too large for a
-/// call is left out, and an error is logged: it remains in its function's own log.
+/// call is left out, and an error is logged. Such an event is still in the log of the function that
+/// wrote it.
 pub(crate) fn calls(mut lines: Vec<Line>) -> Vec<Vec<Line>> {
     lines.sort_by_key(|line| line.timestamp);
     let mut lines = lines.into_iter().peekable();

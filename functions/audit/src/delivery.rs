@@ -1,5 +1,5 @@
-//! What CloudWatch Logs delivers to a function: log events as JSON, compressed, in base64 ("Using
-//! subscription filters", Amazon CloudWatch Logs User Guide).
+//! Events by which CloudWatch Logs delivers log lines to a function: JSON, compressed, in base64
+//! ("Using subscription filters", Amazon CloudWatch Logs User Guide).
 
 use std::io::{Error, ErrorKind, Read as _};
 
@@ -12,7 +12,8 @@ use serde_json::Value;
 use crate::AuditError;
 use crate::calls::Line;
 
-/// Maximum bytes that a delivery inflates to. CloudWatch Logs sends a megabyte, or a little more.
+/// Maximum number of bytes of a delivery after decompression. CloudWatch Logs sends a megabyte, or
+/// a little more.
 const LARGEST: u64 = 32 * 1024 * 1024;
 /// Value of `messageType` for a delivery with log events. CloudWatch Logs also sends messages that
 /// only test whether the function can be invoked.
@@ -63,8 +64,8 @@ impl Delivery {
         self.log_events.iter().map(|event| (event.timestamp, event.message.as_str()))
     }
 
-    /// Converts the log events to audit events to write, and adds the members `event_id` and
-    /// `log_group` to each. Messages that are no JSON object are left out.
+    /// Converts the log events of the delivery to events for the audit log group, and adds the
+    /// members `event_id` and `log_group` to each. Messages that are no JSON object are left out.
     pub(crate) fn into_lines(self) -> Vec<Line> {
         let group = quoted(&self.log_group);
         let line = |LogEvent { id, timestamp, message }: LogEvent| {

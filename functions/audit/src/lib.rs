@@ -1,13 +1,12 @@
-//! Receives the audit events of requests from CloudWatch Logs, as subscription filters find them in
-//! the logs of the functions behind the API, and writes them to a log group that is kept for
-//! longer.
+//! Receives the audit events of requests from CloudWatch Logs, whose subscription filters find them
+//! in the logs of the functions behind the API. Writes them to a log group that is kept for longer.
 //!
-//! If the group does not take them, the invocation fails, and Lambda repeats it. So a line can be
-//! there twice, with the same `event_id`.
+//! If the log group does not accept them, the invocation fails, and Lambda repeats it. So the log
+//! group may have an event twice, with the same `event_id`.
 //!
-//! Replays, refusals, and requests of operations without an idempotency record are added to the
-//! usage, once the events are written. A delivery that is repeated adds them again, and one whose
-//! additions fail is not repeated, so these counts are approximate.
+//! After the events are written, the function adds replays, refusals, and requests of operations
+//! without an idempotency record to the usage. These counts are approximate: a repeated delivery
+//! adds them again, and a failure to add them is not retried.
 
 #![allow(missing_docs, reason = "only main.rs and tests use what is public here")]
 
@@ -53,11 +52,12 @@ impl Audit {
         Self { group, usage }
     }
 
-    /// Writes the audit events of a delivery to the log group, ordered by time, and counts them as
-    /// usage.
+    /// Writes the audit events of a delivery to the log group, ordered by time. Then adds the usage
+    /// that only audit events show, such as replays and refusals, to the usage table.
     ///
     /// # Errors
-    /// If the delivery cannot be unpacked, or CloudWatch Logs rejects a call.
+    /// If the delivery cannot be unpacked, or a call to CloudWatch Logs fails. A failure to add the
+    /// usage is only logged.
     pub async fn handle(&self, event: Value) -> Result<(), AuditError> {
         let Some(delivery) = Delivery::unpack(event)? else { return Ok(()) };
         let counted = self.usage.as_ref().map(|table| (table, crate::usage::lines(delivery.messages())));

@@ -1,4 +1,5 @@
-//! The log group of audit events, by two actions of CloudWatch Logs, for which no SDK is compiled.
+//! Log group of the audit events. Writing to it takes two actions of CloudWatch Logs, which are
+//! called without that service's SDK crate.
 
 use std::time::Duration;
 
@@ -14,7 +15,8 @@ use crate::calls::Line;
 
 /// Time limit of one attempt of a `PutLogEvents` call, which carries up to a megabyte.
 const ATTEMPT: Duration = Duration::from_secs(10);
-/// Maximum number of attempts of a call. After them the invocation fails, and Lambda repeats it.
+/// Maximum number of attempts at a call to CloudWatch Logs. If all fail, the invocation fails, and
+/// Lambda repeats it.
 const ATTEMPTS: u32 = 3;
 const PAUSE: Duration = Duration::from_millis(300);
 /// Error code for a log stream that exists already.
@@ -28,7 +30,7 @@ pub struct LogGroup {
     actions: Actions,
     group: String,
     stream: String,
-    /// Set once the log stream exists.
+    /// Flag that is set once the log stream exists.
     is_made: OnceCell<()>,
 }
 
@@ -50,9 +52,9 @@ impl LogGroup {
         Self { actions: Actions::new(&config), group, stream, is_made: OnceCell::new() }
     }
 
-    /// Writes events, ordered by time and within the limits of one call. Events that CloudWatch
-    /// Logs rejects as too old or too new are only reported in the log, because a retry would not
-    /// help.
+    /// Writes events in one call. The caller has ordered them by time, and keeps them within the
+    /// limits of a call. Events that CloudWatch Logs rejects as too old or too new are only
+    /// reported in the log, because a retry would not help.
     pub(crate) async fn put(&self, lines: &[Line]) -> Result<(), ActionError> {
         self.is_made.get_or_try_init(|| self.make_stream()).await?;
         let put = Put { log_group_name: &self.group, log_stream_name: &self.stream, log_events: lines };

@@ -1,4 +1,4 @@
-//! Counts of a delivery's audit events for the usage: requests, replays and refusals that leave no
+//! Usage that is counted from audit events: requests, replays and refusals that leave no
 //! idempotency record.
 
 use std::collections::BTreeMap;
@@ -40,7 +40,8 @@ enum Operation {
     Unrecorded(&'static str),
 }
 
-/// Sums up the usage in audit events by day (UTC). Each event has its time in epoch milliseconds.
+/// Sums up the usage in audit events, and returns the usage lines of each day (UTC). `events` are
+/// pairs of a time in epoch milliseconds and an event's JSON.
 pub(crate) fn lines<'a>(events: impl Iterator<Item = (i64, &'a str)>) -> BTreeMap<Date, Vec<Line>> {
     let mut sums: BTreeMap<(Date, String, &str, String), Counts> = BTreeMap::new();
     for (millisecond, message) in events {
@@ -61,8 +62,8 @@ pub(crate) fn lines<'a>(events: impl Iterator<Item = (i64, &'a str)>) -> BTreeMa
     lines
 }
 
-/// Returns the operation of a method and path; `None` for an unknown path, so that callers cannot
-/// create operations in the usage table.
+/// Returns the operation of a route, such as `POST /messages/produce`; `None` for an unknown one,
+/// so that callers cannot create operations in the usage table.
 fn operation(route: &str) -> Option<Operation> {
     use Operation::{Recorded, Unrecorded};
     let (method, path) = route.split_once(' ')?;

@@ -1,10 +1,11 @@
-//! Spending of the month, for tenants that have a budget.
+//! Checks budgets: computes what each tenant has spent in the month, records it for tenants with a
+//! budget, and publishes an event for each budget percentage that was reached.
 
 use std::error::Error;
 use std::time::Duration;
 
 use access::rates::{Amount, RateCard};
-use access::{AccessStore, Account, Month, Reached, ReadError, Settled, SpentItem};
+use access::{AccessStore, AccessTableError, Account, Month, Reached, Settled, SpentItem};
 use attempt::Deadline;
 use events::{EventError, PublishError, Publisher};
 use futures_util::future::join_all;
@@ -14,7 +15,7 @@ use usage::UsageError;
 use crate::event;
 use crate::spending::{Sources, Spending};
 
-/// Reason why not all budgets were checked.
+/// Reason why a check of the budgets did not settle all of them.
 #[derive(Debug, thiserror::Error)]
 pub enum BudgetError {
     #[error("the lines of the month cannot be read")]
@@ -22,7 +23,7 @@ pub enum BudgetError {
     #[error("the usage of the ingest cannot be read")]
     Ingest(#[source] Box<dyn Error + Send + Sync>),
     #[error("an item of the access table cannot be read or written")]
-    Access(#[source] ReadError),
+    Access(#[source] AccessTableError),
     #[error("the event of a budget cannot be made")]
     Event(#[source] EventError),
     #[error("the event of a budget was not published")]
@@ -31,28 +32,29 @@ pub enum BudgetError {
     OutOfTime,
 }
 
-/// Multiplier that selects the first tenant of each check of the budgets, from the check's minute.
-/// As the golden ratio (a 64-bit fraction), it spreads the first tenants of consecutive checks
-/// evenly.
+/// Multiplier for the minute in which a check of the budgets runs. The product selects the tenant
+/// that the check begins with. The multiplier is the golden ratio as a 64-bit fraction, and spreads
+/// these tenants evenly over consecutive checks.
 const STRIDE: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// Time at the beginning of a month in which checks still sum up the month before. The last check
-/// of the old month did not see all of its usage, and summing up a whole month may take two checks.
+/// Time at the beginning of a month in which checks of the budgets still sum up the month before.
+/// The last check of the old month did not see all of its usage, and summing up a whole month may
+/// take two checks.
 const OF_MONTH_BEFORE: Duration = Duration::from_mins(10);
 
-/// Budget percentage that a tenant has reached and that has not been published yet: the tenant's
-/// id, the percentage, and the item that will record the publication.
-type Untold<'a> = (&'a str, Reached, SpentItem);
+/// Budget percentage that a tenant has reached, and of which no event has been published yet: the
+/// tenant's id, the percentage, and the item of the access table to write after the publication.
+type Unpublished<'a> = (&'a str, Reached, SpentItem);
 
-/// Sums up what each tenant has spent this month (in a month's first ten minutes: the month
-/// before), and records it for tenants with a budget. Then publishes an event for each budget
-/// percentage that was reached.
+/// Checks all budgets once. Sums up what each tenant has spent this month (in a month's first ten
+/// minutes: the month before), and records it for tenants with a budget. Then publishes an event
+/// for each budget percentage that was reached.
 ///
 /// All amounts are recorded before events are published, so that a slow destination delays no
 /// refusal. The table records a percentage after its event was published: events arrive at least
 /// once. A tenant whose items cannot be read does not stop the others; the first error is returned.
-/// `told` is increased by the number of published events even if the function fails. Without a rate
-/// card, amounts are unknown, and recorded amounts are removed. This is done only in the first
+/// `published` is increased by the number of published events even if the function fails. Without a
+/// rate card, amounts are unknown, and recorded amounts are removed. This is done only in the first
 /// minute of each hour, to save reads.
 pub(crate) async fn settle(
     sources: &Sources<'_>,
@@ -60,7 +62,7 @@ pub(crate) async fn settle(
     publisher: &Publisher,
     now: Timestamp,
     deadline: Deadline,
-    told: &mut u64,
+    published: &mut u64,
 ) -> Result<(), BudgetError> {
     let card = access.rates().await.map_err(BudgetError::Access)?;
     if card.is_none() && now.as_second().div_euclid(60).rem_euclid(60) != 0 {
@@ -79,48 +81,49 @@ pub(crate) async fn settle(
     let beginning = first(now, amounts.len());
     amounts.rotate_left(beginning);
     let currency = card.as_ref().map_or("", RateCard::currency);
-    let (untold, mut settled) = note(access, &amounts, Month::of(until), deadline).await;
-    for untold in untold {
+    let (unpublished, mut settled) = record_amounts(access, &amounts, Month::of(until), deadline).await;
+    for unpublished in unpublished {
         if deadline.has_passed() {
             return settled.and(Err(BudgetError::OutOfTime));
         }
-        settled = settled.and(tell(access, publisher, currency, untold, now, told).await);
+        settled =
+            settled.and(publish_reached(access, publisher, currency, unpublished, now, published).await);
     }
     settled
 }
 
-/// Returns a time in the last day that a check at `now` sums up.
+/// Returns a time in the last day of the period that a check of the budgets at `now` sums up.
 fn counted_until(now: Timestamp) -> Timestamp {
     let before = now.checked_sub(OF_MONTH_BEFORE).unwrap_or(now);
     if Month::of(before) == Month::of(now) { now } else { before }
 }
 
-/// Returns the index of the tenant that a check of the budgets begins with. It differs from check
-/// to check, so that checks with too little time do not always leave out the same tenants.
+/// Returns the index of the tenant that a check of the budgets at `now` begins with. The index
+/// varies, so that checks with too little time do not always leave out the same tenants.
 fn first(now: Timestamp, tenants: usize) -> usize {
     let look = now.as_second().div_euclid(60).unsigned_abs();
     let place = look.wrapping_mul(STRIDE).checked_rem(u64::try_from(tenants).unwrap_or(u64::MAX));
     place.and_then(|place| usize::try_from(place).ok()).unwrap_or_default()
 }
 
-/// Records the amounts that tenants have spent in the month, and returns the budget percentages to
-/// publish.
-async fn note<'a>(
+/// Records the amounts that tenants have spent in the month. Returns the budget percentages to
+/// publish, and the first error. An error at one tenant does not stop the others.
+async fn record_amounts<'a>(
     access: &AccessStore,
     amounts: &'a [(String, Option<Amount>)],
     month: Month,
     deadline: Deadline,
-) -> (Vec<Untold<'a>>, Result<(), BudgetError>) {
-    let (mut untold, mut noted) = (Vec::new(), Ok(()));
+) -> (Vec<Unpublished<'a>>, Result<(), BudgetError>) {
+    let (mut unpublished, mut recorded) = (Vec::new(), Ok(()));
     for some in amounts.chunks(AccessStore::MOST_ACCOUNTS) {
         if deadline.has_passed() {
-            return (untold, noted.and(Err(BudgetError::OutOfTime)));
+            return (unpublished, recorded.and(Err(BudgetError::OutOfTime)));
         }
         let tenants: Vec<&str> = some.iter().map(|(tenant, _)| tenant.as_str()).collect();
         let accounts = match access.accounts(&tenants).await {
             Ok(accounts) => accounts,
             Err(error) => {
-                noted = noted.and(Err(BudgetError::Access(error)));
+                recorded = recorded.and(Err(BudgetError::Access(error)));
                 continue;
             }
         };
@@ -131,23 +134,24 @@ async fn note<'a>(
         }
         for one in join_all(notes).await {
             match one {
-                Ok(reached) => untold.extend(reached),
-                Err(error) => noted = noted.and(Err(BudgetError::Access(error))),
+                Ok(reached) => unpublished.extend(reached),
+                Err(error) => recorded = recorded.and(Err(BudgetError::Access(error))),
             }
         }
     }
-    (untold, noted)
+    (unpublished, recorded)
 }
 
-/// Records the amount that one tenant has spent, or removes the record if the tenant has no budget.
-/// Returns the budget percentage to publish, if there is one.
+/// Records the amount that one tenant has spent in the month, or removes the record if the tenant
+/// has no budget or the amount is unknown. Returns the budget percentage to publish, if there is
+/// one.
 async fn note_one<'a>(
     access: &AccessStore,
     tenant: &'a str,
     amount: Option<Amount>,
     month: Month,
-    account: Result<Account, ReadError>,
-) -> Result<Option<Untold<'a>>, ReadError> {
+    account: Result<Account, AccessTableError>,
+) -> Result<Option<Unpublished<'a>>, AccessTableError> {
     let Account { budget, spent } = account?;
     let settled = budget.zip(amount).map(|(budget, amount)| budget.settle(month, amount, spent.as_ref()));
     let item = settled.as_ref().map(|settled| &settled.item);
@@ -157,20 +161,21 @@ async fn note_one<'a>(
     Ok(settled.and_then(|Settled { item, reached }| Some((tenant, reached?, item))))
 }
 
-/// Publishes the event of a budget percentage, and then records that it was published.
-async fn tell(
+/// Publishes the event of a budget percentage and adds 1 to `published`. Then records that the
+/// percentage was published.
+async fn publish_reached(
     access: &AccessStore,
     publisher: &Publisher,
     currency: &str,
-    (tenant, reached, item): Untold<'_>,
+    (tenant, reached, item): Unpublished<'_>,
     now: Timestamp,
-    told: &mut u64,
+    published: &mut u64,
 ) -> Result<(), BudgetError> {
     // A month that is over refuses nothing any more.
     let refuses = reached.refuses && reached.month == Month::of(now);
     let reached = Reached { refuses, ..reached };
-    let fact = event::of_budget(tenant, currency, &reached, now).map_err(BudgetError::Event)?;
-    publisher.publish(&[fact]).await.map_err(|failed| BudgetError::Unpublished(failed.why))?;
+    let event = event::of_budget(tenant, currency, &reached, now).map_err(BudgetError::Event)?;
+    publisher.publish(&[event]).await.map_err(|failed| BudgetError::Unpublished(failed.why))?;
     let (percent, amount) = (reached.percent, reached.amount.to_string());
     tracing::warn!(
         event_type = "usage.budget_reached",
@@ -179,8 +184,8 @@ async fn tell(
         amount,
         "tenant {tenant} has spent {percent} percent of its budget of the month"
     );
-    *told = told.saturating_add(1);
-    let item = SpentItem { told: percent, ..item };
+    *published = published.saturating_add(1);
+    let item = SpentItem { published_percent: percent, ..item };
     access.put_spent(tenant, Some(&item)).await.map_err(BudgetError::Access)
 }
 
@@ -198,7 +203,8 @@ mod tests {
         Sdk::at(endpoint, "us-east-1", "none", "none").await
     }
 
-    /// Starts a fake access table in which each of these tenants has a monthly budget of 100.
+    /// Starts a fake access table in which each of these tenants has a monthly budget of 100, and
+    /// creates its client.
     async fn budgets(tenants: &[&str]) -> (FakeTable, AccessStore) {
         let table = FakeTable::start(100).await;
         for tenant in tenants {
@@ -219,11 +225,12 @@ mod tests {
         Publisher::of(&sdk(&bus.endpoint()).await, settings)
     }
 
-    async fn note<'a>(
+    async fn record_amounts<'a>(
         access: &AccessStore,
         amounts: &'a [(String, Option<Amount>)],
-    ) -> (Vec<Untold<'a>>, Result<(), BudgetError>) {
-        super::note(access, amounts, Month::of(now()), Deadline::after(Duration::from_hours(1))).await
+    ) -> (Vec<Unpublished<'a>>, Result<(), BudgetError>) {
+        super::record_amounts(access, amounts, Month::of(now()), Deadline::after(Duration::from_hours(1)))
+            .await
     }
 
     #[test]
@@ -253,13 +260,15 @@ mod tests {
         let publisher = publisher(&bus).await;
         let amounts = [("acme".to_owned(), Some("100".parse().unwrap()))];
         let look = async || {
-            let (untold, noted) = note(&access, &amounts).await;
-            noted.unwrap();
-            let (mut told, mut all) = (0, Ok(()));
-            for untold in untold {
-                all = all.and(tell(&access, &publisher, "USD", untold, now(), &mut told).await);
+            let (unpublished, recorded) = record_amounts(&access, &amounts).await;
+            recorded.unwrap();
+            let (mut published, mut all) = (0, Ok(()));
+            for unpublished in unpublished {
+                all = all.and(
+                    publish_reached(&access, &publisher, "USD", unpublished, now(), &mut published).await,
+                );
             }
-            (told, all.is_ok())
+            (published, all.is_ok())
         };
         bus.go_away(true);
         assert_eq!(look().await, (0, false));
@@ -278,12 +287,14 @@ mod tests {
         let ((_table, access), bus) = (budgets(&["acme"]).await, FakeEventBus::start().await);
         let publisher = publisher(&bus).await;
         let amounts = [("acme".to_owned(), Some("100".parse().unwrap()))];
-        let (untold, noted) = note(&access, &amounts).await;
-        noted.unwrap();
+        let (unpublished, recorded) = record_amounts(&access, &amounts).await;
+        recorded.unwrap();
         let later = "2026-12-01T00:00:20Z".parse().unwrap();
         for (now, refuses) in [(now(), true), (later, false)] {
-            let mut told = 0;
-            tell(&access, &publisher, "USD", untold[0].clone(), now, &mut told).await.unwrap();
+            let mut published = 0;
+            publish_reached(&access, &publisher, "USD", unpublished[0].clone(), now, &mut published)
+                .await
+                .unwrap();
             let event = bus.on_the_bus().pop().unwrap();
             assert_eq!(
                 (&event["data"]["month"], &event["data"]["refuses"]),
@@ -299,9 +310,9 @@ mod tests {
         table.put(json!({"pk": {"S": "BUDGET#tenant-07"}, "amount": {"S": "a lot"}}));
         let one: Amount = "1".parse().unwrap();
         let amounts: Vec<_> = names.into_iter().map(|name| (name, Some(one))).collect();
-        let (untold, noted) = note(&access, &amounts).await;
-        assert!(matches!(noted, Err(BudgetError::Access(ReadError::Malformed))), "{noted:?}");
-        assert!(untold.is_empty(), "{untold:?}");
+        let (unpublished, recorded) = record_amounts(&access, &amounts).await;
+        assert!(matches!(recorded, Err(BudgetError::Access(AccessTableError::Malformed))), "{recorded:?}");
+        assert!(unpublished.is_empty(), "{unpublished:?}");
         let calls = table.calls();
         let count = |name: &str| calls.iter().filter(|call| *call == name).count();
         assert_eq!((count("BatchGetItem"), count("PutItem"), calls.len()), (2, 59, 61));
@@ -317,7 +328,7 @@ mod tests {
             table.put(json!({"pk": {"S": pk}, "month": {"S": "2026-11"}, "amount": {"S": "1"},
                              "exceeded": {"BOOL": true}, "refuse": {"BOOL": true}}));
         }
-        note(&access, &amounts).await.1.unwrap();
+        record_amounts(&access, &amounts).await.1.unwrap();
         assert_eq!((table.item("SPENT#a"), table.item("SPENT#b")), (None, None));
         assert_eq!(table.calls(), ["BatchGetItem", "DeleteItem", "DeleteItem"]);
     }

@@ -1,5 +1,5 @@
-//! Sum of the month's days before today. If one look at the budgets has no time for all of it, the
-//! next one continues.
+//! Sum of the month's usage for the budgets, without the requests of today. If one check of the
+//! budgets has no time to read all of it, the next check continues.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -10,57 +10,59 @@ use usage::Hour;
 use crate::budgets::BudgetError;
 use crate::spending::Spending;
 
-/// Cached sum of the month's usage: requests of the days before today, and batches of all days. The
-/// sum is made again once an hour and in each new environment. Today's requests are read at each
-/// check of the budgets instead. The database of the batches is queried no more often than this, so
-/// that it can pause in between.
+/// Cached sum of the month's usage for the budgets: requests of the days before today, and batches
+/// of all days. The sum is made again once an hour and in each new environment. The database of the
+/// batches is queried only for that, and can pause in between. Requests of today are not in the
+/// sum, because each check of the budgets reads them.
 #[derive(Debug, Default)]
-pub struct EarlierDays(Mutex<Option<Sum>>);
+pub struct EarlierDays(Mutex<Option<MonthSoFar>>);
 
 /// Usage of the month, as far as it has been read: requests of the days before `today` and, if
-/// `with_batches`, batches of all days until `today`.
+/// `with_batches`, batches of all days until `today`. `began` is the hour in which the sum was
+/// begun.
 #[derive(Debug)]
-pub(crate) struct Sum {
+pub(crate) struct MonthSoFar {
     began: Hour,
-    /// Last day of the sum's period. Requests of this day are not part of the sum.
+    /// Last day of the sum's period. The sum has no requests of this day.
     today: Date,
     with_batches: bool,
-    /// Days of requests and batches that have not been read yet.
-    pub(crate) missing: VecDeque<Part>,
+    /// Days of which the requests or the batches have not been added to the sum yet, in the order
+    /// of reading.
+    pub(crate) missing: VecDeque<DayToRead>,
     pub(crate) spending: Spending,
 }
 
-/// Part of a sum: the requests or the batches of one day, read in one step.
+/// Usage that is read in one step and added to a sum: the requests or the batches of one day.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Part {
-    /// Requests of one day.
+pub(crate) enum DayToRead {
+    /// Requests of all tenants on this day.
     Requests(Date),
-    /// Batches of one day.
+    /// Batches of all tenants on this day.
     Batches(Date),
 }
 
-/// Returns the parts of a sum made on `today`: requests of the month's days before today and, if
-/// `with_batches`, batches of all days until today.
-fn parts(today: Date, with_batches: bool) -> VecDeque<Part> {
+/// Returns the steps in which the sum of the month's usage is read on `today`: requests of the
+/// month's days before today and, if `with_batches`, batches of the month's days until today.
+fn parts(today: Date, with_batches: bool) -> VecDeque<DayToRead> {
     let days = || {
         std::iter::successors(Some(today.first_of_month()), |day| day.tomorrow().ok())
             .take_while(move |day| *day <= today)
     };
-    let requests = days().filter(|day| *day < today).map(Part::Requests);
-    requests.chain(days().filter(|_| with_batches).map(Part::Batches)).collect()
+    let requests = days().filter(|day| *day < today).map(DayToRead::Requests);
+    requests.chain(days().filter(|_| with_batches).map(DayToRead::Batches)).collect()
 }
 
 impl EarlierDays {
-    /// Removes the sum from the cache and returns it, if it has the same last day `today` and the
-    /// same parts, and was begun in `hour` or is incomplete. Otherwise returns a new sum, of which
-    /// every part is missing.
-    pub(crate) fn take(&self, hour: Hour, today: Date, with_batches: bool) -> Sum {
+    /// Removes the sum of the month's usage from the cache, and returns it if it fits: its last day
+    /// is `today`, it has batches exactly if `with_batches`, and it was begun in `hour` or is
+    /// incomplete. Otherwise returns a new sum, for which nothing has been read.
+    pub(crate) fn take(&self, hour: Hour, today: Date, with_batches: bool) -> MonthSoFar {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let is_good = |sum: &Sum| {
+        let is_good = |sum: &MonthSoFar| {
             let is_asked = (sum.today, sum.with_batches) == (today, with_batches);
             is_asked && (sum.began == hour || !sum.missing.is_empty())
         };
-        known.filter(is_good).unwrap_or_else(|| Sum {
+        known.filter(is_good).unwrap_or_else(|| MonthSoFar {
             began: hour,
             today,
             with_batches,
@@ -70,16 +72,17 @@ impl EarlierDays {
     }
 
     /// Keeps a sum in the cache for the next check of the budgets.
-    pub(crate) fn put(&self, sum: Sum) {
+    pub(crate) fn put(&self, sum: MonthSoFar) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(sum);
     }
 }
 
-impl Sum {
-    /// Reads the missing parts and adds them to the sum. If one fails, those before it stay added.
+impl MonthSoFar {
+    /// Reads the missing requests and batches, and adds them to the sum. If a read fails, the sum
+    /// keeps those that were added before.
     pub(crate) async fn complete(
         &mut self,
-        read: impl AsyncFn(Part) -> Result<Spending, BudgetError>,
+        read: impl AsyncFn(DayToRead) -> Result<Spending, BudgetError>,
     ) -> Result<(), BudgetError> {
         while let Some(part) = self.missing.front() {
             let spending = read(*part).await?;
@@ -106,8 +109,8 @@ mod tests {
     fn the_parts_are_the_requests_before_today_and_the_batches_until_today() {
         let (first, second) = (date(2026, 11, 1), date(2026, 11, 2));
         assert!(parts(first, false).is_empty());
-        assert_eq!(parts(first, true), [Part::Batches(first)]);
-        let of_second = [Part::Requests(first), Part::Batches(first), Part::Batches(second)];
+        assert_eq!(parts(first, true), [DayToRead::Batches(first)]);
+        let of_second = [DayToRead::Requests(first), DayToRead::Batches(first), DayToRead::Batches(second)];
         assert_eq!(parts(second, true), of_second);
         assert_eq!(parts(date(2026, 11, 30), false).len(), 29);
     }
@@ -118,7 +121,7 @@ mod tests {
         let look = async |hour: Hour, most: usize| {
             let mut sum = earlier.take(hour, hour.day(), false);
             let last = read.borrow().len() + most;
-            let reading = async |part: Part| {
+            let reading = async |part: DayToRead| {
                 if read.borrow().len() == last {
                     return Err(BudgetError::OutOfTime);
                 }

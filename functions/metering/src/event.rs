@@ -1,23 +1,22 @@
-//! Events of usage.
+//! Events that publish usage: the counters of an hour, their corrections, and reached budgets.
 
 use access::Reached;
-use events::{Attributes, Event, EventError, Fact};
+use events::{Attributes, DirectEvent, Event, EventError};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use usage::{Hour, Line};
 
-/// Maximum number of usage lines in an event. Even with the longest key names, every destination
-/// accepts an event of this size.
+/// Maximum number of usage lines in one event. Even with the longest names of API keys, every
+/// destination accepts an event with that many lines.
 const MOST_LINES: usize = 250;
 
-/// Kind of a usage event.
+/// Kind of an event with usage lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// All usage lines (counters of an API key for an operation) of an hour that has ended.
     Hour,
-    /// Lines with the counts that an hour's event lacked, because a recount of the records found
-    /// them later.
+    /// Usage that an hour's event lacked, because a recount of the records found it later.
     Correction,
 }
 
@@ -30,12 +29,12 @@ impl Kind {
     }
 }
 
-/// Builds the events of an hour's usage lines: one for each tenant, or several for a tenant with
-/// more than 250 lines. The same lines always result in the same events.
-pub(crate) fn of_hour(kind: Kind, hour: Hour, lines: &[Line]) -> Result<Vec<Fact>, EventError> {
+/// Builds the events with an hour's usage lines: one event for each tenant, or several for a tenant
+/// with more than 250 lines. The same lines always result in the same events, ids included.
+pub(crate) fn of_hour(kind: Kind, hour: Hour, lines: &[Line]) -> Result<Vec<DirectEvent>, EventError> {
     let mut sorted: Vec<&Line> = lines.iter().collect();
     sorted.sort_by(|one, other| names(one).cmp(&names(other)));
-    let mut facts = Vec::new();
+    let mut events = Vec::new();
     for of_tenant in sorted.chunk_by(|line, next| line.tenant == next.tenant) {
         let parts = of_tenant.chunks(MOST_LINES);
         let number = parts.len();
@@ -50,10 +49,10 @@ pub(crate) fn of_hour(kind: Kind, hour: Hour, lines: &[Line]) -> Result<Vec<Fact
                 "lines": lines,
             });
             let identity = data.to_string();
-            facts.push(fact(kind.event_type(), &identity, tenant, hour.end(), data)?);
+            events.push(direct_event(kind.event_type(), &identity, tenant, hour.end(), data)?);
         }
     }
-    Ok(facts)
+    Ok(events)
 }
 
 fn names(line: &Line) -> (&str, &str, &str) {
@@ -72,14 +71,14 @@ fn line_of(line: &Line) -> Value {
     })
 }
 
-/// Builds the event of a budget percentage that was reached. Repeated calls build events with the
-/// same id, even if the amount has grown in between.
+/// Builds the event that a tenant has reached a percentage of its budget. Repeated calls build
+/// events with the same id, even if the amount has grown in between.
 pub(crate) fn of_budget(
     tenant: &str,
     currency: &str,
     reached: &Reached,
     now: Timestamp,
-) -> Result<Fact, EventError> {
+) -> Result<DirectEvent, EventError> {
     let Reached { percent, amount, budget, month, refuses } = reached;
     let data = json!({
         "tenant": tenant,
@@ -91,16 +90,16 @@ pub(crate) fn of_budget(
         "refuses": refuses,
     });
     let identity = format!("{tenant} {month} {percent} {budget}");
-    fact("integrahub.usage.budget", &identity, tenant, now, data)
+    direct_event("integrahub.usage.budget", &identity, tenant, now, data)
 }
 
-fn fact(
+fn direct_event(
     event_type: &'static str,
     identity: &str,
     tenant: &str,
     time: Timestamp,
     data: Value,
-) -> Result<Fact, EventError> {
+) -> Result<DirectEvent, EventError> {
     let id = id(event_type, identity);
     let key = Attributes::key(&id)?;
     let group = key.to_string();
@@ -116,10 +115,11 @@ fn fact(
         tenant: tenant.to_owned(),
         traceparent: None,
     };
-    Ok(Fact { event: Event::new(attributes, data)?, group })
+    Ok(DirectEvent { event: Event::new(attributes, data)?, group })
 }
 
-/// Returns the id of an event, which is derived from its type and `identity`.
+/// Returns the id of an event, a UUID derived from the event's type and `identity`, the text that
+/// distinguishes the event from others of the type.
 fn id(event_type: &str, identity: &str) -> String {
     let mut hash = Sha256::new();
     hash.update(event_type.as_bytes());
@@ -149,40 +149,41 @@ mod tests {
     }
 
     /// Checks the data of an event against the JSON schema of its type.
-    fn check(fact: &Fact) {
-        let event_type = fact.event.attributes().event_type.as_str();
+    fn check(direct: &DirectEvent) {
+        let event_type = direct.event.attributes().event_type.as_str();
         let (_, schema) = Event::DATA_SCHEMAS.into_iter().find(|(name, _)| *name == event_type).unwrap();
         let schema = serde_json::from_str(schema).unwrap();
         let faults = jsonschema::validator_for(&schema).unwrap();
-        assert!(faults.is_valid(fact.event.data()), "{:?}", fact.event.data());
+        assert!(faults.is_valid(direct.event.data()), "{:?}", direct.event.data());
     }
 
     #[test]
     fn an_hour_has_one_event_for_each_tenant_however_often_it_is_made() {
         let lines =
             [line("b", "produce", "till 1"), line("a", "produce", ""), line("b", "consume", "till 1")];
-        let facts = of_hour(Kind::Hour, hour(), &lines).unwrap();
-        let tenants: Vec<&str> = facts.iter().map(|fact| fact.event.attributes().tenant.as_str()).collect();
+        let events = of_hour(Kind::Hour, hour(), &lines).unwrap();
+        let tenants: Vec<&str> =
+            events.iter().map(|direct| direct.event.attributes().tenant.as_str()).collect();
         assert_eq!(tenants, ["a", "b"]);
-        facts.iter().for_each(check);
-        let data = facts[1].event.data();
+        events.iter().for_each(check);
+        let data = events[1].event.data();
         assert_eq!((&data["hour"], &data["parts"]), (&json!("2026-11-27T02:00:00Z"), &json!(1)));
         let expected = json!({"operation": "consume", "key": "till 1", "requests": 2, "failed": 1,
                               "messages": 30, "bytes": 400});
         assert_eq!(data["lines"][0], expected);
         let reversed: Vec<Line> = lines.iter().rev().cloned().collect();
-        assert_eq!(of_hour(Kind::Hour, hour(), &reversed).unwrap(), facts);
+        assert_eq!(of_hour(Kind::Hour, hour(), &reversed).unwrap(), events);
         let correction = of_hour(Kind::Correction, hour(), &lines).unwrap();
         correction.iter().for_each(check);
-        assert_ne!(correction[0].event.attributes().id, facts[0].event.attributes().id);
+        assert_ne!(correction[0].event.attributes().id, events[0].event.attributes().id);
     }
 
     #[test]
     fn a_tenant_with_many_lines_has_several_events() {
         let lines: Vec<Line> =
             (0..=MOST_LINES).map(|key| line("a", "produce", &format!("{key:04}"))).collect();
-        let facts = of_hour(Kind::Hour, hour(), &lines).unwrap();
-        let sizes = facts.iter().map(|fact| fact.event.data()["lines"].as_array().unwrap().len());
+        let events = of_hour(Kind::Hour, hour(), &lines).unwrap();
+        let sizes = events.iter().map(|direct| direct.event.data()["lines"].as_array().unwrap().len());
         assert_eq!(sizes.collect::<Vec<_>>(), [MOST_LINES, 1]);
     }
 
@@ -196,8 +197,8 @@ mod tests {
             month: access::Month::of(now),
             refuses: true,
         };
-        let fact = of_budget("acme", "USD", &reached, now).unwrap();
-        check(&fact);
-        assert_eq!(fact.event.data()["amount"], "81.500000");
+        let direct = of_budget("acme", "USD", &reached, now).unwrap();
+        check(&direct);
+        assert_eq!(direct.event.data()["amount"], "81.500000");
     }
 }

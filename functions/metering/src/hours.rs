@@ -1,4 +1,5 @@
-//! Totals of the hours that have ended: their recount, and their events.
+//! Usage of the hours that have ended: its recount from the idempotency records, and its
+//! publication as events.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -7,28 +8,30 @@ use api::idempotency_key::ExpiryBounds;
 use attempt::Deadline;
 use events::{EventError, PublishError, Publisher};
 use jiff::Timestamp;
-use usage::{Gap, Hour, Recount, State, UsageError, UsageTable};
+use usage::{Gap, Hour, MeteringState, Recount, UsageError, UsageTable};
 
 use crate::event::{self, Kind};
 use crate::records::Records;
 
-/// Time after the end of an hour from which on a recount includes the hour.
+/// Time after the end of an hour from which on a recount covers the hour.
 const RECOUNTED_AFTER: Duration = Duration::from_mins(10);
-/// Time after the end of an hour at which its totals are published.
+/// Time after the end of an hour at which the hour's usage is published.
 const PUBLISHED_AFTER: Duration = Duration::from_mins(15);
-/// Maximum age of the hours that a recount covers.
+/// Age up to which a recount covers an hour.
 const RECOUNTED_FOR: Duration = Duration::from_hours(48);
-/// Maximum age of an hour whose totals are still published if destinations were not available. The
-/// usage table keeps the counts of an hour for four days.
+/// Age up to which an hour's usage is still published, if destinations were not available. The
+/// usage table keeps the counters of an hour for four days.
 const PUBLISHED_FOR: Duration = Duration::from_hours(72);
-/// Age from which on a record's change is certainly counted, once the stream is read to its end. A
-/// recount leaves out the hours of younger changes.
+/// Age from which on a change of a record is certainly counted, once the stream is read to its end.
+/// A recount leaves out each hour with a record that was changed less than this time before the
+/// recount.
 const SETTLED_AFTER: Duration = Duration::from_mins(1);
-/// Minutes of an hour in which a recount may begin. A failed recount begins again each minute, and
-/// scans the whole table of records. The other minutes are left to the rest of the function's work.
+/// Minutes of each hour in which a recount may begin. A recount that fails begins again in the next
+/// minute, and scans the whole table of records. The other minutes are left to the function's other
+/// work.
 const MINUTES: Range<i64> = 20..30;
 
-/// Reason why the hours were not recounted or published.
+/// Reason why hours that have ended were not recounted, or not published.
 #[derive(Debug, thiserror::Error)]
 pub enum HoursError {
     #[error("the usage table cannot be read or written")]
@@ -43,8 +46,8 @@ pub enum HoursError {
     Unpublished(#[source] Option<PublishError>),
 }
 
-/// Hours that a recount covers, from `first` until `end`. Records of hours before `all_live_from`
-/// may have expired.
+/// Hours that a recount covers: from `first` until before `end`. Records of hours before
+/// `all_live_from` may have expired, so that a recount of these hours may lack some.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
     pub(crate) first: Hour,
@@ -53,8 +56,8 @@ pub(crate) struct Span {
 }
 
 impl Span {
-    /// Creates the span of a recount at `now`, until which every change in the stream has been
-    /// counted.
+    /// Creates the span of a recount that begins at `now`. Every change in the stream before `now`
+    /// must have been counted.
     pub(crate) fn at(now: Timestamp) -> Self {
         Self {
             first: Hour::of(earlier(now, RECOUNTED_FOR)).next(),
@@ -63,7 +66,8 @@ impl Span {
         }
     }
 
-    /// Returns whether a recount of this span can close a part of a gap in the counting.
+    /// Returns whether a recount of these hours can close a part of a gap, a period in which
+    /// changes may have been lost uncounted.
     fn closes(&self, gap: &Gap) -> bool {
         self.all_live_from < self.end && gap.is_in(self.all_live_from.start(), self.end.start())
     }
@@ -74,9 +78,10 @@ impl Span {
     }
 }
 
-/// Returns whether a recount is due: once in the first hour of a day (UTC), and each hour while a
-/// gap in the counting has hours whose records have not expired.
-pub(crate) fn is_due(state: &State, gaps: &[Gap], span: &Span, now: Timestamp) -> bool {
+/// Returns whether a recount is due: once in the first hour of a day (UTC), and each hour while
+/// there is a gap (a period of lost changes) with hours whose records have not expired. In an hour,
+/// it is due only in the minutes [`MINUTES`].
+pub(crate) fn is_due(state: &MeteringState, gaps: &[Gap], span: &Span, now: Timestamp) -> bool {
     let today = Hour::of(now).day();
     let minute = now.as_second().div_euclid(60).rem_euclid(24 * 60);
     let is_nightly = minute < 60 && state.recounted_day.is_none_or(|day| day < today);
@@ -84,8 +89,9 @@ pub(crate) fn is_due(state: &State, gaps: &[Gap], span: &Span, now: Timestamp) -
     is_wanted && MINUTES.contains(&minute.rem_euclid(60))
 }
 
-/// Counts the idempotency records again, and adds what the usage table lacks. Returns the number of
-/// added requests, or `None` if no recount is due.
+/// Counts the idempotency records again if that is due, adds the usage that the counters lack, and
+/// publishes it for hours that were published before. Returns the number of requests that were
+/// added, or `None` if no recount is due.
 pub(crate) async fn recount(
     usage: &UsageTable,
     records: &Records,
@@ -120,8 +126,8 @@ pub(crate) async fn recount(
             "a recount of hour {hour} found {number} requests that were not counted"
         );
         if publisher.has_destinations() && state.published_hour.is_some_and(|published| hour <= published) {
-            let facts = event::of_hour(Kind::Correction, hour, &added).map_err(HoursError::Event)?;
-            publisher.publish(&facts).await.map_err(|failed| HoursError::Unpublished(failed.why))?;
+            let events = event::of_hour(Kind::Correction, hour, &added).map_err(HoursError::Event)?;
+            publisher.publish(&events).await.map_err(|failed| HoursError::Unpublished(failed.why))?;
         }
     }
     close(usage, &gaps, &span, &recount).await.map_err(HoursError::Table)?;
@@ -129,7 +135,7 @@ pub(crate) async fn recount(
     Ok(Some(requests))
 }
 
-/// Removes hours from the gaps in the counting, if the recount saw all records of these hours.
+/// Removes from the gaps (periods of lost changes) each hour of which the recount saw all records.
 async fn close(usage: &UsageTable, gaps: &[Gap], span: &Span, recount: &Recount) -> Result<(), UsageError> {
     if !gaps.iter().any(|gap| span.closes(gap)) {
         return Ok(());
@@ -145,8 +151,8 @@ async fn close(usage: &UsageTable, gaps: &[Gap], span: &Span, recount: &Recount)
     Ok(())
 }
 
-/// Publishes the totals of each hour that has ended since the last published one, in order. The
-/// first call only records where to begin.
+/// Publishes the usage of each hour that ended after the last published one, in order, until the
+/// deadline. The very first call publishes nothing, and only records the hour to begin after.
 pub(crate) async fn publish(
     usage: &UsageTable,
     publisher: &Publisher,
@@ -164,8 +170,8 @@ pub(crate) async fn publish(
     let mut hour = published.next().max(Hour::of(earlier(now, PUBLISHED_FOR)));
     while hour < end && !deadline.has_passed() {
         let lines = usage.hour(hour).await.map_err(HoursError::Table)?;
-        let facts = event::of_hour(Kind::Hour, hour, &lines).map_err(HoursError::Event)?;
-        publisher.publish(&facts).await.map_err(|failed| HoursError::Unpublished(failed.why))?;
+        let events = event::of_hour(Kind::Hour, hour, &lines).map_err(HoursError::Event)?;
+        publisher.publish(&events).await.map_err(|failed| HoursError::Unpublished(failed.why))?;
         usage.published(hour).await.map_err(HoursError::Table)?;
         hour = hour.next();
     }
@@ -201,7 +207,7 @@ mod tests {
     fn records_are_counted_again_once_a_night_and_while_a_gap_can_be_closed() {
         let is_due_at = |now: &str, recounted: Option<&str>, gaps: &[Gap]| {
             let recounted_day = recounted.map(|day| day.parse().unwrap());
-            let state = State { recounted_day, ..State::default() };
+            let state = MeteringState { recounted_day, ..MeteringState::default() };
             is_due(&state, gaps, &Span::at(at(now)), at(now))
         };
         assert!(!is_due_at("27T00:19:59", Some("2026-11-26"), &[]));

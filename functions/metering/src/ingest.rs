@@ -1,4 +1,4 @@
-//! Usage of the ingest, from the function `batches`, which reaches its database.
+//! Client of the function `batches`, which reads the ingest's usage from the ingest's database.
 
 use std::error::Error;
 
@@ -15,14 +15,16 @@ pub struct Ingest {
 }
 
 impl Ingest {
-    /// Creates the client of the function named `function`.
+    /// Creates the client. `function` is the name of the Lambda function `batches` in this
+    /// deployment.
     #[must_use]
     pub const fn new(lambda: Client, function: String) -> Self {
         Self { lambda, function }
     }
 
-    /// Returns the ingest's usage on a day, for all tenants or for the tenants after `tenant`. If
-    /// the response is incomplete, the next call begins after its last tenant.
+    /// Returns the ingest's usage on a day: of all tenants, or of those whose ids come after
+    /// `tenant`. If the response is incomplete, the caller asks again with the response's last
+    /// tenant.
     ///
     /// # Errors
     /// If the function `batches` does not respond, or its database does not.

@@ -1,27 +1,29 @@
 //! Counts each tenant's usage from the stream of the idempotency table.
 //!
-//! A schedule starts a run each minute:
+//! A schedule invokes the function each minute:
 //!
-//! 1. it reads each shard of the stream from its mark to its tip, and counts the changes;
+//! 1. it reads each shard of the stream, from the last counted position to its end, and counts the
+//!    changes;
 //! 2. once a night, or if changes were lost, it counts the records themselves again, and adds what
 //!    the counters lack;
-//! 3. it publishes the totals of the hours that have ended;
+//! 3. it publishes the usage of the hours that have ended;
 //! 4. every five minutes, it computes what tenants with a budget have spent.
 //!
-//! The function reads the stream itself. Lambda's event source mapping names no shard in its
-//! events, so no mark could tell a repeated change from a new one; nor does it say when everything
-//! is read, or what it gave up.
+//! The function reads the stream itself, because Lambda's event source mapping does not suffice.
+//! Its events name no shard, so a repeated change could not be told from a new one. The mapping
+//! also does not say when everything is read, or which changes it gave up.
 //!
-//! A step that fails does not stop the others, but the invocation fails in the end, for the alarm.
+//! Steps 2 to 4 follow only if step 1 has read every shard to its end. A failure of one of them
+//! does not stop the others. After any failure the invocation fails in the end, for the alarm.
 
 #![allow(missing_docs, reason = "only main.rs and tests use what is public here")]
 
 mod budgets;
+mod counting_table;
 mod earlier;
 mod event;
 mod hours;
 mod ingest;
-mod ledger;
 mod reader;
 mod records;
 mod spending;
@@ -31,7 +33,7 @@ pub use budgets::BudgetError;
 pub use earlier::EarlierDays;
 pub use hours::HoursError;
 pub use ingest::Ingest;
-pub use reader::{Places, ReadError, Reading};
+pub use reader::{CachedIterators, ReadError, Reading};
 pub use records::Records;
 pub use stream::{StreamError, TableStream};
 
@@ -50,11 +52,11 @@ use crate::spending::Sources;
 /// Name of this function in the dimension `service` of its metrics.
 const SERVICE: &str = "metering";
 
-/// Time at the end of the invocation that is kept free for the response: no work begins in it.
+/// Time at the end of the invocation that is kept free for the response. No work begins in it.
 const RESERVE: Duration = Duration::from_secs(3);
 
-/// Maximum time for which a run reads the stream. The rest of the invocation is for recounts,
-/// events and budgets.
+/// Maximum time in which an invocation reads the stream. The rest of the invocation is for
+/// recounts, events and budgets.
 const READING: Duration = Duration::from_secs(25);
 
 /// Minutes between two checks of the budgets.
@@ -64,17 +66,18 @@ const BUDGET_MINUTES: i64 = 5;
 #[derive(Debug)]
 pub struct Metering {
     pub stream: TableStream,
-    pub places: Places,
+    pub iterators: CachedIterators,
     pub usage: UsageTable,
     pub records: Records,
     pub access: AccessStore,
-    /// Client of the ingest; `None` if the deployment has no ingest.
+    /// Client of the function `batches`, for the ingest's usage; `None` if the deployment has no
+    /// ingest.
     pub ingest: Option<Ingest>,
     pub earlier: EarlierDays,
     pub publisher: Publisher,
 }
 
-/// Reason why an invocation failed. Changes that it counted before the failure stay counted.
+/// Reason why an invocation of `metering` failed. Changes that it counted before stay counted.
 #[derive(Debug, thiserror::Error)]
 pub enum MeteringError {
     #[error("the event is not the schedule's")]
@@ -90,8 +93,9 @@ pub enum MeteringError {
 }
 
 impl Metering {
-    /// Runs once: reads the stream, recounts and publishes hours, and checks budgets. `ends_at` is
-    /// the end of the invocation.
+    /// Handles one event of the schedule: reads the stream; then, if the stream was read to its
+    /// end, recounts and publishes hours, and checks budgets. `ends_at` is the end of the
+    /// invocation.
     ///
     /// # Errors
     /// If the event is not the schedule's, or a step failed. Returns the error of the first failed
@@ -101,7 +105,7 @@ impl Metering {
         let deadline = Deadline::of_invocation(ends_at, RESERVE);
         let began = Timestamp::now();
         let until = deadline.min(READING);
-        let reading = reader::read(&self.stream, &self.usage, &self.places, began, until).await;
+        let reading = reader::read(&self.stream, &self.usage, &self.iterators, began, until).await;
         let gaps = reading.as_ref().map_or(0, |reading| reading.gaps);
         let lag = self.lag().await;
         if gaps > 0 {
@@ -121,7 +125,8 @@ impl Metering {
         settled.map_err(MeteringError::Budgets)
     }
 
-    /// Returns the age of the time up to which every change in the stream is counted.
+    /// Returns how far counting is behind: the time since the moment up to which every change of
+    /// the stream is counted.
     async fn lag(&self) -> Result<Duration, UsageError> {
         let state = self.usage.state().await?;
         let now = Timestamp::now();
@@ -144,10 +149,10 @@ impl Metering {
         }
         let Self { usage, ingest, access, earlier, publisher, .. } = self;
         let sources = Sources { usage, ingest: ingest.as_ref(), earlier };
-        let mut told = 0;
-        let settled = budgets::settle(&sources, access, publisher, now, deadline, &mut told).await;
-        if told > 0 {
-            measure(&[(metrics::BUDGETS_REACHED, told)]);
+        let mut published = 0;
+        let settled = budgets::settle(&sources, access, publisher, now, deadline, &mut published).await;
+        if published > 0 {
+            measure(&[(metrics::BUDGETS_REACHED, published)]);
         }
         settled
     }

@@ -6,13 +6,13 @@ use std::time::Duration;
 use access::AccessStore;
 use events::Publisher;
 use lambda_runtime::{Error, LambdaEvent, run, service_fn};
-use metering::{EarlierDays, Ingest, Metering, Places, Records, TableStream};
+use metering::{CachedIterators, EarlierDays, Ingest, Metering, Records, TableStream};
 use runtime::{Environment, Sdk};
 use serde_json::Value;
 use usage::UsageTable;
 
-/// Time limit of a request to the ingest, which is longer than the ingest's own wait for its
-/// database.
+/// Time limit of a request to the function `batches` for the ingest's usage. It is longer than the
+/// time for which `batches` waits for its database.
 const INGEST_PATIENCE: Duration = Duration::from_secs(8);
 
 #[tokio::main(flavor = "current_thread")]
@@ -37,7 +37,7 @@ async fn serve() -> Result<(), Error> {
     let lambda = aws_sdk_lambda::Client::new(&sdk.single_attempt(INGEST_PATIENCE));
     let metering = Metering {
         stream: TableStream::new(streams, stream),
-        places: Places::default(),
+        iterators: CachedIterators::default(),
         usage: UsageTable::new(dynamodb.clone(), table),
         records: Records::new(scans, records),
         access: AccessStore::new(dynamodb, access),

@@ -1,4 +1,4 @@
-//! Scan of the table of idempotency records, for a recount.
+//! Table of idempotency records, which a recount scans.
 
 use attempt::Deadline;
 use aws_sdk_dynamodb::Client;
@@ -17,8 +17,8 @@ impl Records {
         Self { client, table }
     }
 
-    /// Adds all records to a recount. Returns false if the deadline passed before the end of the
-    /// table.
+    /// Adds all records of the table to a recount. Returns false if the deadline passed before the
+    /// end of the table.
     pub(crate) async fn count(
         &self,
         recount: &mut Recount,

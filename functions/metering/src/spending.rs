@@ -1,4 +1,4 @@
-//! Usage of a month, added up for the budgets.
+//! Usage of all tenants in a month, and the amounts that it costs them, for the budgets.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,25 +11,26 @@ use usage::ingest::{IngestDay, IngestUsage};
 use usage::{Counts, Hour, Line, UsageTable};
 
 use crate::budgets::BudgetError;
-use crate::earlier::{EarlierDays, Part};
+use crate::earlier::{DayToRead, EarlierDays};
 use crate::ingest::Ingest;
 
 /// Maximum time for which a failed request to the ingest is repeated. The first request wakes a
-/// paused database, which responds after some 15 s. Each request waits for 5 s.
+/// paused database, which responds after some 15 s. A request waits for the database for 5 s.
 const WAKING: Duration = Duration::from_secs(25);
 /// Pause before a failed request to the ingest is repeated, so that a request which fails at once
 /// is not repeated all the time.
 const PAUSE: Duration = Duration::from_secs(2);
 /// Name of the operation under which the rate card prices the ingest's batches.
 const INGEST: &str = "ingest";
-/// Units of the rate card for which the ingest's usage is needed. Its database counts them.
+/// Units of the rate card that the ingest's usage is measured in. If the card prices one of them,
+/// the ingest's database is asked for the usage.
 const OF_INGEST: [Unit; 3] = [Unit::Bytes, Unit::Batches, Unit::Items];
 
-/// Usage by tenant and operation.
+/// Usage in a period, by tenant id and name of the operation.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Spending(BTreeMap<String, BTreeMap<String, Used>>);
 
-/// Usage of one operation by one tenant.
+/// Usage of one operation by one tenant in a period. Only the ingest has batches and items.
 #[derive(Clone, Copy, Debug, Default)]
 struct Used {
     counts: Counts,
@@ -49,15 +50,16 @@ impl Used {
 #[derive(Debug)]
 pub(crate) struct Sources<'a> {
     pub(crate) usage: &'a UsageTable,
-    /// Client of the ingest; `None` if the deployment has no ingest.
+    /// Client of the function `batches`, for the ingest's usage; `None` if the deployment has no
+    /// ingest.
     pub(crate) ingest: Option<&'a Ingest>,
     pub(crate) earlier: &'a EarlierDays,
 }
 
 impl Spending {
-    /// Reads the usage of a month up to the day of `until`. The ingest's usage is read only if the
-    /// rate card has a price for it. `None` if the deadline passed before; the next check of the
-    /// budgets continues.
+    /// Reads the usage of a month up to the day of `until`, for a check of the budgets at `now`.
+    /// The ingest's usage is read only if the rate card has a price for it. Returns `None` if the
+    /// deadline passed before everything was read; the next check of the budgets continues.
     pub(crate) async fn of_month(
         sources: &Sources<'_>,
         card: Option<&RateCard>,
@@ -67,14 +69,14 @@ impl Spending {
         let Sources { usage, ingest, earlier } = *sources;
         let last_day = Hour::of(until).day();
         let ingest = ingest.filter(|_| card.is_some_and(prices_ingest));
-        let read = async |part: Part| {
+        let read = async |part: DayToRead| {
             let reading = async {
                 match (part, ingest) {
-                    (Part::Requests(day), _) => Self::of_day(usage, day).await,
-                    (Part::Batches(day), Some(ingest)) => {
+                    (DayToRead::Requests(day), _) => Self::of_day(usage, day).await,
+                    (DayToRead::Batches(day), Some(ingest)) => {
                         Self::of_batches(ingest, day, deadline.min(WAKING)).await
                     }
-                    (Part::Batches(_), None) => Ok(Self::default()),
+                    (DayToRead::Batches(_), None) => Ok(Self::default()),
                 }
             };
             deadline.run(reading).await.unwrap_or(Err(BudgetError::OutOfTime))
@@ -82,7 +84,7 @@ impl Spending {
         let mut sum = earlier.take(Hour::of(now), last_day, ingest.is_some());
         let missing = sum.missing.len();
         let today = match sum.complete(&read).await {
-            Ok(()) => read(Part::Requests(last_day)).await,
+            Ok(()) => read(DayToRead::Requests(last_day)).await,
             Err(error) => Err(error),
         };
         let spending = match today {
@@ -99,7 +101,7 @@ impl Spending {
         spending
     }
 
-    /// Reads and sums up all usage lines of a day.
+    /// Reads and sums up the requests of all tenants on a day from the usage table.
     async fn of_day(usage: &UsageTable, day: Date) -> Result<Self, BudgetError> {
         let mut spending = Self::default();
         // Boxed: the futures of the clients are large.
@@ -107,8 +109,8 @@ impl Spending {
         Ok(spending)
     }
 
-    /// Reads and sums up the batches of all tenants on a day. If the ingest fails, it is asked
-    /// again until `awake_by`.
+    /// Reads and sums up the batches of all tenants on a day from the ingest. A failed request to
+    /// the ingest is repeated until `awake_by`.
     async fn of_batches(ingest: &Ingest, day: Date, awake_by: Deadline) -> Result<Self, BudgetError> {
         Self::of_answers(async |after: Option<String>| {
             // Boxed: the futures of the clients are large.
@@ -118,8 +120,8 @@ impl Spending {
         .await
     }
 
-    /// Sums up responses of the ingest until one is complete. `ask` requests a response, which
-    /// begins after the last tenant of the previous response.
+    /// Sums up responses of the ingest until one is complete. `ask` requests a response for the
+    /// tenants after the given one, which is the last tenant of the previous response.
     async fn of_answers(
         ask: impl AsyncFn(Option<String>) -> Result<IngestUsage, BudgetError>,
     ) -> Result<Self, BudgetError> {
@@ -134,7 +136,7 @@ impl Spending {
         }
     }
 
-    /// Adds the usage of other days to this one.
+    /// Adds the usage in `other`, for example of other days, to this usage.
     pub(crate) fn merge(&mut self, other: Self) {
         for (tenant, operations) in other.0 {
             let own = self.0.entry(tenant).or_default();
@@ -150,8 +152,8 @@ impl Spending {
         }
     }
 
-    /// Adds the ingest's batches. The request that sent a batch counts no bytes itself, so they are
-    /// not counted twice.
+    /// Adds the ingest's batches of some days to this usage, with their bytes and items. The
+    /// requests that sent the batches count no bytes themselves, so no bytes are counted twice.
     fn add_ingest(&mut self, days: Vec<IngestDay>) {
         for IngestDay { tenant, counts, .. } in days {
             let bytes = Counts { bytes: counts.bytes, ..Counts::default() };
@@ -164,14 +166,16 @@ impl Spending {
         self.0.entry(tenant).or_default().entry(operation.to_owned()).or_default()
     }
 
-    /// Returns the amount that each tenant has spent. It is `None` without a rate card.
+    /// Returns the amount that each tenant has spent, by the prices of `card`. Amounts are `None`
+    /// without a rate card.
     pub(crate) fn amounts(self, card: Option<&RateCard>) -> Vec<(String, Option<Amount>)> {
         let amount = |operations: &BTreeMap<String, Used>| card.map(|card| amount(card, operations));
         self.0.into_iter().map(|(tenant, operations)| (tenant, amount(&operations))).collect()
     }
 }
 
-/// Repeats a request after each failure, with a pause between, until `awake_by`.
+/// Repeats the request `ask` until it succeeds, with a pause after each failure. Returns the last
+/// error once `awake_by` is no further away than the pause.
 async fn until_awake<T, E>(
     awake_by: Deadline,
     pause: Duration,

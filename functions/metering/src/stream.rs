@@ -1,4 +1,4 @@
-//! The stream of the table of idempotency records.
+//! DynamoDB stream of the table of idempotency records.
 
 use std::collections::HashMap;
 
@@ -10,8 +10,8 @@ use aws_sdk_dynamodbstreams::{Client, Error};
 use jiff::Timestamp;
 use usage::Change;
 
-/// Shard of the DynamoDB stream, whose changes are ordered. DynamoDB closes it after some hours,
-/// and continues in a child shard.
+/// Shard of the DynamoDB stream. Changes within a shard are in order. DynamoDB closes a shard after
+/// some hours, and continues in a child shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Shard {
     pub(crate) id: String,
@@ -21,7 +21,7 @@ pub(crate) struct Shard {
 }
 
 impl Shard {
-    /// Converts a listed shard; `None` if it has no id.
+    /// Converts a shard as DynamoDB lists it; `None` if it has no id.
     fn of(listed: Listed) -> Option<Self> {
         let Listed { shard_id, parent_shard_id: parent, sequence_number_range, .. } = listed;
         let is_closed = sequence_number_range.is_some_and(|range| range.ending_sequence_number.is_some());
@@ -32,13 +32,13 @@ impl Shard {
 /// Position at which reading a shard starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Start<'a> {
-    /// The oldest change that the stream still contains.
+    /// Position before the oldest change that the stream still has.
     Oldest,
     /// Position after the change with this sequence number.
     After(&'a str),
 }
 
-/// Changes of the stream that one call returned.
+/// Changes of one shard that one call to the stream returned.
 #[derive(Debug, Default)]
 pub(crate) struct Page {
     pub(crate) changes: Vec<Change>,
@@ -46,7 +46,7 @@ pub(crate) struct Page {
     pub(crate) next: Option<String>,
 }
 
-/// Reason why a shard cannot be read from a position.
+/// Reason why the stream cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum StreamError {
     #[error("the stream no longer has the changes at this place")]
@@ -55,23 +55,24 @@ pub enum StreamError {
     Call(#[source] Box<Error>),
 }
 
-/// Stream of changes of a `DynamoDB` table.
+/// Stream of the changes of a `DynamoDB` table. Tests implement it in memory.
 pub(crate) trait Stream: Sync {
     /// Lists the shards that the stream still has, in any order.
     fn shards(&self) -> impl Future<Output = Result<Vec<Shard>, StreamError>> + Send;
 
-    /// Returns an iterator for the first read at a position.
+    /// Returns an iterator with which the first call of [`Self::page`] reads the shard from `start`
+    /// on.
     fn iterator(
         &self,
         shard: &str,
         start: Start<'_>,
     ) -> impl Future<Output = Result<String, StreamError>> + Send;
 
-    /// Reads changes: up to 1,000, or a megabyte.
+    /// Reads the next changes at an iterator: up to 1,000, or up to a megabyte.
     fn page(&self, iterator: String) -> impl Future<Output = Result<Page, StreamError>> + Send;
 }
 
-/// Stream of changes of a DynamoDB table.
+/// Client of the DynamoDB stream that has the changes of a table.
 #[derive(Clone, Debug)]
 pub struct TableStream {
     client: Client,
@@ -145,8 +146,8 @@ fn change(record: Record) -> Option<Change> {
     })
 }
 
-/// Returns the attributes of an item that are strings, numbers or booleans. Counting needs no other
-/// attributes.
+/// Returns those attributes of a changed item that are strings, numbers or booleans. Usage is
+/// counted from no others.
 fn image(streamed: HashMap<String, Streamed>) -> HashMap<String, AttributeValue> {
     let plain = |(name, value)| {
         let value = match value {

@@ -1,5 +1,5 @@
-//! The console: a page over the public API, out of the binary. It has no rights of its own: its
-//! user enters an API key or a token, which the page keeps in memory.
+//! Web console: a page that uses the public API, served from this function's binary. It has no
+//! rights of its own: its user enters an API key or a token, which the page keeps in memory.
 
 use api::{Reply, content_digest};
 use http::{HeaderMap, header};
@@ -24,8 +24,8 @@ files! {
             "requests.js" "send.js" "sha256.js" "tests.js" "texts.js" "today.js";
 }
 
-/// Content security policy of the web console, to which the origin of uploads is appended. It keeps
-/// scripts from turning text into markup.
+/// Content security policy of the web console; [`Console::new`] appends the origin of uploads. The
+/// policy keeps scripts from turning text into markup.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
                       require-trusted-types-for 'script'; trusted-types 'none'; connect-src 'self'";
@@ -37,7 +37,8 @@ pub(crate) struct Console {
 }
 
 impl Console {
-    /// Creates the console. `uploads` is the origin to which the page uploads catalogues.
+    /// Creates the console. `uploads` is the origin to which the page uploads catalogues; `None` if
+    /// it uploads to none besides the API.
     pub(crate) fn new(uploads: Option<&str>) -> Self {
         let policy = uploads.map_or_else(|| POLICY.to_owned(), |origin| format!("{POLICY} {origin}"));
         Self { policy }
@@ -79,7 +80,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns each part of `text` that stands between `before` and the next `after`.
+    /// Returns each piece of `text` that stands between `before` and the next `after`.
     fn between<'a>(text: &'a str, before: &'a str, after: &'a str) -> impl Iterator<Item = &'a str> {
         text.split(before).skip(1).filter_map(move |rest| rest.split_once(after)).map(|(found, _)| found)
     }

@@ -1,4 +1,4 @@
-//! The published contract, `openapi.yaml`, as this build was made with it.
+//! Published contract, `openapi.yaml`, in the version that this build contains.
 
 use api::{Problem, Reason, path_parameter};
 

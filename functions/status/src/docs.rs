@@ -1,5 +1,5 @@
-//! The page for reading and trying the contract: Swagger UI out of the binary. It loads nothing
-//! from other hosts.
+//! Documentation page for reading and trying the contract: Swagger UI, served from this function's
+//! binary. The page loads nothing from other hosts.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ const STYLE: &[u8] = include_bytes!("../assets/page.css");
 const FILES: [&str; 4] = ["favicon-32x32.png", "index.css", "swagger-ui-bundle.js", "swagger-ui.css"];
 
 /// Content security policy of the documentation page. Scripts must come from this host, so that a
-/// script in a description is never run.
+/// script in a text of the contract is never run.
 const POLICY: &str = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; \
                       object-src 'none'; base-uri 'none'; frame-ancestors 'none'";
 

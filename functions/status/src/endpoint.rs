@@ -1,4 +1,4 @@
-//! The routes that this function serves.
+//! Routes that the function `status` serves.
 
 use api::{Route, path_parameter};
 
@@ -52,7 +52,8 @@ impl Endpoint {
         })
     }
 
-    /// Finds the endpoint for a method and a path, and returns it with the path's parameter.
+    /// Finds the endpoint for a method and a path, and returns it with the path's last parameter
+    /// (empty if the route has none). Returns `None` if the function has no such route.
     pub(crate) fn of<'a>(method: &str, path: &'a str) -> Option<(Self, &'a str)> {
         Self::ALL
             .into_iter()

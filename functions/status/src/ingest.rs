@@ -1,5 +1,5 @@
-//! Readiness, metrics and usage of the ingest's stores, from the function `batches`, which reaches
-//! them.
+//! Client of the function `batches`, which reaches the ingest's stores and reports their readiness,
+//! metrics and usage.
 
 use std::error::Error;
 
@@ -11,9 +11,11 @@ use runtime::metrics::Scrape;
 use serde::de::DeserializeOwned;
 use usage::ingest::{IngestUsage, USAGE, content, request};
 
-/// Path at which the function `batches` reports its readiness. The API has no route to it.
+/// Path of an internal request to the function `batches` for the readiness of the ingest's stores.
+/// The API has no route to it.
 const READINESS: &str = "/health/ready";
-/// Path at which the function `batches` returns the database's metrics. The API has no route to it.
+/// Path of an internal request to the function `batches` for the metrics of the ingest's database.
+/// The API has no route to it.
 const METRICS: &str = "/metrics";
 
 /// Client of the function `batches`, which reports on the ingest.
@@ -24,13 +26,14 @@ pub(crate) struct Ingest {
 }
 
 impl Ingest {
-    /// Creates the client of the function named `function`.
+    /// Creates the client. `function` is the name of the Lambda function `batches` in this
+    /// deployment.
     pub(crate) const fn new(lambda: Client, function: String) -> Self {
         Self { lambda, function }
     }
 
-    /// Returns the readiness of each of the ingest's stores. If the function does not respond, the
-    /// only entry is `ingest`, which failed.
+    /// Returns the readiness of each of the ingest's stores. If the function `batches` does not
+    /// respond, returns a single entry, `ingest`, as failed.
     pub(crate) async fn dependencies(&self) -> Vec<Dependency> {
         let mut found = Vec::new();
         let asked =
@@ -48,7 +51,7 @@ impl Ingest {
     }
 
     /// Returns the ingest's usage from the day `from` to the day `to`, both included, for one
-    /// tenant or for all. A tenant whose id is not a UUID has no batches.
+    /// tenant or for all (`None`). A tenant whose id is not a UUID has no batches.
     ///
     /// # Errors
     /// If the function `batches` does not respond, or its database does not.

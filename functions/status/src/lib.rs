@@ -1,5 +1,5 @@
-//! Health, status, limits, metrics, the stories of requests, the contract and a page to read it,
-//! and the console; and the responses to requests that no route takes.
+//! Serves health, status, limits, metrics, usage, the timelines of requests, the contract with a
+//! page to read it, and the console. Also responds to requests that no route of the API takes.
 
 #![allow(missing_docs, reason = "only main.rs and tests use what is public here")]
 
@@ -26,11 +26,11 @@ use ::usage::UsageTable;
 use access::{AccessStore, Scope};
 use api::{Problem, Query, Reason, Reply, TraceId, cut, respond};
 use attempt::Remembered;
-use front::{Budget, MqAccess};
+use front::{MqAccess, OrderLimit};
 use http::HeaderValue;
 use idempotency::Store;
 use lambda_http::{Body, Request, Response};
-use mq::PoolReport;
+use mq::ConnectionCounts;
 use objects::Objects;
 use orders::{Work, WorkOrder};
 use serde::Deserialize;
@@ -41,7 +41,8 @@ use crate::console::Console;
 use crate::ingest::Ingest;
 use crate::metrics::Metrics;
 
-/// Maximum characters that are logged of a method and path without a route.
+/// Maximum number of characters that are logged of the method and path of a request without a
+/// route.
 const LONGEST_ASKED: usize = 200;
 
 /// State of the function `status`, with its clients and settings.
@@ -50,7 +51,7 @@ pub struct Status {
     access: AccessStore,
     records: Store,
     mq_access: MqAccess,
-    budget: Option<Budget>,
+    order_limit: Option<OrderLimit>,
     limiter: Limiter,
     /// Client of the function `batches`; `None` if the deployment has no ingest.
     ingest: Option<Ingest>,
@@ -63,18 +64,18 @@ pub struct Status {
     results: Option<Objects>,
     ready: Remembered<(), Reply>,
     /// Cached responses to `GET /limits`, by tenant.
-    standings: Remembered<String, Reply>,
+    limits_replies: Remembered<String, Reply>,
     started: Instant,
 }
 
 /// Connection pools, as the function `mq-access` lists them in its response.
 #[derive(Deserialize)]
 struct Pools {
-    pools: Vec<PoolReport>,
+    pools: Vec<ConnectionCounts>,
 }
 
 impl Status {
-    /// Responds to any request of the function `status`.
+    /// Responds to a request to the function `status`, and logs that it was completed.
     pub async fn handle(&self, request: Request) -> Response<Body> {
         let trace_id = TraceId::of(request.headers());
         let span = tracing::error_span!(
@@ -159,8 +160,8 @@ impl Status {
     /// Returns the connection pools of `mq-access`; `None`, and a warning in the log, if it does
     /// not respond. The status request does not fail then, because operators need it most during a
     /// fault.
-    async fn pools(&self, order: &WorkOrder) -> Option<Vec<PoolReport>> {
-        match front::send(&self.mq_access, self.budget.as_ref(), order).await {
+    async fn pools(&self, order: &WorkOrder) -> Option<Vec<ConnectionCounts>> {
+        match front::send(&self.mq_access, self.order_limit.as_ref(), order).await {
             Ok(reply) => serde_json::from_str(&reply.body).ok().map(|Pools { pools }| pools),
             Err(unanswered) => {
                 let error: &dyn std::error::Error = &unanswered;

@@ -1,4 +1,5 @@
-//! Serves health, status, the contract, and the default route.
+//! Serves health, status, limits, metrics, usage, the timelines of requests, the contract, the
+//! console, and the API's default route.
 
 use std::process::ExitCode;
 

@@ -1,5 +1,5 @@
-//! Readiness of the stores and functions that requests depend on. The route needs no key, so its
-//! response is remembered for a few seconds.
+//! `GET /health/ready`: whether the stores and functions that requests depend on respond. The route
+//! needs no key, so its response is cached for five seconds.
 
 use api::Reply;
 use api::readiness::Dependency;
@@ -9,45 +9,47 @@ use serde_json::json;
 use crate::Status;
 use crate::ingest::Ingest;
 
-/// Name of the dependency without which requests still succeed: events are only published later.
-const NEEDED_LATER: &str = "eventTargets";
+/// Name of the dependency that no request needs. While it does not respond, events are only
+/// published later.
+const OPTIONAL_DEPENDENCY: &str = "eventTargets";
 
 /// Part of the API's service, such as `messages`, with the dependencies that it needs.
-struct Use {
+struct ServicePart {
     /// Name of the part, as the schema `Readiness` of the OpenAPI document lists it.
     name: &'static str,
-    /// Dependencies that show whether a deployment offers the part: it does if it has at least one.
-    /// The part needs all of these that the deployment has.
+    /// Dependencies by which the part is recognized: a deployment offers the part if it has at
+    /// least one of them. The part needs all of them that the deployment has.
     own: &'static [&'static str],
-    /// Dependencies that the part needs besides those in `own`.
+    /// Dependencies that this part of the service shares with others. It needs those of them that
+    /// the deployment has, and having them does not make the deployment offer the part.
     also: &'static [&'static str],
 }
 
-static USES: [Use; 7] = [
-    Use { name: "messages", own: &["mqAccess"], also: &["accessStore", "idempotencyStore"] },
-    Use { name: "queues", own: &["mqAccess"], also: &["accessStore"] },
-    Use {
+static SERVICE_PARTS: [ServicePart; 7] = [
+    ServicePart { name: "messages", own: &["mqAccess"], also: &["accessStore", "idempotencyStore"] },
+    ServicePart { name: "queues", own: &["mqAccess"], also: &["accessStore"] },
+    ServicePart {
         name: "largeBodies",
         own: &["resultsBucket"],
         also: &["accessStore", "idempotencyStore", "mqAccess"],
     },
-    Use {
+    ServicePart {
         name: "loads",
         own: &["payloadBucket", "batchesTable"],
         also: &["accessStore", "idempotencyStore"],
     },
-    Use { name: "batches", own: &["database", "ingest"], also: &["accessStore", "secrets"] },
-    Use {
+    ServicePart { name: "batches", own: &["database", "ingest"], also: &["accessStore", "secrets"] },
+    ServicePart {
         name: "processing",
         own: &["database", "payloadBucket", "batchesTable", "batchesQueue", "chunksQueue", "ingest"],
         also: &["secrets", "kafka"],
     },
-    Use { name: "events", own: &["eventTargets"], also: &["kafka"] },
+    ServicePart { name: "events", own: &["eventTargets"], also: &["kafka"] },
 ];
 
 impl Status {
     /// Responds to `GET /health/ready`: 200 if every dependency that requests need responds,
-    /// otherwise 503. The body lists all dependencies.
+    /// otherwise 503. The body lists all dependencies. The response may be some seconds old.
     pub(crate) async fn readiness(&self) -> Reply {
         if let Some(reply) = self.ready.get(&()) {
             return reply;
@@ -71,11 +73,11 @@ impl Status {
 
 fn reply(dependencies: &[Dependency]) -> Reply {
     let answers = |name: &str| dependencies.iter().find(|one| one.name == name).map(|one| one.ok);
-    let there = USES.iter().filter(|used| used.own.iter().any(|&name| answers(name).is_some()));
-    let (works, degraded): (Vec<&Use>, Vec<&Use>) =
-        there.partition(|used| used.own.iter().chain(used.also).all(|&name| answers(name) != Some(false)));
-    let names = |uses: &[&Use]| uses.iter().map(|used| used.name).collect::<Vec<_>>();
-    let is_refusing = dependencies.iter().any(|one| !one.ok && one.name != NEEDED_LATER);
+    let there = SERVICE_PARTS.iter().filter(|part| part.own.iter().any(|&name| answers(name).is_some()));
+    let (works, degraded): (Vec<&ServicePart>, Vec<&ServicePart>) =
+        there.partition(|part| part.own.iter().chain(part.also).all(|&name| answers(name) != Some(false)));
+    let names = |parts: &[&ServicePart]| parts.iter().map(|part| part.name).collect::<Vec<_>>();
+    let is_refusing = dependencies.iter().any(|one| !one.ok && one.name != OPTIONAL_DEPENDENCY);
     let word = match (dependencies.iter().all(|one| one.ok), works.is_empty()) {
         (true, _) => "ok",
         (false, false) => "degraded",

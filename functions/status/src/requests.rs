@@ -1,5 +1,5 @@
-//! `GET /v1/requests/{operation}/{key}`: what happened to one request that had an idempotency key.
-//! The record of the request says so, and its response is not read.
+//! `GET /v1/requests/{operation}/{key}`: timeline of one request that had an idempotency key. The
+//! timeline comes from the request's idempotency record; the stored response is not read.
 
 use access::{PRODUCTS_API_KEYS, Principal, Scope};
 use api::{Problem, Query, Reason, Reply, invalid_parameter};
@@ -13,7 +13,7 @@ use crate::Status;
 
 const INGEST: OperationType = OperationType::named("INGEST");
 
-/// Operation of the API whose requests have an idempotency key and a record.
+/// Operation of the API whose requests have an idempotency key and a record of their execution.
 struct Operation {
     /// Name of the operation in the path of `GET /v1/requests/{operation}/{key}`.
     name: &'static str,
@@ -67,16 +67,16 @@ impl Status {
 }
 
 impl Operation {
-    /// Returns whether the caller may see the request. An API key that is limited to some
-    /// establishments sees product requests only if a key of the same name made them, because
-    /// requests of other keys may concern other establishments.
+    /// Returns whether the caller may see the timeline of a request of this operation. An API key
+    /// that is limited to some establishments sees product requests only if a key of the same name
+    /// made them, because requests of other keys may concern other establishments.
     fn shows(&self, timeline: &Timeline, caller: &Principal) -> bool {
         let is_own = timeline.key_name.as_deref() == Some(caller.key_name());
         self.scope != Scope::ProductsRead || caller.cnpjs().is_none() || is_own
     }
 }
 
-/// Parses the operation and the idempotency key from a path.
+/// Parses the operation and the idempotency key from a path `/v1/requests/{operation}/{key}`.
 fn asked(path: &str) -> Result<(&'static Operation, IdempotencyKey), Problem> {
     let mut last = path.rsplit('/');
     let [key, name] = [(); 2].map(|()| last.next().unwrap_or_default());

@@ -1,11 +1,11 @@
-//! Building [`Status`] from the function's environment.
+//! Construction of [`Status`], the state of the function, from environment variables.
 
 use std::time::{Duration, Instant};
 
 use ::endpoint::limits::{Limiter, LimiterSettings};
 use access::AccessStore;
 use attempt::Remembered;
-use front::{Budget, MqAccess};
+use front::{MqAccess, OrderLimit};
 use idempotency::Store;
 use objects::Objects;
 use runtime::{Environment, EnvironmentError, Sdk};
@@ -16,15 +16,16 @@ use crate::console::Console;
 use crate::ingest::Ingest;
 use crate::metrics::{Metrics, QueueUrls, Queues};
 
-/// Time limit of a request to a store, so that an operator does not wait longer in an outage.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// Time for which a response about readiness is cached, because callers without a key can request
-/// it.
+/// Time limit of a request to SQS, S3 or another function, so that a caller does not wait longer in
+/// an outage.
+const TIMEOUT: Duration = Duration::from_secs(5);
+/// Time for which the response to `GET /health/ready` is cached, because callers without a key can
+/// send that request.
 const READY_REMEMBERED: Duration = Duration::from_secs(5);
-/// Time for which a response about a tenant's limits is cached, and the maximum number of cached
-/// responses. A response has up to some 100 KB.
-const STANDINGS_REMEMBERED: Duration = Duration::from_secs(2);
-const MOST_STANDINGS: usize = 100;
+/// Time for which the response to `GET /limits` is cached for its tenant. [`MOST_LIMITS_REPLIES`]
+/// is the maximum number of cached responses, which have up to some 100 KB each.
+const LIMITS_REMEMBERED: Duration = Duration::from_secs(2);
+const MOST_LIMITS_REPLIES: usize = 100;
 
 impl Status {
     /// Reads the environment variables of the function `status`, and creates its clients.
@@ -42,9 +43,9 @@ impl Status {
         let queues = environment.optional("METRICS_QUEUES", QueueUrls::default());
         let results: Option<String> = environment.given("RESULTS_BUCKET");
         let usage_table: String = environment.required("USAGE_TABLE");
-        let limit = Budget::limit(&mut environment);
+        let limit = OrderLimit::limit(&mut environment);
         let tokens = ::endpoint::token_settings(&mut environment);
-        let budget = limit.map(|limit| (environment.required::<String>("BUDGET_TABLE"), limit));
+        let order_limit = limit.map(|limit| (environment.required::<String>("BUDGET_TABLE"), limit));
         let limiter = LimiterSettings::read(&mut environment);
         environment.check()?;
         let sdk = Sdk::from_environment().await;
@@ -55,14 +56,14 @@ impl Status {
             status.console = Some(Console::new(sdk.standard().endpoint_url().or(uploads.as_deref())));
         }
         status.metrics.queues =
-            Queues::new(|| aws_sdk_sqs::Client::new(&sdk.single_attempt(PATIENCE)), queues);
+            Queues::new(|| aws_sdk_sqs::Client::new(&sdk.single_attempt(TIMEOUT)), queues);
         status.results = results
-            .map(|results| Objects::new(aws_sdk_s3::Client::new(&sdk.single_attempt(PATIENCE)), results));
+            .map(|results| Objects::new(aws_sdk_s3::Client::new(&sdk.single_attempt(TIMEOUT)), results));
         // An order that lists the connections counts like any other order.
         let dynamodb = aws_sdk_dynamodb::Client::new(sdk.standard());
         status.limiter = limiter.build(&dynamodb);
-        status.budget = budget.map(|(table, limit)| Budget::new(dynamodb, table, limit));
-        let lambda = aws_sdk_lambda::Client::new(&sdk.single_attempt(PATIENCE));
+        status.order_limit = order_limit.map(|(table, limit)| OrderLimit::new(dynamodb, table, limit));
+        let lambda = aws_sdk_lambda::Client::new(&sdk.single_attempt(TIMEOUT));
         Ok(Self { ingest: batches.map(|batches| Ingest::new(lambda, batches)), ..status })
     }
 
@@ -74,20 +75,20 @@ impl Status {
         mq_access: String,
     ) -> Self {
         let dynamodb = aws_sdk_dynamodb::Client::new(sdk.standard());
-        let lambda = aws_sdk_lambda::Client::new(&sdk.single_attempt(PATIENCE));
+        let lambda = aws_sdk_lambda::Client::new(&sdk.single_attempt(TIMEOUT));
         Self {
             access: AccessStore::new(dynamodb.clone(), access_table),
             usage: UsageTable::new(dynamodb.clone(), usage_table),
             records: Store::new(dynamodb, idempotency_table),
             mq_access: MqAccess::new(lambda, mq_access),
-            budget: None,
+            order_limit: None,
             limiter: Limiter::off(),
             ingest: None,
             console: None,
             metrics: Metrics::default(),
             results: None,
             ready: Remembered::new(READY_REMEMBERED, 1),
-            standings: Remembered::new(STANDINGS_REMEMBERED, MOST_STANDINGS),
+            limits_replies: Remembered::new(LIMITS_REMEMBERED, MOST_LIMITS_REPLIES),
             started: Instant::now(),
         }
     }

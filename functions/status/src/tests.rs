@@ -118,11 +118,11 @@ async fn the_status_the_limits_the_metrics_the_usage_and_a_request_need_a_key() 
 #[tokio::test]
 async fn who_asks_again_for_its_limits_gets_the_same_response() {
     let (status, known) = (cut_off().await, Reply::json(200, &json!({"limits": ["known"]})));
-    status.standings.put("tenant".to_owned(), known.clone());
-    assert_eq!(status.standings("tenant".to_owned()).await, Ok(known));
+    status.limits_replies.put("tenant".to_owned(), known.clone());
+    assert_eq!(status.limits_reply("tenant".to_owned()).await, Ok(known));
     let other = Ok(Reply::json(200, &json!({"limits": []})));
-    assert_eq!(status.standings("other".to_owned()).await, other);
-    assert_eq!(status.standings.get("other").map(Ok), Some(other));
+    assert_eq!(status.limits_reply("other".to_owned()).await, other);
+    assert_eq!(status.limits_replies.get("other").map(Ok), Some(other));
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
-//! The filter between RabbitMQ's bytes and the client library: whatever other programs wrote into a
-//! message, the library can read it, and the messages before and after it pass unchanged.
+//! Oracle for the filter between RabbitMQ's bytes and the AMQP client library. The library must be
+//! able to read every message that leaves the filter, whatever other programs wrote into it. The
+//! messages before and after it must pass unchanged.
 
 use amq_protocol::frame::parsing::{parse_content_header, parse_frame};
 use amq_protocol::frame::{AMQPContentHeader, AMQPFrame, gen_frame};
@@ -15,28 +16,30 @@ const FRAME_MAXES: [u32; 5] = [4_096, 8_192, 0, 131_072, 1 << 20];
 const SMALLEST: u32 = 4_096;
 const LARGEST: u32 = 131_072;
 
-/// Limits for the bytes of all messages that one fetch may take. Each admits at least a plain
-/// message.
+/// Limits for the bytes of all messages that one fetch may receive; `None` for no limit. Each limit
+/// admits at least a plain message.
 const INTAKES: [Option<usize>; 4] = [None, Some(10_000), Some(200_000), Some(64 * 1024 * 1024)];
 
-/// Maximum bytes of a content header that the filter reassembles from several frames.
+/// Maximum number of bytes of a content header that the filter reassembles from several frames.
 const MOST_GATHERED: usize = 1024 * 1024;
 
 const METHOD: u8 = 1;
 const CONTENT_HEADER: u8 = 2;
 const BODY: u8 = 3;
-/// Bytes of an AMQP frame besides its payload: type, channel, size and end.
+/// Number of bytes of an AMQP frame besides its payload: type, channel, size and end.
 const AROUND: usize = 8;
-/// Bytes of an AMQP content header before its properties: class, weight and body size.
+/// Number of bytes of an AMQP content header before its properties: class, weight and body size.
 const PRELUDE: usize = 12;
 const HEADERS_FLAG: u16 = 1 << 13;
 
-/// Name of the header that says how many bytes of properties the filter has moved to the body.
+/// Name of the message header with the number of bytes of properties that the filter has moved to
+/// the body.
 const LENGTH: &str = "\0integrahub:length";
 
-/// Checks the filter with an input. If its first byte is even, the input is a message between two
-/// plain ones, otherwise a stream of any bytes. The second byte chooses `frame_max`, the third the
-/// fetch limit, six more the sizes of the windows. The rest is the message or the stream.
+/// Checks the filter with a fuzz input. If its first byte is even, the input is a message that is
+/// put between two plain ones, otherwise a stream of any bytes. The second byte chooses
+/// `frame_max`, the third the fetch limit. Six more are the sizes of the blocks in which the filter
+/// gets the stream. The rest is the message or the stream.
 pub(crate) fn check(input: &[u8]) {
     let Some((&[kind, frame_max, intake, ref sizes @ ..], rest)) = input.split_first_chunk::<9>() else {
         return;
@@ -50,14 +53,16 @@ pub(crate) fn check(input: &[u8]) {
     }
 }
 
-/// Returns the frame size in bytes that client and broker agree on.
+/// Returns the frame size in bytes that client and broker agree on if the broker proposes
+/// `frame_max`.
 fn agreed(frame_max: u32) -> usize {
     let agreed = if frame_max == 0 { LARGEST } else { frame_max.clamp(SMALLEST, LARGEST) };
     usize::try_from(agreed).expect("a size of memory")
 }
 
-/// Checks that the division of a stream into windows does not change the outcome. Windows are
-/// larger for longer streams, so that the check does not take long.
+/// Checks that the filter's result does not depend on the blocks (windows) in which it gets the
+/// stream. Blocks are larger for longer streams, so that the check does not take long. Returns the
+/// result.
 fn check_windows(stream: &[u8], intake: Option<usize>, sizes: &[u8]) -> Passed {
     let outcome = passed([stream], intake);
     let sizes: Vec<usize> =
@@ -94,7 +99,7 @@ fn check_message(message: &Message, frame_max: u32, intake: Option<usize>, sizes
     }
 }
 
-/// Reader of a fuzz input from its present position on. After the end it returns zeros.
+/// Reader of the unread rest of a fuzz input. After the end it returns zeros.
 struct Input<'a>(&'a [u8]);
 
 impl<'a> Input<'a> {
@@ -117,7 +122,8 @@ impl<'a> Input<'a> {
     }
 }
 
-/// AMQP message as any program may write it, in frames.
+/// AMQP message in frames, with the variety that other programs may produce, made from a fuzz
+/// input.
 struct Message {
     frames: Vec<u8>,
     body: Vec<u8>,
@@ -143,8 +149,8 @@ impl Message {
         Self { frames, body, is_returned: method == 2 }
     }
 
-    /// Checks that the message arrived with its body unchanged. Properties that were too large for
-    /// a frame precede the body.
+    /// Checks that the client library received this message with its body unchanged. Properties
+    /// that were too large for a frame precede the body.
     fn is(&self, arrived: &Arrived) {
         if self.is_returned {
             return assert!(arrived.body.is_empty(), "what came back has a body");
@@ -159,7 +165,8 @@ impl Message {
     }
 }
 
-/// Returns the arguments of the method frame: of `basic.deliver`, `basic.get-ok` or `basic.return`.
+/// Returns the arguments of a message's method frame, in bytes. `method` is 0 for `basic.deliver`,
+/// 1 for `basic.get-ok` and otherwise stands for `basic.return`.
 fn method_arguments(method: u8, input: &mut Input<'_>) -> Vec<u8> {
     const TAG_AND_REDELIVERED: [u8; 9] = [0, 0, 0, 0, 0, 0, 0, 2, 0];
     let mut arguments = vec![0, 60, 0];
@@ -190,8 +197,8 @@ fn method_arguments(method: u8, input: &mut Input<'_>) -> Vec<u8> {
     arguments
 }
 
-/// Returns properties made of the rest of the input: any bytes, headers of any bytes, or headers
-/// before a long one. The input chooses the size of the frame that they fill.
+/// Returns message properties made from the rest of the input: any bytes, headers of any bytes, or
+/// headers before a long one. The input chooses the size of the frame that they fill.
 fn properties(input: &mut Input<'_>, agreed: usize) -> Vec<u8> {
     let form = input.byte() % 3;
     let size = input.length(&[agreed, 2 * agreed, agreed, MOST_GATHERED]);
@@ -230,7 +237,8 @@ fn tune(frame_max: u32) -> Vec<u8> {
     written(&AMQPFrame::Method(0, AMQPClass::Connection(connection::AMQPMethod::Tune(tune))))
 }
 
-/// Returns the frames of a message as this system publishes it.
+/// Returns the frames of a delivered message that is small and valid, which the filter must pass on
+/// unchanged.
 fn plain(delivery_tag: u64) -> Vec<u8> {
     let deliver = basic::Deliver {
         consumer_tag: "c".into(),
@@ -254,14 +262,14 @@ fn plain(delivery_tag: u64) -> Vec<u8> {
     .collect()
 }
 
-/// Message as the AMQP client library assembles it.
+/// Message that left the filter, as the AMQP client library assembles it from frames.
 struct Arrived {
     header: AMQPContentHeader,
     body: Vec<u8>,
 }
 
 impl Arrived {
-    /// Returns the number of bytes of properties that the body begins with.
+    /// Returns the number of bytes of properties that the filter put before the message's body.
     fn carried(&self) -> usize {
         let headers = self.header.properties.headers().as_ref();
         match headers.and_then(|headers| headers.inner().get(LENGTH)) {
@@ -271,7 +279,8 @@ impl Arrived {
     }
 }
 
-/// Parses frames as the AMQP client library does. No frame may be larger than `largest` bytes.
+/// Parses the filter's output as the AMQP client library does, and returns its messages. No frame
+/// may be larger than `largest` bytes.
 fn arrived(mut stream: &[u8], largest: usize) -> Vec<Arrived> {
     let mut next = || {
         let (rest, frame) = parse_frame(stream).ok()?;

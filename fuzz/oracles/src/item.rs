@@ -1,5 +1,5 @@
-//! The item parser: an accepted item can be stored, travels through a chunk's file unchanged, and
-//! is the same however it is spelled.
+//! Oracle for the parser of catalogue items. An accepted item can be stored, passes through a chunk
+//! file unchanged, and is the same in every spelling of its JSON.
 
 use std::fmt;
 use std::sync::LazyLock;
@@ -24,7 +24,8 @@ static RULES: LazyLock<ItemRules> = LazyLock::new(|| ItemRules {
     partial: PartialPolicy::Warn,
 });
 
-/// Checks the item parser with an input: an item, or the members of an item after a valid key.
+/// Checks the item parser with a fuzz input: as an item, and as the members of an item after a
+/// valid key.
 pub(crate) fn check(input: &[u8]) {
     let item = without_white_end(without_white_start(input));
     check_item(item);
@@ -57,7 +58,7 @@ fn parse(item: &[u8]) -> Result<Product<'_>, ItemError> {
     RULES.parse(ItemPlace { index: 17, offset: 10_993 }, item)
 }
 
-/// Checks that the database's columns can hold a product.
+/// Checks that the database's columns can hold a parsed product.
 fn storable(product: &Product<'_>) {
     let Product { key, attributes, .. } = product;
     assert_eq!(key.product_id, key.product_id.trim());
@@ -65,7 +66,7 @@ fn storable(product: &Product<'_>) {
     attributes.write(&mut Storable);
 }
 
-/// Writer that panics if a column cannot hold the value of an attribute.
+/// Attribute writer that panics if the attribute's database column cannot hold the value.
 struct Storable;
 
 impl AttributeWriter for Storable {
@@ -113,8 +114,8 @@ fn survives_a_chunk(product: &Product<'_>) {
     assert_eq!(row.row_hash, RowHash::of(&product.attributes));
 }
 
-/// Checks that `extra` is a JSON object that `jsonb` accepts, and that parsing its members again
-/// results in the same text.
+/// Checks that the product's further members (`extra`) are a JSON object that `jsonb` accepts, and
+/// that parsing them again results in the same text.
 fn extra_is_in_its_one_form(product: &Product<'_>) {
     let Some(extra) = &product.attributes.extra else { return };
     // Not as a `Value`, whose numbers have 64 bits; those of `jsonb` are not bounded so.
@@ -127,7 +128,7 @@ fn extra_is_in_its_one_form(product: &Product<'_>) {
     assert_eq!(again.attributes.extra.as_ref(), Some(extra));
 }
 
-/// Checks that the database's table of errors can hold an error.
+/// Checks that the database's table of items in error can hold the error of an item.
 fn reportable(error: &ItemError) {
     assert_eq!((error.item_index, error.byte_offset), (17, 10_993));
     assert!(!error.detail.contains('\0') && error.detail.len() < 1000, "{error:?}");
@@ -163,8 +164,8 @@ fn without_nul(value: &Value) {
     }
 }
 
-/// Checks that two spellings of an item result in the same product or error code. If an item has
-/// several faults, the errors may differ otherwise.
+/// Checks that two JSON spellings of an item result in the same product or in the same error code
+/// and key. If an item has several faults, other parts of the errors may differ.
 fn same(one: &Result<Product<'_>, ItemError>, other: &Result<Product<'_>, ItemError>) {
     match (one, other) {
         (Ok(one), Ok(other)) => assert_eq!(one, other),
@@ -176,12 +177,12 @@ fn same(one: &Result<Product<'_>, ItemError>, other: &Result<Product<'_>, ItemEr
     }
 }
 
-/// Members of an object as `serde_json` parses them, with repeated ones.
+/// Members of a JSON object in their order, including those with repeated names.
 struct Members(Vec<(String, Box<RawValue>)>);
 
 impl Members {
-    /// Returns the members in reverse order, with every character of their names escaped. Names of
-    /// known members also change their case.
+    /// Returns another JSON spelling of the object: the members in reverse order, with every
+    /// character of their names escaped. Names of known members also change their case.
     fn spelled_otherwise(&self) -> String {
         let members = self.0.iter().rev().map(|(name, value)| {
             let is_known = known_members().any(|known| known.eq_ignore_ascii_case(name));

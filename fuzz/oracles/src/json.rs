@@ -1,14 +1,16 @@
-//! The request parser: it accepts the texts that `serde_json` reads, its fingerprint does not
-//! depend on a text's spelling, and a refusal is a small problem of the caller's.
+//! Oracle for the parser of request bodies. It accepts only texts that `serde_json` reads, its
+//! fingerprint does not depend on a text's spelling, and a refusal is a small problem document with
+//! a status 4xx.
 
 use api::{MAX_BODY, Problem, TraceId, json};
 use idempotency::Fingerprint;
 use serde_json::{Number, Value};
 
-/// Maximum absolute value of a whole double that the parser converts to an integer: 2⁵³ - 1.
+/// Maximum absolute value of a whole floating-point number that the parser converts to an integer:
+/// 2⁵³ - 1.
 const MAX_INTEGER: f64 = 9_007_199_254_740_991.0;
 
-/// Checks the request parser with an input as the body.
+/// Checks the parser of request bodies with a fuzz input as the body.
 pub(crate) fn check(input: &[u8]) {
     let oracle = serde_json::from_slice::<Value>(input);
     match json::parse(input) {
@@ -34,7 +36,8 @@ pub(crate) fn is_the_callers(problem: &Problem) {
     serde_json::from_str::<Value>(&reply.body).expect("JSON");
 }
 
-/// Converts whole doubles to integers, such as `16.0` to 16, as the parser does.
+/// Converts whole floating-point numbers to integers, such as `16.0` to 16, as the request parser
+/// does.
 fn with_whole_numbers(value: Value) -> Value {
     match value {
         Value::Number(number) => Value::Number(whole(number)),

@@ -1,5 +1,6 @@
-//! Properties that must hold of any bytes, as panics where they do not. The fuzzer brings bytes
-//! that libFuzzer makes up, and a test the seeds of each target.
+//! Oracles of the fuzz targets: functions that panic if a property does not hold for an input. The
+//! fuzzer calls them with inputs that libFuzzer generates, and a test with the seeds of each
+//! target.
 
 #![expect(
     clippy::expect_used,
@@ -14,10 +15,12 @@ mod json;
 mod request;
 mod splitter;
 
-/// Function that checks the properties of one target for an input, and panics if one does not hold.
+/// Function that checks the properties of one fuzz target for an input, and panics if one does not
+/// hold.
 pub type Oracle = fn(&[u8]);
 
-/// Fuzz targets with their oracles. Each also has a binary in `fuzz/Cargo.toml`, and seeds.
+/// Fuzz targets by name, with their oracles. Each also has a binary in `fuzz/Cargo.toml`, and a
+/// folder of seeds.
 pub const TARGETS: [(&str, Oracle); 5] = [
     ("frames", frames::check),
     ("item", item::check),
@@ -26,7 +29,7 @@ pub const TARGETS: [(&str, Oracle); 5] = [
     ("splitter", splitter::check),
 ];
 
-/// Checks an input with the oracle of a target.
+/// Checks an input with the oracle of the fuzz target that has this name.
 ///
 /// # Panics
 /// If a property does not hold for the input, or no target has this name.
@@ -36,7 +39,7 @@ pub fn check(target: &str, input: &[u8]) {
     oracle(input);
 }
 
-/// Returns whether a byte is white space in JSON.
+/// Returns whether JSON allows a byte as white space.
 fn is_white(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\n' | b'\r')
 }
@@ -51,8 +54,8 @@ fn without_white_end(bytes: &[u8]) -> &[u8] {
     &bytes[..end]
 }
 
-/// Divides bytes into windows, whose sizes repeat in turn. A window may be empty, but if all sizes
-/// are 0, each has one byte.
+/// Divides bytes into consecutive blocks (windows), whose sizes repeat in turn. A block may be
+/// empty, but if all sizes are 0, each has one byte.
 fn windows<'b>(bytes: &'b [u8], sizes: &[usize]) -> Vec<&'b [u8]> {
     if sizes.iter().all(|size| *size == 0) {
         return bytes.chunks(1).collect();

@@ -1,6 +1,6 @@
-//! The way from a request's body to the order for `mq-access`, for the five operations of the
-//! gateway that it does: a refusal is always the caller's mistake, and an accepted order fits into
-//! an invocation. And the way to a load test, which is stored.
+//! Oracle for the way from a request's body to the work order for `mq-access`, for the gateway's
+//! five operations that have one. A refusal is always the caller's mistake, and an accepted order
+//! fits into a Lambda invocation. For a load test, the stored test must be read back unchanged.
 
 use std::sync::LazyLock;
 
@@ -20,7 +20,7 @@ use crate::json::is_the_callers;
 
 /// Lambda's limit for the payload of a synchronous invocation, in bytes.
 const MAX_INVOCATION: usize = 6 * 1024 * 1024;
-/// Maximum bytes of an order besides those of the request's body.
+/// Maximum number of bytes of a work order besides those of the request's body.
 const FRAME: usize = 16 * 1024;
 
 static SAMPLE: LazyLock<WorkOrder> = LazyLock::new(|| {
@@ -37,8 +37,8 @@ static ALLOWED: LazyLock<InlineTargets> = LazyLock::new(|| {
     "rabbitmq://h:*/* ibmmq://h:*/*?channel=*&login=none".parse().expect("the text is an allow-list")
 });
 
-/// Checks the request parsers with an input: its first byte chooses the operation, the rest is the
-/// body.
+/// Checks the parsers of requests with a fuzz input: its first byte chooses the operation, the rest
+/// is the body.
 pub(crate) fn check(input: &[u8]) {
     let Some((operation, body)) = input.split_first() else { return };
     match operation % 6 {

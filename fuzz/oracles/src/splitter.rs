@@ -1,5 +1,6 @@
-//! Properties of the splitter: it agrees with `serde_json`, with a plain reading of lines, and with
-//! itself at other windows, and every byte of a payload is in some piece or between pieces.
+//! Oracle for the splitter, which divides a payload into items. It must agree with `serde_json` and
+//! with a plain reading of lines. Its result must not depend on the blocks in which it gets the
+//! payload, and no item may be lost.
 
 use std::ops::Range;
 
@@ -9,8 +10,8 @@ use serde_json::value::RawValue;
 use crate::{is_white, windows, without_white_end, without_white_start};
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
-/// Bytes of the input before the payload: one for the format, one for the limit, six for the
-/// windows.
+/// Number of bytes of a fuzz input before the payload: one for the format, one for the limit of an
+/// item, six for the sizes of the blocks in which the splitter gets the payload.
 const HEAD: usize = 8;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,7 +22,7 @@ enum Found {
 }
 
 impl Found {
-    /// Returns the range of the payload that the piece covers.
+    /// Returns the range of the payload's bytes that the piece covers.
     fn place(&self) -> Range<usize> {
         let (offset, length) = match self {
             Self::Item { offset, bytes, .. } | Self::Broken { offset, bytes, .. } => (*offset, length(bytes)),
@@ -34,13 +35,14 @@ impl Found {
 
 type Outcome = (Vec<Found>, Result<(), PayloadError>);
 
-/// Valid items before and after the fuzzed payload. No text between them makes one JSON value of
-/// both.
+/// Valid items that are put before and after a fuzzed payload. No text between them makes one JSON
+/// value of both.
 const NEIGHBOURS: [&[u8]; 2] = [br#"{"PRODUCTID":"1"}"#, br#"{"PRODUCTID":"2"}"#];
 
-/// Checks the splitter with an input. The first byte chooses the format, and whether the payload is
-/// between two valid items. The second byte is the limit of an item's bytes (from 200 on: none),
-/// six more are the sizes of the windows. The rest is the payload.
+/// Checks the splitter with a fuzz input. The first byte chooses the format, and whether the
+/// payload is put between two valid items. The second byte is the limit of an item's bytes (from
+/// 200 on: none), six more are the sizes of the blocks in which the splitter gets the payload. The
+/// rest is the payload.
 pub(crate) fn check(input: &[u8]) {
     let Some((head, payload)) = input.split_at_checked(HEAD) else { return };
     let format = if head[0] % 2 == 0 { Format::Array } else { Format::Lines };
@@ -65,7 +67,8 @@ pub(crate) fn check(input: &[u8]) {
     }
 }
 
-/// Splits a payload and checks the pieces. Returns them if the payload could be split to its end.
+/// Splits a payload and checks the pieces: items, broken items and items above the limit. Returns
+/// them if the payload could be split to its end.
 fn check_payload(payload: &[u8], format: Format, limit: usize, sizes: &[usize]) -> Option<Vec<Found>> {
     let outcome = split(format, limit, &[payload]);
     assert_eq!(split(format, limit, &windows(payload, sizes)), outcome, "windows change the outcome");
@@ -105,8 +108,8 @@ fn split(format: Format, limit: usize, windows: &[&[u8]]) -> Outcome {
     (found, result)
 }
 
-/// Checks that pieces have ascending indexes, contain the bytes at their offsets, do not overlap,
-/// and keep to the limit.
+/// Checks that the splitter's pieces have ascending indexes, contain the payload's bytes at their
+/// offsets, do not overlap, and keep to the limit.
 fn in_order(payload: &[u8], limit: usize, found: &[Found]) {
     let mut end = 0;
     for (number, found) in found.iter().enumerate() {
@@ -149,8 +152,8 @@ fn as_serde_json_reads(payload: &[u8], limit: usize, found: &[Found], result: Re
     }
 }
 
-/// Checks that each line that is JSON is an item without the white space around it, and that blank
-/// lines are not.
+/// Checks that each line that is JSON and within the limit is an item without the white space
+/// around it. Also checks that the split fails if all lines are blank, and only then.
 fn as_lines_are_read(payload: &[u8], limit: usize, found: &[Found], result: Result<(), PayloadError>) {
     let unmarked = payload.strip_prefix(BYTE_ORDER_MARK).unwrap_or(payload);
     let mut at = payload.len() - unmarked.len();
@@ -174,9 +177,8 @@ fn as_lines_are_read(payload: &[u8], limit: usize, found: &[Found], result: Resu
     assert_eq!(result, if is_empty { Err(empty) } else { Ok(()) });
 }
 
-/// Checks that only white space, commas and the brackets of an array are outside of the pieces. So
-/// every item of the payload is a piece, or part of a piece that is reported as broken or too
-/// large.
+/// Checks that only white space, commas and the brackets of an array are outside of the splitter's
+/// pieces. So every item is a piece, or part of a piece that is reported as broken or too large.
 fn nothing_is_lost(payload: &[u8], format: Format, found: &[Found]) {
     let mut rest = payload.to_vec();
     for found in found {
@@ -188,8 +190,8 @@ fn nothing_is_lost(payload: &[u8], format: Format, found: &[Found]) {
     assert_eq!(between, expected, "something is in no piece");
 }
 
-/// Checks that the item at `offset` is a piece, or part of a piece that is reported as broken or
-/// too large.
+/// Checks that the valid item which was put at `offset` is a piece, or part of a piece that is
+/// reported as broken or too large.
 fn no_neighbour_is_lost(found: &[Found], offset: usize, item: &[u8]) {
     let place = offset..offset + item.len();
     let holds = |found: &&Found| found.place().start <= place.start && found.place().end >= place.end;

@@ -1,5 +1,5 @@
-//! Seeds of the fuzzer pass its oracles, and so do some hundred inputs of each target that are near
-//! them.
+//! Runs the oracles of the fuzz targets on all seeds, and on some hundred random changes of the
+//! seeds of each target.
 
 #![allow(
     clippy::unwrap_used,
@@ -17,10 +17,10 @@ use oracles::TARGETS;
 use toml::Table;
 
 const PACKAGE: &str = env!("CARGO_MANIFEST_DIR");
-/// Maximum bytes of an input, as in `scripts/fuzz.sh`.
+/// Maximum number of bytes of an input, as in `scripts/fuzz.sh`.
 const MOST_BYTES: usize = 2_048;
 
-/// Returns the seeds of a target, ordered by their file names.
+/// Returns the seeds (stored inputs) of a fuzz target, ordered by their file names.
 fn seeds(target: &str) -> Vec<Vec<u8>> {
     let entries = fs::read_dir(format!("{PACKAGE}/seeds/{target}")).expect("every target has seeds");
     let mut paths: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
@@ -28,7 +28,7 @@ fn seeds(target: &str) -> Vec<Vec<u8>> {
     paths.iter().map(|path| fs::read(path).unwrap()).collect()
 }
 
-/// Returns a random seed with one to four random changes.
+/// Returns a randomly chosen seed with one to four random changes.
 fn mutated(seeds: &[Vec<u8>], random: &mut Rng) -> Vec<u8> {
     let mut input = random.choice(seeds).unwrap().clone();
     for _ in 0..random.usize(1..=4) {
@@ -48,14 +48,15 @@ fn mutated(seeds: &[Vec<u8>], random: &mut Rng) -> Vec<u8> {
     input
 }
 
-/// Runs the oracle of a target. If it panics, the test shows the input.
+/// Runs the oracle of a fuzz target on an input. If the oracle panics, the test fails and shows the
+/// input.
 fn check(target: &str, input: &[u8]) {
     let outcome = catch_unwind(|| oracles::check(target, input));
     assert!(outcome.is_ok(), "{target}: b\"{}\"", input.escape_ascii());
 }
 
-/// Returns the number of inputs that are made from the seeds of each target: 500, or more in
-/// `.ci/nightly`.
+/// Returns the number of changed inputs to make from the seeds of each target: the variable
+/// `SEED_MUTATIONS`, which `.ci/nightly` sets, or 500.
 fn mutations() -> usize {
     std::env::var("SEED_MUTATIONS").map_or(500, |mutations| mutations.parse().unwrap())
 }

@@ -1,4 +1,4 @@
-//! Gives the library the name under which clients of IBM's look for it.
+//! Build script that gives the shared library the soname of IBM's client library.
 
 fn main() {
     if std::env::var("CARGO_CFG_TARGET_OS").as_deref() == Ok("linux") {

@@ -1,4 +1,4 @@
-//! The time of day.
+//! Present time, in the formats that the stand-in needs.
 
 use jiff::Timestamp;
 

@@ -45,7 +45,7 @@ pub struct Channel {
     /// User of clients that connect without credentials; if it is not set, such clients are
     /// refused.
     pub default_user: Option<String>,
-    /// Maximum number of connections at the same time (MAXINST).
+    /// Maximum number of connections at the same time (MAXINST); `None` for no limit.
     pub max_instances: Option<usize>,
 }
 

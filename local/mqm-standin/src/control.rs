@@ -1,4 +1,4 @@
-//! The control socket, at which tests ask for faults with one JSON object a line, and get one back.
+//! Control socket, through which tests send commands: a JSON object a line, and one in return.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
@@ -15,7 +15,7 @@ use crate::shown::Shown;
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 enum Command {
-    /// Adds a fault.
+    /// Adds a fault to inject into calls of clients.
     Fault(Fault),
     /// Removes all faults, and makes the queue manager run again after `quiesce` or `stop`.
     Reset,

@@ -1,4 +1,4 @@
-//! The definition of a queue: its attributes, most by their keywords in MQSC.
+//! Definition of a queue: its attributes, most of them by their keywords in MQSC.
 
 use libmqm_sys as mq;
 use serde::Deserialize;

@@ -1,4 +1,4 @@
-//! Faults on demand, and the calls that they concern.
+//! Faults that tests inject, and the calls that they affect.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -32,9 +32,9 @@ pub(crate) enum Effect {
     Reason(i32),
     /// The call is carried out, and warns with this reason code if it ends well.
     Warning(i32),
-    /// The connection is closed, as if the network had failed.
+    /// The connection is closed, as if the network had failed. The value is ignored.
     Cut(bool),
-    /// The call never returns.
+    /// The call never returns. The value is ignored.
     Hang(bool),
 }
 

@@ -1,4 +1,4 @@
-//! `mqm-standin run` starts a queue manager; `mqm-standin control` asks one for a fault.
+//! `mqm-standin run` starts a queue manager; `mqm-standin control` sends it a command.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};

@@ -1,4 +1,4 @@
-//! Connections of clients: a thread each, a request and its reply at a time.
+//! Server of client connections. Each has a thread, which answers one request after the other.
 
 use std::io;
 use std::os::fd::AsFd;

@@ -1,5 +1,4 @@
-//! Messages as the control socket shows and takes them: numbers as MQ has them, bytes in
-//! hexadecimal digits.
+//! JSON of messages on the control socket: numbers as in the MQI, bytes in hexadecimal digits.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;

@@ -1,4 +1,4 @@
-//! A program that runs beside a stack.
+//! Program that runs while a local stack is up: the demonstration or the command of `local test`.
 
 use std::ops::ControlFlow;
 use std::process::{ExitCode, ExitStatus};

@@ -1,4 +1,4 @@
-//! `local run`.
+//! `local run`: starts a stack, shows the demonstration, and serves until Ctrl-C.
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Ctrl-C and its relatives.
+//! Signals that stop the program, such as that of Ctrl-C.
 
 use std::process::ExitCode;
 

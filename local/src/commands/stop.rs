@@ -1,4 +1,4 @@
-//! `local stop`.
+//! `local stop`: stops every stack of this repository.
 
 use std::process::ExitCode;
 use std::time::Duration;

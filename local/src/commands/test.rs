@@ -1,4 +1,4 @@
-//! `local test`.
+//! `local test`: runs a command against a separate stack for tests.
 
 use std::fs::File;
 use std::ops::ControlFlow;
@@ -16,7 +16,7 @@ use crate::lock::{Claim, claim};
 use crate::stack::{self, Stack};
 use crate::targets::Given;
 
-/// Port 0 lets the system choose a free port.
+/// Port of the API; 0 lets the system choose a free port.
 const PORT: u16 = 0;
 
 pub(super) async fn test(command: Vec<String>) -> Result<ExitCode, Failure> {

@@ -9,13 +9,13 @@ use super::{Component, Ready};
 use crate::failure::Failure;
 use crate::layout::Layout;
 
-/// Kafka topic of chunks, the default of the template's parameter.
+/// Kafka topic of chunks, as the template names it without `KafkaTopicPrefix`.
 const TOPIC: &str = "chunks.ready";
-/// Kafka topic of events, the default of the template's parameter.
+/// Kafka topic of events, as the template names it without `KafkaTopicPrefix`.
 pub(crate) const EVENTS_TOPIC: &str = "batches.received";
-/// Kafka topic of failed chunks, the default of the template's parameter.
+/// Kafka topic of failed chunks, as the template names it without `KafkaTopicPrefix`.
 const FAILURES_TOPIC: &str = "chunks.failed";
-/// Maximum number of records in one invocation, the default of the template's parameter.
+/// Maximum number of records in one invocation of `upsert`, as in the template.
 const BATCH: &str = "10";
 /// Number of partitions of each topic.
 const PARTITIONS: u16 = 12;

@@ -1,4 +1,4 @@
-//! The AWS stand-in.
+//! `ministack`, the component that stands in for AWS.
 
 use std::path::{Path, PathBuf};
 
@@ -18,7 +18,7 @@ pub(crate) const SECRET_ACCESS_KEY: &str = "test";
 #[derive(Debug)]
 pub(crate) struct Ministack {
     port: u16,
-    /// Directory of IBM MQ's client libraries, in which the system looks for their dependencies.
+    /// Directory of IBM MQ's client libraries, for `LD_LIBRARY_PATH`; `None` with the stand-in's.
     libraries: Option<PathBuf>,
 }
 

@@ -1,4 +1,4 @@
-//! The programs that the stack consists of, one file each.
+//! Components: the programs that the local stack consists of, one file each.
 
 pub(crate) mod kafka;
 pub(crate) mod ministack;

@@ -1,4 +1,4 @@
-//! Answers of API Gateway, from what functions returned.
+//! HTTP responses of API Gateway, built from the objects that functions return.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! A request as Lambda receives it from an HTTP API: payload format 2.0, of which no function reads
-//! cookies.
+//! Event that Lambda gets for a request to an HTTP API: payload format 2.0, without cookies, which
+//! no function reads.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

@@ -1,5 +1,5 @@
-//! The part of API Gateway in a deployment, as an HTTP API and as a REST API: routes of the
-//! template, the events of each, its limits and its answers.
+//! Stand-in for API Gateway, as an HTTP API and as a REST API: the routes of the template, and the
+//! events, limits and responses of each kind of API.
 
 mod answer;
 mod event;

@@ -1,4 +1,4 @@
-//! Takes requests, invokes functions, answers.
+//! Server of an API: receives requests, invokes functions and responds.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ use super::{Door, Kind};
 use crate::deploy::Deployment;
 use crate::failure::{Explain as _, Failure, chain};
 
-/// API Gateway's limit for a request's body.
+/// API Gateway's limit for a request's body, in bytes.
 pub(super) const MAX_BODY: usize = 10 * 1024 * 1024;
 /// Lambda's limit for an event and for a response, in bytes.
 const MAX_EVENT: usize = 6 * 1024 * 1024;

@@ -1,4 +1,4 @@
-//! A request as Lambda receives it from a REST API, which takes all media types for binary.
+//! Event that Lambda gets for a request to a REST API, with every media type taken for binary.
 
 use std::collections::BTreeMap;
 use std::io::Read as _;

@@ -1,4 +1,4 @@
-//! The functions that take requests.
+//! Routes of an API, which lead requests to functions.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! The things that exist from the start: tenants' keys, target profiles, owners of establishments,
+//! Initial data of the local stack: tenants' keys, target profiles, owners of establishments,
 //! secrets and queues.
 
 mod access;

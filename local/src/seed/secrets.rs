@@ -1,4 +1,4 @@
-//! The secrets that `passwordRef` may name.
+//! Secrets of the local stack, which `passwordRef` may name.
 
 use aws_sdk_secretsmanager::Client;
 use aws_sdk_secretsmanager::primitives::Blob;

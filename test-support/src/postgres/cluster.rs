@@ -1,4 +1,4 @@
-//! A PostgreSQL server of a test's own: it can be ended and started again, and goes with the test.
+//! PostgreSQL server of one test. The test can stop and restart it, and it ends with the test.
 
 use std::fs;
 use std::path::PathBuf;

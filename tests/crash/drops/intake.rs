@@ -1,4 +1,4 @@
-//! The function with what it reads and writes.
+//! Process of `drop-intake` for one test, with clients for what it reads and writes.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -16,7 +16,8 @@ use crate::crash::stand::function::{Function, Invoked};
 use crate::crash::stand::store::StoreProxy;
 use crate::crash::stand::{deployed, store_variables};
 
-/// The function, a bucket of its own without notifications, and the proxy between them.
+/// Process of `drop-intake`, an S3 bucket without notifications, the proxy between the two, and the
+/// test's own clients.
 pub(super) struct Intake {
     pub(super) faults: Faults,
     pub(super) function: Function,
@@ -59,7 +60,8 @@ impl Intake {
         }
     }
 
-    /// Puts a version of an object, and returns its idempotency key.
+    /// Puts an object, which replaces its earlier version. Returns the idempotency key that the
+    /// function derives from the version.
     pub(super) async fn put(&self, key: &str, content: &str) -> String {
         let put = self.s3.put_object().bucket(&self.bucket).key(key);
         put.body(content.as_bytes().to_vec().into()).send().await.unwrap();
@@ -74,7 +76,8 @@ impl Intake {
         ingestion::drops::idempotency_key(&source, modified_at)
     }
 
-    /// Announces an object, and returns whether the message is done.
+    /// Invokes the function with a notification of an object. Returns true if the function is done
+    /// with the message, and false if SQS would deliver it again.
     pub(super) async fn announce(&self, key: &str) -> bool {
         self.is_done(self.event(key)).await
     }
@@ -105,7 +108,8 @@ impl Intake {
         json!({"Records": [message]}).to_string()
     }
 
-    /// Announces an object, and kills the function where a request is held.
+    /// Invokes the function with a notification of an object, and kills it when the proxy holds the
+    /// request `held`.
     pub(super) async fn die(&self, key: &str, held: Held) {
         self.die_of(self.event(key), held).await;
     }
@@ -121,7 +125,7 @@ impl Intake {
         self.function.settled().await;
     }
 
-    /// Ends the record's lease, if there is a record, as time does.
+    /// Ends the lease of the key's record, if there is one, as if its time were over.
     pub(super) async fn age(&self, idempotency_key: &str) {
         if let Some(record) = self.records.find("DROP", idempotency_key).await
             && record["status"].as_s().is_ok_and(|status| status == "IN_PROGRESS")
@@ -131,7 +135,7 @@ impl Intake {
         }
     }
 
-    /// Ends the lease of a record of another tenant's.
+    /// Ends the lease of a record of any tenant. [`Self::age`] does that for tenant A.
     pub(super) async fn end_lease(&self, tenant: &str, idempotency_key: &str) {
         let pk = AttributeValue::S(format!("DROP#{tenant}#{idempotency_key}"));
         let update = self.items.update_item().table_name(variable("IDEMPOTENCY_TABLE")).key("pk", pk);
@@ -139,7 +143,7 @@ impl Intake {
         update.expression_attribute_values(":over", AttributeValue::N("1".to_owned())).send().await.unwrap();
     }
 
-    /// The items of all batches that the key ever made.
+    /// Returns the batch items of tenant A that were ever made under this idempotency key.
     pub(super) async fn batches(&self, idempotency_key: &str) -> Vec<HashMap<String, AttributeValue>> {
         let query = self
             .items
@@ -152,14 +156,15 @@ impl Intake {
         query.into_paginator().items().send().try_collect().await.unwrap()
     }
 
-    /// The payloads of a batch.
+    /// Returns the S3 keys of a batch's payloads.
     pub(super) async fn payloads(&self, batch_id: &str) -> Vec<String> {
         let list = self.s3.list_objects_v2().bucket(&self.bucket).prefix("incoming/").send().await.unwrap();
         let keys = list.contents.unwrap_or_default().into_iter().filter_map(|object| object.key);
         keys.filter(|key| key.ends_with(batch_id)).collect()
     }
 
-    /// Lets a tenant drop files from now on, or no longer.
+    /// Grants a tenant the right to drop files, or withdraws it. Ends idle processes, since a
+    /// process caches the grant.
     pub(super) async fn grant(&self, tenant: &str, is_given: bool) {
         let (table, pk) = (variable("ACCESS_TABLE"), AttributeValue::S(format!("DROPS#{tenant}")));
         if is_given {
@@ -172,14 +177,15 @@ impl Intake {
         self.function.end_idle();
     }
 
-    /// Makes the bucket keep versions from now on.
+    /// Enables versioning in the bucket.
     pub(super) async fn keep_versions(&self) {
         let enabled = VersioningConfiguration::builder().status(BucketVersioningStatus::Enabled).build();
         let put = self.s3.put_bucket_versioning().bucket(&self.bucket);
         put.versioning_configuration(enabled).send().await.unwrap();
     }
 
-    /// Puts a version of an object that keeps its others; its id, and its idempotency key.
+    /// Puts a further version of an object in the versioned bucket. Returns its version id, and the
+    /// idempotency key that the function derives from it.
     pub(super) async fn put_version(&self, key: &str, content: &str) -> (String, String) {
         let put = self.s3.put_object().bucket(&self.bucket).key(key);
         let put = put.body(content.as_bytes().to_vec().into()).send().await.unwrap();
@@ -188,7 +194,8 @@ impl Intake {
         (put.version_id.unwrap(), ingestion::drops::idempotency_key(&source, jiff::Timestamp::UNIX_EPOCH))
     }
 
-    /// The id of the only batch of a version.
+    /// Returns the id of the only batch that was made under a version's idempotency key. Panics if
+    /// there are none or several, or if its payload has not arrived.
     pub(super) async fn batch_of(&self, idempotency_key: &str) -> String {
         let batches = self.batches(idempotency_key).await;
         let [batch] = &batches[..] else { panic!("{batches:?}") };
@@ -210,7 +217,9 @@ impl Intake {
         tags.tag_set.into_iter().map(|tag| (tag.key, tag.value)).collect()
     }
 
-    /// The version is one batch, which has arrived, and everything says so.
+    /// Checks that a version of an object has become one batch with one payload of the same
+    /// content, and that the result object and the tags name that batch. `what` names the fault in
+    /// failures.
     pub(super) async fn is_one_batch(&self, key: &str, idempotency_key: &str, content: &str, what: &str) {
         let batches = self.batches(idempotency_key).await;
         let [batch] = &batches[..] else { panic!("{what}: {batches:?}") };

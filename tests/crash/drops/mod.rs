@@ -1,6 +1,6 @@
-//! `drop-intake` dies at every step of taking an object, and the object is replaced while it is
-//! taken. However it went, each version that is announced again is one batch: one id, one item, one
-//! payload.
+//! Tests of `drop-intake` that dies at each step of taking an object into a batch, or whose object
+//! is replaced meanwhile. Each version that is announced again always ends as one batch: one id,
+//! one batch item, one payload.
 
 mod intake;
 
@@ -12,8 +12,8 @@ use self::intake::Intake;
 use crate::crash::stand::faults::Op;
 use crate::crash::stand::function::Invoked;
 
-/// The writes of one object, in their order, each with how many of its kind are before it: the
-/// claim, the item, the result, the tags, the copy, the record's end.
+/// Writes for one object, in order: claim, batch item, result, tags, copy of the content, end of
+/// the record. The number counts the earlier writes of the same kind.
 const STEPS: [(Op, usize); 6] = [
     (Op::Claim, 0),
     (Op::PutBatch, 0),
@@ -110,7 +110,9 @@ async fn what_a_tenant_may_do_later_changes_no_decision_about_a_version() {
     intake.grant(&tenant, false).await;
 }
 
-/// Else it would replace the products and the result of its successor.
+/// Checks that an older version which is announced late becomes a batch, but gets no result, and
+/// that its batch counts as received earlier. Otherwise it would replace products and result of the
+/// newer version.
 #[tokio::test]
 async fn a_version_that_is_announced_after_its_successor_is_an_earlier_batch_without_a_result() {
     let intake = Intake::start().await;
@@ -150,7 +152,8 @@ async fn a_version_that_is_announced_after_its_successor_is_an_earlier_batch_wit
     intake.batch_of(&third_key).await;
 }
 
-/// The result is its successor's.
+/// Checks that an older version which is refused gets tags, and that the object's result stays that
+/// of the newer version.
 #[tokio::test]
 async fn an_older_version_that_is_refused_has_tags_and_no_result() {
     let intake = Intake::start().await;

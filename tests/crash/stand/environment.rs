@@ -1,4 +1,5 @@
-//! One execution environment of a function: its process, and the Runtime API that it asks for work.
+//! Execution environment of a Lambda function in the crash tests: a process, and the Runtime API
+//! from which the process gets its events.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -22,8 +23,8 @@ pub(crate) struct Environment {
 }
 
 impl Environment {
-    /// Starts a process and waits until it is initialized, which is not part of the first
-    /// invocation's time.
+    /// Starts a process and waits until it is initialized, since Lambda does not count that time as
+    /// part of the first invocation.
     pub(crate) async fn start(function: &Deployed) -> Self {
         let name = &function.binary;
         let mut api = RuntimeApi::start(name).await;
@@ -48,8 +49,8 @@ impl Environment {
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Hands an event to the process and waits for its answer, its end, or the function's time-out,
-    /// as Lambda does.
+    /// Passes an event to the process, and waits for its answer, for the end of the process or for
+    /// the function's time-out, after which the process is killed.
     pub(crate) async fn invoke(&mut self, payload: Bytes, timeout: Duration) -> Invoked {
         tokio::select! {
             biased;
@@ -77,7 +78,8 @@ impl Drop for Environment {
     }
 }
 
-/// `None` if the process went away: how it ended says more.
+/// Waits for the outcome of an invocation. Returns `None` if the process ended, since its exit
+/// status says more.
 async fn answer(invocation: impl Future<Output = Result<Answer, Failure>>) -> Option<Invoked> {
     match invocation.await {
         Ok(answer) => Some(Invoked::Answered(answer.body)),

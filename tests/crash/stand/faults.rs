@@ -1,4 +1,5 @@
-//! What goes wrong between two programs, and when: rules over the requests that pass.
+//! Faults between two programs of the crash tests: rules of a proxy about the requests that pass
+//! it.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -8,13 +9,14 @@ use http::Response;
 use test_support::http_server::{Answer, response};
 use tokio::sync::oneshot;
 
-/// Time that a crash point may take to be reached.
+/// Maximum time until a request that a test wants to hold reaches the proxy.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A request, by what it means.
+/// Kind of a request that passes a proxy, by its meaning for the program that sends it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Op {
-    /// An item of the access table is read.
+    /// Request other than `PutItem` to a DynamoDB table that is not the idempotency table, for
+    /// example the read of an API key or of a batch item.
     Access,
     Claim,
     TakeOver,
@@ -22,40 +24,41 @@ pub(crate) enum Op {
     Prepare,
     Complete,
     Fail,
-    /// The item of a batch.
+    /// Write of a batch item.
     PutBatch,
     PutObject,
     GetObject,
-    /// Whether an object is there.
+    /// HEAD request, which asks whether an S3 object exists.
     HeadObject,
-    /// A message to a queue.
+    /// Send of a message to an SQS queue.
     Send,
-    /// The order to `mq-access`.
+    /// Invocation of `mq-access` by an HTTP function.
     Invoke,
     Other,
 }
 
-/// Effect of a rule on a request.
+/// Failure that the proxy inflicts on a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Blow {
-    /// The request never arrives: the connection is closed.
+    /// Closes the sender's connection, and does not forward the request.
     DropRequest,
-    /// The request is done, and the connection is closed instead of an answer.
+    /// Forwards the request, but closes the sender's connection in place of the response.
     DropAnswer,
-    /// The request never arrives, and its sender gets no response.
+    /// Neither forwards the request nor responds. The connection stays open.
     SwallowRequest,
-    /// The request is done, and no answer comes.
+    /// Forwards the request, but does not respond. The connection stays open.
     SwallowAnswer,
-    /// The request arrives late.
+    /// Forwards the request after this delay.
     Late(Duration),
-    /// The request is refused with this status.
+    /// Responds with this HTTP status, and does not forward the request.
     Status(u16),
 }
 
 #[derive(Debug)]
 enum Effect {
     Blow(Blow),
-    /// The request waits; `true` is before it is done, `false` after.
+    /// Holds the request: before it is forwarded if `before`, otherwise before its response is
+    /// returned.
     Hold {
         before: bool,
         reached: oneshot::Sender<()>,
@@ -71,7 +74,8 @@ struct Rule {
     effect: Effect,
 }
 
-/// The rules in force, and what passed. Clones are the same.
+/// Rules for the requests that pass a proxy, and the kinds of those that have passed. Clones share
+/// both.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Faults {
     rules: Arc<Mutex<Vec<Rule>>>,
@@ -79,7 +83,7 @@ pub(crate) struct Faults {
     weather: Arc<Mutex<Option<Weather>>>,
 }
 
-/// Blows that strike any request, with a probability.
+/// Random failures of requests of any kind, each with this probability.
 #[derive(Debug)]
 struct Weather {
     random: fastrand::Rng,
@@ -94,7 +98,8 @@ impl Weather {
     }
 }
 
-/// A request that waits. Dropping this closes its connection: it is never done, or never answered.
+/// Request that the proxy holds for a test. Dropping this closes the sender's connection, so that
+/// the request is never forwarded, or never answered.
 #[derive(Debug)]
 pub(crate) struct Held {
     reached: Option<oneshot::Receiver<()>>,
@@ -102,55 +107,56 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    /// Waits for the request to come.
+    /// Waits until the request has reached the proxy. Panics after [`PATIENCE`].
     pub(crate) async fn reached(&mut self) {
         let reached = self.reached.take().expect("it is waited for once");
         tokio::time::timeout(PATIENCE, reached).await.expect("the crash point is reached").unwrap();
     }
 
-    /// Lets the request go on.
+    /// Lets the proxy forward the request, or return its response.
     pub(crate) fn release(self) {
         let _ = self.go.send(());
     }
 }
 
 impl Faults {
-    /// Strikes the `nth` request of a kind, counted from 0.
+    /// Makes the `nth` of the following requests of a kind fail, counted from 0.
     pub(crate) fn nth(&self, op: Op, nth: usize, blow: Blow) {
         self.add(Rule { op: Some(op), skip: nth, left: 1, effect: Effect::Blow(blow) });
     }
 
-    /// Strikes the next request of a kind.
+    /// Makes the next request of a kind fail.
     pub(crate) fn next(&self, op: Op, blow: Blow) {
         self.nth(op, 0, blow);
     }
 
-    /// Strikes every request of a kind from now on.
+    /// Makes every request of a kind fail from now on.
     pub(crate) fn every(&self, op: Op, blow: Blow) {
         self.add(Rule { op: Some(op), skip: 0, left: usize::MAX, effect: Effect::Blow(blow) });
     }
 
-    /// Strikes every request from now on.
+    /// Makes every request fail from now on.
     pub(crate) fn all(&self, blow: Blow) {
         self.add(Rule { op: None, skip: 0, left: usize::MAX, effect: Effect::Blow(blow) });
     }
 
-    /// Holds the next request of a kind before it is done.
+    /// Holds the next request of a kind before it is forwarded.
     pub(crate) fn hold_request(&self, op: Op) -> Held {
         self.hold_nth_request(op, 0)
     }
 
-    /// Holds the `nth` request of a kind, counted from 0, before it is done.
+    /// Holds the `nth` of the following requests of a kind, counted from 0, before it is forwarded.
     pub(crate) fn hold_nth_request(&self, op: Op, nth: usize) -> Held {
         self.hold(op, nth, true)
     }
 
-    /// Holds the next request's answer.
+    /// Forwards the next request of a kind, and holds the response to it.
     pub(crate) fn hold_answer(&self, op: Op) -> Held {
         self.hold_nth_answer(op, 0)
     }
 
-    /// Holds the answer to the `nth` request of a kind.
+    /// Forwards the `nth` of the following requests of a kind, counted from 0, and holds the
+    /// response to it.
     pub(crate) fn hold_nth_answer(&self, op: Op, nth: usize) -> Held {
         self.hold(op, nth, false)
     }
@@ -166,18 +172,19 @@ impl Faults {
         self.rules.lock().unwrap().push(rule);
     }
 
-    /// Strikes requests of all kinds with a probability.
+    /// Makes requests of any kind fail at random from now on, each with this probability.
     pub(crate) fn weather(&self, probability: f64, random: fastrand::Rng) {
         *self.weather.lock().unwrap() = Some(Weather { random, probability });
     }
 
-    /// Ends all faults.
+    /// Removes all rules, so that requests do not fail any more.
     pub(crate) fn clear(&self) {
         *self.weather.lock().unwrap() = None;
         self.rules.lock().unwrap().clear();
     }
 
-    /// Counts the requests of a kind that came, struck or not.
+    /// Returns the number of requests of a kind that reached the proxy, including those that
+    /// failed.
     pub(crate) fn seen(&self, op: Op) -> usize {
         self.seen.lock().unwrap().iter().filter(|seen| **seen == op).count()
     }
@@ -200,8 +207,8 @@ impl Faults {
         Some(rules.remove(index).effect)
     }
 
-    /// Lets a request through as far as the rules allow. What is done is done also where its sender
-    /// has gone away.
+    /// Forwards a request by `forward`, as far as the rules allow. A request that is forwarded is
+    /// completed even if its sender has closed the connection.
     pub(crate) async fn pass(
         &self,
         op: Op,
@@ -244,8 +251,8 @@ async fn suffer(struck: Option<Effect>, forward: impl Future<Output = Response<B
     }
 }
 
-/// Returns an error in the form of AWS's JSON protocols; in any other form the SDK reads only the
-/// status.
+/// Returns an error response in the form of AWS's JSON protocols. From any other form the SDK reads
+/// only the status.
 fn refusal(status: u16) -> Response<Bytes> {
     let kind = match status {
         429 => "TooManyRequestsException",

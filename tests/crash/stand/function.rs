@@ -1,4 +1,5 @@
-//! A function: as many environments as there are invocations at a time, kept warm between them.
+//! Lambda function in the crash tests: a process for each concurrent invocation, which is kept for
+//! later invocations.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -11,19 +12,19 @@ use test_support::template::Deployed;
 
 use super::environment::Environment;
 
-/// Time that invocations may take to end.
+/// Maximum time until all invocations have ended.
 const PATIENCE: Duration = Duration::from_secs(90);
 
-/// Outcome of an invocation.
+/// Outcome of an invocation of a function.
 #[derive(Clone, Debug)]
 pub(crate) enum Invoked {
     Answered(Bytes),
-    /// The function said so itself, or its process ended.
+    /// The function reported an error, or its process ended. Contains the error as JSON.
     Failed(Bytes),
     TimedOut(Bytes),
 }
 
-/// Clones are the same function.
+/// Lambda function that a test invokes. Clones share its processes.
 #[derive(Clone, Debug)]
 pub(crate) struct Function(Arc<Inner>);
 
@@ -35,13 +36,14 @@ struct Inner {
 }
 
 impl Function {
-    /// A function with further variables.
+    /// Makes a function as deployed, with further environment variables. Starts no process yet.
     pub(crate) fn new(mut deployed: Deployed, further: &[(&str, String)]) -> Self {
         deployed.variables.extend(further.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
         Self(Arc::new(Inner { deployed, idle: Mutex::default(), busy: Mutex::default() }))
     }
 
-    /// Runs to its end also where the caller goes away, as in Lambda.
+    /// Invokes the function. The invocation runs to its end even if this future is dropped, as in
+    /// Lambda.
     pub(crate) async fn invoke(&self, payload: Bytes) -> Invoked {
         let this = self.clone();
         tokio::spawn(async move { this.run(payload).await }).await.unwrap()
@@ -67,7 +69,7 @@ impl Function {
         invoked
     }
 
-    /// Sees to it that the next invocation finds a process.
+    /// Starts a process if no idle one is left, so that the next invocation does not wait for one.
     pub(crate) async fn warm(&self) {
         self.0.idle.lock().unwrap().retain_mut(Environment::is_alive);
         if self.0.idle.lock().unwrap().is_empty() {
@@ -76,19 +78,19 @@ impl Function {
         }
     }
 
-    /// Kills the processes that are at work.
+    /// Kills the processes that execute an invocation. Panics if there are none.
     pub(crate) fn kill(&self) {
         let busy = self.busy();
         assert!(!busy.is_empty(), "nothing of {} is at work", self.0.deployed.binary);
         busy.into_iter().for_each(|pid| kill(pid, Signal::SIGKILL).unwrap());
     }
 
-    /// Ends what is at work, if anything is, and says how many that were.
+    /// Kills the processes that execute an invocation, if there are any. Returns their number.
     pub(crate) fn kill_any(&self) -> usize {
         self.busy().into_iter().filter(|pid| kill(*pid, Signal::SIGKILL).is_ok()).count()
     }
 
-    /// Freezes the processes that are at work.
+    /// Stops the processes that execute an invocation, by a signal. Panics if there are none.
     pub(crate) fn freeze(&self) -> Frozen {
         let busy = self.busy();
         assert!(!busy.is_empty(), "nothing of {} is at work", self.0.deployed.binary);
@@ -96,14 +98,14 @@ impl Function {
         Frozen { processes: busy, since: Instant::now() }
     }
 
-    /// Whether no process waits for an invocation any more.
+    /// Returns true if no idle process of the function is alive.
     pub(crate) fn has_ended(&self) -> bool {
         let mut idle = self.0.idle.lock().unwrap();
         idle.retain_mut(Environment::is_alive);
         idle.is_empty()
     }
 
-    /// The next invocation starts a process.
+    /// Ends all idle processes, so that the next invocation starts a new one.
     pub(crate) fn end_idle(&self) {
         self.0.idle.lock().unwrap().clear();
     }
@@ -112,7 +114,7 @@ impl Function {
         self.0.busy.lock().unwrap().clone()
     }
 
-    /// Waits until nothing is at work.
+    /// Waits until no invocation is in progress. Panics after [`PATIENCE`].
     pub(crate) async fn settled(&self) {
         let settled = async {
             while !self.busy().is_empty() {
@@ -123,7 +125,7 @@ impl Function {
     }
 }
 
-/// Processes that stand still.
+/// Processes that [`Function::freeze`] has stopped.
 #[derive(Debug)]
 pub(crate) struct Frozen {
     processes: Vec<Pid>,
@@ -131,7 +133,7 @@ pub(crate) struct Frozen {
 }
 
 impl Frozen {
-    /// Lets them go on, and says how long they stood still.
+    /// Lets the processes continue, and returns the time for which they were stopped.
     pub(crate) fn thaw(self) -> Duration {
         self.processes.iter().for_each(|pid| kill(*pid, Signal::SIGCONT).unwrap());
         self.since.elapsed()

@@ -1,4 +1,4 @@
-//! Lambda's Invoke, through which one function calls another.
+//! Stand-in for Lambda's Invoke API, through which the HTTP functions invoke `mq-access`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,7 +10,7 @@ use test_support::http_server::{Server, response};
 use super::faults::{Faults, Op};
 use super::function::{Function, Invoked};
 
-/// Serves `POST /2015-03-31/functions/{name}/invocations` for one function.
+/// HTTP server with the path `POST /2015-03-31/functions/{name}/invocations` for one function.
 #[derive(Debug)]
 pub(crate) struct Lambda {
     server: Server,
@@ -33,7 +33,7 @@ impl Lambda {
         self.server.url()
     }
 
-    /// The next order's process ends before it can look at it.
+    /// Makes the next invocation fail as if its process had been killed before it read the event.
     pub(crate) fn kill_on_arrival(&self) {
         self.kill_on_arrival.store(true, Ordering::SeqCst);
     }

@@ -1,5 +1,5 @@
-//! The gateway's own programs, run as Lambda runs them, between networks and stores that fail on
-//! demand.
+//! Stand of a crash test: the gateway's own programs, run as Lambda runs them, between networks and
+//! stores that fail when the test wants it.
 
 pub(crate) mod environment;
 pub(crate) mod faults;
@@ -31,7 +31,7 @@ use store::StoreProxy;
 
 pub(crate) type Record = HashMap<String, AttributeValue>;
 
-/// An operation of the gateway.
+/// Operation of the gateway that a crash test requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operation {
     Produce,
@@ -40,7 +40,7 @@ pub(crate) enum Operation {
 }
 
 impl Operation {
-    /// The first part of its records' keys.
+    /// Returns the first part of the keys of this operation's idempotency records.
     pub(crate) fn record(self) -> &'static str {
         match self {
             Self::Produce => "PRODUCE",
@@ -58,7 +58,7 @@ impl Operation {
     }
 }
 
-/// Request under a key, which can be asked again.
+/// Request of a crash test with its idempotency key. It can be sent repeatedly.
 #[derive(Clone, Debug)]
 pub(crate) struct Asked {
     pub(crate) operation: Operation,
@@ -66,26 +66,28 @@ pub(crate) struct Asked {
     pub(crate) body: Value,
 }
 
-/// An answer and the time it took.
+/// Response to a client, and the time from the request until it came.
 #[derive(Clone, Debug)]
 pub(crate) struct Reply {
     pub(crate) answer: Answer,
     pub(crate) took: Duration,
 }
 
-/// The functions that a change goes through, and everything around them.
+/// Functions that execute a changing operation, with the broker, the stores, and the proxies in
+/// between.
 #[derive(Debug)]
 pub(crate) struct Stand {
-    /// Faults on the way to DynamoDB, to S3, and from the HTTP functions to `mq-access`.
+    /// Faults of requests to DynamoDB and S3, and of invocations of `mq-access`.
     pub(crate) faults: Faults,
-    /// Proxy on the way to RabbitMQ.
+    /// Proxy between `mq-access` and RabbitMQ.
     pub(crate) network: AmqpProxy,
     pub(crate) lambda: Lambda,
     pub(crate) produce: Function,
     pub(crate) consume: Function,
     pub(crate) move_messages: Function,
     pub(crate) mq_access: Function,
-    /// A client of the broker that shares no code with the gateway.
+    /// Client of the broker that shares no code with the gateway, with the queue manager if it is
+    /// IBM MQ.
     pub(crate) broker: Site,
     pub(crate) records: Records,
     pub(crate) stores: StoreProxy,
@@ -100,8 +102,8 @@ impl Stand {
         Self::start_with(on, None).await
     }
 
-    /// A stand on RabbitMQ in which the clock of `mq-access` is ahead of everybody's by so many
-    /// seconds.
+    /// Starts a stand with RabbitMQ, in which the clock of `mq-access` is `ahead` seconds ahead of
+    /// all others.
     pub(crate) async fn start_with_clock(ahead: f64) -> Self {
         Self::start_with(On::RabbitMq, Some(ahead)).await
     }
@@ -135,7 +137,8 @@ impl Stand {
         this
     }
 
-    /// A request about a queue, by way of the network that fails.
+    /// Builds a request about a queue, with a new idempotency key. Its target leads through the
+    /// proxy that can break connections.
     pub(crate) fn request(&self, operation: Operation, queue: &Queue, members: Value) -> Asked {
         let named = json!({ "target": self.target(queue) });
         let mut body = if operation == Operation::Move { json!({ "from": named }) } else { named };
@@ -155,7 +158,7 @@ impl Stand {
         })
     }
 
-    /// The broker takes no connections, and breaks those that it has.
+    /// Makes the broker refuse connections, and breaks the open ones.
     pub(crate) async fn stop_broker(&mut self) {
         match &self.broker {
             Site::RabbitMq(_) => self.network.stop().await,
@@ -178,12 +181,12 @@ impl Stand {
         }
     }
 
-    /// Asks, as API Gateway would.
+    /// Sends a request, as API Gateway passes it to the HTTP function, and waits for the response.
     pub(crate) async fn ask(&self, asked: &Asked) -> Reply {
         self.ask_later(asked).await.unwrap()
     }
 
-    /// Asks, and goes on with something else.
+    /// Sends a request, and returns a task that waits for the response.
     pub(crate) fn ask_later(&self, asked: &Asked) -> JoinHandle<Reply> {
         let (function, event) = (self.front(asked.operation).clone(), event(asked));
         tokio::spawn(async move {
@@ -193,15 +196,15 @@ impl Stand {
         })
     }
 
-    /// Asks the function of consumes for a path of its own.
+    /// Sends a GET request for this path to the function `consume`, and returns the response.
     pub(crate) async fn get(&self, path: &str) -> Answer {
         let headers = json!({"x-api-key": KEY_A, "x-forwarded-proto": "http"});
         let event = http_event("GET", path, headers, b"");
         answer(&event, &self.consume.invoke(event.to_string().into()).await)
     }
 
-    /// Ends every fault, waits until nothing is at work any more, and replaces the processes that
-    /// ended.
+    /// Ends all faults, waits until no invocation is in progress, and starts processes in place of
+    /// those that ended.
     pub(crate) async fn heal(&mut self) {
         self.faults.clear();
         self.lambda.heal();
@@ -216,17 +219,18 @@ impl Stand {
         }
     }
 
-    /// The record's attributes, or `None`.
+    /// Returns the attributes of the request's idempotency record, or `None` if there is none.
     pub(crate) async fn record(&self, asked: &Asked) -> Option<Record> {
         self.records.find(asked.operation.record(), asked.key).await
     }
 
-    /// Takes attributes away from a record.
+    /// Removes attributes from the request's idempotency record.
     pub(crate) async fn forget(&self, asked: &Asked, attributes: &[&str]) {
         self.records.remove(asked.operation.record(), asked.key, attributes).await;
     }
 
-    /// Ends the record's lease, if there is a record, as time does.
+    /// Ends the lease in the request's idempotency record, if there is one, as if its time were
+    /// over.
     pub(crate) async fn age(&self, asked: &Asked) {
         if self.record(asked).await.is_none() {
             return;
@@ -236,7 +240,8 @@ impl Stand {
     }
 }
 
-/// Returns the variables that shift a process's clock; its timers run as before.
+/// Returns the environment variables that set a process's clock ahead by `ahead` seconds, or back
+/// if negative. The process's timers are not changed.
 fn shifted(ahead: f64) -> [(&'static str, String); 3] {
     let library = format!("/usr/lib/{}-linux-gnu/faketime/libfaketimeMT.so.1", std::env::consts::ARCH);
     assert!(std::path::Path::new(&library).is_file(), "{library} is missing: `make test` installs it");
@@ -247,7 +252,8 @@ fn shifted(ahead: f64) -> [(&'static str, String); 3] {
     ]
 }
 
-/// Returns the variables that a function needs to find the stores by way of the proxy.
+/// Returns the environment variables by which a function reaches the AWS stand-in, and the stores
+/// through the proxy.
 pub(crate) fn store_variables(stores: &StoreProxy) -> Vec<(&'static str, String)> {
     let stores_at = stores.url();
     let mut variables: Vec<_> =
@@ -264,16 +270,16 @@ pub(crate) fn store_variables(stores: &StoreProxy) -> Vec<(&'static str, String)
 
 static TEMPLATE: LazyLock<Template> = LazyLock::new(|| Template::read(references()));
 
-/// A function as the template deploys it in the local stack. Variables that are `given`, and those
-/// of the database, are left out and need not be understood.
+/// Returns a function as the template deploys it. Leaves out the variables of the database and
+/// those in `given`, whose values in the template need not be resolvable.
 pub(crate) fn deployed(logical_id: &str, given: &[(&str, String)]) -> Deployed {
     TEMPLATE.function(logical_id, |name| {
         !name.starts_with("DATABASE_") && !given.iter().any(|(known, _)| *known == name)
     })
 }
 
-/// Returns the values of the template's `!Ref`s in the local stack: its tables and buckets, and
-/// parameters that it sets.
+/// Returns the values to which the template's `!Ref`s resolve in the crash tests: the local stack's
+/// tables and buckets, and parameters.
 fn references() -> [(&'static str, String); 8] {
     let inline = "rabbitmq://127.0.0.1:*/*?tenant=*&tls=optional&secrets=secret://local/* \
                   ibmmq://127.0.0.1:*/*?tenant=*&tls=optional&secrets=secret://mq/app&channel=*";
@@ -295,7 +301,8 @@ fn event(asked: &Asked) -> Value {
     http_event("POST", asked.operation.path(), headers, asked.body.to_string().as_bytes())
 }
 
-/// A request as API Gateway hands it over, in payload format 2.0.
+/// Builds the event of an HTTP request, as API Gateway passes it to a function in payload format
+/// 2.0.
 pub(crate) fn http_event(method: &str, path: &str, mut headers: Value, body: &[u8]) -> Value {
     headers["host"] = json!("127.0.0.1");
     let route = format!("{method} {path}");
@@ -322,8 +329,8 @@ pub(crate) fn http_event(method: &str, path: &str, mut headers: Value, body: &[u
     })
 }
 
-/// Answers as API Gateway does: its own 500 for a function that failed, its own 503 for one that
-/// took too long. The answer is held to the contract.
+/// Turns the outcome of an invocation into the client's response, as API Gateway does: 500 for a
+/// function that failed, and 503 for one that took too long. Checks it against the contract.
 pub(crate) fn answer(event: &Value, invoked: &Invoked) -> Answer {
     let answer = of_invocation(invoked);
     let http = &event["requestContext"]["http"];
@@ -331,7 +338,8 @@ pub(crate) fn answer(event: &Value, invoked: &Invoked) -> Answer {
     answer
 }
 
-/// Answers as API Gateway does, but without the contract, for what no client gets.
+/// Turns the outcome of an invocation into a response like [`answer`], but does not check it
+/// against the contract, for responses that no client gets.
 pub(crate) fn of_invocation(invoked: &Invoked) -> Answer {
     let own = |status, message: &str| Answer {
         status,

@@ -1,4 +1,4 @@
-//! A proxy that understands AMQP's frames well enough to break the connection at a chosen one.
+//! Proxy for AMQP connections that reads the frames, and can break connections at a chosen one.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -14,41 +14,43 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const PROTOCOL_HEADER: usize = 8;
 const METHOD: u8 = 1;
 
-/// A method frame, by class and method.
+/// Method of AMQP 0-9-1, by class id and method id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Method(u16, u16);
 
-/// A message is put.
+/// `basic.publish`: a client publishes a message.
 pub(crate) const PUBLISH: Method = Method(60, 40);
-/// Messages are confirmed by the broker, or acknowledged by a consumer.
+/// `basic.ack`: the broker confirms messages, or a consumer acknowledges them.
 pub(crate) const ACK: Method = Method(60, 80);
-/// A first message is got.
+/// `basic.get-ok`: the broker delivers a message that a client took by `basic.get`.
 pub(crate) const GET_OK: Method = Method(60, 71);
-/// Reply that follows a consumer's acknowledgement and proves that it arrived.
+/// `queue.declare-ok`: the broker's reply to the request that follows a consumer's acknowledgement.
+/// It proves that the acknowledgement arrived.
 pub(crate) const QUEUE_DECLARE_OK: Method = Method(50, 11);
 
-/// Manner in which connections break.
+/// Way in which the proxy breaks connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cut {
-    /// Tells both sides, politely.
+    /// Closes both sides with FIN.
     Fin,
-    /// Tells both sides; what was on its way is lost.
+    /// Closes both sides with RST, so that bytes in transit are lost.
     Reset,
-    /// Tells nobody; nothing passes any more.
+    /// Forwards nothing any more, and closes neither side.
     Silent,
 }
 
-/// Action of the proxy at a chosen frame.
+/// Action of the proxy when the awaited frame comes.
 #[derive(Clone, Copy, Debug)]
 enum Then {
     Cut(Cut),
-    /// The frame is swallowed, and so is what the same side sends after it.
+    /// Drops the frame, and all that the same side sends on this connection after it.
     Swallow,
 }
 
 #[derive(Debug)]
 struct Trap {
-    /// Method that arms the trap when it passes; `None` if the trap is armed.
+    /// Method whose frame must pass first; only later frames of `method` count. `None` if all
+    /// following frames of `method` count.
     set_by: Option<Method>,
     method: Method,
     skip: usize,
@@ -56,17 +58,18 @@ struct Trap {
     then: Then,
 }
 
-/// State that connections share.
+/// State that all connections of one proxy share.
 #[derive(Debug)]
 struct Wire {
     upstream: (String, u16),
     trap: Mutex<Option<Trap>>,
-    /// The last letter of the cluster's name, as the broker tells it to clients.
+    /// Last letter of the cluster's name that the proxy shows to clients. `None` if it shows the
+    /// real name.
     cluster: Mutex<Option<u8>>,
     cuts: watch::Sender<Cut>,
 }
 
-/// Frames pass from a free port of this machine to a broker and back.
+/// Proxy that forwards AMQP connections from a port of 127.0.0.1 to a broker.
 #[derive(Debug)]
 pub(crate) struct AmqpProxy {
     pub(crate) port: u16,
@@ -74,19 +77,21 @@ pub(crate) struct AmqpProxy {
     server: Option<JoinHandle<()>>,
 }
 
-/// A frame that is waited for.
+/// Awaited frame of [`AmqpProxy::cut_at`] and similar functions, for a test that waits until it
+/// comes.
 #[derive(Debug)]
 pub(crate) struct Reached(oneshot::Receiver<()>);
 
 impl Reached {
-    /// Waits for it.
+    /// Waits until the frame has come. Panics after [`PATIENCE`].
     pub(crate) async fn reached(self) {
         tokio::time::timeout(PATIENCE, self.0).await.unwrap().unwrap();
     }
 }
 
 impl AmqpProxy {
-    /// Forwards from a free port of this machine to a broker's host and port.
+    /// Starts a proxy that forwards connections from a free port of 127.0.0.1 to a broker's host
+    /// and port.
     pub(crate) async fn start(upstream: (String, u16)) -> Self {
         let cuts = watch::Sender::new(Cut::Fin);
         let wire = Arc::new(Wire { upstream, trap: Mutex::default(), cluster: Mutex::default(), cuts });
@@ -95,18 +100,19 @@ impl AmqpProxy {
         Self { port, wire, server }
     }
 
-    /// Cuts every connection at the `nth` such frame from now on, counted from 0; the frame does
-    /// not pass.
+    /// Cuts all connections when the `nth` of the following frames of `method` comes, counted from
+    /// 0. The frame is not forwarded.
     pub(crate) fn cut_at(&self, method: Method, nth: usize, cut: Cut) -> Reached {
         self.trap(None, method, nth, Then::Cut(cut))
     }
 
-    /// Cuts every connection at the first such frame after one of another kind.
+    /// Cuts all connections at the first frame of `method` that follows a frame of `earlier`.
     pub(crate) fn cut_after(&self, earlier: Method, method: Method, cut: Cut) -> Reached {
         self.trap(Some(earlier), method, 0, Then::Cut(cut))
     }
 
-    /// Swallows the `nth` such frame and all that the same side sends after it.
+    /// Drops the `nth` of the following frames of `method`, counted from 0, and all that the same
+    /// side sends after it.
     pub(crate) fn swallow_from(&self, method: Method, nth: usize) -> Reached {
         self.trap(None, method, nth, Then::Swallow)
     }
@@ -117,18 +123,18 @@ impl AmqpProxy {
         Reached(receiver)
     }
 
-    /// Lets new connections find a broker whose cluster has another name, which ends with this
-    /// letter; or the right name again.
+    /// Shows clients of new connections a cluster name whose last letter is replaced by this one.
+    /// `None` shows the real name again.
     pub(crate) fn name_cluster(&self, last_letter: Option<u8>) {
         *self.wire.cluster.lock().unwrap() = last_letter;
     }
 
-    /// Cuts every connection.
+    /// Cuts all open connections in this way.
     pub(crate) fn cut(&self, cut: Cut) {
         self.wire.cuts.send_replace(cut);
     }
 
-    /// Connects are refused and connections broken, as by a broker that was stopped.
+    /// Refuses new connections and breaks the open ones, as if the broker had stopped.
     pub(crate) async fn stop(&mut self) {
         if let Some(server) = self.server.take() {
             server.abort();
@@ -137,8 +143,8 @@ impl AmqpProxy {
         self.cut(Cut::Reset);
     }
 
-    /// Ends every fault. What was cut silently ends now, so that the broker puts back what it had
-    /// given out.
+    /// Ends all faults. Closes the connections that were cut silently, so that the broker requeues
+    /// their unacknowledged messages.
     pub(crate) async fn heal(&mut self) {
         *self.wire.trap.lock().unwrap() = None;
         self.cut(Cut::Fin);
@@ -180,7 +186,8 @@ impl Wire {
         }
     }
 
-    /// Moves frames from one side to the other, after so many bytes that are not frames.
+    /// Forwards the first `preamble` bytes as they are, and then frames, from one side of a
+    /// connection to the other.
     async fn pump(
         &self,
         from: impl AsyncRead + Unpin,
@@ -213,7 +220,8 @@ impl Wire {
         }
     }
 
-    /// Changes the cluster's name in a broker's greeting, `Connection.Start`.
+    /// Replaces the last letter of the cluster's name in `connection.start`, the broker's first
+    /// frame.
     fn rename(&self, frame: &mut [u8]) {
         let Some(letter) = *self.cluster.lock().unwrap() else { return };
         if frame[0] != METHOD || frame[7..11] != [0, 10, 0, 10] {

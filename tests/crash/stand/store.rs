@@ -1,4 +1,4 @@
-//! The proxy in front of DynamoDB, S3 and SQS.
+//! Proxy of the crash tests in front of DynamoDB, S3 and SQS.
 
 use bytes::Bytes;
 use http::{Method, Request, Response};
@@ -7,10 +7,12 @@ use test_support::http_server::{Server, response};
 
 use super::faults::{Faults, Op};
 
-/// Headers that belong to one connection, or are computed anew.
+/// HTTP headers that the proxy does not forward, since they belong to one connection or are
+/// computed anew.
 const OF_THE_CONNECTION: [&str; 4] = ["host", "connection", "content-length", "transfer-encoding"];
 
-/// Listens as these services and forwards to the stack's.
+/// HTTP proxy that forwards requests for DynamoDB, S3 and SQS to the AWS stand-in, unless a rule of
+/// [`Faults`] strikes them.
 #[derive(Debug)]
 pub(crate) struct StoreProxy(Server);
 
@@ -31,7 +33,7 @@ impl StoreProxy {
         self.0.url()
     }
 
-    /// New connections are refused from now on.
+    /// Makes the proxy refuse new connections from now on.
     pub(crate) fn stop(&self) {
         self.0.stop();
     }
@@ -55,7 +57,8 @@ async fn forward(client: reqwest::Client, upstream: String, request: Request<Byt
     forwarded
 }
 
-/// Recognises the writes of the protocol by what they say, as anyone in the middle could.
+/// Returns the kind of a request. `records` is the name of the idempotency table, whose writes are
+/// told apart by their content.
 fn classify(request: &Request<Bytes>, records: &str) -> Op {
     let Some(target) = request.headers().get("x-amz-target") else {
         return match *request.method() {

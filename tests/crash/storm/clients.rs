@@ -1,4 +1,5 @@
-//! The test's own clients of the stores, and the resources that a world creates with them.
+//! AWS clients of the storm tests, and the queues, buckets and rules that the `World` of a test
+//! creates with them.
 
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use test_support::postgres::PASSWORD;
 
 use super::delivery::Queue;
 
-/// Clients of the test itself. They do not go through the proxy that injects faults.
+/// AWS clients of the storm test itself. They do not go through the proxy that injects faults.
 pub(super) struct Clients {
     pub(super) sqs: aws_sdk_sqs::Client,
     pub(super) s3: aws_sdk_s3::Client,
@@ -38,8 +39,8 @@ impl Clients {
         }
     }
 
-    /// Creates a queue. With `redrive`, its messages go to that other queue after that many
-    /// receives.
+    /// Creates a queue for the test `world`. With `redrive`, SQS moves a message to that other
+    /// queue after that many receives.
     pub(super) async fn queue(&self, world: &str, name: &str, redrive: Option<(&Queue, u32)>) -> Queue {
         let mut create = self.sqs.create_queue().queue_name(format!("{world}-{name}"));
         // Short, so that the test does not wait long for messages that a killed function held.
@@ -55,8 +56,8 @@ impl Clients {
         Queue { url, arn }
     }
 
-    /// Creates a bucket that notifies one queue of payloads and one of dropped files, and
-    /// EventBridge of all objects.
+    /// Creates a bucket that notifies the queue `notifications` of payloads and of dropped files,
+    /// and EventBridge of all objects.
     pub(super) async fn bucket(&self, world: &str, notifications: &Queue) {
         self.s3.create_bucket().bucket(world).send().await.unwrap();
         let tell = |prefix: &str| {
@@ -74,7 +75,8 @@ impl Clients {
         put.notification_configuration(told.build()).send().await.unwrap();
     }
 
-    /// Creates a rule like the stack's, by which EventBridge notifies a further queue of payloads.
+    /// Creates a rule like the stack's, by which EventBridge sends notifications of payloads to the
+    /// queue `receipts`.
     pub(super) async fn rule(&self, world: &str, receipts: &Queue) {
         let detail = json!({"bucket": {"name": [world]}, "object": {"key": [{"prefix": "incoming/"}]}});
         let pattern = json!({"source": ["aws.s3"], "detail-type": ["Object Created"], "detail": detail});

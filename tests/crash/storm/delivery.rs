@@ -1,4 +1,4 @@
-//! Delivery of queues' messages to functions, as Lambda does it. In a storm messages are also
+//! Delivery of SQS messages to functions, as Lambda does it. In a storm, messages are also
 //! delivered twice, out of order, or not at all.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -12,11 +12,11 @@ use tokio::task::JoinHandle;
 
 use crate::crash::stand::function::{Function, Invoked};
 
-/// Share of the notifications of payloads that is lost.
+/// Fraction of S3's notifications that are lost in a storm.
 const LOST: f64 = 0.2;
-/// Shares of messages that are delivered twice at the same time, and again later although the
-/// function succeeded.
+/// Fraction of messages that are delivered twice at the same time in a storm.
 pub(super) const TWICE: f64 = 0.2;
+/// Fraction of messages that are delivered again later although the function succeeded.
 pub(super) const FORGOTTEN: f64 = 0.1;
 
 #[derive(Clone, Debug)]
@@ -26,7 +26,7 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    /// Number of messages in the queue, those in flight included.
+    /// Returns the number of messages on the queue, including those in flight and delayed.
     pub(crate) async fn length(&self, client: &Client) -> usize {
         let names = [
             QueueAttributeName::ApproximateNumberOfMessages,
@@ -40,12 +40,12 @@ impl Queue {
     }
 }
 
-/// A queue, and the function that works off its messages.
+/// SQS queue, and the function that Lambda would invoke with its messages.
 #[derive(Debug)]
 pub(crate) struct Source {
     pub(crate) queue: Queue,
     pub(crate) function: Function,
-    /// Most executions at a time.
+    /// Maximum number of concurrent invocations of the function.
     pub(crate) at_once: usize,
 }
 
@@ -57,7 +57,7 @@ pub(crate) struct Delivery {
     workers: Vec<JoinHandle<()>>,
 }
 
-/// The weather, and counters of deliveries.
+/// Random faults of all deliveries of a storm test, and counters of the deliveries.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
     stormy: AtomicBool,
@@ -111,7 +111,7 @@ impl Delivery {
         self.shared.stormy.store(false, Ordering::Relaxed);
     }
 
-    /// True if no message waits or is in flight.
+    /// Returns true if no queue has a message, either waiting or in flight.
     pub(crate) async fn is_idle(&self) -> bool {
         for queue in &self.queues {
             if queue.length(&self.client).await > 0 {
@@ -190,7 +190,8 @@ impl Worker {
         }
     }
 
-    /// Invokes the function; true if it took the event's message.
+    /// Invokes the function with an event of one message. Returns true if the function is done with
+    /// the message.
     async fn invoke(&self, event: &str) -> bool {
         self.shared.delivered.fetch_add(1, Ordering::Relaxed);
         let invoked = self.source.function.invoke(event.to_owned().into()).await;
@@ -214,7 +215,7 @@ impl Worker {
     }
 }
 
-/// Returns the event in which Lambda hands over a message.
+/// Returns the event with which Lambda passes an SQS message to a function.
 fn event(queue: &Queue, message: &Message) -> Value {
     let attributes: serde_json::Map<String, Value> = message
         .attributes()

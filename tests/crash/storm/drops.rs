@@ -1,5 +1,5 @@
-//! Jobs that drop catalogues into the bucket and write some of them again, and the result that each
-//! version must have in the end.
+//! Jobs of the storm test that drop catalogues into the bucket and overwrite some of them, and the
+//! checks of the result of each file's versions.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
@@ -15,11 +15,11 @@ use super::world::World;
 use crate::crash::stand::{answer, http_event};
 
 const BATCHES: &str = "/v1/inovafarma/batches";
-/// Names of one job's files: few, so that most files are written again, also while they are read.
-/// The one with gzip is a full load.
+/// Names of the files that each job drops. There are few, so that most files are overwritten, also
+/// while they are read. The one with gzip is a full load.
 const NAMES: [&str; 3] = ["a.json", "b 2.ndjson", "c.json.gz"];
 
-/// A job that drops files of one tenant.
+/// Job that drops files of one tenant into the bucket.
 #[derive(Clone, Debug)]
 pub(crate) struct Job {
     tenant: Tenant,
@@ -27,13 +27,13 @@ pub(crate) struct Job {
     bucket: String,
 }
 
-/// A version of a file.
+/// Version of a file that a job has dropped.
 #[derive(Clone, Debug)]
 pub(crate) struct Dropped {
     tenant: Tenant,
     key: String,
     etag: String,
-    /// Key of the version's idempotency record.
+    /// Idempotency key that the ingest derives from the version.
     idempotency_key: String,
     is_full: bool,
     items: Vec<SentItem>,
@@ -44,7 +44,7 @@ impl Job {
         Self { tenant, s3, bucket }
     }
 
-    /// Drops files for a while.
+    /// Drops random files for the time `lasts`, and returns their versions in order.
     pub(crate) async fn drop_for(self, lasts: Duration, mut random: fastrand::Rng) -> Vec<Dropped> {
         let until = Instant::now() + lasts;
         let mut dropped = Vec::new();
@@ -74,7 +74,7 @@ impl Job {
         Dropped { tenant: self.tenant.clone(), key, etag, idempotency_key, is_full, items }
     }
 
-    /// Puts an object, and returns its ETag and when it was written.
+    /// Puts an object. Returns its ETag and the time at which S3 stored it.
     async fn put(&self, key: &str, bytes: Vec<u8>) -> (String, Timestamp) {
         let put = self.s3.put_object().bucket(&self.bucket).key(key).body(bytes.into());
         put.send().await.unwrap();
@@ -94,8 +94,8 @@ impl Job {
     }
 }
 
-/// Files that are not catalogues, or do not belong in this place, each with the reason why it is
-/// refused; `None` where the file is ignored.
+/// Files that are no catalogues, or are in the wrong folder: the key of each, and the reason with
+/// which the ingest refuses it. `None` means that the ingest ignores the file.
 pub(crate) struct Foreign(Vec<(String, Option<&'static str>)>);
 
 impl Foreign {
@@ -128,8 +128,8 @@ impl Foreign {
     }
 }
 
-/// Waits until each file's last version is a batch, and returns the batches of all versions. The
-/// scheduled function runs meanwhile.
+/// Waits until each file's last version is a batch, while it invokes `reconcile` repeatedly.
+/// Returns the batches that were made of any version. Panics after `patience`.
 pub(crate) async fn taken(world: &World, dropped: &[Dropped], patience: Duration) -> Vec<Sent> {
     let begin = Instant::now();
     loop {
@@ -167,8 +167,9 @@ pub(crate) async fn taken(world: &World, dropped: &[Dropped], patience: Duration
     }
 }
 
-/// Waits until the result and the tags of each file show the state of its last version's batch, as
-/// the batches API does, and those of foreign files the reason of the refusal.
+/// Waits until each file's result and tags show the state of its last version's batch, as the
+/// batches API does, and those of foreign files show the reason of the refusal. Panics after
+/// `patience`.
 pub(crate) async fn told(
     world: &World,
     job: &Job,
@@ -216,7 +217,7 @@ async fn all_told(world: &World, job: &Job, dropped: &[Dropped]) -> Result<(), S
     Ok(())
 }
 
-/// The versions of each file, in the order in which they were written.
+/// Groups the versions by file, in the order in which they were written.
 fn by_key(dropped: &[Dropped]) -> HashMap<&str, Vec<&Dropped>> {
     let mut files: HashMap<&str, Vec<&Dropped>> = HashMap::new();
     for version in dropped {
@@ -225,7 +226,8 @@ fn by_key(dropped: &[Dropped]) -> HashMap<&str, Vec<&Dropped>> {
     files
 }
 
-/// The batches of a file, as the API shows them.
+/// Returns the batches that were made of the file `key`, as the batches API shows them to the
+/// tenant.
 async fn batches_of(world: &World, of: &Dropped, key: &str) -> Vec<Value> {
     let headers = json!({"x-inova-api-key": of.tenant.api_key});
     let mut event = http_event("GET", BATCHES, headers, b"");

@@ -1,12 +1,12 @@
-//! The whole ingest in a storm: functions are killed at random, messages are delivered twice and
-//! out of order, requests to S3, SQS and DynamoDB fail, S3's notifications are lost, and the
-//! database crashes. Some catalogues are sent, and some are files that a job drops and writes
-//! again. All tenants send products of one establishment, which belongs to the first of them. When
-//! the storm has passed, everything that was accepted is in the table or in the errors, once, and a
-//! replay of all of it changes nothing. Then the history of loads is deleted.
+//! Tests of the whole ingest in a storm. Functions are killed at random, messages are delivered
+//! twice and out of order, requests to S3, SQS and DynamoDB fail, S3's notifications are lost, and
+//! the database crashes. Some catalogues are sent, and some are files that a job drops and
+//! overwrites. All tenants send products of one establishment, which belongs to the tenant that
+//! loads it first. After the storm, every accepted item is in the table or in the errors, exactly
+//! once, and a replay of all batches changes nothing. Then the history of loads is deleted.
 //!
-//! `STORM_SECONDS=n` makes it last longer, `STORM_SEED=n` makes the same catalogues again, and
-//! `KAFKA=1` lets chunks go through Kafka, whose brokers fail too.
+//! `STORM_SECONDS=n` sets the duration, `STORM_SEED=n` makes the same catalogues again, and
+//! `KAFKA=1` sends chunks through Kafka, whose brokers fail too.
 
 mod clients;
 mod delivery;
@@ -33,11 +33,11 @@ use senders::Sent;
 use topic::{EVENTS, FAILURES, TOPIC};
 use world::{StandingStill, World};
 
-/// Number of the tenants that also drop files.
+/// Number of tenants that also drop files, each by a job.
 const JOBS: usize = 2;
-/// Seconds that a storm lasts without `STORM_SECONDS`.
+/// Duration of a storm in seconds if `STORM_SECONDS` is not set.
 const USUAL: u64 = 10;
-/// Longest time until all batches are final after the storm, on a busy machine.
+/// Maximum time until all batches are final after the storm, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(240);
 
 fn number(name: &str, usual: u64) -> u64 {
@@ -93,7 +93,8 @@ async fn whatever_was_accepted_is_there_once_after_a_storm() {
     assert_eq!(world.snapshot().await, before, "with the history deleted, nothing changes");
 }
 
-/// Kills processes at any moment of their work.
+/// Kills processes of random functions for the time `lasts`. Returns the number of killed
+/// processes.
 async fn kills(world: &World, lasts: Duration, mut random: fastrand::Rng) -> usize {
     let functions: Vec<&Function> = world.functions().collect();
     let until = tokio::time::Instant::now() + lasts;
@@ -105,7 +106,8 @@ async fn kills(world: &World, lasts: Duration, mut random: fastrand::Rng) -> usi
     killed
 }
 
-/// Crashes the database twice.
+/// Crashes the database twice within the time `lasts`. With Kafka, makes its cluster fail for a
+/// moment each time before.
 async fn crashes(world: &World, lasts: Duration) {
     for _ in 0..2 {
         tokio::time::sleep(lasts / 3).await;
@@ -116,7 +118,8 @@ async fn crashes(world: &World, lasts: Duration) {
     }
 }
 
-/// Without faults, the locks that keep batches apart must never cause a retry.
+/// Checks that concurrent batches of the same products complete without any retry if nothing fails,
+/// although they wait for each other's locks.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn batches_over_the_same_products_do_not_stop_each_other() {
     let world = World::start().await;
@@ -149,8 +152,8 @@ async fn batches_over_the_same_products_do_not_stop_each_other() {
     }
 }
 
-/// Chunks go through Kafka to their rows. Records that are not chunks end in the queue of unhandled
-/// messages, and do not block the others.
+/// Checks that chunks which go through Kafka are written, and that records which are no chunks end
+/// on the queue of unhandled messages and do not block the others.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn chunks_that_go_through_kafka_are_written_and_foreign_records_do_not_stop_them() {
     let world = World::over_kafka().await;
@@ -169,7 +172,8 @@ async fn chunks_that_go_through_kafka_are_written_and_foreign_records_do_not_sto
     assert_eq!(world.unhandled().await, 3, "{}", world.delivery.summary());
 }
 
-/// The functions as they are deployed publish to each destination.
+/// Checks that the functions, deployed as in the template, publish the same events to the event bus
+/// and to a Kafka topic.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_batch_is_received_and_final_in_a_topic_of_kafka_by_the_same_events_as_on_the_bus() {
     let world = World::with_events(StandingStill::Nobody).await;
@@ -202,7 +206,8 @@ async fn a_batch_is_received_and_final_in_a_topic_of_kafka_by_the_same_events_as
     }
 }
 
-/// A receipt waits neither for a chunker nor for the database, and is the same one each time.
+/// Checks that a batch's event of receipt is published while no chunker works, and that it is the
+/// same event if the payload is announced again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_batch_is_received_while_the_chunkers_stand_still_and_once_however_often_it_is_told_of() {
     let world = World::with_events(StandingStill::Chunkers).await;
@@ -242,8 +247,8 @@ async fn a_chunk_that_was_given_up_is_in_the_topic_of_failures_and_no_other_even
     assert_eq!(types, BTreeSet::from(["integrahub.batch.final", "integrahub.batch.received"]));
 }
 
-/// Returns the first event of each id, as a reader keeps them, in the order of their time: a
-/// receipt is published beside the work on its batch.
+/// Returns the first event of each id, as a reader would keep them, sorted by time: `receipts`
+/// publishes its events independently of the work on their batch.
 fn without_repeats<'a>(events: impl Iterator<Item = &'a Value>) -> Vec<&'a Value> {
     let mut ids = BTreeSet::new();
     let mut events: Vec<&Value> = events.filter(|event| ids.insert(event["id"].to_string())).collect();
@@ -251,7 +256,7 @@ fn without_repeats<'a>(events: impl Iterator<Item = &'a Value>) -> Vec<&'a Value
     events
 }
 
-/// Records the greatest number of connections that the functions have at once.
+/// Keeps in `most` the maximum number of database connections that the functions have at any time.
 async fn watch_connections(database: Client, most: Arc<AtomicI64>) {
     let sql = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND application_name <> $1";
     loop {

@@ -1,13 +1,14 @@
-//! The rows and counts that must be there in the end. The model does not depend on the order of
-//! arrival.
+//! Model of the storm test: the rows and the counts that must be in the database in the end. The
+//! model does not depend on the order of arrival.
 //!
-//! Of each product the greatest version of all accepted items wins. Whether it is active follows
-//! from one batch: among those that decide about it, the one that was received last. A batch
-//! decides about a product if it contained it, or if it was a full load of the product's
-//! establishment without it. A batch that has the product as an item in error does not decide.
+//! The greatest version among all accepted items determines a product's content. One batch
+//! determines whether it is active: the batch that was received last, among those that decide about
+//! it. A batch decides about a product if it contained it, or if it was a full load of the
+//! product's establishment without it. A batch that has the product as an item in error does not
+//! decide.
 //!
-//! An establishment belongs to one tenant. Items that other tenants send of it are refused, and
-//! these batches do not decide about its products.
+//! An establishment belongs to one tenant. Items of it that other tenants send are refused, and
+//! their batches do not decide about its products.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -17,22 +18,24 @@ use uuid::Uuid;
 
 use super::senders::{Key, Sent, SentItem};
 
-/// When a batch was received, and its id where two were received at once.
+/// Position of a batch in the order of receipt: the time of receipt, and the batch's id to order
+/// batches of the same time.
 type Stamp = (Timestamp, Uuid);
 
-/// Title, batch, place in it, and whether it is active.
+/// Row of a product: title, id of the batch that wrote it, index of the item in that batch, and
+/// whether the product is active.
 type Row = (String, Uuid, i64, bool);
 
-/// Tenants by the CNPJs of their establishments.
+/// Owner of each establishment: tenant id by CNPJ.
 pub(crate) type Owners = BTreeMap<String, Uuid>;
 
-/// Counts of a batch's items.
+/// Expected numbers of one batch's items.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
     items: i64,
-    /// Items in error, which are in no chunk.
+    /// Number of items in error, which are in no chunk.
     bad: i64,
-    /// Items of establishments of other tenants.
+    /// Number of items that are refused because their establishment belongs to another tenant.
     refused: i64,
 }
 
@@ -78,7 +81,7 @@ impl Model {
         self.batches.values().map(|counts| counts.items).sum()
     }
 
-    /// Compares the model with the database's rows, and checks that each batch's counts add up.
+    /// Checks that the database has the model's rows, and that each batch's counts add up.
     pub(crate) async fn check(&self, database: &Client) {
         let sql = "SELECT cnpj, productid, title, last_batch_id, last_item_index, active FROM products";
         let rows = database.query(sql, &[]).await.unwrap();
@@ -127,9 +130,9 @@ fn version(batch: &Sent, item: &SentItem, index: i64) -> (Timestamp, Stamp, i64)
     (effective, stamp(batch), index)
 }
 
-/// Returns the items of a batch that are refused because their establishment is another tenant's:
-/// of each product the greatest version. The others count as stale: products in a random order are
-/// sorted together before they are cut into chunks.
+/// Returns the indices of a batch's items that are refused because their establishment belongs to
+/// another tenant. Of several items of one product only the greatest version is refused. The others
+/// count as stale, since the chunker sorts items that come in random order before it cuts chunks.
 fn refused(batch: &Sent, owners: &Owners) -> Vec<i64> {
     let mut last = BTreeMap::new();
     for (index, item) in (0..).zip(&batch.items) {
@@ -141,7 +144,7 @@ fn refused(batch: &Sent, owners: &Owners) -> Vec<i64> {
     last.into_values().map(|(_, _, index)| index).collect()
 }
 
-/// Returns for each product whether it is active.
+/// Returns whether each product must be active after all batches.
 fn active(sent: &[Sent], owners: &Owners) -> HashMap<Key, bool> {
     let mut batches: Vec<&Sent> = sent.iter().collect();
     batches.sort_by_key(|batch| stamp(batch));
@@ -166,7 +169,7 @@ fn active(sent: &[Sent], owners: &Owners) -> HashMap<Key, bool> {
 }
 
 impl Sent {
-    /// True if the product's establishment is the tenant's.
+    /// Returns true if the product's establishment belongs to the tenant that sent this batch.
     fn owns(&self, key: &Key, owners: &Owners) -> bool {
         owners.get(&key.0) == Some(&self.tenant_id)
     }
@@ -180,7 +183,8 @@ impl SentItem {
         }
     }
 
-    /// The product of an item in error, whose present state is unknown.
+    /// Returns the product of an item in error, which its batch neither contains nor lacks. Returns
+    /// `None` for a good item, and if the product's key cannot be read.
     fn spared(&self) -> Option<&Key> {
         match self {
             Self::Bad(key) => key.as_ref(),

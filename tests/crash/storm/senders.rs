@@ -1,4 +1,5 @@
-//! Pharmacies that send catalogues, each again and again until it is accepted.
+//! Pharmacies of the storm test, which send catalogues and repeat each request until it is
+//! accepted.
 
 use std::time::Duration;
 
@@ -14,12 +15,12 @@ use crate::crash::stand::function::Function;
 use crate::crash::stand::{answer, http_event};
 
 const PATH: &str = "/v1/inovafarma/products";
-/// Products that an establishment may have.
+/// Number of different products that an establishment may have.
 const PRODUCTS: u32 = 400;
-/// Most attempts to send one catalogue.
+/// Maximum number of attempts to send one catalogue.
 const TRIES: u32 = 200;
 
-/// An item as the model knows it.
+/// Item of a catalogue that was sent, as the model needs it.
 #[derive(Clone, Debug)]
 pub(crate) enum SentItem {
     Good {
@@ -27,14 +28,15 @@ pub(crate) enum SentItem {
         title: String,
         updated_at: Option<Timestamp>,
     },
-    /// An item that must be reported as an error, with its key if that can be read.
+    /// Item that must be reported as an error, with the product's key, or `None` if the key cannot
+    /// be read.
     Bad(Option<Key>),
 }
 
-/// Establishment (CNPJ) and product id.
+/// Key of a product in the storm test: CNPJ of the establishment, and product id.
 pub(crate) type Key = (String, String);
 
-/// A batch that was accepted.
+/// Batch that the ingest accepted, with the items that were sent.
 #[derive(Clone, Debug)]
 pub(crate) struct Sent {
     pub(crate) batch_id: Uuid,
@@ -55,8 +57,8 @@ pub(crate) struct Tenant {
 }
 
 impl Tenant {
-    /// Creates a tenant with an establishment of its own, and one that all tenants send products of
-    /// and that belongs to the first of them.
+    /// Creates a tenant with two establishments. All tenants send products of the first one, which
+    /// belongs to the tenant that loads it first. The second one is the tenant's own.
     pub(crate) fn new(
         id: Uuid,
         api_key: String,
@@ -68,7 +70,7 @@ impl Tenant {
         Self { id, api_key, cnpjs: [cnpj(10_000_000), cnpj(20_000_000 + index)], ingest, records }
     }
 
-    /// Sends catalogues for a while.
+    /// Sends random catalogues for the time `lasts`, and returns their batches.
     pub(crate) async fn send_for(self, lasts: Duration, mut random: fastrand::Rng) -> Vec<Sent> {
         let until = Instant::now() + lasts;
         let mut sent = Vec::new();
@@ -79,7 +81,8 @@ impl Tenant {
         sent
     }
 
-    /// Sends one catalogue under one idempotency key until it is accepted.
+    /// Sends one random catalogue under one idempotency key until it is accepted, and returns its
+    /// batch.
     pub(crate) async fn send_one(&self, random: &mut fastrand::Rng) -> Sent {
         let is_full = random.f64() < 0.4;
         let (members, items) = self.catalogue(random);
@@ -116,8 +119,8 @@ impl Tenant {
         panic!("{key} was never taken");
     }
 
-    /// Ends the lease of an execution that was killed, as the passing of time does. A finished
-    /// record has no lease.
+    /// Ends the lease of an execution that was killed, as if its time were over. Changes nothing if
+    /// the execution has finished.
     pub(super) async fn age(&self, operation: &str, key: &str) {
         let update = self.records.update_item().table_name(variable("IDEMPOTENCY_TABLE"));
         let aged = update

@@ -1,6 +1,7 @@
 //! Kafka between the chunker and `upsert`, and the delivery of its records to the function as
-//! Lambda does it: in order within a partition, and a batch again until the function took it. In a
-//! storm batches also come twice at the same time, and again later, as after a rebalance.
+//! Lambda does it: in order within a partition, and each batch of records again until the function
+//! has accepted it. In a storm, batches are also delivered twice at the same time, and again later,
+//! as after a rebalance.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,15 +19,17 @@ use super::delivery::{FORGOTTEN, Shared, TWICE};
 use crate::crash::stand::function::{Function, Invoked};
 
 pub(crate) const TOPIC: &str = "chunks.ready";
-/// Topic for the events of batches, if they are published.
+/// Kafka topic for the events of batches, if events are published.
 pub(crate) const EVENTS: &str = "batches.received";
+/// Kafka topic for the events of chunks that were given up, if events are published.
 pub(crate) const FAILURES: &str = "chunks.failed";
 const PARTITIONS: u16 = 4;
-/// Most records that one execution gets.
+/// Maximum number of records in one invocation.
 const BATCH: usize = 5;
-/// Time that a reader waits for records, and pause before it delivers a batch again.
+/// Maximum time for which a reader waits for records, and its pause before it repeats a failed
+/// invocation.
 const PAUSE: Duration = Duration::from_millis(200);
-/// Longest wait for events to arrive in a topic.
+/// Maximum wait for expected events to arrive in a topic.
 const EVENTS_PATIENCE: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
@@ -44,7 +47,7 @@ impl Topic {
         Self { broker, readers: Vec::new() }
     }
 
-    /// Variables by which the chunker sends its chunks to the topic.
+    /// Returns the environment variables by which the chunker sends its chunks to this topic.
     pub(crate) fn variables(&self) -> [(&'static str, String); 4] {
         [
             ("CHUNK_TRANSPORT", "kafka".to_owned()),
@@ -54,8 +57,8 @@ impl Topic {
         ]
     }
 
-    /// Waits for this many events in a topic, and then a moment for more of them. Returns each
-    /// record's key and event.
+    /// Waits until a topic has `count` events, and then a moment for more. Returns the key and the
+    /// event of each record.
     pub(crate) async fn events(&self, topic: &str, count: usize) -> Vec<(String, Value)> {
         let kafka = Kafka::builder(self.broker.bootstrap_servers()).connect().await.unwrap();
         let consumer = kafka.consumer_without_group().build().await.unwrap();
@@ -77,7 +80,7 @@ impl Topic {
         }
     }
 
-    /// Begins to deliver records to a function, with one execution for each partition.
+    /// Starts to deliver records to a function, with one reader for each partition, as Lambda does.
     pub(crate) fn deliver_to(&mut self, function: &Function, shared: &Arc<Shared>) {
         for partition in 0..i32::from(PARTITIONS) {
             let is_idle = Arc::new(AtomicBool::new(false));
@@ -92,13 +95,13 @@ impl Topic {
         }
     }
 
-    /// True if the function took every record that the readers have received so far.
+    /// Returns true if the function has accepted all records that the readers have received so far.
     pub(crate) fn is_idle(&self) -> bool {
         self.readers.iter().all(|(_, is_idle)| is_idle.load(Ordering::Relaxed))
     }
 
-    /// Makes the cluster unreachable for a while: it stops responding, and then a broker is off the
-    /// network.
+    /// Makes the Kafka cluster unavailable: for `time` it stops responding, and for the same time
+    /// after that a broker is unreachable.
     pub(crate) async fn fail_for(&self, time: Duration) {
         self.broker.pause();
         tokio::time::sleep(time).await;
@@ -108,7 +111,8 @@ impl Topic {
         self.broker.bring_up(1);
     }
 
-    /// Puts records that the chunker did not write among the others.
+    /// Writes records with these values into the topic, which are no chunks. `None` writes a
+    /// tombstone.
     pub(crate) async fn spoil(&self, values: &[Option<&str>]) {
         let kafka = Kafka::builder(self.broker.bootstrap_servers()).connect().await.unwrap();
         let producer = kafka.producer().build().await.unwrap();
@@ -184,8 +188,8 @@ impl Reader {
         }
     }
 
-    /// Invokes the function with a batch; true if it took it: anything but an error commits the
-    /// batch.
+    /// Invokes the function with a batch of records. Returns true if it did not fail, after which
+    /// Lambda would commit the batch.
     async fn invoke(&self, event: &str) -> bool {
         self.shared.delivered.fetch_add(1, Ordering::Relaxed);
         let invoked = self.function.invoke(event.to_owned().into()).await;
@@ -197,7 +201,7 @@ impl Reader {
     }
 }
 
-/// Returns the event in which Lambda hands over records.
+/// Returns the event with which Lambda passes records of a Kafka topic to a function.
 fn event(partition: i32, records: &[ConsumerRecord]) -> Value {
     let text = |bytes: &Option<_>| bytes.as_ref().map(|bytes| STANDARD.encode(bytes));
     let records: Vec<Value> = records

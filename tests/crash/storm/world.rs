@@ -1,5 +1,5 @@
-//! An ingest of its own for one test: queues, a bucket, a table of batch items and a database
-//! server, beside the stack's API keys and records.
+//! World of a storm test: an ingest with queues, a bucket, a table of batch items and a database
+//! server that no other test has. It shares the API keys and the idempotency records of the stack.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -27,22 +27,24 @@ use super::model::{Model, Owners};
 use super::senders::{Sent, Tenant};
 use super::topic::{EVENTS, FAILURES, Topic};
 
-/// Most executions at a time of each function that reads a queue.
+/// Maximum number of concurrent invocations of `upsert`. The next constants are those of the other
+/// functions that read a queue.
 const UPSERTS: usize = 4;
 const CHUNKERS: usize = 2;
 const DEAD_LETTERS: usize = 1;
 const DISPATCHES: usize = 2;
 const INTAKES: usize = 2;
 const RECEIPTS: usize = 2;
-/// Most connections of the functions to the database: one for each execution, `batches` and
-/// `reconcile` included.
+/// Maximum number of database connections that the functions have together: one for each concurrent
+/// invocation, including those of `batches` and `reconcile`.
 pub(crate) const CONNECTIONS: i64 = 4 + 2 + 2 + 1 + 1;
-/// `application_name` of the test's own connections to the database.
+/// `application_name` of the test's own database connections, by which they are told from the
+/// functions'.
 pub(crate) const TEST: &str = "storm";
-/// Age in seconds from which `reconcile` checks on a payload or a batch that does not progress.
+/// Time without progress, in seconds, after which `reconcile` looks at a payload or a batch.
 const STILL_SECONDS: u64 = 2;
 
-/// Functions that take no work from their queues and topics.
+/// Functions of a [`World`] to which a test delivers no messages and records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StandingStill {
     Nobody,
@@ -54,9 +56,10 @@ pub(crate) struct World {
     pub(crate) cluster: Cluster,
     pub(crate) faults: Faults,
     pub(crate) delivery: Delivery,
-    /// Topic of chunks, if they go through Kafka. Chunks that fail go through the queue.
+    /// Kafka topic of chunks. `None` if chunks go through SQS, as failed chunks always do.
     pub(crate) topic: Option<Topic>,
-    /// Event bus, if events are published. They then also go to the topic's cluster.
+    /// Stand-in for EventBridge. If it is there, events are published to it and to topics of the
+    /// Kafka cluster. `None` if no events are published.
     pub(crate) bus: Option<FakeEventBus>,
     ingest: Function,
     batches: Function,
@@ -83,8 +86,8 @@ impl World {
         Self::with(Some(Topic::start()), None, StandingStill::Nobody).await
     }
 
-    /// Starts a world as [`Self::over_kafka`] does, with the events of batches on a bus and in
-    /// topics of the same cluster.
+    /// Starts a world like [`Self::over_kafka`], in which events of batches are also published: to
+    /// a stand-in for EventBridge and to topics of the same cluster.
     pub(crate) async fn with_events(still: StandingStill) -> Self {
         Self::with(Some(Topic::start()), Some(FakeEventBus::start().await), still).await
     }
@@ -208,7 +211,7 @@ impl World {
         .into_iter()
     }
 
-    /// Creates tenants, each with an API key.
+    /// Creates `count` tenants, each with an API key that may read and write products.
     pub(crate) async fn tenants(&self, count: u32) -> Vec<Tenant> {
         let mut tenants = Vec::new();
         for index in 0..count {
@@ -229,7 +232,7 @@ impl World {
         tenants
     }
 
-    /// Creates a job that may drop a tenant's files.
+    /// Creates a job that drops files of a tenant, and grants the tenant the right to drop files.
     pub(crate) async fn job(&self, tenant: &Tenant) -> Job {
         let put = self.clients.dynamodb.put_item().table_name(variable("ACCESS_TABLE"));
         put.item("pk", AttributeValue::S(format!("DROPS#{}", tenant.id)))
@@ -240,17 +243,17 @@ impl World {
         Job::new(tenant.clone(), self.clients.s3.clone(), self.bucket.clone())
     }
 
-    /// Invokes the scheduled function.
+    /// Invokes the function `reconcile` once, as its schedule does.
     pub(crate) async fn reconcile(&self) {
         self.reconcile.invoke(json!({}).to_string().into()).await;
     }
 
-    /// Invokes `batches` with an event of API Gateway.
+    /// Invokes `batches` with the event of an HTTP request.
     pub(crate) async fn ask(&self, event: &Value) -> Invoked {
         self.batches.invoke(event.to_string().into()).await
     }
 
-    /// Lists the keys of all payloads.
+    /// Lists the S3 keys of all payloads in this world's bucket.
     pub(crate) async fn payloads(&self) -> Vec<String> {
         let list = self.clients.s3.list_objects_v2().bucket(&self.bucket).prefix("incoming/");
         let mut pages = list.into_paginator().send();
@@ -263,7 +266,7 @@ impl World {
         keys
     }
 
-    /// Opens a connection that no function uses.
+    /// Opens a database connection for the test itself.
     pub(crate) async fn database(&self) -> Client {
         let mut config: tokio_postgres::Config = self.cluster.url().parse().unwrap();
         let (client, connection) = config.application_name(TEST).connect(NoTls).await.unwrap();
@@ -271,15 +274,15 @@ impl World {
         client
     }
 
-    /// Returns the status of each batch that there is.
+    /// Returns the status of every batch in the database, by batch id.
     pub(crate) async fn statuses(&self) -> HashMap<Uuid, BatchStatus> {
         let rows = self.database().await.query("SELECT batch_id, status FROM batches", &[]).await.unwrap();
         let status = |row: &Row| serde_json::from_value(json!(row.get::<_, String>(1))).unwrap();
         rows.iter().map(|row| (row.get(0), status(row))).collect()
     }
 
-    /// Invokes the scheduled function, and replays failed batches as a user would, until every
-    /// batch is completed and every queue is empty.
+    /// Invokes `reconcile`, and replays failed batches as a user would, until every batch is
+    /// completed and every queue is empty. Panics after `patience`.
     pub(crate) async fn come_to_rest(&self, sent: &[Sent], patience: Duration) {
         let begin = Instant::now();
         loop {
@@ -304,8 +307,9 @@ impl World {
         }
     }
 
-    /// Makes the history of loads expire now, and invokes the scheduled function until no batch is
-    /// left. A batch is not deleted while its objects are not released.
+    /// Sets the start of the history of loads to now, so that all batches are too old, and invokes
+    /// `reconcile` until they are deleted. Panics after `patience`. A batch is deleted only once
+    /// its S3 objects are released.
     pub(crate) async fn forget_batches(&self, patience: Duration) {
         let database = self.database().await;
         let sql = "UPDATE batches SET finished_at = received_at; \
@@ -325,7 +329,8 @@ impl World {
         }
     }
 
-    /// Requests a replay as a user would, until it is accepted.
+    /// Requests a replay of a batch as a user would. Panics if it is refused, except for a replay
+    /// of failed chunks that have succeeded meanwhile.
     pub(crate) async fn replay(&self, batch: &Sent, scope: &str) {
         let path = format!("/v1/inovafarma/batches/{}/replay", batch.batch_id);
         let headers = json!({
@@ -341,21 +346,24 @@ impl World {
         assert!(replayed.status == 202 || came_late, "{}", String::from_utf8_lossy(&replayed.bytes));
     }
 
-    /// Returns what must be there in the end.
+    /// Returns the model of what the database must have after these batches. Reads the owners of
+    /// the establishments from the database.
     pub(crate) async fn model(&self, sent: &[Sent]) -> Model {
         let rows = self.database().await.query("SELECT cnpj, tenant_id FROM establishments", &[]).await;
         let owners: Owners = rows.unwrap().iter().map(|row| (row.get(0), row.get(1))).collect();
         Model::of(sent, &owners)
     }
 
-    /// Returns every row of the products' table as it is, with the transaction that wrote it.
+    /// Returns every row of the table `products` as text, with the id of the transaction that wrote
+    /// it.
     pub(crate) async fn snapshot(&self) -> Vec<String> {
         let sql = "SELECT xmin::text || products::text FROM products ORDER BY cnpj, shopid, productid";
         let rows = self.database().await.query(sql, &[]).await.unwrap();
         rows.iter().map(|row| row.get(0)).collect()
     }
 
-    /// Stores every payload again unchanged, as a request that is taken over does.
+    /// Stores every payload again unchanged, as a request does that takes over an earlier one. S3
+    /// notifies the ingest again.
     pub(crate) async fn store_again(&self) {
         for key in self.payloads().await {
             let s3 = &self.clients.s3;
@@ -366,7 +374,7 @@ impl World {
         }
     }
 
-    /// Moves a chunk's message to the queue of chunks that failed too often.
+    /// Sends a chunk's message to the queue of chunks that failed too often.
     pub(crate) async fn fail_chunk(&self, message: &Value) {
         let send = self.clients.sqs.send_message().queue_url(&self.chunks_failed.url);
         send.message_body(message.to_string()).send().await.unwrap();

@@ -1,10 +1,10 @@
-//! The contract, openapi.yaml, by which each response of a test is checked.
+//! Check of each response of a test against the contract, openapi.yaml.
 //!
-//! The contract leaves responses open, so that they may grow: objects take further members, and
-//! lists of words further words. Here both are closed, so the code cannot add a member, a word or a
-//! header that the contract lacks. The parts that a response had are noted in a file of the stack.
-//! At the end of a whole run, `make test` compares the notes with [`described`], so the contract
-//! cannot describe something that no response has.
+//! The contract lets responses grow: objects may have further members, and lists of values further
+//! values. Here both are closed, so the code cannot add a member, a value or a header that the
+//! contract lacks. The parts of the contract that responses had are noted in a file. After all
+//! tests, `make test` compares the notes with [`described`], so the contract cannot describe a part
+//! that no response has.
 
 mod notes;
 
@@ -19,20 +19,21 @@ pub use self::notes::seen;
 use self::notes::note;
 use crate::gateway::Answer;
 
-/// The contract as it is published: `openapi.yaml`.
+/// Contract as the deployment publishes it: `openapi.yaml` as JSON.
 pub static PUBLISHED: LazyLock<Value> = LazyLock::new(|| serde_json::from_str(status::DOCUMENT).unwrap());
 
-/// References to the schemas that are lists of words.
+/// References to the named schemas that list their values (`enum`).
 static LISTS: LazyLock<BTreeSet<String>> = LazyLock::new(|| {
     let schemas = PUBLISHED["components"]["schemas"].as_object().unwrap();
     let lists = schemas.iter().filter(|(_, schema)| schema.get("enum").is_some());
     lists.map(|(name, _)| format!("#/components/schemas/{name}")).collect()
 });
 
-/// Compiled schemas by name, so that each is compiled once.
+/// Compiled schemas by name, so that each schema is compiled once.
 static VALIDATORS: LazyLock<Mutex<HashMap<String, Arc<Validator>>>> = LazyLock::new(Mutex::default);
 
-/// Headers that belong to HTTP itself, or to API Gateway, so that the contract does not list them.
+/// Names of response headers that belong to HTTP or to API Gateway, so the contract does not list
+/// them.
 const OF_HTTP: [&str; 13] = [
     "allow",
     "apigw-requestid",
@@ -58,18 +59,18 @@ const CONTENTS: [&str; 2] = ["content", "x-content-by-accept"];
 const OF_API_GATEWAY: [u16; 4] = [413, 429, 500, 503];
 const FRONT_MESSAGE: &str = "#/components/schemas/FrontMessage";
 
-/// A response of the contract, or the one of an unknown route.
+/// Description of a response in the contract, or of the response of an unknown route.
 struct Described {
-    /// Name of the response's schemas in notes.
+    /// Name of the response in notes: method, path and status. Notes append the media type.
     name: String,
     headers: Map<String, Value>,
     content: Map<String, Value>,
 }
 
-/// Fails the test if a response is not one that the contract describes.
+/// Checks a response against the contract, and notes the parts of the contract that it has.
 ///
 /// # Panics
-/// With what is wrong.
+/// If the contract does not describe the response, with the difference.
 #[track_caller]
 pub fn hold(method: &str, path: &str, answer: &Answer) {
     match check(method, path, answer) {
@@ -84,10 +85,10 @@ pub fn hold(method: &str, path: &str, answer: &Answer) {
     }
 }
 
-/// Lists the parts of the contract that a response shows.
+/// Checks a response against the contract. Returns the parts of the contract that it has.
 ///
 /// # Errors
-/// With the difference between the response and the contract.
+/// If the contract does not describe the response, with the difference.
 fn check(method: &str, path: &str, answer: &Answer) -> Result<BTreeSet<String>, String> {
     let mut seen = BTreeSet::new();
     let media_type = answer.header("content-type").unwrap_or_default();
@@ -165,7 +166,7 @@ fn described_response(method: &str, path: &str, status: u16) -> Result<Described
     Ok(Described { name, headers, content: content.collect() })
 }
 
-/// True if a path matches a template, in which `{name}` stands for one segment.
+/// Returns true if a path matches a path template, in which `{name}` stands for one segment.
 fn matches(template: &str, path: &str) -> bool {
     let (mut expected, mut segments) = (template.split('/'), path.split('/'));
     let all = expected
@@ -175,8 +176,8 @@ fn matches(template: &str, path: &str) -> bool {
     all && template.split('/').count() == path.split('/').count()
 }
 
-/// Closes the objects of a schema that do not define whether they have further members, and lists
-/// of words that admit any other text.
+/// Closes a schema: objects that do not say whether they have further members get none, and lists
+/// of values that allow any other text allow none.
 fn close(schema: &mut Value) {
     match schema {
         Value::Object(members) => {
@@ -219,8 +220,9 @@ pub(crate) fn resolved(schema: &Value) -> &Value {
     }
 }
 
-/// Adds the named schemas that a schema refers to, and those that these refer to, closed. Compiling
-/// a schema takes as long as all that comes with it.
+/// Adds to `named` each schema of the contract that `schema` refers to, directly or through others,
+/// made to refuse undescribed members. Only these are compiled with the schema, since the time to
+/// compile grows with their number.
 fn add_named(schema: &Value, named: &mut Map<String, Value>) {
     match schema {
         Value::Object(members) => {
@@ -256,9 +258,9 @@ fn valid(name: &str, schema: &Value, instance: &Value) -> Result<(), String> {
     if faults.is_empty() { Ok(()) } else { Err(faults.join("; ")) }
 }
 
-/// Adds to `found` the members and the listed values of a schema: all of them, or those that an
-/// instance has. They are named after the schema that has them; a named schema gives its own name,
-/// wherever it is referred to.
+/// Adds to `found` the members and listed values of a schema: all of them, or only those in
+/// `instance`. Each is listed under the name of its schema, which is the same wherever that schema
+/// is referred to.
 fn members(at: &str, schema: &Value, instance: Option<&Value>, found: &mut BTreeSet<String>) {
     if let Some(reference) = schema.get("$ref").and_then(Value::as_str) {
         let name = reference.rsplit('/').next().unwrap_or_default();
@@ -296,8 +298,8 @@ fn members(at: &str, schema: &Value, instance: Option<&Value>, found: &mut BTree
     }
 }
 
-/// Lists everything that the contract describes of responses: each of them, each member of a body,
-/// and each value of a list.
+/// Returns every part of responses that the contract describes: each response, each member of a
+/// body, and each listed value.
 #[must_use]
 pub fn described() -> BTreeSet<String> {
     let mut described = BTreeSet::new();
@@ -312,7 +314,8 @@ pub fn described() -> BTreeSet<String> {
     described
 }
 
-/// Calls `visit` with the name and the content of each response, by media type.
+/// Calls `visit` for each response and media type in the contract, with its name in notes and its
+/// content.
 fn each_response(mut visit: impl FnMut(&str, &Value)) {
     for (path, operations) in PUBLISHED["paths"].as_object().unwrap() {
         for (method, operation) in operations.as_object().unwrap() {
@@ -327,7 +330,8 @@ fn each_response(mut visit: impl FnMut(&str, &Value)) {
     }
 }
 
-/// Lists the examples of responses that do not match their own schema, with the difference.
+/// Returns a text for each example of a response that does not match its own schema, with the
+/// difference.
 #[must_use]
 pub fn wrong_examples() -> Vec<String> {
     let mut wrong = Vec::new();
@@ -343,27 +347,27 @@ pub fn wrong_examples() -> Vec<String> {
     wrong
 }
 
-/// Checks that a body is a problem of the contract.
+/// Checks that a body matches the contract's schema of a problem.
 ///
 /// # Errors
-/// With the difference.
+/// If it does not, with the difference.
 pub fn problem(body: &Value) -> Result<(), String> {
     conforms("Problem", body)
 }
 
-/// Checks that a value matches a schema of the contract.
+/// Checks that a value matches a named schema of the contract.
 ///
 /// # Errors
-/// With the difference.
+/// If it does not, with the difference.
 pub fn conforms(schema: &str, value: &Value) -> Result<(), String> {
     valid(schema, &json!({"$ref": format!("#/components/schemas/{schema}")}), value)
 }
 
-/// Checks that a value that a response can have matches a schema of the contract, and notes it as
-/// seen.
+/// Checks that a value which a response can have matches a named schema of the contract. Notes its
+/// parts as if a response had had them.
 ///
 /// # Errors
-/// With the difference.
+/// If it does not, with the difference.
 pub fn made(schema: &str, value: &Value) -> Result<(), String> {
     let reference = json!({"$ref": format!("#/components/schemas/{schema}")});
     valid(schema, &reference, value)?;

@@ -1,4 +1,4 @@
-//! Notes of the parts of the contract that responses had, in a file of the stack.
+//! File of notes: parts of the contract that responses had since the stack was started.
 
 use std::collections::BTreeSet;
 use std::fs::OpenOptions;
@@ -6,10 +6,10 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::Mutex;
 
-/// Parts of the contract that this process has noted already.
+/// Parts of the contract that this process has already written to the file of notes.
 static NOTED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
-/// Notes the parts of a response that this process has not noted yet.
+/// Appends to the file of notes those parts of a response that this process has not written yet.
 pub(super) fn note(seen: BTreeSet<String>) {
     let Some(path) = notes() else { return };
     let mut noted = NOTED.lock().unwrap();
@@ -22,15 +22,16 @@ pub(super) fn note(seen: BTreeSet<String>) {
     }
 }
 
-/// Path of the file of notes beside the stack's logs.
+/// Returns the path of the file of notes, in the directory of the stack's logs. Returns `None` if
+/// `make test` has not started the stack.
 fn notes() -> Option<PathBuf> {
     Some(crate::leaks::logs()?.join("responses-seen"))
 }
 
-/// Returns the notes on responses since the stack was started.
+/// Returns all parts of the contract that responses had since the stack was started.
 ///
 /// # Panics
-/// If there are no notes.
+/// If there is no file of notes.
 #[must_use]
 pub fn seen() -> BTreeSet<String> {
     let notes = notes().unwrap_or_else(|| panic!("tests run by `make test`"));

@@ -1,35 +1,35 @@
-//! What one broker does and the other does not. A test that runs on both asks here, and nowhere
-//! else, which of two responses is right.
+//! Differences between the brokers. Tests that run on both brokers ask only here which of two
+//! responses is right.
 
 use super::On;
 
-/// A difference between the brokers. `tests/differences.rs` measures each of them, compares it with
-/// [`On::has`], and holds the table of `docs/brokers.md` to it.
+/// Feature that one broker has and the other does not. `tests/differences.rs` measures each of
+/// them, and compares it with [`On::has`] and with the table in `docs/brokers.md`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fact {
-    /// Messages of one transaction, or of a small produce, are put wholly or not at all.
+    /// The broker puts all messages of a transaction or of a small produce, or none.
     UnitsOfWork,
-    /// A message that was looked at and not taken is redelivered, and a browse warns of that.
+    /// The broker counts a browsed message as redelivered, and a browse warns of that.
     LooksRedeliver,
-    /// A consume selects messages by their ids or by an expression.
+    /// A consume can select messages by their ids or by an expression.
     Selectors,
-    /// The broker converts bodies to UTF-8.
+    /// The broker can convert the text of bodies to UTF-8.
     Conversion,
-    /// A message of a higher priority overtakes others on any queue.
+    /// A message of higher priority overtakes others on any queue.
     Priorities,
-    /// The broker says how many messages a queue takes, and how often it is open to put.
+    /// The broker reports a queue's maximum depth, and by how many handles it is open for puts.
     WholeDepth,
-    /// A produce finds what an earlier attempt put, and does not put it again.
+    /// A produce finds the messages that an earlier attempt put, and does not put them again.
     FoundPuts,
-    /// A move leaves every message at exactly one place.
+    /// A move leaves each message on exactly one of its two queues.
     CertainMoves,
-    /// A move by ids examines the messages of these ids alone.
+    /// A move by message ids examines only the messages with these ids.
     MovesById,
-    /// A message that is put without a content type gets one.
+    /// A message that is put without a content type gets a default one.
     DefaultContentType,
-    /// A timestamp keeps fractions of a second.
+    /// The timestamp of a message keeps fractions of a second.
     FractionsOfSeconds,
-    /// A correlation id may be any bytes.
+    /// A correlation id may consist of any bytes.
     BinaryCorrelationIds,
 }
 
@@ -51,7 +51,7 @@ impl Fact {
 }
 
 impl On {
-    /// Whether it is so on this broker. It is the contrary on the other one.
+    /// Returns true if this broker has the feature. The other broker then lacks it.
     pub const fn has(self, fact: Fact) -> bool {
         let is_rabbitmq = matches!(self, Self::RabbitMq);
         match fact {

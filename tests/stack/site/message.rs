@@ -1,4 +1,4 @@
-//! A message, as a client of either broker puts and finds it.
+//! Message in a form that both brokers have in common, for the tests' own clients.
 
 use std::collections::BTreeMap;
 
@@ -7,13 +7,13 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
-/// A message with what both brokers have. To put one without an id, or with a default of the
-/// broker's, leave the member empty.
+/// Message as the tests' own clients put it on either broker, and find it there. A member that is
+/// empty or `None` is not set, so that the broker's default applies.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Message {
-    /// The message id, as requests and responses have it: in base64.
+    /// Message id in base64, as in requests and responses. `None` lets the broker choose.
     pub id: Option<String>,
-    /// Correlation id in base64, and on IBM MQ without the zeros that fill it up.
+    /// Correlation id in base64. On IBM MQ it lacks the zeros that fill it up to 24 bytes.
     pub correlation_id: Option<String>,
     pub is_persistent: bool,
     pub priority: u8,
@@ -21,21 +21,23 @@ pub struct Message {
     pub reply_to: Option<String>,
     pub content_type: Option<String>,
     pub content_encoding: Option<String>,
-    /// The property `type`.
+    /// Type of the message, which requests and responses call `type`.
     pub kind: Option<String>,
     pub app_id: Option<String>,
-    /// Texts, numbers and booleans. Bytes are found as hexadecimal digits.
+    /// Headers by name: texts, numbers and booleans. A header of bytes is found as hexadecimal
+    /// digits.
     pub headers: BTreeMap<String, Value>,
     pub body: Vec<u8>,
 }
 
 impl Message {
-    /// A persistent message that has only a body.
+    /// Returns a persistent message with this body and nothing else.
     pub fn of(body: impl Into<Vec<u8>>) -> Self {
         Self { is_persistent: true, body: body.into(), ..Self::default() }
     }
 
-    /// The number that a produce gives to each of its messages.
+    /// Returns the header `sequence`, the number that a produce gives to each of its messages.
+    /// Returns `None` if there is none.
     pub fn sequence(&self) -> Option<i64> {
         self.headers.get("sequence").map(|sequence| sequence.as_i64().unwrap())
     }
@@ -49,7 +51,7 @@ fn decoded(base64: &str) -> Vec<u8> {
     STANDARD.decode(base64).unwrap()
 }
 
-/// As AMQP has it.
+/// Conversion of a message into the properties of AMQP.
 impl From<&Message> for BasicProperties {
     fn from(message: &Message) -> Self {
         let id = |base64: &String| String::from_utf8(decoded(base64)).unwrap();
@@ -134,17 +136,18 @@ impl From<(BasicProperties, Vec<u8>)> for Message {
     }
 }
 
-/// IBM MQ counts expiry in tenths of a second.
+/// Milliseconds in a tenth of a second, in which IBM MQ counts expiry.
 const TENTH_MS: u64 = 100;
 
-/// Properties that no header is called, which have no field in the descriptor.
+/// Name of the IBM MQ property with a message's content type, since the message descriptor has no
+/// field for it. No header has such a name.
 const CONTENT_TYPE: &str = "$contentType";
 const CONTENT_ENCODING: &str = "$contentEncoding";
 const KIND: &str = "$type";
 
 impl Message {
-    /// Returns the message as the control socket of the stand-in for IBM MQ takes it. Names of
-    /// headers are letters.
+    /// Returns the message in the form in which the control socket of the IBM MQ stand-in accepts
+    /// it. Headers must have names of letters only.
     pub(super) fn to_ibm_mq(&self) -> Value {
         let id = |base64: &String| hex::encode(decoded(base64));
         let mut properties: Map<String, Value> = self.headers.clone().into_iter().collect();
@@ -169,7 +172,7 @@ impl Message {
         })
     }
 
-    /// Reads a message as the control socket shows it.
+    /// Reads a message from the form in which the control socket of the IBM MQ stand-in shows it.
     pub(super) fn of_ibm_mq(shown: &Value) -> Self {
         let member = |name: &str| shown[name].as_str().unwrap();
         let bytes = |name: &str| hex::decode(member(name)).unwrap();
@@ -196,8 +199,8 @@ impl Message {
     }
 }
 
-/// A header's name from a property's, which has `$` and two digits for each byte that it cannot
-/// have.
+/// Returns the name of a header from that of an IBM MQ property. Bytes that a property's name
+/// cannot have are written there as `$` and two hexadecimal digits.
 fn header_name(property: &str) -> String {
     let mut parts = property.split('$');
     let mut name = parts.next().unwrap().as_bytes().to_vec();

@@ -1,4 +1,5 @@
-//! Either broker, as a client sees it that shares no code with the gateway.
+//! Broker of a test, RabbitMQ or IBM MQ, behind one interface. Its clients share no code with the
+//! gateway.
 
 mod fact;
 mod message;
@@ -17,7 +18,8 @@ pub use message::Message;
 
 use crate::{Access, Broker, Queue, QueueManager, TENANT_A};
 
-/// Makes a test of each function, on RabbitMQ and on IBM MQ: `rabbitmq::name` and `ibm_mq::name`.
+/// Declares two tests for each named function: `rabbitmq::name` and `ibm_mq::name`, which call it
+/// with that broker.
 #[macro_export]
 macro_rules! on_both {
     ($($test:ident),* $(,)?) => {
@@ -36,25 +38,25 @@ macro_rules! on_both {
     };
 }
 
-/// Which broker. [`On::has`] says what it does and the other does not.
+/// Broker on which a test runs. [`On::has`] says which features it has.
 #[derive(Clone, Copy, Debug)]
 pub enum On {
     RabbitMq,
     IbmMq,
 }
 
-/// The queues of IBM MQ that nothing is said of but their names.
+/// Queues of the IBM MQ stand-in without special attributes, which [`Site::queue`] gives to tests.
 const QUEUES: [&str; 3] = ["DEV.QUEUE.3", "DEV.QUEUE.2", "DEV.QUEUE.1"];
 
-/// The length of an id of IBM MQ.
+/// Length in bytes of IBM MQ's message and correlation ids.
 const ID: usize = 24;
 
 #[derive(Debug)]
 pub enum Site {
-    /// The stack's own, by an AMQP client.
+    /// RabbitMQ of the stack, and an AMQP client for it.
     RabbitMq(Broker),
-    /// A queue manager that ends with its test, controlled by its socket, and its queues that are
-    /// not in use.
+    /// Stand-in queue manager that ends with its test, and its queues that the test does not use
+    /// now.
     IbmMq(QueueManager, Mutex<Vec<&'static str>>),
 }
 
@@ -66,7 +68,7 @@ impl Site {
         }
     }
 
-    /// A broker that takes messages of up to 100 MB, as the stack's RabbitMQ does.
+    /// Starts a broker that accepts messages of up to 100 MB. The stack's RabbitMQ always does.
     pub async fn start_for_long_messages(on: On) -> Self {
         match on {
             On::RabbitMq => Self::start(on).await,
@@ -78,15 +80,19 @@ impl Site {
         Self::IbmMq(manager, Mutex::new(QUEUES.to_vec()))
     }
 
+    /// Returns the client of RabbitMQ.
+    ///
     /// # Panics
-    /// When the broker is IBM MQ.
+    /// If the broker is IBM MQ.
     pub fn rabbitmq(&self) -> &Broker {
         let Self::RabbitMq(broker) = self else { panic!("the broker is IBM MQ") };
         broker
     }
 
+    /// Returns the stand-in queue manager.
+    ///
     /// # Panics
-    /// When the broker is RabbitMQ.
+    /// If the broker is RabbitMQ.
     pub fn manager(&self) -> &QueueManager {
         let Self::IbmMq(manager, _) = self else { panic!("the broker is RabbitMQ") };
         manager
@@ -97,7 +103,7 @@ impl Site {
         manager
     }
 
-    /// Returns the broker's name in responses.
+    /// Returns the broker's product name, as responses show it.
     pub fn product(&self) -> &'static str {
         match self {
             Self::RabbitMq(_) => "RabbitMQ",
@@ -105,7 +111,7 @@ impl Site {
         }
     }
 
-    /// An empty queue of the caller's own.
+    /// Returns an empty queue that only this test uses. IBM MQ has three of them for each test.
     pub async fn queue(&self) -> Queue {
         match self {
             Self::RabbitMq(broker) => broker.queue().await,
@@ -116,7 +122,7 @@ impl Site {
         }
     }
 
-    /// A queue of the caller's own with these messages, which others can get.
+    /// Returns a queue that only this test uses, with persistent messages of these bodies.
     pub async fn queue_with<B: Into<Vec<u8>>>(&self, bodies: impl IntoIterator<Item = B>) -> Queue {
         let (queue, bodies) = (self.queue().await, Vec::from_iter(bodies));
         let count = bodies.len();
@@ -125,7 +131,7 @@ impl Site {
         queue
     }
 
-    /// A queue that takes three messages and refuses the next one.
+    /// Returns a queue that accepts three messages and refuses the next one.
     pub async fn queue_of_three(&self) -> Queue {
         match self {
             Self::RabbitMq(broker) => broker.queue_of(3).await,
@@ -133,12 +139,12 @@ impl Site {
         }
     }
 
-    /// A queue that does not exist.
+    /// Returns the name of a queue that does not exist.
     pub fn missing_queue(&self) -> Queue {
         Queue { name: format!("DEV.{}", Uuid::new_v4().simple()) }
     }
 
-    /// Gives a queue back, whatever is on it.
+    /// Ends the use of a queue with all its messages: deletes it on RabbitMQ, empties it on IBM MQ.
     pub async fn delete(&self, queue: &Queue) {
         match self {
             Self::RabbitMq(broker) => broker.delete(queue).await,
@@ -149,7 +155,7 @@ impl Site {
         }
     }
 
-    /// A request about a queue, with further members.
+    /// Returns the body of a request for a queue, with further members.
     pub fn request(&self, queue: &Queue, members: Value) -> Value {
         match self {
             Self::RabbitMq(_) => queue.request(members),
@@ -157,7 +163,7 @@ impl Site {
         }
     }
 
-    /// A queue, as an inline target names it: with the broker's address and a user.
+    /// Returns the inline target of a request for a queue: with the broker's address and a login.
     pub fn inline(&self, queue: &Queue) -> Value {
         match self {
             Self::RabbitMq(_) => {
@@ -172,7 +178,7 @@ impl Site {
         }
     }
 
-    /// The name of the stack's profile for the broker.
+    /// Returns the name of the stack's target profile for this kind of broker.
     pub fn profile(&self) -> &'static str {
         match self {
             Self::RabbitMq(_) => "local-rabbit",
@@ -180,8 +186,8 @@ impl Site {
         }
     }
 
-    /// A new profile of [`TENANT_A`] for one queue. It spells the broker's host as the allow-list
-    /// does not, which would allow any queue.
+    /// Creates a profile of [`TENANT_A`] that allows only this queue, and returns its name. Spells
+    /// the broker's host differently from the allow-list, which would allow any queue.
     pub async fn limited_profile(&self, queue: &Queue) -> String {
         let access = Access::open().await;
         match self {
@@ -195,7 +201,7 @@ impl Site {
         }
     }
 
-    /// Returns a queue's name in answers.
+    /// Returns a queue's name as responses show it, with the virtual host or the queue manager.
     pub fn shown(&self, queue: &Queue) -> String {
         match self {
             Self::RabbitMq(_) => format!("/:{}", queue.name),
@@ -203,7 +209,8 @@ impl Site {
         }
     }
 
-    /// The id that a message gets from a client, as requests and responses have it.
+    /// Returns the message id that a client makes of `text`, in base64 as in requests and
+    /// responses. On IBM MQ zeros fill it up to 24 bytes.
     pub fn id(&self, text: &str) -> String {
         let mut bytes = text.as_bytes().to_vec();
         if let Self::IbmMq(..) = self {
@@ -212,7 +219,7 @@ impl Site {
         STANDARD.encode(bytes)
     }
 
-    /// Waits until so many messages are there for others to get.
+    /// Waits until a queue has exactly `expected` ready messages. Panics after some seconds.
     pub async fn ready_becomes(&self, queue: &Queue, expected: usize) {
         for _ in 0..200 {
             if self.ready(queue).await == expected {
@@ -223,7 +230,7 @@ impl Site {
         assert_eq!(self.ready(queue).await, expected);
     }
 
-    /// Puts messages of these bodies.
+    /// Puts persistent messages of these bodies on a queue.
     pub async fn put<B: Into<Vec<u8>>>(&self, queue: &Queue, bodies: impl IntoIterator<Item = B>) {
         for body in bodies {
             self.put_message(queue, &Message::of(body)).await;
@@ -237,7 +244,7 @@ impl Site {
         }
     }
 
-    /// Counts the messages that are there for others to get.
+    /// Returns the number of messages on a queue that a client can get.
     pub async fn ready(&self, queue: &Queue) -> usize {
         match self {
             Self::RabbitMq(broker) => broker.ready(queue).await,
@@ -245,7 +252,7 @@ impl Site {
         }
     }
 
-    /// Takes every message.
+    /// Removes all ready messages from a queue, and returns them.
     pub async fn drain(&self, queue: &Queue) -> Vec<Message> {
         match self {
             Self::RabbitMq(broker) => broker.drain(queue).await.into_iter().map(Message::from).collect(),

@@ -1,4 +1,4 @@
-//! Changes of the access table, and what they are in words.
+//! Changes to entries of the access table: how they are described, printed and made.
 
 mod write;
 
@@ -18,29 +18,30 @@ const SCHEMA: &str = "integrahub.changes.v1";
 
 /// Entry as it was read from the access table, with all attributes of its item.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Held {
-    /// Entry of the access table.
+pub(crate) struct StoredEntry {
+    /// Parsed form of the DynamoDB item in `attributes`.
     pub(crate) entry: Entry,
-    /// Attributes of the entry's item in the table.
+    /// All attributes of the DynamoDB item as they were read, the partition key included.
     pub(crate) attributes: Attributes,
 }
 
 /// A change to one entry of the access table.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Change {
-    /// The entry is created.
+    /// An entry that the table lacks is created.
     Create(Entry),
-    /// The content of an entry is replaced.
-    Update(Box<Held>, Entry),
-    /// The entry is removed.
-    Remove(Held),
+    /// An existing entry, as it was read, gets the content of the new entry.
+    Update(Box<StoredEntry>, Entry),
+    /// An existing entry, as it was read, is removed.
+    Remove(StoredEntry),
 }
 
 impl Change {
-    /// Returns the change from `held` to `entry`, or `None` if [`Entry::facts`] finds no
-    /// difference.
-    pub(crate) fn of(held: &Held, entry: Entry) -> Option<Self> {
-        (held.entry.facts() != entry.facts()).then(|| Self::Update(Box::new(held.clone()), entry))
+    /// Returns the change that replaces the content of `held` by `entry`; `None` if the two have
+    /// the same values, as [`Entry::values_as_text`] lists them.
+    pub(crate) fn of(held: &StoredEntry, entry: Entry) -> Option<Self> {
+        (held.entry.values_as_text() != entry.values_as_text())
+            .then(|| Self::Update(Box::new(held.clone()), entry))
     }
 
     /// Returns the entry as it is after the change. For a removal, it is the removed entry.
@@ -51,8 +52,8 @@ impl Change {
         }
     }
 
-    /// Returns a description of the changed entry. For the change or removal of an API key, it
-    /// includes the key's id.
+    /// Returns the title of the changed entry for people. If an API key is changed or removed, the
+    /// title includes the id of the key.
     pub(crate) fn title(&self) -> String {
         let entry = self.entry();
         match (self, entry) {
@@ -85,8 +86,8 @@ impl Change {
     /// that changes.
     pub(crate) fn lines(&self) -> Vec<String> {
         let (before, after) = match self {
-            Self::Create(entry) => (BTreeMap::new(), entry.facts()),
-            Self::Update(held, entry) => (held.entry.facts(), entry.facts()),
+            Self::Create(entry) => (BTreeMap::new(), entry.values_as_text()),
+            Self::Update(held, entry) => (held.entry.values_as_text(), entry.values_as_text()),
             Self::Remove(_) => (BTreeMap::new(), BTreeMap::new()),
         };
         let mut lines = vec![format!("{} {}", self.sign(), self.title())];
@@ -119,10 +120,10 @@ impl Change {
     }
 }
 
-/// Writes the changes, or prints them in a dry run.
+/// Writes changes to the access table, or in a dry run only prints them.
 ///
 /// # Errors
-/// If a change fails. The changes before it are made.
+/// If a change fails. The changes before it have taken effect.
 pub(crate) async fn make(
     table: &Table,
     changes: impl IntoIterator<Item = Change>,
@@ -144,10 +145,10 @@ pub(crate) async fn make(
     Ok(Exit::Done)
 }
 
-/// Writes changes, and prints each.
+/// Writes changes to the access table one after another, and prints a note about each.
 ///
 /// # Errors
-/// If a change fails. The changes before it are made.
+/// If a change fails. The changes before it have taken effect.
 pub(crate) async fn apply(table: &Table, changes: &[Change], out: &mut Output) -> Result<(), Failure> {
     for change in changes {
         table.make(change).await?;
@@ -184,8 +185,8 @@ mod tests {
     use super::*;
     use crate::output::memory::output;
 
-    pub(super) fn held(entry: Entry) -> Held {
-        Held { attributes: entry.attributes().unwrap(), entry }
+    pub(super) fn held(entry: Entry) -> StoredEntry {
+        StoredEntry { attributes: entry.attributes().unwrap(), entry }
     }
 
     pub(super) fn orders(scopes: &[&str]) -> Entry {

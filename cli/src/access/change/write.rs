@@ -1,13 +1,13 @@
-//! Changes as conditional writes.
+//! Changes of the access table as conditional writes to DynamoDB.
 //!
-//! A write is refused if the item is another one than the change began with, so two administrators
-//! do not overwrite each other.
+//! DynamoDB refuses a write if the item has changed since the command read it. So two
+//! administrators do not overwrite each other's changes.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use aws_sdk_dynamodb::types::AttributeValue;
 
-use super::{Change, Held};
+use super::{Change, StoredEntry};
 use crate::access::entry::{Attributes, PK};
 use crate::exit::Failure;
 
@@ -18,7 +18,7 @@ pub(crate) struct Write {
     pub(crate) pk: String,
     /// Kind of the write: put, update or delete.
     pub(crate) action: Action,
-    /// Condition under which the item is written.
+    /// Condition expression, which must be true of the present item for the write to take effect.
     pub(crate) condition: String,
     /// Attribute names that the write's expressions refer to (`#name`).
     pub(crate) names: HashMap<String, String>,
@@ -41,7 +41,7 @@ impl Change {
     /// Returns the conditional write that carries out the change.
     ///
     /// # Errors
-    /// If the entry cannot be written down.
+    /// If the new entry is invalid, or cannot be serialized as an item.
     pub(crate) fn write(&self) -> Result<Write, Failure> {
         let mut write = Write {
             pk: self.entry().pk(),
@@ -67,9 +67,10 @@ impl Change {
 }
 
 impl Write {
-    /// Makes the write conditional on the item being the same as in `held`. Attributes in `further`
-    /// that `held` lacks must still be absent.
-    fn guard<'a>(&mut self, held: &Held, further: impl Iterator<Item = &'a String>) {
+    /// Makes the write conditional on the present item being the same as in `held`. Attributes that
+    /// `held` lacks must still be absent: those that the entry's kind may have, and those in
+    /// `further`.
+    fn guard<'a>(&mut self, held: &StoredEntry, further: impl Iterator<Item = &'a String>) {
         let known = held.entry.kind().members().iter().map(|&member| member.to_owned());
         let all: BTreeSet<String> =
             known.chain(held.attributes.keys().cloned()).chain(further.cloned()).collect();
@@ -89,7 +90,8 @@ impl Write {
         self.condition = conditions.join(" AND ");
     }
 
-    /// Sets the attributes whose values differ in `after`, and removes those that `after` lacks.
+    /// Makes the write an update that sets each attribute whose value differs between `before` and
+    /// `after`, and removes those that `after` lacks.
     fn set(&mut self, before: &Attributes, after: &Attributes) {
         let is_free = |member: &&String| *member != PK;
         let set: BTreeMap<&String, &AttributeValue> = after

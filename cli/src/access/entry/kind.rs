@@ -1,9 +1,9 @@
-//! Kinds of entries.
+//! Kinds of entries in the access table.
 
 /// Kind of an entry of the access table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Tenant. It is sorted before its keys, profiles and other entries.
+    /// Tenant itself: its name, and whether it is enabled.
     Tenant,
     /// API key of a tenant.
     Key,

@@ -1,7 +1,8 @@
-//! Entries of the access table: the items of `access`, with their keys, as one type.
+//! Entries of the access table: one type for the items of all kinds, each with the tenant and name
+//! that its partition key contains.
 
-mod facts;
 mod kind;
+mod values;
 
 use std::collections::HashMap;
 
@@ -18,43 +19,44 @@ pub(crate) use self::kind::Kind;
 use super::profile;
 use crate::exit::{Explain as _, Failure};
 
-/// Attributes of an item of the access table, its key included.
+/// Attributes of an item of the access table by name, the partition key included.
 pub(crate) type Attributes = HashMap<String, AttributeValue>;
 
 /// Name of the partition key of the access table.
 pub(crate) const PK: &str = "pk";
 
-/// Item of the access table, parsed, with the tenant or name that its key contains.
+/// Item of the access table, parsed, with the tenant or name that its partition key contains.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Entry {
-    /// Entry of a tenant, by its id.
+    /// Tenant: its id, and its item with display name and state.
     Tenant(String, TenantItem),
-    /// API key, by the hash that is its item's key.
+    /// API key: its hash, and its item with tenant, name, scopes and expiry.
     Key(KeyHash, KeyItem),
-    /// Entry of a target profile, by tenant and name. The value has the form of `mq::Profile`.
+    /// Target profile: its tenant's id, its name, and its JSON in the form of `mq::Profile`.
     Profile(String, String, Value),
-    /// Entry of a grant to drop files, by tenant.
+    /// Grant to drop files into S3: its tenant's id, and the item.
     Grant(String, DropGrant),
-    /// Entry of an allow-list, by its tenant.
+    /// Allow-list of inline targets: its tenant's id, and the item.
     Targets(String, TargetsItem),
-    /// Rate limits of a tenant, by the tenant's id.
+    /// Rate limits: their tenant's id, and the item.
     Limits(String, LimitsItem),
-    /// Entry of a budget, by its tenant.
+    /// Monthly budget: its tenant's id, and the item.
     Budget(String, BudgetItem),
-    /// Entry of the rate card, which belongs to no tenant.
+    /// Rate card, which belongs to no tenant.
     Rates(RateCard),
 }
 
 /// Reason why an item of the access table is not a valid entry.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum EntryError {
-    /// The partition key belongs to no kind of item that this version knows.
+    /// The partition key is missing or of no kind that this version knows, or an attribute has no
+    /// JSON form.
     #[error("its key is of no known kind")]
     Key,
     /// The item is malformed, so that the functions refuse it as well.
     #[error(transparent)]
     Item(#[from] ItemError),
-    /// The target profile is invalid, so that the functions refuse it as well.
+    /// The target profile is invalid, for this reason, so that the functions refuse it as well.
     #[error("{0}")]
     Profile(String),
 }
@@ -124,7 +126,8 @@ impl Entry {
         }
     }
 
-    /// Returns the name of the API key or target profile. It is empty for entries of other kinds.
+    /// Returns the display name of the tenant or API key, or the name of the target profile. It is
+    /// empty for entries of other kinds.
     pub(crate) fn name(&self) -> &str {
         match self {
             Self::Tenant(_, TenantItem { name, .. }) | Self::Profile(_, name, _) => name,
@@ -147,10 +150,10 @@ impl Entry {
         }
     }
 
-    /// Returns the attributes of the entry's item, its key included.
+    /// Returns the attributes of the entry's item, the partition key included.
     ///
     /// # Errors
-    /// If the tenant's id cannot be part of a key, or the item cannot be written.
+    /// If the tenant's id or the entry is invalid, or the item cannot be serialized.
     pub(crate) fn attributes(&self) -> Result<Attributes, Failure> {
         let tenant = self.tenant();
         if !matches!(self, Self::Rates(_)) {
@@ -222,7 +225,7 @@ impl Entry {
     }
 }
 
-/// Returns an item's attributes as JSON, without the key; `None` if one has no JSON form.
+/// Returns an item's attributes as JSON, without the partition key; `None` if one has no JSON form.
 pub(crate) fn document(attributes: &Attributes) -> Option<Value> {
     let members = attributes.iter().filter(|(name, _)| *name != PK);
     let members: Attributes = members.map(|(name, value)| (name.clone(), value.clone())).collect();

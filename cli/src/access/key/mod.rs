@@ -1,4 +1,4 @@
-//! `integrahub key`.
+//! `integrahub key`: creates, shows, changes, rotates and removes API keys.
 
 use std::collections::BTreeSet;
 
@@ -9,12 +9,12 @@ use jiff::civil::Date;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::change::{Change, Held, apply, make, show as show_changes};
+use super::change::{Change, StoredEntry, apply, make, show as show_changes};
 use super::entry::Entry;
 use super::snapshot::{Snapshot, works};
 use super::table::Table;
 use super::when;
-use crate::args::{self, DryRun, Edit, Key, KeyChange, KeyCreate, KeyName, OnlyTenant};
+use crate::args::{self, DryRun, Edit, Key, KeyChange, KeyCreate, KeyName, TenantFilter};
 use crate::context::Context;
 use crate::exit::{Exit, Explain as _, Failure};
 use crate::output::{Format, Output};
@@ -24,8 +24,8 @@ const ONE: &str = "integrahub.key.v1";
 /// Name of the JSON schema of a new key. No other document contains an API key itself.
 pub(crate) const NEW: &str = "integrahub.new-key.v1";
 
-/// Prefix of the names under which logs and audit events list callers with a token. No name of an
-/// API key may begin with it.
+/// Prefix of the names under which logs and audit events list callers that have an access token
+/// (JWT) in place of an API key. No name of an API key may begin with it.
 const TOKEN: &str = "token:";
 /// Prefix of the scopes for products: `products:read` and `products:write`.
 const PRODUCTS: &str = "products:";
@@ -33,7 +33,7 @@ const PRODUCTS: &str = "products:";
 /// Runs `integrahub key`.
 ///
 /// # Errors
-/// If the key does not exist, its rights contradict each other, or the table cannot be accessed.
+/// If the key does not exist, its name or rights are invalid, or the table cannot be accessed.
 pub(crate) async fn run(args: &Key, context: &Context, out: &mut Output) -> Result<Exit, Failure> {
     let table = Table::of(context).await?;
     let known = table.read().await?;
@@ -43,7 +43,7 @@ pub(crate) async fn run(args: &Key, context: &Context, out: &mut Output) -> Resu
             let item = new_item(&known, args, now)?;
             create(&table, item, args.dry, out).await
         }
-        Key::List(OnlyTenant { tenant }) => list(&known, tenant.as_deref(), now, out).map(|()| Exit::Done),
+        Key::List(TenantFilter { tenant }) => list(&known, tenant.as_deref(), now, out).map(|()| Exit::Done),
         Key::Show(name) => {
             let (held, hash, key) = known.key(name)?;
             show(&known, held, hash, key, now, out);
@@ -87,7 +87,8 @@ pub(crate) async fn run(args: &Key, context: &Context, out: &mut Output) -> Resu
     }
 }
 
-/// Generates an API key, stores its item, and prints the key.
+/// Generates an API key, stores its item in the access table, and prints the key. A dry run only
+/// prints the change.
 async fn create(table: &Table, item: KeyItem, dry: DryRun, out: &mut Output) -> Result<Exit, Failure> {
     if dry.dry_run {
         show_changes(&[Change::Create(placeholder(item))], true, out);
@@ -99,7 +100,7 @@ async fn create(table: &Table, item: KeyItem, dry: DryRun, out: &mut Output) -> 
     Ok(Exit::Done)
 }
 
-/// Generates an API key, and stores its item.
+/// Generates an API key, stores its item in the access table, and returns the key.
 ///
 /// # Errors
 /// If the item cannot be stored.
@@ -122,7 +123,8 @@ pub(crate) fn new_key(key: &ApiKey, item: &KeyItem) -> Value {
     json!({"tenant": item.tenant_id, "name": item.name, "id": key.hash().id(), "key": key.expose()})
 }
 
-/// Returns an entry for a key that is not generated yet, with a hash that stands for the later one.
+/// Returns an entry for an API key that is not generated yet, to show it. In place of the unknown
+/// hash, it has that of an empty text.
 pub(crate) fn placeholder(item: KeyItem) -> Entry {
     Entry::Key(ApiKey::from("").hash(), item)
 }
@@ -176,11 +178,11 @@ fn changed(key: &KeyItem, args: &KeyChange, now: Timestamp) -> Result<KeyItem, F
     Ok(item)
 }
 
-/// Returns the items of the new key and of the rotated key, which works until `end`. The new key
-/// has the lifetime for which the rotated key was created.
+/// Returns the items of two API keys: the new key, and the old key, which now expires at `end` at
+/// the latest. The new key gets the lifetime for which the old one was created.
 ///
 /// # Errors
-/// If the rotated key is expired or disabled.
+/// If the old key is expired or disabled.
 fn rotated(old: &KeyItem, end: Timestamp, now: Timestamp) -> Result<(KeyItem, KeyItem), Failure> {
     if !works(old, now) {
         return Err(Failure::refused("the key does not work any more, so nothing uses it")
@@ -234,7 +236,7 @@ pub(crate) fn establishments(args: &args::Establishments) -> Result<Option<Estab
     Ok((!cnpjs.is_empty()).then_some(Establishments::Only(cnpjs)))
 }
 
-/// Parses CNPJs, which may contain punctuation.
+/// Parses CNPJs, which may contain punctuation, and returns them without it.
 pub(crate) fn cnpjs<T: AsRef<str>>(texts: &[T]) -> Result<BTreeSet<String>, Failure> {
     let read = |text: &T| {
         let text = text.as_ref().trim();
@@ -245,8 +247,9 @@ pub(crate) fn cnpjs<T: AsRef<str>>(texts: &[T]) -> Result<BTreeSet<String>, Fail
     texts.iter().map(read).collect()
 }
 
-/// Checks that a key's scopes, tenant and establishments fit together, and returns the
-/// establishments. A key with a scope for products needs them; any other key must have none.
+/// Checks that an API key's scopes, tenant and establishments fit together, and returns the
+/// establishments. A key with a scope `products:*` needs them, and a tenant whose id is a UUID. Any
+/// other key must be given none.
 pub(crate) fn rights(
     tenant: &str,
     scopes: &BTreeSet<String>,
@@ -290,7 +293,8 @@ pub(crate) fn check_name(name: &str) -> Result<(), Failure> {
     Err(Failure::usage("a key's name is one line of up to 128 characters that is not empty"))
 }
 
-/// Returns the state of a key in one word, by the same rule by which the functions admit it.
+/// Returns `works`, or the reason why requests with the key are refused, by the same rule by which
+/// the functions refuse them.
 fn state(known: &Snapshot, key: &KeyItem, now: Timestamp) -> String {
     let tenant = known.tenant_item(&key.tenant_id);
     key.refusal(&tenant, now).map_or_else(|| "works".to_owned(), |refusal| refusal.to_string())
@@ -300,7 +304,8 @@ fn shown<T: ToString>(time: Option<T>) -> String {
     time.map_or_else(|| "-".to_owned(), |time| time.to_string())
 }
 
-/// Returns a time in whole seconds as text. Earlier versions stored fractions too.
+/// Returns a time as text, without a fraction of a second. Items that an earlier version of this
+/// program stored may have fractions.
 fn seconds(time: Timestamp) -> String {
     format!("{time:.0}")
 }
@@ -341,7 +346,14 @@ fn list(known: &Snapshot, tenant: Option<&str>, now: Timestamp, out: &mut Output
     Ok(())
 }
 
-fn show(known: &Snapshot, held: &Held, hash: KeyHash, key: &KeyItem, now: Timestamp, out: &mut Output) {
+fn show(
+    known: &Snapshot,
+    held: &StoredEntry,
+    hash: KeyHash,
+    key: &KeyItem,
+    now: Timestamp,
+    out: &mut Output,
+) {
     let state = state(known, key, now);
     let last_used_on = known.last_used_on(&hash);
     let rows = [

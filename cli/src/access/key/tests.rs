@@ -1,4 +1,4 @@
-//! Rights of API keys, and what the commands make of them.
+//! Tests of the commands for API keys: the rights of new keys, names, rotation and changes.
 
 use access::TenantItem;
 

@@ -1,4 +1,4 @@
-//! `integrahub limit`: how much a tenant may ask for a second.
+//! `integrahub limit`: the rate limits of tenants, on requests, messages and bytes per second.
 
 mod single;
 
@@ -7,14 +7,14 @@ use std::collections::BTreeMap;
 use access::{LimitsItem, Rate, RateError, TargetLimits};
 use serde_json::{Value, json};
 
-pub(crate) use self::single::{One, each, facts};
+pub(crate) use self::single::{SingleLimit, each, values_as_text};
 use super::change::{Change, make};
 use super::entry::Entry;
 use super::profile;
 use super::snapshot::Snapshot;
 use super::table::Table;
 use crate::api::Api;
-use crate::args::{Limit, LimitRemove, LimitSet, OnlyTenant};
+use crate::args::{Limit, LimitRemove, LimitSet, TenantFilter};
 use crate::context::Context;
 use crate::exit::{Exit, Failure};
 use crate::member::shown;
@@ -31,7 +31,7 @@ const NONE: &str = "none";
 /// Runs `integrahub limit`.
 ///
 /// # Errors
-/// If the limit contradicts itself or does not exist, or the table or the API cannot be accessed.
+/// If a limit is invalid or does not exist, or the table or the API cannot be accessed.
 pub(crate) async fn run(args: &Limit, context: &Context, out: &mut Output) -> Result<Exit, Failure> {
     if matches!(args, Limit::Show { mine: true, .. }) {
         return mine(context, out).await;
@@ -49,12 +49,12 @@ pub(crate) async fn run(args: &Limit, context: &Context, out: &mut Output) -> Re
             let item = set(known.limits(&tenant), args)?;
             check(&item)?;
             let has_profile = |name: &str| known.get(&access::pk::profile(&tenant, name)).is_some();
-            for doubt in doubts(&tenant, &item, has_profile) {
-                out.note(&doubt);
+            for warning in warnings(&tenant, &item, has_profile) {
+                out.note(&warning);
             }
             make(&table, change(&known, &tenant, item), args.dry, out).await
         }
-        Limit::List(OnlyTenant { tenant }) => list(&known, tenant.as_deref(), out).map(|()| Exit::Done),
+        Limit::List(TenantFilter { tenant }) => list(&known, tenant.as_deref(), out).map(|()| Exit::Done),
         Limit::Show { tenant, .. } => {
             show(&known, &known.tenant(tenant.as_deref().unwrap_or_default())?, out);
             Ok(Exit::Done)
@@ -62,7 +62,7 @@ pub(crate) async fn run(args: &Limit, context: &Context, out: &mut Output) -> Re
         Limit::Remove(args) => {
             let tenant = known.tenant(&args.of.tenant)?;
             known.check_readable(&access::pk::limits(&tenant))?;
-            let item = rest(known.limits(&tenant), &tenant, args)?;
+            let item = without_removed(known.limits(&tenant), &tenant, args)?;
             if args.all {
                 let question = format!("this removes every limit of {tenant}");
                 args.dry.confirm(&question, &args.of.tenant, out)?;
@@ -72,7 +72,8 @@ pub(crate) async fn run(args: &Limit, context: &Context, out: &mut Output) -> Re
     }
 }
 
-/// Parses a limit such as `100/200`; `None` for no limit.
+/// Parses a rate limit such as `100/200` (per second, and burst); `None` for the word `none`, which
+/// removes the limit. `unit` is only for the error message.
 fn rate(unit: &str, text: &str) -> Result<Option<Rate>, Failure> {
     if text == NONE {
         return Ok(None);
@@ -84,8 +85,8 @@ fn rate(unit: &str, text: &str) -> Result<Option<Rate>, Failure> {
     })
 }
 
-/// Returns the limits as `limit set` changes them. Units that the command does not name keep their
-/// limits.
+/// Returns a tenant's limits as `limit set` changes them. Units (requests, messages, bytes) that
+/// the command does not name keep their limits.
 ///
 /// # Errors
 /// If the command names no limit, or an invalid one.
@@ -126,11 +127,11 @@ fn set(mut item: LimitsItem, args: &LimitSet) -> Result<LimitsItem, Failure> {
     Ok(item)
 }
 
-/// Returns the limits without those that `limit remove` names.
+/// Returns a tenant's limits without those that `limit remove` names.
 ///
 /// # Errors
-/// If the tenant has no such limit.
-fn rest(mut item: LimitsItem, tenant: &str, args: &LimitRemove) -> Result<LimitsItem, Failure> {
+/// If the tenant has none of the limits to remove.
+fn without_removed(mut item: LimitsItem, tenant: &str, args: &LimitRemove) -> Result<LimitsItem, Failure> {
     let missing = |what: &str| {
         Failure::refused(format!("the tenant {tenant} has no limit {what}"))
             .next(format!("see them: integrahub limit list --tenant {tenant}"))
@@ -150,16 +151,16 @@ fn rest(mut item: LimitsItem, tenant: &str, args: &LimitRemove) -> Result<Limits
     }
 }
 
-/// Checks limits by the validation of the access table's items.
+/// Checks a tenant's limits by the validation of the access table's items.
 ///
 /// # Errors
-/// If the limits would be invalid, as for too many targets.
+/// If the limits are invalid, for example because they name too many targets.
 pub(crate) fn check(item: &LimitsItem) -> Result<(), Failure> {
     item.check().map_err(|error| Failure::refused("the limits cannot be used").why(error.to_string()))
 }
 
-/// Returns the change that gives a tenant the limits of `item`. If it has no limit, the tenant's
-/// item is removed.
+/// Returns the change that gives a tenant the limits of `item`; `None` if the tenant has these
+/// limits already. If `item` has no limit, the change removes the tenant's item.
 fn change(known: &Snapshot, tenant: &str, item: LimitsItem) -> Option<Change> {
     let is_empty = item == LimitsItem::default();
     let entry = Entry::Limits(tenant.to_owned(), item);
@@ -191,13 +192,14 @@ pub(crate) fn merged(before: LimitsItem, new: LimitsItem) -> LimitsItem {
 /// Returns warnings about limits without effect: for a target without a profile, or above the
 /// tenant's own limit. `has_profile` returns whether the tenant will have a profile of this name
 /// when the limits are in force.
-pub(crate) fn doubts(tenant: &str, item: &LimitsItem, has_profile: impl Fn(&str) -> bool) -> Vec<String> {
+pub(crate) fn warnings(tenant: &str, item: &LimitsItem, has_profile: impl Fn(&str) -> bool) -> Vec<String> {
     let without = item.targets.keys().filter(|name| !has_profile(name)).map(|name| {
         format!("warning: the tenant {tenant} has no profile `{name}`, so the limits of that target hold for nothing")
     });
     let own = item.requests;
-    let is_above =
-        |one: &One<'_>| one.unit == "requests" && own.is_some_and(|own| one.rate.per_second > own.per_second);
+    let is_above = |one: &SingleLimit<'_>| {
+        one.unit == "requests" && own.is_some_and(|own| one.rate.per_second > own.per_second)
+    };
     let above = each(item).into_iter().filter(|one| !one.name.is_empty() && is_above(one)).map(|one| {
         format!(
             "warning: the limit of requests of the {} is above the tenant's own, which refuses before",
@@ -239,7 +241,7 @@ fn show(known: &Snapshot, tenant: &str, out: &mut Output) {
     if out.format() != Format::Text {
         return out.json(ONE, &entry.document());
     }
-    let rows = entry.facts().into_iter().map(|(title, text)| vec![title, text]).collect();
+    let rows = entry.values_as_text().into_iter().map(|(title, text)| vec![title, text]).collect();
     out.table(&["limit", "rate/burst"], rows);
 }
 
@@ -301,16 +303,16 @@ mod tests {
     fn after(options: &str) -> Result<LimitsItem, Failure> {
         match parsed(options) {
             Limit::Set(args) => set(stored(), &args),
-            Limit::Remove(args) => rest(stored(), ACME, &args),
+            Limit::Remove(args) => without_removed(stored(), ACME, &args),
             other => panic!("{other:?}"),
         }
     }
 
     #[test]
     fn a_set_changes_what_it_names_and_no_more() {
-        let own = facts(&after("set --tenant acme --requests 5/10").unwrap());
+        let own = values_as_text(&after("set --tenant acme --requests 5/10").unwrap());
         assert_eq!((own["requests"].as_str(), own.len()), ("5/10", 3));
-        let target = facts(&after("set --tenant acme --target orders --bytes 1048576").unwrap());
+        let target = values_as_text(&after("set --tenant acme --target orders --bytes 1048576").unwrap());
         assert_eq!(target["target `orders` bytes"], "1048576/1048576");
         assert_eq!(target["target `orders` messages"], "500/1000");
         let none = after("set --tenant acme --queue-manager QM1 --bytes none").unwrap();
@@ -337,8 +339,8 @@ mod tests {
 
     #[test]
     fn a_removal_leaves_the_other_limits() {
-        assert_eq!(facts(&after("remove --tenant acme").unwrap()).len(), 2);
-        assert_eq!(facts(&after("remove --tenant acme --target orders").unwrap()).len(), 2);
+        assert_eq!(values_as_text(&after("remove --tenant acme").unwrap()).len(), 2);
+        assert_eq!(values_as_text(&after("remove --tenant acme --target orders").unwrap()).len(), 2);
         let nothing = after("remove --tenant acme --all").unwrap();
         assert!(matches!(change(&known(), ACME, nothing.clone()), Some(Change::Remove(_))));
         assert_eq!(change(&snapshot(&[]), ACME, nothing), None);
@@ -348,10 +350,10 @@ mod tests {
     #[test]
     fn a_limit_that_holds_for_nothing_is_a_warning() {
         let item = after("set --tenant acme --target stock --requests 500").unwrap();
-        let warned = doubts(ACME, &item, |name| name == "orders");
+        let warned = warnings(ACME, &item, |name| name == "orders");
         assert_eq!(warned.len(), 2, "{warned:?}");
         assert!(warned[0].contains("no profile `stock`") && warned[1].contains("above the tenant's own"));
-        assert_eq!(doubts(ACME, &item, |_| true).len(), 1);
-        assert!(doubts(ACME, &stored(), |name| name == "orders").is_empty());
+        assert_eq!(warnings(ACME, &item, |_| true).len(), 1);
+        assert!(warnings(ACME, &stored(), |name| name == "orders").is_empty());
     }
 }

@@ -1,15 +1,15 @@
-//! The single limits of an item, each of one unit.
+//! Rate limits of a tenant as a list, in which each one is for one subject and one unit.
 
 use std::collections::BTreeMap;
 
 use access::{LimitsItem, Rate};
 
-/// Rate limit on requests, messages or bytes, for a tenant, a target or a queue manager.
+/// Rate limit on requests, messages or bytes, for a tenant, one of its targets or a queue manager.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct One<'a> {
+pub(crate) struct SingleLimit<'a> {
     /// Subject of the limit: `tenant`, `target` or `queueManager`.
     pub(crate) about: &'static str,
-    /// Name of the limit's subject; empty for the tenant.
+    /// Name of the target profile or queue manager; empty if the limit is for the tenant.
     pub(crate) name: &'a str,
     /// Unit of the limit: `requests`, `messages` or `bytes`.
     pub(crate) unit: &'static str,
@@ -17,7 +17,7 @@ pub(crate) struct One<'a> {
     pub(crate) rate: Rate,
 }
 
-impl One<'_> {
+impl SingleLimit<'_> {
     /// Returns the limit's subject for people, as in "target `orders`"; empty for the tenant.
     pub(super) fn place(&self) -> String {
         match self.about {
@@ -33,23 +33,25 @@ impl One<'_> {
     }
 }
 
-/// Returns each single limit of an item: the tenant's own, and those of its targets and queue
-/// managers.
-pub(crate) fn each(item: &LimitsItem) -> Vec<One<'_>> {
-    let own = item.requests.iter().map(|&rate| One { about: "tenant", name: "", unit: "requests", rate });
-    let mut all: Vec<One<'_>> = own.collect();
+/// Returns the rate limits of a tenant as a list: those of the tenant as a whole, of its targets
+/// and of its queue managers.
+pub(crate) fn each(item: &LimitsItem) -> Vec<SingleLimit<'_>> {
+    let own =
+        item.requests.iter().map(|&rate| SingleLimit { about: "tenant", name: "", unit: "requests", rate });
+    let mut all: Vec<SingleLimit<'_>> = own.collect();
     for (about, targets) in [("target", &item.targets), ("queueManager", &item.queue_managers)] {
         for (name, limits) in targets {
             let units =
                 [("requests", limits.requests), ("messages", limits.messages), ("bytes", limits.bytes)];
             let rates = units.into_iter().filter_map(|(unit, rate)| Some((unit, rate?)));
-            all.extend(rates.map(|(unit, rate)| One { about, name, unit, rate }));
+            all.extend(rates.map(|(unit, rate)| SingleLimit { about, name, unit, rate }));
         }
     }
     all
 }
 
-/// Returns the rates of an item by subject and unit, so that two items can be compared.
-pub(crate) fn facts(item: &LimitsItem) -> BTreeMap<String, String> {
+/// Returns the rates of a tenant's limits as text, by subject and unit, so that two versions can be
+/// compared.
+pub(crate) fn values_as_text(item: &LimitsItem) -> BTreeMap<String, String> {
     each(item).iter().map(|one| (one.title(), one.rate.to_string())).collect()
 }

@@ -1,11 +1,11 @@
-//! The difference between a file and the table, as changes in a safe order.
+//! Difference between an access file and the access table, as changes in a safe order.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use access::{Establishments, KeyHash, KeyItem, LimitsItem, TargetsItem, TenantItem};
 use jiff::Timestamp;
 
-use super::change::{Change, Held};
+use super::change::{Change, StoredEntry};
 use super::entry::{Entry, Kind};
 use super::establishments::OwnerChange;
 use super::file::{AccessFile, Cnpjs, GrantSection, KeySection, TenantSection};
@@ -19,20 +19,20 @@ pub(crate) type Owners = BTreeMap<String, BTreeSet<String>>;
 /// Changes that bring a deployment to the state of an access file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Plan {
-    /// Changes of tenants, profiles, allow-lists, limits and grants. They are made before those of
+    /// Creations and updates of entries other than API keys. They are made before the changes of
     /// keys, so that a key never works without its profiles.
     pub(crate) first: Vec<Change>,
     /// CNPJs of the establishments whose owner changes, by the kind of change.
     pub(crate) owners: BTreeMap<OwnerChange, BTreeSet<String>>,
     /// Items of new API keys, which are generated when the plan is carried out.
     pub(crate) keys: Vec<KeyItem>,
-    /// Changes of existing keys, and removals of entries. They are made last.
+    /// Changes of existing API keys, and removals of entries of any kind. They are made last.
     pub(crate) last: Vec<Change>,
     /// Warnings about entries that are valid, but probably a mistake.
     pub(crate) warnings: Vec<String>,
 }
 
-/// State of the comparison of one access file with the table.
+/// Comparison of one access file with the access table, with the changes and faults found so far.
 struct Planner<'a> {
     known: &'a Snapshot,
     prune: bool,
@@ -41,7 +41,8 @@ struct Planner<'a> {
     faults: Vec<String>,
 }
 
-/// Compares an access file with the access table, and returns the changes that the file needs.
+/// Returns the changes of the access table that an access file needs at the present time `now`.
+/// With `prune`, entries that the lists in the file lack are removed.
 ///
 /// # Errors
 /// If the file contradicts itself or the table. The failure lists every fault.
@@ -70,14 +71,14 @@ pub(crate) fn plan(
 }
 
 impl Plan {
-    /// Returns the number of changes.
+    /// Returns the plan's number of changes; an establishment whose owner changes counts as one.
     pub(crate) fn len(&self) -> usize {
         let owners: usize = self.owners.values().map(BTreeSet::len).sum();
         self.first.len() + owners + self.keys.len() + self.last.len()
     }
 
-    /// Returns all changes of the table in the order in which they are made. New keys have a
-    /// placeholder for their hash.
+    /// Returns all changes of the access table (none of owners) in the order in which they are
+    /// made. New keys have a placeholder for their hash.
     pub(crate) fn changes(&self) -> Vec<Change> {
         let keys = self.keys.iter().cloned().map(|item| Change::Create(key::placeholder(item)));
         self.first.iter().cloned().chain(keys).chain(self.last.iter().cloned()).collect()
@@ -98,7 +99,7 @@ impl Planner<'_> {
         self.faults.push(format!("{tenant}: {}{why}", fault.what));
     }
 
-    /// Returns the value of a result, or records its failure as a fault of the tenant's section.
+    /// Returns the value of a result. Records a failure as the tenant's fault, and returns `None`.
     fn checked<T>(&mut self, tenant: &str, result: Result<T, Failure>) -> Option<T> {
         result.map_err(|fault| self.fault(tenant, &fault)).ok()
     }
@@ -175,7 +176,7 @@ impl Planner<'_> {
         }
     }
 
-    /// Plans to write an entry of the file, if the table's content differs.
+    /// Plans to write an entry of the file, if the table's entry is missing or differs.
     fn put(&mut self, entry: Entry) {
         if self.checked(entry.tenant(), self.known.check_readable(&entry.pk())).is_none() {
             return;
@@ -183,8 +184,8 @@ impl Planner<'_> {
         self.plan.first.extend(self.known.put(entry));
     }
 
-    /// Plans to write a tenant's allow-list. Without `--prune`, entries of the table that the file
-    /// lacks are kept.
+    /// Plans to write an allow-list. Without `--prune`, entries of the table that the file lacks
+    /// are kept; with it, an empty list (`is_empty`) is removed.
     fn list(&mut self, entry: Entry, is_empty: bool) {
         let held = self.known.get(&entry.pk());
         match (held.map(|held| &held.entry), entry) {
@@ -218,7 +219,7 @@ impl Planner<'_> {
             Some(is_kept) if is_kept || self.prune => is_kept,
             _ => self.known.get(&access::pk::profile(id, name)).is_some(),
         };
-        let warnings = limit::doubts(id, &item, has_profile);
+        let warnings = limit::warnings(id, &item, has_profile);
         self.plan.warnings.extend(warnings);
         self.put(Entry::Limits(id.to_owned(), item));
     }
@@ -274,24 +275,24 @@ impl Planner<'_> {
         self.prune(id, Kind::Key, &kept);
     }
 
-    /// Returns the tenant's API keys whose hashes begin with the id in a section of the file.
+    /// Returns the tenant's API keys whose hashes begin with the id in a key's section of the file.
     fn with_id(
         &self,
         tenant: &str,
         section: &KeySection,
-    ) -> impl Iterator<Item = (&Held, KeyHash, &KeyItem)> {
+    ) -> impl Iterator<Item = (&StoredEntry, KeyHash, &KeyItem)> {
         let id = section.id.as_deref().unwrap_or_default();
         self.known.keys_with_id(id).filter(move |(.., key)| key.tenant_id == tenant)
     }
 
-    /// Returns the tenant's newest key with the name of the section, except the keys in `claimed`,
-    /// which other sections describe.
+    /// Returns the tenant's newest API key with the name in a key's section of the file. Keys in
+    /// `claimed` are left out, because other sections describe them.
     fn newest(
         &self,
         tenant: &str,
         section: &KeySection,
         claimed: &BTreeSet<KeyHash>,
-    ) -> Option<(&Held, KeyHash, &KeyItem)> {
+    ) -> Option<(&StoredEntry, KeyHash, &KeyItem)> {
         let named = self.known.keys().filter(|(_, hash, key)| {
             key.tenant_id == tenant && key.name == section.name && !claimed.contains(hash)
         });
@@ -322,8 +323,8 @@ impl Planner<'_> {
         make().map_err(named)
     }
 
-    /// With `--prune`, plans to remove the tenant's entries of a kind whose partition keys are not
-    /// in `kept`.
+    /// Plans to remove the tenant's entries of a kind whose partition keys are not in `kept`. Does
+    /// nothing without `--prune`.
     fn prune(&mut self, tenant: &str, kind: Kind, kept: &BTreeSet<String>) {
         if !self.prune {
             return;
@@ -335,7 +336,8 @@ impl Planner<'_> {
         self.plan.last.extend(gone.cloned().map(Change::Remove));
     }
 
-    /// Plans the changes of owner that the file's lists of establishments need.
+    /// Plans the changes of owner that the file's lists of establishments need. With `--prune`, the
+    /// tenants of these lists lose the establishments that the lists lack.
     fn owners(&mut self, file: &AccessFile, owners: &Owners) {
         let mut wanted: BTreeMap<String, &str> = BTreeMap::new();
         for (id, section) in &file.tenants {

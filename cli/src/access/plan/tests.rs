@@ -1,4 +1,4 @@
-//! Differences between files and the table.
+//! Tests of the comparison of access files with the access table.
 
 use access::{ApiKey, DropGrant};
 

@@ -1,4 +1,4 @@
-//! All entries of the access table at one time.
+//! Snapshot of the access table, in which the commands look up entries.
 
 mod names;
 
@@ -9,20 +9,20 @@ use access::{KeyHash, KeyItem, LimitsItem, SpentItem, TenantItem};
 use jiff::civil::Date;
 
 pub(crate) use self::names::works;
-use super::change::{Change, Held};
+use super::change::{Change, StoredEntry};
 use super::entry::{Attributes, Entry, PK, document};
 use crate::exit::Failure;
 use crate::output::Output;
 
-/// Valid entries of the access table at one time, by their partition keys.
+/// Valid entries of the access table as one scan read them, by their partition keys.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Snapshot {
-    entries: BTreeMap<String, Held>,
+    entries: BTreeMap<String, StoredEntry>,
     /// Reasons why items are not valid entries, by the items' partition keys.
     faults: BTreeMap<String, String>,
     /// Day (UTC) on which each API key was last used, by the key's hash.
     used: BTreeMap<KeyHash, Date>,
-    /// Amounts that tenants with a budget have spent, by tenant id.
+    /// Items with the spending of tenants that have a budget, by tenant id.
     spent: BTreeMap<String, SpentItem>,
 }
 
@@ -45,7 +45,7 @@ impl Snapshot {
         }
         match Entry::read(&attributes) {
             Ok(entry) => {
-                self.entries.insert(entry.pk(), Held { entry, attributes });
+                self.entries.insert(entry.pk(), StoredEntry { entry, attributes });
             }
             Err(error) => {
                 let pk = attributes.get(PK).and_then(|pk| pk.as_s().ok()).cloned().unwrap_or_default();
@@ -54,12 +54,14 @@ impl Snapshot {
         }
     }
 
-    /// Returns the entry with this partition key.
-    pub(crate) fn get(&self, pk: &str) -> Option<&Held> {
+    /// Returns the entry with this partition key; `None` if there is none, or its item is not
+    /// valid.
+    pub(crate) fn get(&self, pk: &str) -> Option<&StoredEntry> {
         self.entries.get(pk)
     }
 
-    /// Returns the change that writes an entry, or `None` if the table has the same content.
+    /// Returns the change that writes an entry, or `None` if the table has it with the same
+    /// content.
     pub(crate) fn put(&self, entry: Entry) -> Option<Change> {
         match self.get(&entry.pk()) {
             Some(held) => Change::of(held, entry),
@@ -83,8 +85,8 @@ impl Snapshot {
         }
     }
 
-    /// Returns the entries of one tenant in the order of their partition keys. `reference` is its
-    /// name, its id or an id's prefix; `None` returns the entries of all tenants.
+    /// Returns the entries of one tenant in the order of their partition keys. `reference` is the
+    /// name or id of the tenant, or a prefix of the id; `None` returns the entries of all tenants.
     ///
     /// # Errors
     /// If no tenant or more than one matches `reference`.
@@ -94,13 +96,14 @@ impl Snapshot {
         Ok(self.entries.values().map(|held| &held.entry).filter(of))
     }
 
-    /// Returns all entries of a tenant, the tenant itself included, in the order of their keys.
-    pub(crate) fn of_tenant(&self, tenant: &str) -> impl Iterator<Item = &Held> {
+    /// Returns all entries of a tenant in the order of their partition keys. The entry of the
+    /// tenant itself is one of them.
+    pub(crate) fn of_tenant(&self, tenant: &str) -> impl Iterator<Item = &StoredEntry> {
         self.entries.values().filter(move |held| held.entry.tenant() == tenant)
     }
 
-    /// Returns the entries of API keys, each with the key's hash.
-    pub(crate) fn keys(&self) -> impl Iterator<Item = (&Held, KeyHash, &KeyItem)> {
+    /// Returns the entries of all API keys, each with the key's hash and its parsed item.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = (&StoredEntry, KeyHash, &KeyItem)> {
         self.entries.values().filter_map(|held| match &held.entry {
             Entry::Key(hash, key) => Some((held, *hash, key)),
             _ => None,
@@ -112,7 +115,8 @@ impl Snapshot {
         self.used.get(hash).copied()
     }
 
-    /// Returns the amount that a tenant with a budget has spent, if known.
+    /// Returns the item with the amount that a tenant with a budget has spent, as the function
+    /// `metering` last wrote it; `None` if there is no such item.
     pub(crate) fn spent(&self, tenant: &str) -> Option<&SpentItem> {
         self.spent.get(tenant)
     }
@@ -125,7 +129,7 @@ impl Snapshot {
     /// Returns a tenant's item. A tenant that has none is enabled and has no name.
     pub(crate) fn tenant_item(&self, id: &str) -> TenantItem {
         match self.get(&access::pk::tenant(id)) {
-            Some(Held { entry: Entry::Tenant(_, item), .. }) => item.clone(),
+            Some(StoredEntry { entry: Entry::Tenant(_, item), .. }) => item.clone(),
             _ => TenantItem::default(),
         }
     }
@@ -133,7 +137,7 @@ impl Snapshot {
     /// Returns a tenant's rate limits; a tenant without an item of limits has none.
     pub(crate) fn limits(&self, tenant: &str) -> LimitsItem {
         match self.get(&pk::limits(tenant)) {
-            Some(Held { entry: Entry::Limits(_, limits), .. }) => limits.clone(),
+            Some(StoredEntry { entry: Entry::Limits(_, limits), .. }) => limits.clone(),
             _ => LimitsItem::default(),
         }
     }
@@ -141,7 +145,7 @@ impl Snapshot {
     /// Returns the entries of a tenant's allow-list; a tenant without such an item has none.
     pub(crate) fn targets(&self, tenant: &str) -> &[String] {
         match self.get(&pk::targets(tenant)) {
-            Some(Held { entry: Entry::Targets(_, targets), .. }) => &targets.entries,
+            Some(StoredEntry { entry: Entry::Targets(_, targets), .. }) => &targets.entries,
             _ => &[],
         }
     }

@@ -1,10 +1,10 @@
-//! Names by which people mean a tenant or an API key.
+//! Search for the tenant or API key that a user names: by name, by id, or by a prefix of the id.
 
 use access::{KeyHash, KeyItem};
 use jiff::Timestamp;
 
 use super::Snapshot;
-use crate::access::change::Held;
+use crate::access::change::StoredEntry;
 use crate::args::KeyName;
 use crate::exit::Failure;
 
@@ -12,7 +12,8 @@ use crate::exit::Failure;
 const ID_PREFIX: usize = 4;
 
 impl Snapshot {
-    /// Finds a tenant by its id, its name, or the first four or more characters of its id.
+    /// Returns the id of the tenant that `reference` means: its id, its name, or the first four or
+    /// more characters of its id.
     ///
     /// # Errors
     /// If no tenant or more than one matches `reference`.
@@ -37,17 +38,17 @@ impl Snapshot {
         }
     }
 
-    /// Finds an API key by its name or its id.
+    /// Finds an API key by its name, or by four or more characters at the beginning of its hash.
     ///
     /// # Errors
     /// If no key or more than one matches `reference`.
-    pub(crate) fn key(&self, reference: &KeyName) -> Result<(&Held, KeyHash, &KeyItem), Failure> {
+    pub(crate) fn key(&self, reference: &KeyName) -> Result<(&StoredEntry, KeyHash, &KeyItem), Failure> {
         one(&reference.key, &self.keys_meant(reference)?)
     }
 
-    /// Finds the key to rotate by its name or id. Earlier rotations may have left several keys of
-    /// one tenant with the same name: the newest that works is returned, or the newest if none
-    /// works.
+    /// Finds the API key to rotate by its name, or by the beginning of its hash. Earlier rotations
+    /// may have left several keys of one tenant with the same name. Then the newest key that works
+    /// is returned, or the newest one if none works.
     ///
     /// # Errors
     /// If no key or more than one matches `reference`.
@@ -55,7 +56,7 @@ impl Snapshot {
         &self,
         reference: &KeyName,
         now: Timestamp,
-    ) -> Result<(&Held, KeyHash, &KeyItem), Failure> {
+    ) -> Result<(&StoredEntry, KeyHash, &KeyItem), Failure> {
         let mut found = self.keys_meant(reference)?;
         let is_of =
             |tenant: &str| found.iter().all(|(.., key)| key.tenant_id == tenant && key.name == reference.key);
@@ -73,12 +74,12 @@ impl Snapshot {
 
     /// Returns the API keys whose hashes begin with `id`. An `id` of fewer than four characters
     /// matches no key.
-    pub(crate) fn keys_with_id(&self, id: &str) -> impl Iterator<Item = (&Held, KeyHash, &KeyItem)> {
+    pub(crate) fn keys_with_id(&self, id: &str) -> impl Iterator<Item = (&StoredEntry, KeyHash, &KeyItem)> {
         let is_id = id.len() >= ID_PREFIX;
         self.keys().filter(move |(_, hash, _)| is_id && hash.to_string().starts_with(id))
     }
 
-    fn keys_meant(&self, reference: &KeyName) -> Result<Vec<(&Held, KeyHash, &KeyItem)>, Failure> {
+    fn keys_meant(&self, reference: &KeyName) -> Result<Vec<(&StoredEntry, KeyHash, &KeyItem)>, Failure> {
         let tenant = reference.tenant.as_deref().map(|tenant| self.tenant(tenant)).transpose()?;
         let text = &reference.key;
         let of_tenant = |key: &KeyItem| tenant.as_ref().is_none_or(|tenant| key.tenant_id == *tenant);
@@ -92,14 +93,15 @@ impl Snapshot {
     }
 }
 
-/// Returns the only key of `found`.
+/// Returns the only key of `found`. `text` is the name or id that the user gave, for the error
+/// message.
 ///
 /// # Errors
 /// If `found` has no key, or more than one.
 fn one<'a>(
     text: &str,
-    found: &[(&'a Held, KeyHash, &'a KeyItem)],
-) -> Result<(&'a Held, KeyHash, &'a KeyItem), Failure> {
+    found: &[(&'a StoredEntry, KeyHash, &'a KeyItem)],
+) -> Result<(&'a StoredEntry, KeyHash, &'a KeyItem), Failure> {
     match found {
         [one] => Ok(*one),
         [] => Err(Failure::refused(format!("there is no key `{text}`"))

@@ -1,16 +1,17 @@
-//! Facts of a network, as EC2 describes them.
+//! Network of a group of functions, as EC2 describes it.
 
-use super::Place;
+use super::FunctionGroup;
 use crate::aws_query::{AwsQuery, Node};
 use crate::doctor::report::{Known, Unknown};
 
-/// Maximum number of pages that are read of one AWS list.
+/// Maximum number of pages that are read of one EC2 list.
 const MOST_PAGES: usize = 20;
 
-/// Network of a group of functions, with everything that decides which services they can reach.
+/// Network that a group of functions runs in: the parts of it that decide which services they can
+/// reach.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Network {
-    /// Id of the VPC that the first subnet is in.
+    /// Id of the VPC of the functions: the one that their first subnet is in.
     pub(crate) vpc: String,
     /// True if the VPC has DNS resolution (`enableDnsSupport`).
     pub(crate) dns_support: bool,
@@ -32,16 +33,16 @@ pub(crate) struct Subnet {
     pub(crate) zone: String,
 }
 
-/// Route table of the VPC.
+/// Route table of the VPC that the functions run in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RouteTable {
     pub(crate) id: String,
     /// True for the VPC's main route table, which applies to subnets without a table of their own.
     pub(crate) is_main: bool,
     pub(crate) subnets: Vec<String>,
-    /// Target of the default route; `None` if there is no such route, or its target no longer
-    /// exists.
-    pub(crate) way_out: Option<String>,
+    /// Id of the gateway or other target of the default IPv4 route; `None` if there is no such
+    /// route, or its target no longer exists.
+    pub(crate) default_route_target: Option<String>,
     /// True if a route leads to another network, such as one through a transit gateway.
     pub(crate) leads_elsewhere: bool,
 }
@@ -85,7 +86,7 @@ pub(crate) struct Rule {
 }
 
 impl Rule {
-    /// Returns whether the security group's rule covers this TCP port.
+    /// Returns whether the security group's rule is for TCP connections to this port.
     pub(crate) fn is_for(&self, port: u16) -> bool {
         let fits = self.ports.is_none_or(|(first, last)| (first..=last).contains(&port));
         self.protocol == "-1" || (self.protocol == "tcp" && fits)
@@ -97,9 +98,10 @@ impl Rule {
     }
 }
 
-/// Reads the network of the functions from EC2.
-pub(crate) async fn read(client: &AwsQuery, place: &Place) -> Known<Network> {
-    let found = described(client, "DescribeSubnets", "subnetSet", ("subnet-id", &place.subnets)).await?;
+/// Reads from EC2 the network that a group of functions runs in. If none of the group's subnets
+/// exists, the network is empty.
+pub(crate) async fn read(client: &AwsQuery, functions: &FunctionGroup) -> Known<Network> {
+    let found = described(client, "DescribeSubnets", "subnetSet", ("subnet-id", &functions.subnets)).await?;
     let subnets: Vec<Subnet> = found.iter().map(subnet).collect();
     let Some(vpc) = subnets.first().map(|subnet| subnet.vpc.clone()) else {
         return Ok(Network::default());
@@ -110,9 +112,9 @@ pub(crate) async fn read(client: &AwsQuery, place: &Place) -> Known<Network> {
     let found = described(client, "DescribeVpcEndpoints", "vpcEndpointSet", ("vpc-id", of_vpc)).await?;
     let endpoints: Vec<Endpoint> = found.iter().map(endpoint).collect();
     // A filter takes 200 values, and a VPC may have more groups.
-    let needed = endpoints.iter().filter(|endpoint| place.services.contains(&endpoint.service.as_str()));
+    let needed = endpoints.iter().filter(|endpoint| functions.services.contains(&endpoint.service.as_str()));
     let of_endpoints = needed.flat_map(|endpoint| &endpoint.groups);
-    let mut ids: Vec<String> = place.groups.iter().chain(of_endpoints).cloned().collect();
+    let mut ids: Vec<String> = functions.groups.iter().chain(of_endpoints).cloned().collect();
     ids.sort_unstable();
     ids.dedup();
     let found = described(client, "DescribeSecurityGroups", "securityGroupInfo", ("group-id", &ids)).await?;
@@ -168,7 +170,7 @@ fn route_table(node: &Node) -> RouteTable {
         found.next().unwrap_or("another target").to_owned()
     };
     // Neither the VPC itself, nor an internet gateway, nor a gateway endpoint.
-    let is_elsewhere = |target: &str| {
+    let is_other_network = |target: &str| {
         target != "local" && !["igw-", "eigw-", "vpce-"].iter().any(|prefix| target.starts_with(prefix))
     };
     let subnets = associations.iter().map(|association| association.text_of("subnetId").to_owned());
@@ -176,8 +178,8 @@ fn route_table(node: &Node) -> RouteTable {
         id: node.text_of("routeTableId").to_owned(),
         is_main: associations.iter().any(|association| association.text_of("main") == "true"),
         subnets: subnets.filter(|id| !id.is_empty()).collect(),
-        way_out: routes().find(is_out).map(target),
-        leads_elsewhere: routes().map(target).any(|target| is_elsewhere(&target)),
+        default_route_target: routes().find(is_out).map(target),
+        leads_elsewhere: routes().map(target).any(|target| is_other_network(&target)),
     }
 }
 
@@ -234,16 +236,16 @@ mod tests {
 </routeSet><associationSet><item><routeTableId>rtb-1</routeTableId><main>true</main></item>\
 <item><subnetId>subnet-1</subnetId><main>false</main></item></associationSet></item>";
         let read = route_table(&Node::parse(table).unwrap());
-        assert_eq!((read.way_out.as_deref(), read.is_main), (Some("nat-1"), true));
+        assert_eq!((read.default_route_target.as_deref(), read.is_main), (Some("nat-1"), true));
         let to_office = table.replace("0.0.0.0/0", "10.9.0.0/16").replace("natGatewayId", "transitGatewayId");
         let office = route_table(&Node::parse(&to_office).unwrap());
-        assert_eq!((office.way_out, office.leads_elsewhere), (None, true));
+        assert_eq!((office.default_route_target, office.leads_elsewhere), (None, true));
         let public = table.replace("natGatewayId", "gatewayId").replace("nat-1", "igw-1");
         assert!(!route_table(&Node::parse(&public).unwrap()).leads_elsewhere);
         assert_eq!(read.subnets, ["subnet-1"]);
         let gone = table
             .replace("<state>active</state></item></routeSet>", "<state>blackhole</state></item></routeSet>");
-        assert_eq!(route_table(&Node::parse(&gone).unwrap()).way_out, None);
+        assert_eq!(route_table(&Node::parse(&gone).unwrap()).default_route_target, None);
 
         let text = "<item><vpcEndpointId>vpce-1</vpcEndpointId><vpcEndpointType>Interface</vpcEndpointType>\
 <serviceName>com.amazonaws.sa-east-1.sqs</serviceName><state>available</state><routeTableIdSet/>\

@@ -1,5 +1,5 @@
-//! The networks of the functions: what is in a VPC reaches only what its routes, endpoints and
-//! security groups let it reach.
+//! Checks of the networks of the functions. A function in a VPC reaches only what the routes,
+//! endpoints and security groups there permit.
 
 mod facts;
 mod judge;
@@ -14,10 +14,10 @@ pub(crate) use facts::Network;
 
 /// Group of functions in the same subnets, with the AWS services that they must reach.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct FunctionGroup {
     /// Name of the group of functions in reports: `brokers` or `database`.
     pub(crate) name: &'static str,
-    /// Ids of the group's subnets; empty if the functions run outside any VPC.
+    /// Ids of the subnets in which the functions run; empty if they run outside any VPC.
     pub(crate) subnets: Vec<String>,
     /// Ids of the security groups of the functions.
     pub(crate) groups: Vec<String>,
@@ -35,11 +35,12 @@ pub(crate) struct Place {
     pub(crate) zones: usize,
 }
 
-/// Returns the groups of functions that the deployment runs in VPCs.
-pub(crate) fn places(parameters: &Parameters) -> Vec<Place> {
+/// Returns the groups of functions of a deployment: that for the brokers and, with the ingest, that
+/// for the database. A group that runs outside any VPC has no subnets.
+pub(crate) fn function_groups(parameters: &Parameters) -> Vec<FunctionGroup> {
     let get = |name: &str| parameters.get(name);
     let given = |name: &str, service: &'static str| (!get(name).is_empty()).then_some(service);
-    // In one VPC, the endpoints of each list of route tables serve both places.
+    // In one VPC, the endpoints of each list of route tables serve both groups.
     let is_one_vpc = !get("VpcId").is_empty() && get("VpcId") == get("DatabaseVpcId");
     let tables_of = |own: &str, other: &str| {
         let other = if is_one_vpc { parameters.list(other) } else { Vec::new() };
@@ -51,7 +52,7 @@ pub(crate) fn places(parameters: &Parameters) -> Vec<Place> {
         let events = [given("EventBusArn", "events"), given("EventTopicArn", "sns")].into_iter().flatten();
         let ours: Vec<&'static str> = ["secretsmanager", "sqs"].into_iter().chain(events).collect();
         let tables = parameters.list("DatabaseRouteTableIds");
-        Place {
+        FunctionGroup {
             name: "database",
             subnets: parameters.list("DatabaseSubnetIds"),
             groups: parameters.list("DatabaseSecurityGroupIds"),
@@ -65,7 +66,7 @@ pub(crate) fn places(parameters: &Parameters) -> Vec<Place> {
     });
     let tables = parameters.list("RouteTableIds");
     let is_shared = is_one_vpc && database.as_ref().is_some_and(|database| !database.made.is_empty());
-    let brokers = Place {
+    let brokers = FunctionGroup {
         name: "brokers",
         subnets: parameters.list("MqAccessSubnetIds"),
         groups: parameters.list("MqAccessSecurityGroupIds"),
@@ -79,7 +80,8 @@ pub(crate) fn places(parameters: &Parameters) -> Vec<Place> {
     std::iter::once(brokers).chain(database).collect()
 }
 
-/// Checks the networks of a deployment. `resources` are those of the stack.
+/// Checks the networks of a deployment. `resources` are those of the stack. If `before` is true,
+/// the deployment is still to come.
 pub(crate) async fn checks(
     client: &AwsQuery,
     parameters: &Parameters,
@@ -87,27 +89,27 @@ pub(crate) async fn checks(
     before: bool,
 ) -> Vec<Check> {
     let mut checks = Vec::new();
-    for place in places(parameters) {
-        if place.subnets.is_empty() {
+    for functions in function_groups(parameters) {
+        if functions.subnets.is_empty() {
             let detail = "the functions run outside any VPC, and reach what is public";
-            checks.push(SUBNETS.ok(detail).about(place.name));
+            checks.push(SUBNETS.ok(detail).about(functions.name));
             continue;
         }
-        let mut network = facts::read(client, &place).await;
+        let mut network = facts::read(client, &functions).await;
         if let (Ok(network), Ok(resources)) = (&mut network, resources) {
             for endpoint in &mut network.endpoints {
                 endpoint.is_foreign = resources.iter().all(|resource| resource.id != endpoint.id);
             }
         }
-        checks.extend(judge_known(&place, &network, before));
+        checks.extend(judge_known(&functions, &network, before));
     }
     checks
 }
 
-fn judge_known(place: &Place, network: &Known<Network>, before: bool) -> Vec<Check> {
+fn judge_known(functions: &FunctionGroup, network: &Known<Network>, before: bool) -> Vec<Check> {
     match network {
-        Ok(network) => judge::all(place, network, before),
-        Err(unknown) => vec![SUBNETS.skip(unknown).about(place.name)],
+        Ok(network) => judge::all(functions, network, before),
+        Err(unknown) => vec![SUBNETS.skip(unknown).about(functions.name)],
     }
 }
 
@@ -119,7 +121,8 @@ mod tests {
 
     #[test]
     fn what_a_network_needs_follows_from_the_parameters() {
-        let found = places(&parameters(&[("MqAccessSubnetIds", "subnet-1,subnet-2"), ("VpcId", "vpc-1")]));
+        let found =
+            function_groups(&parameters(&[("MqAccessSubnetIds", "subnet-1,subnet-2"), ("VpcId", "vpc-1")]));
         assert_eq!(found.len(), 1);
         assert_eq!((found[0].subnets.len(), found[0].made.len()), (2, 0));
         let given = [
@@ -130,7 +133,7 @@ mod tests {
             ("EventTopicArn", "arn"),
             ("KafkaBootstrapServers", "b:9098"),
         ];
-        let found = places(&parameters(&given));
+        let found = function_groups(&parameters(&given));
         assert_eq!(found[0].made, ["secretsmanager"], "the database's endpoint serves both");
         assert_eq!((found[0].tables.as_slice(), found[1].tables.len()), (&["rtb-1".to_owned()][..], 1));
         assert_eq!(found[1].services, ["secretsmanager", "sqs", "sns", "lambda", "sts"]);
@@ -139,9 +142,9 @@ mod tests {
 
     #[test]
     fn a_network_that_may_not_be_read_is_skipped() {
-        let place = Place { name: "brokers", ..Place::default() };
+        let functions = FunctionGroup { name: "brokers", ..FunctionGroup::default() };
         let denied = Err(Unknown::Denied("ec2:DescribeSubnets".to_owned()));
-        let checks = judge_known(&place, &denied, true);
+        let checks = judge_known(&functions, &denied, true);
         assert_eq!((checks.len(), checks[0].status), (1, Status::Skip));
     }
 }

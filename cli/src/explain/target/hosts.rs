@@ -1,4 +1,5 @@
-//! The rules about the addresses to which a target's host names lead.
+//! Rules of `integrahub explain` about a target's host names and the IP addresses that they resolve
+//! to.
 
 use std::net::IpAddr;
 
@@ -6,9 +7,9 @@ use mq::Target;
 
 use crate::explain::rule::Rule;
 
-/// Returns the rule about host names in the target's addresses, which the gateway resolves at each
-/// connection.
-pub(super) fn names(target: &Target) -> Rule {
+/// Returns a rule that says how many of the target's addresses are host names. It permits the
+/// request, because the gateway resolves and checks host names only when it connects.
+pub(super) fn describe(target: &Target) -> Rule {
     let names = target.endpoint.addresses.iter().filter(|address| address.host.parse::<IpAddr>().is_err());
     match names.count() {
         0 => Rule::holds("addresses", "the target names addresses and no host names"),
@@ -22,8 +23,8 @@ pub(super) fn names(target: &Target) -> Rule {
     }
 }
 
-/// Resolves the target's host names on this machine, and checks the addresses by the gateway's
-/// rule.
+/// Resolves the target's host names on this machine, and checks by the gateway's rule that no IP
+/// address is special, such as a private one. Returns a result for each address.
 pub(in crate::explain) async fn resolve(target: &Target) -> Vec<Rule> {
     const NAME: &str = "resolved";
     let mut rules = Vec::new();

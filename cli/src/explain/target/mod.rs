@@ -1,4 +1,5 @@
-//! The rules about a target, by the code of the gateway: the profile, the allow-lists, the secrets.
+//! Rules of `integrahub explain` about a target: its profile, the allow-lists and the names of its
+//! secrets. They are checked by the gateway's own code.
 
 mod hosts;
 mod named;
@@ -16,16 +17,19 @@ use super::rule::{Entry, Rule, Verdict};
 use crate::access::{Entry as Item, Snapshot, profile};
 use crate::exit::Failure;
 
-/// Settings of the deployment that decide which targets are allowed; `None` if they cannot be read.
+/// Parameters of the deployment that decide which targets are allowed. A parameter is `None` if it
+/// cannot be read.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Settings {
     /// Value of the parameter `InlineTargets`: the deployment's allow-list of targets.
     pub(super) inline_targets: Option<String>,
-    /// Prefix of the names of secrets that the functions may read.
+    /// Value of the parameter `SecretNamePrefix`: the functions may read only secrets whose names
+    /// begin with it.
     pub(super) secret_prefix: Option<String>,
 }
 
-/// Results of the access rules for a target, and the target itself if it is complete.
+/// Results of the access rules for a target, and the target itself. `target` is `None` if the
+/// target is incomplete or invalid.
 #[derive(Debug, Default)]
 pub(super) struct Decided {
     pub(super) rules: Vec<Rule>,
@@ -42,8 +46,8 @@ struct Lists {
 }
 
 impl Lists {
-    /// Parses both allow-lists, and adds a rule to `rules` for each fault. An invalid list of the
-    /// tenant allows nothing, as in the gateway.
+    /// Parses the allow-lists of the deployment and of the tenant, and adds a result to `rules` for
+    /// each fault in them. A tenant's list with a fault allows nothing, as in the gateway.
     fn of(known: &Snapshot, tenant: &str, settings: &Settings, rules: &mut Vec<Rule>) -> Self {
         let text = settings.inline_targets.as_deref();
         let deployment = text.map(str::parse::<InlineTargets>).transpose();
@@ -78,7 +82,7 @@ impl Lists {
         self.deployment.of(tenant).and(&self.own)
     }
 
-    /// Returns every allow-list entry with the parts of the target that it does not cover.
+    /// Returns every entry of the allow-lists with the result of its comparison with the target.
     fn entries(&self, tenant: &str, target: &Target) -> Vec<Entry> {
         let differences = self.allowed(tenant).differences(target);
         let texts = self.texts.iter().cloned().zip(differences);
@@ -131,7 +135,7 @@ pub(super) fn decide(
             return Ok(Decided { rules, target: None });
         }
     };
-    rules.extend(place(&target, subject));
+    rules.extend(check_place(&target, subject));
     // A profile without overrides takes nothing from a list, so that it need not be known.
     let is_fixed = profile.as_ref().is_some_and(|profile| !profile.overrides);
     let mut entries = if is_fixed { Vec::new() } else { lists.entries(tenant, &target) };
@@ -144,7 +148,7 @@ pub(super) fn decide(
         rules.push(explained);
     }
     rules.extend(secret_names(&target, settings.secret_prefix.as_deref()));
-    rules.push(hosts::names(&target));
+    rules.push(hosts::describe(&target));
     // An allowed one also knows which special addresses its names may lead to.
     let allowed = Target::resolve(profile.as_ref(), named.inline.as_ref(), lists.allowed(tenant));
     Ok(Decided { rules, target: Some(allowed.unwrap_or(target)) })
@@ -162,8 +166,9 @@ fn find(known: &Snapshot, tenant: &str, name: &str) -> Result<Profile, String> {
     }
 }
 
-/// Returns a broken rule if the operation needs a queue or an exchange that the target lacks.
-fn place(target: &Target, subject: Subject) -> Option<Rule> {
+/// Returns a rule that refuses the request if the operation needs a queue or an exchange that the
+/// target lacks; `None` otherwise.
+fn check_place(target: &Target, subject: Subject) -> Option<Rule> {
     let has_place = match subject {
         Subject::Queue => target.queue.is_some(),
         Subject::QueueOrExchange => target.queue.is_some() || target.exchange.is_some(),
@@ -172,13 +177,13 @@ fn place(target: &Target, subject: Subject) -> Option<Rule> {
     (!has_place).then(|| Rule::broken("target", "/target/queue: is required"))
 }
 
-/// Returns whether an allow-list entry could satisfy this rule about targets.
+/// Returns whether an entry of an allow-list can make a target satisfy this rule.
 const fn depends(rule: TargetRule) -> bool {
     match rule {
         TargetRule::AllowList
         | TargetRule::Queue
         | TargetRule::Exchange
-        | TargetRule::Place
+        | TargetRule::Connection
         | TargetRule::Secrets => true,
         TargetRule::Overrides | TargetRule::Credentials | TargetRule::Tls => false,
     }
@@ -195,14 +200,16 @@ fn explained(rule: TargetRule, says: &Result<(), TargetError>, list_is_known: bo
     }
 }
 
-/// Returns a sentence that explains why the target satisfies this rule.
+/// Returns the sentence to show if a target satisfies this rule.
 const fn holding(rule: TargetRule) -> &'static str {
     match rule {
         TargetRule::AllowList => "an entry covers the target at each of its addresses",
         TargetRule::Overrides => "the request changes nothing that the profile keeps",
         TargetRule::Queue => "the profile or an entry covers the queue",
         TargetRule::Exchange => "the profile or an entry covers the exchange, or the request names none",
-        TargetRule::Place => "the request stays at the profile's place, or an entry covers the other one",
+        TargetRule::Connection => {
+            "the request stays at the profile's place, or an entry covers the other one"
+        }
         TargetRule::Credentials => "the profile's credentials go to the profile's hosts only",
         TargetRule::Tls => "the request leaves the profile's TLS as it is",
         TargetRule::Secrets => "each secret that the request itself names is granted",
@@ -220,8 +227,8 @@ fn secrets(target: &Target) -> Vec<&SecretRef> {
     all
 }
 
-/// Returns the rule that the target's secrets have names the functions may read. `None` if there is
-/// no secret, or the prefix of such names is not known.
+/// Checks that the names of the target's secrets begin with the prefix that the functions may read.
+/// Returns `None` if the target has no secret, or the prefix is not known.
 fn secret_names(target: &Target, prefix: Option<&str>) -> Option<Rule> {
     const NAME: &str = "secret names";
     let (secrets, prefix) = (secrets(target), prefix?);

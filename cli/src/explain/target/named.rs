@@ -1,4 +1,4 @@
-//! The target that the command line names.
+//! Target of the request that `integrahub explain` checks, from the options of the command.
 
 use mq::TargetSpec;
 use serde_json::{Map, Value, json};
@@ -10,12 +10,13 @@ use crate::input;
 /// JSON members that describe a target.
 type Members = Map<String, Value>;
 
-/// Target that the command line names: by a profile, by members, or by both.
+/// Target that the options of `integrahub explain` name: a profile, members of an inline target, or
+/// both.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(in crate::explain) struct Named {
-    /// Name of the target profile.
+    /// Name of the target profile; `None` if the options name none.
     pub(in crate::explain) profile: Option<String>,
-    /// Members of the target that the request itself contains.
+    /// Inline target that the request would contain; `None` if the options name only a profile.
     pub(in crate::explain) inline: Option<TargetSpec>,
 }
 

@@ -1,4 +1,4 @@
-//! `integrahub produce`.
+//! `integrahub produce`: puts messages on a queue or an exchange.
 
 mod parts;
 
@@ -24,12 +24,12 @@ const MAX_TEMPLATE: u64 = 4 * 1024 * 1024;
 /// Runs `integrahub produce`: puts messages from files, lines or options, or generated ones.
 pub(crate) async fn run(args: &Produce, context: &Context, out: &mut Output) -> Result<Exit, Failure> {
     let fixed = fixed(args).await?;
-    let run = args.key.unwrap_or_else(Uuid::new_v4);
+    let command_key = args.key.unwrap_or_else(Uuid::new_v4);
     let mut put = Put {
         api: Api::of(context)?,
         storage: Storage::new(),
         fixed,
-        run,
+        command_key,
         requests: 0,
         unfinished: 0,
         total: Total::default(),
@@ -41,18 +41,18 @@ pub(crate) async fn run(args: &Produce, context: &Context, out: &mut Output) -> 
             .next("name files, `-` for standard input, or say --count to generate messages"));
     }
     if args.key.is_none() {
-        out.note(&format!("idempotency key {run}"));
+        out.note(&format!("idempotency key {command_key}"));
     }
     let done = match generated {
         Some(generated) => put.request(generated, out).await,
         None => put.all(Parts::of(args), out).await,
     };
     done.map_err(|failure| put.explained(failure))?;
-    put.total.show(run, put.requests, out);
+    put.total.show(command_key, put.requests, out);
     Ok(Exit::Done)
 }
 
-/// Returns the JSON members that all produce requests of the run have.
+/// Returns the JSON members that all produce requests of the command have.
 async fn fixed(args: &Produce) -> Result<Members, Failure> {
     let mut body = target(&args.queue.target, args.queue.queue.as_deref()).await?;
     let routing = [("exchange", &args.exchange), ("routingKey", &args.routing_key)];
@@ -72,8 +72,8 @@ async fn fixed(args: &Produce) -> Result<Members, Failure> {
     Ok(body)
 }
 
-/// Returns the JSON members of a request for generated messages; `None` if the options ask for
-/// none.
+/// Returns the JSON members of a request that makes the API generate messages; `None` if no option
+/// asks for generated messages.
 async fn generated(args: &Produce) -> Result<Option<Members>, Failure> {
     if args.count.is_none() && args.size.is_none() && args.template.is_none() {
         return Ok(None);
@@ -104,14 +104,14 @@ async fn generated(args: &Produce) -> Result<Option<Members>, Failure> {
     Ok(Some(members))
 }
 
-/// State of a produce run: its client, the number of requests, and the messages put so far.
+/// State of one `integrahub produce`: its clients, the requests sent, and the messages put so far.
 struct Put {
     api: Api,
     storage: Storage,
     fixed: Members,
-    run: Uuid,
+    command_key: Uuid,
     requests: u32,
-    /// Number of messages that a failed request is known to have put before it failed.
+    /// Number of messages that the failed request is known to have put; 0 if no request failed.
     unfinished: u64,
     total: Total,
 }
@@ -143,7 +143,7 @@ impl Put {
     async fn request(&mut self, members: Members, out: &mut Output) -> Result<(), Failure> {
         let mut body = self.fixed.clone();
         body.extend(members);
-        let key = part_key(self.run, self.requests).to_string();
+        let key = part_key(self.command_key, self.requests).to_string();
         let answer = self.api.send(&Call::change(PATH, &key, &body.into())).await;
         let answer = answer.map_err(|refusal| self.refused(refusal))?.json()?;
         warn(&answer, out);
@@ -157,7 +157,8 @@ impl Put {
         refusal.failure
     }
 
-    /// Adds to a failure how many messages were put, and which command continues the run.
+    /// Adds to a failure how many messages were put, and that the same command with the same key
+    /// continues.
     fn explained(&self, failure: Failure) -> Failure {
         let put = self.total.enqueued.saturating_add(self.unfinished);
         if put == 0 && failure.exit == Exit::Usage {
@@ -165,7 +166,8 @@ impl Put {
         }
         let count = format!("{put} messages are on the queue");
         let why = failure.why.as_ref().map_or_else(|| count.clone(), |why| format!("{why}; {count}"));
-        let again = format!("run the same command again with --key {}: it goes on from there", self.run);
+        let again =
+            format!("run the same command again with --key {}: it goes on from there", self.command_key);
         let next = match &failure.next {
             // Nothing can be put twice, and what is corrected is another request.
             Some(next) if put == 0 && failure.exit == Exit::Refused => next.clone(),
@@ -176,7 +178,8 @@ impl Put {
     }
 }
 
-/// Sum of the responses of all requests of a produce.
+/// Result of all produce requests of a command: sums of their counts, and ids of the first and the
+/// last message.
 #[derive(Clone, Debug, Default)]
 struct Total {
     target: String,
@@ -201,7 +204,7 @@ impl Total {
         self.last_id = id("lastMsgIdBase64");
     }
 
-    fn show(&self, run: Uuid, requests: u32, out: &mut Output) {
+    fn show(&self, command_key: Uuid, requests: u32, out: &mut Output) {
         let document = json!({
             "target": self.target,
             "enqueued": self.enqueued,
@@ -210,7 +213,7 @@ impl Total {
             "firstMsgIdBase64": self.first_id,
             "lastMsgIdBase64": self.last_id,
             "requests": requests,
-            "key": run,
+            "key": command_key,
         });
         let id = |id: &Value| id.as_str().unwrap_or_default().to_owned();
         let mut rows = vec![

@@ -1,4 +1,4 @@
-//! Bodies of messages, in parts that one request carries.
+//! Message bodies from options and files, grouped into produce requests.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -22,27 +22,30 @@ const BODIES: &str = "/messages/bodies";
 const MAX_BODY: u64 = 32 * 1024 * 1024;
 /// Maximum number of bytes of a message inside a request, as JSON. A request has at most 4 MB.
 const MAX_INLINE: usize = 3_000_000;
-/// Maximum number of bytes of all messages in one request, as JSON.
+/// Maximum number of bytes of all messages in one produce request, as JSON.
 const PART_BYTES: usize = 3_000_000;
 /// Maximum number of messages in one produce request.
 const PART_COUNT: usize = 10_000;
 
-/// Body of a message to produce: inside the request or uploaded.
+/// Message to produce: inside the request, or with its body uploaded to S3 before.
 #[derive(Debug)]
 pub(super) enum Body {
-    /// Message that the request itself carries, as JSON.
+    /// Small message that the request itself contains, as JSON.
     Inline(Value),
-    /// Body that is uploaded before the message is put.
+    /// Body of a message that is uploaded to S3 before the message is put, because it is too large
+    /// for a request.
     Stored(Vec<u8>),
 }
 
-/// Messages of the options and files, read as they are needed and grouped into requests.
+/// Reader of the messages to produce from options and files. It reads them as they are needed, and
+/// groups them into requests.
 pub(super) struct Parts {
     texts: std::vec::IntoIter<String>,
     files: std::vec::IntoIter<PathBuf>,
     by_line: bool,
     lines: Option<(String, Box<dyn AsyncBufRead + Unpin>)>,
-    /// Message that exceeded the size of the last request, and begins the next one.
+    /// Message that did not fit into the last request, and begins the next one; `None` if there is
+    /// none.
     left: Option<Body>,
 }
 
@@ -58,7 +61,7 @@ impl Parts {
     }
 
     /// Returns the messages of the next request; `None` if there are no more. The same input is
-    /// always grouped in the same way, so that another run with the same key repeats the same
+    /// always grouped in the same way, so that the same command with the same key repeats the same
     /// requests.
     ///
     /// # Errors
@@ -113,7 +116,8 @@ impl Parts {
     }
 }
 
-/// Reads the next non-empty line, without its line end.
+/// Reads the next non-empty line of the file `name`, without its line end; `None` at the end of the
+/// file.
 async fn line(name: &str, lines: &mut (impl AsyncBufRead + Unpin)) -> Result<Option<Vec<u8>>, Failure> {
     loop {
         let mut line = Vec::new();
@@ -134,8 +138,8 @@ async fn line(name: &str, lines: &mut (impl AsyncBufRead + Unpin)) -> Result<Opt
     }
 }
 
-/// Builds a message from its body: as text if it is UTF-8, otherwise as base64. A large one is to
-/// be uploaded.
+/// Builds a message from its body: as text if it is UTF-8, otherwise as base64. A message that is
+/// too large for a request becomes [`Body::Stored`].
 fn of(bytes: Vec<u8>) -> Body {
     let message = match String::from_utf8(bytes) {
         Ok(text) => json!({"bodyText": text}),

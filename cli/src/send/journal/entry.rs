@@ -1,4 +1,4 @@
-//! Lines of the journal.
+//! Lines of the journal, in which `integrahub send` records its loads.
 
 use std::path::{Path, PathBuf};
 
@@ -12,17 +12,17 @@ pub(super) const VERSION: u32 = 1;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum State {
-    /// The request may have been sent, and no response is known.
+    /// The request may have been sent, and no response is known yet.
     Sending,
-    /// The API accepted the content. The end of its batch is not known.
+    /// The API accepted the content as a batch. It is not known yet how the batch ended.
     Accepted,
-    /// The batch has ended.
+    /// The batch of the load has ended.
     Final,
     /// The API refused the request and stored nothing of it.
     Refused,
 }
 
-/// Way in which content is sent to the API. A retry must use the same way.
+/// Way in which content is sent to the API. A retry of a load must use the same way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum Way {
@@ -51,8 +51,8 @@ pub(crate) struct Entry {
     pub(crate) state: State,
     /// Base URL of the API that the load was sent to.
     pub(crate) api: String,
-    /// Identity of the load: its load type, form and SHA-256, or the name that the user gave it.
-    /// The idempotency key is derived from it.
+    /// Identity of the load: its options, form and SHA-256, or the key that the user gave with
+    /// `--key`. Without that option, the idempotency key is derived from the identity.
     pub(crate) identity: String,
     pub(crate) key: String,
     pub(crate) way: Way,
@@ -60,13 +60,14 @@ pub(crate) struct Entry {
     pub(crate) occurrence: u32,
     pub(crate) file: PathBuf,
     pub(crate) bytes: u64,
-    /// Time of the file's last change.
+    /// Time of the file's last change; `None` if the file system does not tell it.
     pub(crate) modified: Option<Timestamp>,
     pub(crate) batch_id: Option<String>,
 }
 
 impl Entry {
-    /// Creates the first journal entry of a load.
+    /// Creates the first journal entry of a load. The caller adds the path, size and last change of
+    /// the file.
     pub(crate) fn new(state: State, api: &str, identity: &str, key: String, way: Way) -> Self {
         Self {
             version: VERSION,

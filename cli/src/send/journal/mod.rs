@@ -1,5 +1,5 @@
-//! Files that are on their way, remembered so that a run that was killed is continued by the next
-//! one: each state is on the disk before the request that follows it.
+//! Journal of `integrahub send`: records the state of each load, so that the next command continues
+//! a load after the program was killed. Each state is on disk before the request that follows it.
 
 mod entry;
 
@@ -11,11 +11,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use self::entry::VERSION;
 pub(crate) use self::entry::{Entry, State, Way};
-use crate::directory::Places;
+use crate::directory::DirectoryVariables;
 use crate::exit::{Explain as _, Failure};
 
 /// Environment variables that may name the journal's directory.
-const PLACES: Places = Places {
+const VARIABLES: DirectoryVariables = DirectoryVariables {
     purpose: "to remember what is sent",
     own: "INTEGRAHUB_STATE_DIR",
     xdg: "XDG_STATE_HOME",
@@ -33,25 +33,25 @@ const MAX_BYTES: u64 = 256 * 1024 * 1024;
 /// Last entry of each load, by the API's base URL and the load's identity.
 type Loads = HashMap<(String, String), Entry>;
 
-/// Journal of loads: the file that records each load's progress, so that a later run resumes it.
+/// Journal of loads: the file that records each load's progress, so that a later `send` resumes it.
 #[derive(Debug)]
 pub(crate) struct Journal {
     path: PathBuf,
-    known: Mutex<Known>,
+    cached: Mutex<Cached>,
 }
 
-/// Content of the journal that this process has read.
+/// Content of the journal, as this process last read it.
 #[derive(Debug)]
-struct Known {
+struct Cached {
     loads: Loads,
-    /// Size of the journal in bytes when `loads` was read. If the file's size differs, another
-    /// process has written to it.
+    /// Size of the journal's file in bytes when `loads` was read. If the present size differs,
+    /// another process has written to the file.
     bytes: u64,
     /// Size in bytes from which on the journal is compacted.
     compact_at: u64,
 }
 
-impl Known {
+impl Cached {
     fn read(path: &Path) -> io::Result<Self> {
         let bytes = size(path);
         Ok(Self { loads: read(path)?, bytes, compact_at: COMPACT_FROM })
@@ -75,12 +75,12 @@ impl Known {
 }
 
 impl Journal {
-    /// Opens the journal of this user.
+    /// Opens the journal of this user, and creates its directory if that is missing.
     ///
     /// # Errors
     /// If no environment variable leads to a directory for it, or the file system fails.
     pub(crate) fn open() -> Result<Self, Failure> {
-        Self::at(&PLACES.find(|name| std::env::var_os(name))?)
+        Self::at(&VARIABLES.find(|name| std::env::var_os(name))?)
     }
 
     /// Reads the journal of this user, and creates or writes nothing.
@@ -88,16 +88,17 @@ impl Journal {
     /// # Errors
     /// If no environment variable leads to a directory for it, or the file system fails.
     pub(crate) fn look() -> Result<Self, Failure> {
-        Self::look_at(&PLACES.find(|name| std::env::var_os(name))?)
+        Self::look_at(&VARIABLES.find(|name| std::env::var_os(name))?)
     }
 
     fn look_at(directory: &Path) -> Result<Self, Failure> {
         let path = directory.join(FILE);
-        let known = Known::read(&path).or_explain(|| format!("read {}", path.display()))?;
-        Ok(Self { path, known: Mutex::new(known) })
+        let cached = Cached::read(&path).or_explain(|| format!("read {}", path.display()))?;
+        Ok(Self { path, cached: Mutex::new(cached) })
     }
 
-    /// Opens the journal of a directory.
+    /// Opens the journal in a directory, which is created if it is missing. A large journal is
+    /// compacted.
     pub(crate) fn at(directory: &Path) -> Result<Self, Failure> {
         let path = directory.join(FILE);
         let explain = || format!("open {}", path.display());
@@ -106,35 +107,36 @@ impl Journal {
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
         builder.recursive(true).create(directory).or_explain(explain)?;
         let _lock = lock(&path).or_explain(explain)?;
-        let mut known = Known::read(&path).or_explain(explain)?;
-        if known.bytes > COMPACT_FROM {
-            known.compact(&path).or_explain(|| format!("write {} anew", path.display()))?;
+        let mut cached = Cached::read(&path).or_explain(explain)?;
+        if cached.bytes > COMPACT_FROM {
+            cached.compact(&path).or_explain(|| format!("write {} anew", path.display()))?;
         }
-        Ok(Self { path, known: Mutex::new(known) })
+        Ok(Self { path, cached: Mutex::new(cached) })
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn cached(&self) -> MutexGuard<'_, Cached> {
+        self.cached.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the last journal entry of a load, whichever process added it.
+    /// Returns the last journal entry of a load, whichever process added it. `api` is the base URL
+    /// that the load was sent to, `identity` the load's identity.
     pub(crate) fn last(&self, api: &str, identity: &str) -> Result<Option<Entry>, Failure> {
-        let mut known = self.known();
+        let mut cached = self.cached();
         let bytes = size(&self.path);
-        if bytes != known.bytes {
-            known.loads = read(&self.path).or_explain(|| format!("read {}", self.path.display()))?;
-            known.bytes = bytes;
+        if bytes != cached.bytes {
+            cached.loads = read(&self.path).or_explain(|| format!("read {}", self.path.display()))?;
+            cached.bytes = bytes;
         }
-        Ok(known.loads.get(&(api.to_owned(), identity.to_owned())).cloned())
+        Ok(cached.loads.get(&(api.to_owned(), identity.to_owned())).cloned())
     }
 
     /// Adds an entry to the journal, and returns once it is on disk.
     pub(crate) fn add(&self, entry: &Entry) -> Result<(), Failure> {
-        let known = &mut *self.known();
-        self.write(entry, known).or_explain(|| format!("write {}", self.path.display()))
+        let cached = &mut *self.cached();
+        self.write(entry, cached).or_explain(|| format!("write {}", self.path.display()))
     }
 
-    fn write(&self, entry: &Entry, known: &mut Known) -> io::Result<()> {
+    fn write(&self, entry: &Entry, cached: &mut Cached) -> io::Result<()> {
         let _lock = lock(&self.path)?;
         let mut line = serde_json::to_vec(entry)?;
         line.push(b'\n');
@@ -147,18 +149,18 @@ impl Journal {
         if ends_within_a_line(&self.path)? {
             line.insert(0, b'\n');
         }
-        let is_known = file.metadata()?.len() == known.bytes;
+        let is_known = file.metadata()?.len() == cached.bytes;
         file.write_all(&line)?;
         file.sync_all()?;
         if is_known {
-            known.loads.insert((entry.api.clone(), entry.identity.clone()), entry.clone());
-            known.bytes = file.metadata()?.len();
+            cached.loads.insert((entry.api.clone(), entry.identity.clone()), entry.clone());
+            cached.bytes = file.metadata()?.len();
         }
-        if file.metadata()?.len() > known.compact_at {
+        if file.metadata()?.len() > cached.compact_at {
             drop(file);
             // Other processes have added lines.
-            known.loads = read(&self.path)?;
-            known.compact(&self.path)?;
+            cached.loads = read(&self.path)?;
+            cached.compact(&self.path)?;
         }
         Ok(())
     }
@@ -172,8 +174,8 @@ fn lock(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Reads the last entry of each load. Lines that are cut off or have another format version are
-/// ignored.
+/// Reads the last entry of each load from the journal. Lines that are cut off or have another
+/// format version are ignored. A file that does not exist has no loads.
 fn read(path: &Path) -> io::Result<Loads> {
     let file = match File::open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(HashMap::new()),

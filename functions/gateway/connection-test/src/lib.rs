@@ -1,5 +1,5 @@
-//! `POST /connections/test`: tests step by step, over a connection of its own, if a broker can be
-//! reached and used.
+//! `POST /connections/test`: opens a new connection to a broker, and reports step by step whether
+//! the broker can be reached and used.
 
 use access::Scope;
 use api::{Problem, Route};
@@ -7,7 +7,8 @@ use front::{Action, KeyRule, Operation, Plan, QueueRule, TargetRequest};
 use orders::Read;
 use serde::Deserialize;
 
-/// Body of a connection test. If it names no queue, the step `openQueue` is skipped.
+/// JSON body of a request to test the connection to a broker. If it names no queue, the test skips
+/// its last step, `openQueue`.
 #[derive(Debug, Deserialize)]
 #[serde(transparent)]
 pub struct ConnectionTestRequest(TargetRequest);

@@ -1,5 +1,5 @@
-//! `POST /messages/consume`: gets or browses messages. `GET /messages/bodies/{body_id}`: returns
-//! the body of a message that no response could carry.
+//! `POST /messages/consume`: gets or browses messages. `GET /messages/bodies/{body_id}`: redirects
+//! to the stored body of a consumed message that was too large for a response.
 
 use access::Scope;
 use api::{Problem, Route, path_parameter};
@@ -48,8 +48,8 @@ pub struct ConsumeRequest {
     tags: Tags,
 }
 
-/// Member `selector` of a consume request. In it, an absent member is `None`, and null is
-/// `Some(None)`.
+/// Member `selector` of a consume request: ids or an expression that the messages to get must
+/// match. Each field is `None` if its member is absent, and `Some(None)` if its member is null.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct ConsumeSelector {
@@ -61,8 +61,8 @@ struct ConsumeSelector {
     expression: Option<Option<SelectorExpression>>,
 }
 
-/// Reads a member that is present: null becomes `Some(None)`. An absent member needs a default of
-/// `None`.
+/// Deserializes a member so that null becomes `Some(None)`. The field needs a serde default, which
+/// gives `None` for an absent member.
 fn named<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     deserializer: D,
 ) -> Result<Option<Option<T>>, D::Error> {
@@ -70,8 +70,9 @@ fn named<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
 }
 
 impl ConsumeSelector {
-    /// Converts the member to a selection. An empty object is refused: a client that lost the id of
-    /// its message would remove any other message with it.
+    /// Converts the member to the conditions that consumed messages must meet. Refuses an object
+    /// without members, and a blank expression. Both would select any message, so a client that
+    /// lost the id of the message it wants would remove another one.
     fn selection(self) -> Result<Selector, Problem> {
         const MEANT: &str =
             "name correlIdBase64, msgIdBase64 or expression, or leave selector out to get any message";
@@ -94,7 +95,7 @@ impl ConsumeSelector {
 }
 
 /// Member `transaction` of a consume request, with `enabled` and `txSize` as in a produce request.
-/// It has no effect: a call that commits or rolls back is always one unit of work.
+/// It has no effect, because a consume with `ack` commit or rollback is always one unit of work.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct ConsumeTransaction {

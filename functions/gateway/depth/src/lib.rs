@@ -1,5 +1,6 @@
-//! `POST /queue/depth`: returns the number of messages on a queue, and of the programs that have it
-//! open, or those of up to 100 queues at one place. `GET /targets`: lists the tenant's profiles.
+//! `POST /queue/depth`: returns how many messages a queue has and how many programs have it open,
+//! for one queue, or for up to 100 queues of one virtual host or queue manager. `GET /targets`:
+//! lists the tenant's target profiles.
 
 use access::Scope;
 use api::{Problem, Route};

@@ -1,4 +1,4 @@
-//! The event of a doubt.
+//! Builds the event that reports messages in doubt, which may or may not have been put or removed.
 
 use events::{Attributes, Event, EventError, Published};
 use idempotency::{Cause, Doubt};
@@ -6,11 +6,11 @@ use serde_json::json;
 
 const EVENT_TYPE: &str = "integrahub.message.in_doubt";
 
-/// Maximum number of characters of a target's name in an event.
+/// Maximum number of characters of a target's name in an event. A longer name is cut.
 const LONGEST_TARGET: usize = 255;
 
-/// Builds the event about messages in doubt: those that may or may not have been put or removed.
-/// The same doubt always gives the same event.
+/// Builds the event about a request whose messages are in doubt: they may or may not have been put
+/// or removed. The same doubt always gives the same event.
 pub(crate) fn of(doubt: &Doubt) -> Result<Published, EventError> {
     let id = doubt.id.to_string();
     let target: String = doubt.target.chars().filter(|c| !c.is_control()).take(LONGEST_TARGET).collect();

@@ -1,4 +1,4 @@
-//! Queue for events that no destination may ever take, for people to read.
+//! SQS queue for events that could not be published in time. Operators read it.
 
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::types::MessageAttributeValue;
@@ -11,7 +11,7 @@ pub struct UnhandledQueue {
     queue_url: String,
 }
 
-/// Reason why an event was not sent to the unhandled queue.
+/// Reason why an event could not be moved to the [`UnhandledQueue`].
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ParkError {
     #[error("the event cannot be serialized")]

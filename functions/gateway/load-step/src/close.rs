@@ -1,4 +1,4 @@
-//! The end of a run, and of the test if no other run follows.
+//! Closing of a run of a load test, and of the test if no other run follows.
 
 use std::time::Duration;
 
@@ -8,18 +8,18 @@ use load_test::store::{RunEnd, TestRecord, TestRun};
 use load_test::{Micros, Plan, Report, Search, Sum, TestStatus, Usage};
 
 use crate::event::Closed;
-use crate::place::{Place, PlaceError};
-use crate::report::{self, Counted, finding, reported};
-use crate::runs::Begun;
+use crate::report::{self, RunCounts, finding, reported};
+use crate::runs::BegunRun;
 use crate::store::{fail, insist};
+use crate::test_target::{TestTarget, TestTargetError};
 use crate::{LoadStep, LoadStepError};
 
-/// Maximum number of bytes (4 GiB) of tallies (stored counts of each worker and minute) for a
-/// report. An invocation cannot read as many.
+/// Maximum number of bytes (4 GiB) of tallies (stored counts of each worker and minute) that are
+/// read for a report. An invocation has no time to read as many.
 const MOST_TALLIES: usize = 4 * 1024 * 1024 * 1024;
 
-/// Time that must be left in the invocation for the report and the queues, after the stored counts
-/// of the workers are read.
+/// Time that the invocation keeps for storing the report and checking the queues, after the stored
+/// counts of the workers are read.
 const TO_END: Duration = Duration::from_secs(30);
 
 /// Reason for the failure of a test whose execution in Step Functions ended before its workers.
@@ -40,63 +40,66 @@ enum Queues {
     InUse,
 }
 
-/// Occasion on which a run of a load test is closed.
+/// Invocation or execution that closes a run of a load test. It decides whether another run may
+/// follow, and whether the test fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Occasion {
-    /// The last worker to end closes the run in the rest of its invocation.
+pub(crate) enum ClosedBy {
+    /// Invocation of the worker that ended last, which closes the run in its remaining time.
     LastWorker,
-    /// The state machine closes the run after all lanes (the workers' series of invocations) have
+    /// Execution that runs the test, after all lanes (the workers' series of invocations) have
     /// ended.
-    LanesOver,
-    /// An execution of the state machine that only closes the test, because the execution that ran
-    /// the test is gone, or because the test was stopped while no worker was running. No other run
+    TestExecution,
+    /// Execution of the state machine that only closes the test, because the execution that ran the
+    /// test is gone, or because the test was stopped while no worker was at work. No other run
     /// follows. A test whose work was not done fails, unless the test was stopped.
-    CutOff,
+    ClosingExecution,
 }
 
-/// Run of a load test that is being closed, with everything that this needs.
+/// Closing of one run of a load test: the run, what closes it, the time limit, and the state of the
+/// function.
 #[derive(Clone, Copy, Debug)]
-struct Close<'a> {
+struct RunClosing<'a> {
     step: &'a LoadStep,
     of: &'a TestRun,
-    occasion: Occasion,
+    closed_by: ClosedBy,
     deadline: Deadline,
 }
 
 impl LoadStep {
-    /// Closes a run. A probe (run of a search) is judged. If no other run follows, the report is
-    /// stored and the test ends. A test that has ended is left unchanged, and its report is stored
-    /// again only if a wrong report replaced it. So the call may be repeated.
+    /// Closes a run of a load test: records its end and, if it is a probe (run of a search),
+    /// whether it passed. If no other run follows, stores the report and ends the test. Returns
+    /// whether another run follows. A test that has ended is left unchanged, and its report is
+    /// stored again only if a wrong report replaced it. So the call may be repeated.
     pub(crate) async fn close(
         &self,
         of: &TestRun,
-        occasion: Occasion,
+        closed_by: ClosedBy,
         deadline: Deadline,
     ) -> Result<Closed, LoadStepError> {
-        let close = Close { step: self, of, occasion, deadline };
+        let closing = RunClosing { step: self, of, closed_by, deadline };
         loop {
             // A stop or a failure that comes meanwhile changes the report; each comes once.
-            if let Some(closed) = close.unless_changed().await? {
+            if let Some(closed) = closing.unless_changed().await? {
                 return Ok(closed);
             }
         }
     }
 }
 
-impl Close<'_> {
-    /// Closes a run; `None` if the test was stopped, failed or ended while the report was made, so
-    /// that the report has to be made again.
+impl RunClosing<'_> {
+    /// Closes a run as the test's record is now. Returns `None` if the test was stopped, failed or
+    /// ended while the report was made, so that the report has to be made again.
     async fn unless_changed(&self) -> Result<Option<Closed>, LoadStepError> {
         let of = self.of;
         let record = self.step.record(of, self.deadline).await?;
         let Some(mut record) = record else { return Ok(Some(Closed::last(of))) };
         if record.status.is_final() && self.is_reported(&record).await? {
-            self.step.count(&record, record.status).await?;
+            self.step.count_ended(&record, record.status).await?;
             return Ok(Some(Closed::last(of)));
         }
         let (sum, complete) = self.sum(of.run).await?;
         // The state machine has more time to read.
-        if !complete && self.occasion == Occasion::LastWorker {
+        if !complete && self.closed_by == ClosedBy::LastWorker {
             return Ok(Some(Closed::last(of)));
         }
         if !record.control().is_over()
@@ -105,51 +108,51 @@ impl Close<'_> {
             let Some(failed) = self.fail(reason).await? else { return Ok(None) };
             record = failed;
         }
-        let drained = match Begun::of(&record, of.run).map(|begun| begun.run.drained) {
+        let drained = match BegunRun::of(&record, of.run).map(|begun| begun.run.drained) {
             Ok(Some(drained)) => drained,
             // Nobody worked, so there is nothing to look for.
             Ok(None) if complete && sum.steps() == 0 => false,
             Ok(None) => self.is_drained(&record).await,
             Err(_) => false,
         };
-        let counted = Counted { sum, complete, drained };
-        if let Some(end) = self.run_end(&record, &counted) {
+        let counts = RunCounts { sum, complete, drained };
+        if let Some(end) = self.run_end(&record, &counts) {
             insist(self.deadline, async || self.step.store.end_run(of, end).await).await?;
             let Some(judged) = self.open().await? else { return Ok(None) };
             record = judged;
         }
         if Search::of(&record.test).is_some() && !record.control().is_over() && finding(&record).is_none() {
-            if self.occasion != Occasion::CutOff {
+            if self.closed_by != ClosedBy::ClosingExecution {
                 return Ok(Some(Closed::followed(of)));
             }
             let Some(failed) = self.fail(CUT_OFF).await? else { return Ok(None) };
             record = failed;
         }
-        let (report, passed) = self.report(&record, counted).await?;
+        let (report, passed) = self.report(&record, counts).await?;
         let has_ended = self.end(&record, &report, passed).await?;
         Ok(has_ended.then(|| Closed::last(of)))
     }
 
-    /// Returns the reason why the test fails after this run: no worker began, or its execution
-    /// ended before its workers. `None` if there is no such reason.
+    /// Returns the reason why the test fails after this run: no worker began, or the test's
+    /// execution in Step Functions ended before the workers. `None` if there is no such reason.
     async fn cut_off(&self, record: &TestRecord, sum: &Sum) -> Result<Option<&'static str>, LoadStepError> {
         if sum.steps() == 0 {
             return Ok(Some("none of its workers began to work"));
         }
-        if self.occasion != Occasion::CutOff {
+        if self.closed_by != ClosedBy::ClosingExecution {
             return Ok(None);
         }
         let of = self.of;
-        let begun = Begun::of(record, of.run)?;
+        let begun = BegunRun::of(record, of.run)?;
         let now = Micros::since_start(begun.run.started_at, Timestamp::now());
         let known = insist(self.deadline, async || self.step.store.watch(of).await).await?;
         let have_ended =
-            known.is_some_and(|(_, attendance)| attendance.have_ended(Plan::of(&begun.test).workers(), now));
+            known.is_some_and(|(_, states)| states.have_ended(Plan::of(&begun.test).workers(), now));
         Ok((!have_ended).then_some(CUT_OFF))
     }
 
-    /// Records the reason why the test failed, and reads the test again; `None` if the test has
-    /// ended or was deleted.
+    /// Records `reason` as the reason why the test failed, and returns the test's record as read
+    /// after that; `None` if the test has ended or was deleted.
     async fn fail(&self, reason: &str) -> Result<Option<TestRecord>, LoadStepError> {
         fail(&self.step.store, self.of, reason, self.deadline).await?;
         self.open().await
@@ -161,22 +164,23 @@ impl Close<'_> {
         Ok(record.filter(|record| !record.status.is_final()))
     }
 
-    /// Returns the end to record for the run; `None` if the run never began or has an end already,
-    /// or if the test has ended.
-    fn run_end(&self, record: &TestRecord, counted: &Counted) -> Option<RunEnd> {
-        let begun = Begun::of(record, self.of.run).ok()?;
+    /// Returns the end of the run, to be stored in the test's record; `None` if the run never began
+    /// or has an end already, or if the test has ended.
+    fn run_end(&self, record: &TestRecord, counts: &RunCounts) -> Option<RunEnd> {
+        let begun = BegunRun::of(record, self.of.run).ok()?;
         if begun.run.ended_at.is_some() || record.status.is_final() {
             return None;
         }
         let is_probe = begun.run.rate_per_sec.is_some() && !record.control().is_over();
-        let passed = is_probe.then(|| self.judge(record, &begun, counted));
-        Some(RunEnd { passed, drained: counted.drained, ended_at: Timestamp::now() })
+        let passed = is_probe.then(|| self.judge(record, &begun, counts));
+        Some(RunEnd { passed, drained: counts.drained, ended_at: Timestamp::now() })
     }
 
-    /// Judges a probe (run of a search) that ran to its end: true if the report passes.
-    fn judge(&self, record: &TestRecord, begun: &Begun<'_>, counted: &Counted) -> bool {
-        let usage = Usage::of(&counted.sum, self.step.memory_mb);
-        let passed = report::of(record, Some(begun), counted, usage).passed();
+    /// Returns true if a probe (run of a search) that ran to its end has passed, by the report of
+    /// the probe.
+    fn judge(&self, record: &TestRecord, begun: &BegunRun<'_>, counts: &RunCounts) -> bool {
+        let usage = Usage::of(&counts.sum, self.step.memory_mb);
+        let passed = report::of(record, Some(begun), counts, usage).passed();
         tracing::info!(
             event_type = "load_test.probed",
             passed,
@@ -193,12 +197,12 @@ impl Close<'_> {
     async fn report(
         &self,
         record: &TestRecord,
-        mut counted: Counted,
+        mut counts: RunCounts,
     ) -> Result<(Report, Option<bool>), LoadStepError> {
         let (reported, memory_mb) = (reported(record), self.step.memory_mb);
-        let mut usage = Usage::of(&counted.sum, memory_mb);
-        let mut of_run = Begun::of(record, self.of.run).ok();
-        let mut others: Vec<_> = Begun::all(record).filter(|begun| begun.number != self.of.run).collect();
+        let mut usage = Usage::of(&counts.sum, memory_mb);
+        let mut of_run = BegunRun::of(record, self.of.run).ok();
+        let mut others: Vec<_> = BegunRun::all(record).filter(|begun| begun.number != self.of.run).collect();
         // The one that the report is about comes first, because there may be no time for all.
         others.sort_by_key(|begun| Some(begun.number) != reported);
         for begun in others {
@@ -210,11 +214,11 @@ impl Close<'_> {
             let (sum, complete) = self.sum(begun.number).await?;
             usage = usage.plus(Usage::of(&sum, memory_mb));
             if is_reported {
-                counted = Counted { sum, complete, drained: begun.run.drained.unwrap_or(false) };
+                counts = RunCounts { sum, complete, drained: begun.run.drained.unwrap_or(false) };
                 of_run = Some(begun);
             }
         }
-        let report = report::of(record, of_run.as_ref(), &counted, usage);
+        let report = report::of(record, of_run.as_ref(), &counts, usage);
         let passed = match report.status {
             TestStatus::Failed => Some(false),
             TestStatus::Stopped => None,
@@ -226,8 +230,9 @@ impl Close<'_> {
         Ok((report, passed))
     }
 
-    /// Stores the report, and then ends the test unless it has ended before. False if the test was
-    /// stopped, failed or ended since `record` was read, so that the report does not describe it.
+    /// Stores the report, and then ends the test unless it has ended before. `passed` is whether
+    /// the test passed; `None` for a stopped test. False if the test was stopped, failed or ended
+    /// since `record` was read, so that the report does not describe it.
     async fn end(
         &self,
         record: &TestRecord,
@@ -237,7 +242,7 @@ impl Close<'_> {
         let (of, store) = (self.of, &self.step.store);
         insist(self.deadline, async || store.store_report(&of.tenant, of.test_id, report).await).await?;
         if record.status.is_final() {
-            self.step.count(record, record.status).await?;
+            self.step.count_ended(record, record.status).await?;
             return Ok(true);
         }
         let (seen, now) = (record.control(), Timestamp::now());
@@ -252,7 +257,7 @@ impl Close<'_> {
             of.test_id,
             report.summary
         );
-        self.step.count(record, status).await?;
+        self.step.count_ended(record, status).await?;
         Ok(true)
     }
 
@@ -267,8 +272,8 @@ impl Close<'_> {
         }))
     }
 
-    /// Returns the sum of a run's tallies (stored counts of each worker and minute), and true if no
-    /// tally is missing from it.
+    /// Returns the sum of a run's tallies (stored counts of each worker and minute). Also returns
+    /// true if no tally is missing from the sum.
     async fn sum(&self, run: u32) -> Result<(Sum, bool), LoadStepError> {
         let (test_id, store) = (self.of.test_id, &self.step.store);
         let sum = insist(self.deadline, async || {
@@ -291,9 +296,9 @@ impl Close<'_> {
         if record.test.producers.is_none() || record.test.consumers.is_none() {
             return false;
         }
-        let (place, deadline) = (Place::of(&self.step.brokers, record), self.deadline.min(TO_LOOK));
+        let (target, deadline) = (TestTarget::of(&self.step.brokers, record), self.deadline.min(TO_LOOK));
         loop {
-            match look(&place, deadline).await {
+            match look(&target, deadline).await {
                 Ok(Queues::Empty) => return true,
                 Ok(Queues::InUse) if !deadline.has_passed() => tokio::time::sleep(BETWEEN_LOOKS).await,
                 Ok(Queues::InUse | Queues::HaveMessages) => return false,
@@ -312,11 +317,11 @@ impl Close<'_> {
     }
 }
 
-async fn look(place: &Place<'_>, deadline: Deadline) -> Result<Queues, PlaceError> {
-    let queues = place.queues().collect::<Result<Vec<_>, _>>()?;
+async fn look(target: &TestTarget<'_>, deadline: Deadline) -> Result<Queues, TestTargetError> {
+    let queues = target.queues().collect::<Result<Vec<_>, _>>()?;
     let mut seen = Queues::Empty;
-    for some in queues.chunks(Place::AT_ONCE) {
-        for depth in place.depths(some, deadline).await? {
+    for some in queues.chunks(TestTarget::AT_ONCE) {
+        for depth in target.depths(some, deadline).await? {
             if depth.current_depth > 0 {
                 return Ok(Queues::HaveMessages);
             }

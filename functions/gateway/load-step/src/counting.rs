@@ -1,4 +1,4 @@
-//! The end of a test, as the usage of its tenant.
+//! Count of the ended load tests of a tenant, which is part of the tenant's recorded usage.
 
 use load_test::TestStatus;
 use load_test::store::TestRecord;
@@ -7,9 +7,13 @@ use usage::{EndedTest, EndedTests};
 use crate::{LoadStep, LoadStepError};
 
 impl LoadStep {
-    /// Adds a test that has ended to the usage of its tenant. A test counts once, however often the
-    /// call is repeated. It does nothing for a test that has not ended.
-    pub(crate) async fn count(&self, record: &TestRecord, status: TestStatus) -> Result<(), LoadStepError> {
+    /// Adds a load test that has ended in the state `status` to the usage of its tenant. A test
+    /// counts once, however often the call is repeated. Does nothing for a test that has not ended.
+    pub(crate) async fn count_ended(
+        &self,
+        record: &TestRecord,
+        status: TestStatus,
+    ) -> Result<(), LoadStepError> {
         let Some(state) = state(status) else { return Ok(()) };
         let id = record.test_id.to_string();
         let TestRecord { tenant, key_name, created_at, .. } = record;
@@ -18,7 +22,8 @@ impl LoadStep {
     }
 }
 
-/// Returns the count of one ended test in this final state; `None` if the test has not ended.
+/// Returns the counts that one test in this state adds to its tenant's ended tests; `None` if the
+/// state is not final.
 fn state(status: TestStatus) -> Option<EndedTests> {
     let none = EndedTests::default();
     match status {

@@ -1,28 +1,28 @@
-//! Events of a test's state machine, and the answers to them.
+//! Events that the state machine of load tests sends to this function, and the responses to them.
 
 use jiff::Timestamp;
 use load_test::store::TestRun;
 use load_test::{Lane, Plan, Step, Window};
 use serde::{Deserialize, Serialize};
 
-/// Action that the state machine of a load test asks for. Members that the action does not need are
-/// ignored.
+/// Event of the state machine of load tests: the action that this function is to do. Members that
+/// the action does not need are ignored.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(tag = "action", rename_all = "lowercase")]
 pub enum Event {
-    /// Begin a run (the whole test, or one rate of a search). No run begins if the test was
-    /// stopped, has failed or has ended, or if the test's queues cannot be used.
+    /// Begin a run: the whole test, or a probe (run at one rate) of a search. No run begins if the
+    /// test was stopped, has failed or has ended, or if the test's queues cannot be used.
     Prepare(TestRun),
-    /// Work as one worker until the end of one minute of the test.
-    Step(Turn),
+    /// Work as one worker of the test until the end of one minute.
+    Step(StepEvent),
     /// Close a run: judge it and, if no other run follows, end the test with its report.
-    Close(Closing),
+    Close(CloseEvent),
 }
 
-/// Turn of a lane (one of a worker's two series of invocations): one attempt to work in one minute
-/// of the test.
+/// Event for one invocation of a lane (one of a worker's two series of invocations): the minute of
+/// the test in which it is to work, and the number of the attempt at this minute, from 0.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub struct Turn {
+pub struct StepEvent {
     #[serde(flatten)]
     pub of: TestRun,
     pub lane: Lane,
@@ -30,28 +30,29 @@ pub struct Turn {
     pub attempt: u32,
 }
 
-/// Run of a load test that is to be closed.
+/// Event to close a run of a load test.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub struct Closing {
+pub struct CloseEvent {
     #[serde(flatten)]
     pub of: TestRun,
     /// True in an execution of the state machine that only closes the test, because the execution
-    /// that ran the test is gone, or because the test was stopped while no worker was running.
-    #[serde(default)]
-    pub close: bool,
+    /// that ran the test is gone, or because the test was stopped while no worker was at work.
+    #[serde(default, rename = "close")]
+    pub only_closes: bool,
 }
 
-/// Response of the function to an event of the state machine.
+/// Response of this function to an event of the state machine. It is serialized without the
+/// variant's name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum Answer {
     Prepared(Lanes),
-    Done(NextTurn),
+    Done(StepResponse),
     Closed(Closed),
 }
 
-/// Lanes of a run (the series of invocations that do the workers' work); empty if there is nothing
-/// to run.
+/// Response to the preparation of a run: the run's lanes (the series of invocations that do the
+/// workers' work). The list is empty if no run begins.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Lanes {
     #[serde(flatten)]
@@ -59,30 +60,32 @@ pub struct Lanes {
     pub lanes: Vec<LaneStart>,
 }
 
-/// First minute of the test in which a lane (a worker's series of invocations) works, and the time
-/// at which its invocation starts.
+/// Start of a lane (a worker's series of invocations): the first minute of the test in which it
+/// works, and the time at which the invocation for this minute starts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LaneStart {
     pub lane: Lane,
     pub window: Window,
-    pub at: Timestamp,
+    #[serde(rename = "at")]
+    pub starts_at: Timestamp,
 }
 
-/// Next minute of the test in which a lane (a worker's series of invocations) works, and the time
-/// at which its invocation starts. Both are absent if the lane is done.
+/// Response to an invocation of a lane (a worker's series of invocations): the next minute of the
+/// test in which the lane works, and the time at which the invocation for this minute starts. Both
+/// are absent if the lane has ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct NextTurn {
+pub struct StepResponse {
     #[serde(flatten)]
     pub of: TestRun,
     pub lane: Lane,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub window: Option<Window>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub at: Option<Timestamp>,
+    #[serde(rename = "at", skip_serializing_if = "Option::is_none")]
+    pub starts_at: Option<Timestamp>,
 }
 
-/// Result of closing a run. If `more` is true, another run follows, and `run` is the number of that
-/// run.
+/// Response to the closing of a run. If `more` is true, another run follows, and `of` is that run;
+/// otherwise `of` is the run that was closed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Closed {
     #[serde(flatten)]
@@ -93,7 +96,7 @@ pub struct Closed {
 impl Event {
     pub(crate) fn run(&self) -> &TestRun {
         match self {
-            Self::Prepare(of) | Self::Close(Closing { of, .. }) | Self::Step(Turn { of, .. }) => of,
+            Self::Prepare(of) | Self::Close(CloseEvent { of, .. }) | Self::Step(StepEvent { of, .. }) => of,
         }
     }
 
@@ -108,12 +111,12 @@ impl Event {
 }
 
 impl Lanes {
-    /// Returns the lanes (the workers' series of invocations) of a run that starts at `start`, each
-    /// with its first minute of work.
+    /// Returns the response with the lanes (the workers' series of invocations) of a run that
+    /// starts at `start`. Each lane has its first minute of work.
     pub(crate) fn of(run: &TestRun, plan: &Plan, start: Timestamp) -> Self {
         let lanes = plan.lanes().filter_map(|lane| {
             let window = plan.next(lane, None)?;
-            Some(LaneStart { lane, window, at: Plan::starts_at(start, window) })
+            Some(LaneStart { lane, window, starts_at: Plan::starts_at(start, window) })
         });
         Self { of: run.clone(), lanes: lanes.collect() }
     }
@@ -129,27 +132,27 @@ impl Closed {
         Self { of: run.clone(), more: false }
     }
 
-    /// Creates the response for a probe (run at one rate) of a search that another probe follows.
+    /// Creates the response for the probe `run` (run at one rate) of a search that another probe
+    /// follows. The response names the next probe.
     pub(crate) fn followed(run: &TestRun) -> Self {
         Self { of: TestRun { run: run.run.saturating_add(1), ..run.clone() }, more: true }
     }
 }
 
-impl Turn {
+impl StepEvent {
     pub(crate) const fn step(&self) -> Step {
         Step { lane: self.lane, window: self.window, attempt: self.attempt }
     }
 
-    /// Creates the response that ends the lane (a series of invocations), which has no further
-    /// minute to work in.
-    pub(crate) fn done(&self) -> NextTurn {
-        NextTurn { of: self.of.clone(), lane: self.lane, window: None, at: None }
+    /// Creates the response that ends the lane (a worker's series of invocations).
+    pub(crate) fn done(&self) -> StepResponse {
+        StepResponse { of: self.of.clone(), lane: self.lane, window: None, starts_at: None }
     }
 
-    /// Creates the response that continues the lane (a series of invocations) in `window`, a minute
-    /// of the run that began at `start`. `None` ends the lane.
-    pub(crate) fn then(&self, window: Option<Window>, start: Timestamp) -> NextTurn {
-        NextTurn { window, at: window.map(|window| Plan::starts_at(start, window)), ..self.done() }
+    /// Creates the response that continues the lane (a worker's series of invocations) in the
+    /// minute `window` of the run that began at `start`. With `None`, the response ends the lane.
+    pub(crate) fn then(&self, window: Option<Window>, start: Timestamp) -> StepResponse {
+        StepResponse { window, starts_at: window.map(|window| Plan::starts_at(start, window)), ..self.done() }
     }
 }
 
@@ -173,18 +176,18 @@ mod tests {
         let of = TestRun { tenant: "t".to_owned(), test_id: TEST.parse().unwrap(), run: 0 };
         let event: Event = from_value(run(json!({"action": "prepare", "close": true}))).unwrap();
         assert_eq!(event, Event::Prepare(of.clone()));
-        for (members, close) in [
+        for (members, only_closes) in [
             (json!({"action": "close"}), false),
             (json!({"action": "close", "close": false}), false),
             (json!({"action": "close", "close": true}), true),
         ] {
-            let expected = Event::Close(Closing { of: of.clone(), close });
+            let expected = Event::Close(CloseEvent { of: of.clone(), only_closes });
             assert_eq!(from_value::<Event>(run(members)).unwrap(), expected);
         }
         let members = json!({"action": "step", "lane": "c1b", "window": 3, "attempt": 2, "at": "x"});
-        let Event::Step(turn) = from_value(run(members)).unwrap() else { panic!("a step") };
-        assert_eq!((&turn.of, turn.lane.to_string().as_str()), (&of, "c1b"));
-        assert_eq!((turn.window.number(), turn.attempt), (3, 2));
+        let Event::Step(step) = from_value(run(members)).unwrap() else { panic!("a step") };
+        assert_eq!((&step.of, step.lane.to_string().as_str()), (&of, "c1b"));
+        assert_eq!((step.window.number(), step.attempt), (3, 2));
         for wrong in [json!({"action": "step", "lane": "c1b", "window": 3}), json!({"action": "wait"})] {
             assert!(from_value::<Event>(run(wrong)).is_err());
         }
@@ -203,13 +206,13 @@ mod tests {
     #[test]
     fn a_lane_goes_on_with_its_next_window_or_is_done() {
         let members = json!({"action": "step", "lane": "p0a", "window": 0, "attempt": 0});
-        let Event::Step(turn) = from_value(run(members)).unwrap() else { panic!("a step") };
+        let Event::Step(step) = from_value(run(members)).unwrap() else { panic!("a step") };
         let start: Timestamp = "2026-11-26T10:00:00Z".parse().unwrap();
-        let next = to_value(Answer::Done(turn.then(Some(Window::new(2)), start))).unwrap();
+        let next = to_value(Answer::Done(step.then(Some(Window::new(2)), start))).unwrap();
         assert_eq!(next, run(json!({"lane": "p0a", "window": 2, "at": "2026-11-26T10:01:57Z"})));
         let done = run(json!({"lane": "p0a"}));
-        assert_eq!(to_value(Answer::Done(turn.done())).unwrap(), done);
-        assert_eq!(to_value(Answer::Done(turn.then(None, start))).unwrap(), done);
+        assert_eq!(to_value(Answer::Done(step.done())).unwrap(), done);
+        assert_eq!(to_value(Answer::Done(step.then(None, start))).unwrap(), done);
     }
 
     #[test]

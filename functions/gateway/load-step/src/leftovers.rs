@@ -1,5 +1,5 @@
-//! Messages that a probe of a search has left on a queue. The next probe begins without them: their
-//! age would be measured as its latency.
+//! Removal of the messages that a probe (run of a search at one rate) has left on a queue. The next
+//! probe begins without them, because their age would be measured as its latency.
 
 use std::time::Duration;
 
@@ -9,34 +9,35 @@ use mq::QueueName;
 
 use crate::LoadStep;
 use crate::options::gets_of_leftovers;
-use crate::place::Place;
+use crate::test_target::TestTarget;
 
-/// Time without a message after which a queue counts as empty of messages of an earlier probe (run
-/// of the same search).
+/// Time without a message after which the consumer of an earlier probe's messages ends, because the
+/// queue seems to have no more of them. A probe is a run of a search.
 const QUIET: Duration = Duration::from_secs(1);
 
-/// Time limit for the consumer of an earlier probe's messages to acknowledge them and end.
+/// Time limit for the consumer of an earlier probe's messages to acknowledge them and to
+/// disconnect. A probe is a run of a search.
 const TO_END: Duration = Duration::from_secs(5);
 
 impl LoadStep {
     /// Takes messages that an earlier probe (run of the same search) left on a queue, as many as
     /// arrive before `deadline`. Also takes foreign messages (which the test did not put) if the
-    /// test accepts them. The next probe's consumers take any leftovers that remain, and recognize
-    /// them by their age.
+    /// test accepts them. The next probe's consumers take what is left on the queue, and recognize
+    /// it by its age.
     ///
     /// # Errors
     /// If the run cannot begin: the queue cannot be used, or it holds a foreign message and the
-    /// test accepts none. The error is the reason.
+    /// test accepts none. The error is the reason, for the caller of the API.
     pub(crate) async fn take_leftovers(
         &self,
-        place: &Place<'_>,
+        target: &TestTarget<'_>,
         queue: &QueueName,
         record: &TestRecord,
         deadline: Deadline,
     ) -> Result<(), String> {
         let options = gets_of_leftovers(record.test_id, &record.test)?;
         let until = deadline.earlier_by(TO_END);
-        let connected = place.consumer(queue, &options, until).await;
+        let connected = target.consumer(queue, &options, until).await;
         let mut consumer = connected.map_err(|error| error.to_string())?;
         let mut taken = 0_u64;
         // Those of others may come without an end.

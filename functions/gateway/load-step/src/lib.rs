@@ -1,8 +1,8 @@
-//! Works for load tests, as their state machine asks: prepares a run, works as one worker for one
-//! window of a minute, and closes a run, the last one with the report.
+//! Work of load tests, which their state machine asks for: to prepare a run, to work as one worker
+//! for one minute of a run, and to close a run. The closing of the last run stores the report.
 //!
-//! An invocation knows nothing but its event and what is stored. It may come late or twice, and may
-//! be cut off anywhere; a later attempt goes on from the present.
+//! An invocation knows only its event and the stored records. It may come late or twice, and may be
+//! cut off anywhere; a later attempt then continues from the present time.
 
 #![allow(missing_docs, reason = "only main.rs and tests use what is public here")]
 
@@ -12,7 +12,6 @@ mod error;
 mod event;
 mod leftovers;
 mod options;
-mod place;
 mod prepare;
 mod report;
 mod runs;
@@ -21,9 +20,10 @@ mod samples;
 mod step;
 mod store;
 mod test_clock;
+mod test_target;
 
 pub use error::LoadStepError;
-pub use event::{Answer, Closed, Closing, Event, LaneStart, Lanes, NextTurn, Turn};
+pub use event::{Answer, CloseEvent, Closed, Event, LaneStart, Lanes, StepEvent, StepResponse};
 
 use std::time::{Duration, SystemTime};
 
@@ -33,18 +33,19 @@ use load_test::store::{TestRecord, TestRun, TestStore};
 use tracing::Instrument as _;
 use usage::UsageTable;
 
-use crate::close::Occasion;
+use crate::close::ClosedBy;
 use crate::store::insist;
 
 /// Time at the end of an invocation in which no further work is begun: 14 seconds. The state
-/// machine waits 110 s for an answer, 10 s less than the function's time limit.
+/// machine waits 110 s for a response, 10 s less than the function's time limit.
 const RESERVE: Duration = Duration::from_secs(14);
 
-/// Time limit for ending the connections that the pool does not keep, before the invocation
-/// answers.
+/// Time limit for ending the connections that the connection pool does not keep, before the
+/// invocation responds.
 const TO_CLOSE: Duration = Duration::from_secs(1);
 
-/// State of the function that invocations share: the stores, and the connections to brokers.
+/// State of the function `load-step` that its invocations share: the stores, and the connections to
+/// brokers.
 #[derive(Debug)]
 pub struct LoadStep {
     store: TestStore,
@@ -56,8 +57,8 @@ pub struct LoadStep {
 
 impl LoadStep {
     /// Maximum number of connections to brokers that an invocation has open: 1 of its worker, 3
-    /// that measure queues, and 1 that was lost and has not ended yet. With fewer, the measurements
-    /// would wait for each other.
+    /// that measure queues, and 1 that was lost and has not ended yet. With a lower maximum, the
+    /// measurements would wait for each other.
     pub const CONNECTIONS: usize = 5;
 
     #[must_use]
@@ -65,8 +66,8 @@ impl LoadStep {
         Self { store, usage, brokers, memory_mb }
     }
 
-    /// Executes the action of an event: prepares a run, works as one worker for a minute, or closes
-    /// a run. The invocation is cut off at `ends_at`.
+    /// Does the action of an event, and returns the response: prepares a run, works as one worker
+    /// for a minute, or closes a run. The Lambda service cuts the invocation off at `ends_at`.
     ///
     /// # Errors
     /// If the store of load tests fails until there is no time left for a retry, or if the event
@@ -94,10 +95,11 @@ impl LoadStep {
     async fn answer(&self, event: &Event, deadline: Deadline) -> Result<Answer, LoadStepError> {
         match event {
             Event::Prepare(of) => Box::pin(self.prepare(of, deadline)).await.map(Answer::Prepared),
-            Event::Step(turn) => Box::pin(self.step(turn, deadline)).await.map(Answer::Done),
-            Event::Close(closing) => {
-                let occasion = if closing.close { Occasion::CutOff } else { Occasion::LanesOver };
-                Box::pin(self.close(&closing.of, occasion, deadline)).await.map(Answer::Closed)
+            Event::Step(step) => Box::pin(self.step(step, deadline)).await.map(Answer::Done),
+            Event::Close(event) => {
+                let closed_by =
+                    if event.only_closes { ClosedBy::ClosingExecution } else { ClosedBy::TestExecution };
+                Box::pin(self.close(&event.of, closed_by, deadline)).await.map(Answer::Closed)
             }
         }
     }

@@ -1,4 +1,4 @@
-//! The function that works for load tests, in the brokers' network.
+//! Lambda function that does the work of load tests, in the brokers' network.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -1,4 +1,4 @@
-//! Options of the workers that put and take the messages of a test.
+//! Options of the broker clients that put and take the messages of a load test.
 
 use std::num::{NonZeroU16, NonZeroUsize};
 
@@ -9,19 +9,21 @@ use load_test::{Consumers, LoadTest, Producers};
 use mq::{BatchCount, ContentSeed, Outgoing, ProduceCommand, ProduceSource, PropertyText, TxSize};
 use uuid::Uuid;
 
-/// Maximum number of bytes that the broker delivers to a consumer in advance: half of the bytes
-/// that the client of RabbitMQ may hold before the consumer ends.
+/// Maximum number of bytes of messages that the broker delivers to one consumer before they are
+/// acknowledged. It is half of the bytes that the RabbitMQ client may hold before the consumer
+/// ends.
 const MOST_HELD: u64 = 16 * 1024 * 1024;
 
-/// Estimated bytes of a delivery in addition to the message body.
+/// Estimated bytes of a delivered message in addition to its body.
 const BESIDE: u64 = 1024;
 
-/// Maximum number of messages that the broker delivers in advance to the consumer that takes the
-/// messages left by an earlier probe (run of the same search).
+/// Maximum number of messages that the broker delivers before they are acknowledged, to the
+/// consumer that takes the messages left by an earlier probe (run of the same search).
 const LEFTOVERS: u32 = 1_000;
 
-/// Returns the options with which producers put the messages of a run. A message's id and body
-/// follow from the run and its sequence number, so a message that is put twice is the same message.
+/// Returns the options with which producers put the messages of the run number `run`, which starts
+/// at `start`. The id and the body of a message follow from the run and the message's sequence
+/// number, so a message that is put twice is the same message.
 pub(crate) fn puts(
     record: &TestRecord,
     producers: &Producers,
@@ -48,12 +50,12 @@ pub(crate) fn puts(
     })
 }
 
-/// Returns the options with which consumers take messages. The broker delivers at most `most` in
-/// advance.
+/// Returns the options with which a consumer takes messages. The broker delivers at most `most`
+/// messages before they are acknowledged.
 ///
-/// When its minute of the test ends, a consumer takes all messages that were delivered in advance,
-/// whatever its rate. So a consumer with a rate or a delay gets at most about a second's messages
-/// in advance.
+/// When its minute of the test ends, a consumer takes all messages that were already delivered,
+/// whatever its rate. So to a consumer with a rate or a delay, the broker delivers at most about a
+/// second's messages in advance.
 pub(crate) fn gets(
     test_id: Uuid,
     test: &LoadTest,
@@ -71,7 +73,8 @@ pub(crate) fn gets(
     })
 }
 
-/// Returns the options for taking messages that an earlier probe (run of the same search) has left.
+/// Returns the options for taking the messages that an earlier probe (run of the same search) has
+/// left.
 pub(crate) fn gets_of_leftovers(test_id: Uuid, test: &LoadTest) -> Result<GetOptions, String> {
     Ok(GetOptions {
         test: property_of(test_id)?,
@@ -88,17 +91,18 @@ const fn foreign(test: &LoadTest) -> Foreign {
     }
 }
 
-/// Returns the number of messages that one consumer takes in a second, by its rate or its delay;
-/// `None` if it has neither.
+/// Returns the number of messages that one consumer takes in a second, by its part of the
+/// consumers' rate or by its delay, whichever is lower; `None` if consumers have neither a rate nor
+/// a delay.
 fn in_a_second(consumers: &Consumers) -> Option<u32> {
     let by_rate = consumers.rate_per_sec.map(|rate| rate.get().div_ceil(consumers.count.get()));
     let by_delay = 1_000_u32.checked_div(consumers.delay_ms.get());
     by_rate.into_iter().chain(by_delay).min()
 }
 
-/// Returns the number of messages of a test that may be delivered in advance, at least one, so that
-/// their bytes do not exceed [`MOST_HELD`]. The length of foreign messages (which the test did not
-/// put) is not known.
+/// Returns the number of a test's messages, at least one, that the broker may deliver to one
+/// consumer before they are acknowledged, so that their bytes do not exceed [`MOST_HELD`]. The
+/// length of foreign messages (which the test did not put) is not known.
 fn most_held(test: &LoadTest) -> u32 {
     let longest = test.producers.as_ref().map_or(0, |producers| producers.payload.longest());
     let body = u64::try_from(longest).unwrap_or(u64::MAX);

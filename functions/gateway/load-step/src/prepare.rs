@@ -1,4 +1,5 @@
-//! The begin of a run: what could keep it from running is found here, before any worker begins.
+//! Preparation of a run of a load test. Before any worker begins, it finds what would keep the run
+//! from working.
 
 use std::time::Duration;
 
@@ -9,9 +10,9 @@ use load_test::{Next, Plan, Search};
 use mq::RateLimit;
 
 use crate::event::Lanes;
-use crate::place::Place;
-use crate::runs::{Begun, probes_before};
+use crate::runs::{BegunRun, probes_before};
 use crate::store::{fail, insist};
+use crate::test_target::TestTarget;
 use crate::{LoadStep, LoadStepError};
 
 /// Seconds from the preparation of a run to its start, for cold starts, handshakes, and starting
@@ -20,21 +21,22 @@ use crate::{LoadStep, LoadStepError};
 const TO_START: usize = 10;
 const LANES_A_SECOND: usize = 100;
 
-/// Time limit for measuring the load test's queues before a run begins.
+/// Time limit for measuring the load test's queues, and for emptying them in a search, before a run
+/// begins.
 const TO_LOOK: Duration = Duration::from_secs(40);
 
-/// Run of a load test that an event asks to prepare.
+/// Decision whether to begin the run of a load test that an event asks to prepare.
 enum Wanted {
-    /// Run to begin. In a search, the value is the run's rate in messages a second; `None` for the
+    /// The run begins. The value is the rate in messages a second of a search's run; `None` for the
     /// single run of any other test.
     Run(Option<RateLimit>),
     Nothing,
 }
 
 impl LoadStep {
-    /// Begins a run, and returns its lanes (the series of invocations that do the workers' work).
-    /// The list is empty if the test was stopped, has failed, has ended or cannot run. A repeated
-    /// call keeps the run's start.
+    /// Begins a run of a load test, and returns its lanes (the series of invocations that do the
+    /// workers' work). The list is empty if the test was stopped, has failed, has ended or cannot
+    /// run. A repeated call keeps the run's start.
     pub(crate) async fn prepare(&self, of: &TestRun, deadline: Deadline) -> Result<Lanes, LoadStepError> {
         let Some(record) = self.record(of, deadline).await? else { return Ok(Lanes::none(of)) };
         if record.control().is_over() {
@@ -44,7 +46,7 @@ impl LoadStep {
             Wanted::Run(rate) => rate,
             Wanted::Nothing => return Ok(Lanes::none(of)),
         };
-        if Begun::of(&record, of.run).is_err()
+        if BegunRun::of(&record, of.run).is_err()
             && let Err(obstacle) = self.look(&record, of, deadline.min(TO_LOOK)).await
         {
             fail(&self.store, of, &obstacle, deadline).await?;
@@ -71,25 +73,25 @@ impl LoadStep {
         Ok(lanes)
     }
 
-    /// Measures the load test's queues, and takes messages that an earlier probe (run of the same
-    /// search) left on them.
+    /// Measures the load test's queues before the run `of`, and takes messages that an earlier
+    /// probe (run of the same search) left on them.
     ///
     /// # Errors
     /// If the run cannot begin: a queue cannot be used, or it holds messages that the test did not
-    /// put and does not accept. The error is the reason.
+    /// put and does not accept. The error is the reason, for the caller of the API.
     async fn look(&self, record: &TestRecord, of: &TestRun, deadline: Deadline) -> Result<(), String> {
-        let place = Place::of(&self.brokers, record);
+        let target = TestTarget::of(&self.brokers, record);
         let has_consumers = record.test.consumers.is_some();
-        let queues = place.queues().collect::<Result<Vec<_>, _>>().map_err(|error| error.to_string())?;
-        for some in queues.chunks(Place::AT_ONCE) {
-            let depths = place.depths(some, deadline).await.map_err(|error| error.to_string())?;
+        let queues = target.queues().collect::<Result<Vec<_>, _>>().map_err(|error| error.to_string())?;
+        for some in queues.chunks(TestTarget::AT_ONCE) {
+            let depths = target.depths(some, deadline).await.map_err(|error| error.to_string())?;
             for (queue, depth) in some.iter().zip(depths) {
                 let messages = depth.current_depth;
                 if messages == 0 || !has_consumers {
                     continue;
                 }
                 if of.run > 0 {
-                    self.take_leftovers(&place, queue, record, deadline).await?;
+                    self.take_leftovers(&target, queue, record, deadline).await?;
                 } else if record.test.foreign.is_none() {
                     return Err(not_empty(queue.as_str(), messages));
                 }
@@ -110,8 +112,9 @@ fn wanted(record: &TestRecord, run: u32) -> Wanted {
     }
 }
 
-/// Returns the start of a run that is prepared at `now`. The start is a whole second, so that each
-/// second of the report is a second of the day.
+/// Returns the start time of a run with this number of lanes (series of invocations) that is
+/// prepared at `now`. It is a whole second, so that each second of the report is a second of the
+/// day.
 fn start(now: Timestamp, lanes: usize) -> Timestamp {
     let seconds = i64::try_from(TO_START + 1 + lanes / LANES_A_SECOND).unwrap_or(i64::MAX);
     Timestamp::from_second(now.as_second().saturating_add(seconds)).unwrap_or(now)

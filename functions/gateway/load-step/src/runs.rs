@@ -1,4 +1,4 @@
-//! Runs of a test: the one run of most tests, or the probes of a search.
+//! Runs of a load test that have begun: the single run of most tests, or the probes of a search.
 
 use std::borrow::Cow;
 
@@ -7,9 +7,9 @@ use load_test::{LoadTest, Probe};
 
 use crate::error::LoadStepError;
 
-/// Run of a load test that has begun.
+/// Run of a load test that has begun, with its number and the definition of its work.
 #[derive(Clone, Debug)]
-pub(crate) struct Begun<'a> {
+pub(crate) struct BegunRun<'a> {
     pub(crate) number: u32,
     pub(crate) run: Run,
     /// Definition of the run's work: the test itself, or in a search the test at the rate of this
@@ -17,7 +17,7 @@ pub(crate) struct Begun<'a> {
     pub(crate) test: Cow<'a, LoadTest>,
 }
 
-impl<'a> Begun<'a> {
+impl<'a> BegunRun<'a> {
     /// Finds the run with this number in a test's record.
     ///
     /// # Errors
@@ -39,14 +39,18 @@ impl<'a> Begun<'a> {
         (0..).zip(&record.runs).map(begun)
     }
 
-    /// Returns the result of the run as a probe (run of a search at one rate); `None` if the test
-    /// is no search, or the run was not judged.
+    /// Returns the result of the run as a probe, which is a run of a search at one rate. `None` if
+    /// the test is no search, or if the run was not judged.
     pub(crate) fn probe(&self) -> Option<Probe> {
         Some(Probe { rate_per_sec: self.run.rate_per_sec?, passed: self.run.passed? })
     }
 }
 
-/// Returns the results of a search's probes (runs at one rate) before the run with this number.
+/// Returns the results of the probes of a search (runs at one rate) that ran before the run with
+/// this number and were judged.
 pub(crate) fn probes_before(record: &TestRecord, number: u32) -> Vec<Probe> {
-    Begun::all(record).take_while(|begun| begun.number < number).filter_map(|begun| begun.probe()).collect()
+    BegunRun::all(record)
+        .take_while(|begun| begun.number < number)
+        .filter_map(|begun| begun.probe())
+        .collect()
 }

@@ -1,9 +1,9 @@
-//! A test that the tests of several modules use.
+//! Sample load test for the unit tests of several modules.
 
 use load_test::{LoadTest, LoadTestRequest};
 use serde_json::{Value, from_value, json};
 
-/// Creates a load test of one minute from these members of a request.
+/// Creates a load test of one minute; `members` are added to the request or replace its members.
 pub(crate) fn test(members: Value) -> LoadTest {
     let mut body = json!({"targetRef": "t", "durationSeconds": 60});
     let Value::Object(members) = members else { panic!("members") };

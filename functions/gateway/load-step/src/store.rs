@@ -1,5 +1,5 @@
-//! Operations of the store that are repeated. An invocation has time, and a store that is busy is
-//! no reason to end a test.
+//! Retries of operations on the store of load tests. An invocation has time for them, and a busy
+//! store is no reason to end a test.
 
 use std::error::Error;
 
@@ -8,12 +8,12 @@ use broker::{Deadline, Jitter, RetryPolicy};
 use jiff::Timestamp;
 use load_test::store::{TestRun, TestStore, TestStoreError};
 
-/// Pauses between two attempts of an operation of the store, in seconds: the first and the longest.
-/// Each attempt is up to three requests of the AWS SDK.
+/// Pauses between two attempts of an operation on the store, in seconds: first pause, and longest
+/// pause. The pause doubles. Each attempt is up to three requests of the AWS SDK.
 const PAUSES: (f64, f64) = (0.2, 3.0);
 
-/// Repeats an operation of the store until it succeeds, or fails with an error that no retry can
-/// help, or there is no time for another attempt before `deadline`.
+/// Repeats an operation on the store until it succeeds, until it fails with an error that no retry
+/// can help, or until there is no time for another attempt before `deadline`.
 ///
 /// # Errors
 /// If no attempt succeeds; the error is that of the last one.
@@ -51,7 +51,7 @@ pub(crate) async fn fail(
     insist(deadline, async || store.fail(&of.tenant, test_id, at, detail).await).await
 }
 
-/// Logs that an operation of the store failed, and that the worker continues.
+/// Logs that an operation on the store failed, and that the invocation continues.
 pub(crate) fn log(error: &TestStoreError) {
     let error: &dyn Error = error;
     tracing::warn!(

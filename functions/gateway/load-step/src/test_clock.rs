@@ -1,11 +1,11 @@
-//! Time since a test's start.
+//! Clock of a load test's run, and the times that messages carry.
 
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use load_test::Micros;
 
-/// Number of readings of the time of day when a clock is set, of which the most precise is used.
+/// Number of readings of the time of day when a clock is set. The most precise of them is used.
 const READINGS: usize = 5;
 
 /// Clock that measures time since the start of a load test's run. It is set once from the time of
@@ -21,7 +21,7 @@ pub(crate) struct TestClock {
 }
 
 impl TestClock {
-    /// Sets a clock for a run that starts, or has started, at `start`.
+    /// Creates a clock for a run that starts, or has started, at the time of day `start`.
     pub(crate) fn of(start: Timestamp) -> Self {
         let reading = (1..READINGS).fold(Reading::now(), |best, _| best.narrower(Reading::now()));
         Self::set(start, reading.time, reading.after)
@@ -36,7 +36,7 @@ impl TestClock {
         self.at(Instant::now())
     }
 
-    /// Converts an instant to the time since the run's start; zero before the start.
+    /// Converts a monotonic instant to the time since the run's start; zero before the start.
     pub(crate) fn at(&self, instant: Instant) -> Micros {
         let micros = |duration: Duration| i64::try_from(duration.as_micros()).unwrap_or(i64::MAX);
         let since = match instant.checked_duration_since(self.set_at) {
@@ -46,16 +46,16 @@ impl TestClock {
         Micros::new(u64::try_from(since).unwrap_or(0))
     }
 
-    /// Converts a time since the run's start to an instant for timers. A time before the clock was
-    /// set gives the instant at which it was set, which has passed.
+    /// Converts a time since the run's start to a monotonic instant for timers. A time before the
+    /// clock was set becomes the instant at which it was set, which has passed.
     pub(crate) fn instant(&self, at: Micros) -> tokio::time::Instant {
         let ahead = i64::try_from(at.get()).unwrap_or(i64::MAX).saturating_sub(self.then);
         let ahead = Duration::from_micros(u64::try_from(ahead).unwrap_or(0));
         self.set_at.checked_add(ahead).unwrap_or(self.set_at).into()
     }
 
-    /// Returns the stamp that a message due at `due` carries: that time of day in microseconds
-    /// since 1970.
+    /// Returns the stamp that a message carries: the time of day at which it is due, in
+    /// microseconds since 1970. `due` is the same time, counted from the run's start.
     pub(crate) fn stamp(&self, due: Micros) -> u64 {
         u64::try_from(due.of_day(self.start).as_microsecond()).unwrap_or(0)
     }
@@ -68,9 +68,10 @@ impl TestClock {
     }
 }
 
-/// Reading of the time of day, with the monotonic instants just before and after it. The clock that
+/// Reading of the time of day, with the monotonic instants just before and after it. A clock that
 /// is set from the reading is the less precise the further these instants lie apart, for example
-/// because the thread lost the processor. The clock is used for a whole minute of the test.
+/// because the thread lost the processor. An invocation uses its clock for a whole minute of the
+/// test.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Reading {
     before: Instant,

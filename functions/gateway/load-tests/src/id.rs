@@ -1,4 +1,4 @@
-//! Ids of tests.
+//! Ids of load tests: how they are made and parsed.
 
 use api::{Problem, invalid_parameter};
 use idempotency::Execution;
@@ -7,7 +7,7 @@ use uuid::{Builder, Uuid};
 
 /// Returns the id of the load test that a request starts: a UUID of version 7, made from the
 /// tenant, the idempotency key, the request's fingerprint, and the time at which the key was first
-/// claimed. A retry of the request gives the same id.
+/// claimed. A retry of the request gets the same id.
 pub(crate) fn of_claim(execution: &Execution) -> Uuid {
     let Execution { tenant, idempotency_key, fingerprint, created_at, .. } = execution;
     let milliseconds = u64::try_from(created_at.as_millisecond()).unwrap_or_default();

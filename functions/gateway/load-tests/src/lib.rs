@@ -1,9 +1,10 @@
-//! `POST /tests`, `GET /tests`, `GET /tests/{test_id}`, `POST /tests/{test_id}/stop` and
-//! `DELETE /tests/{test_id}`: load tests of the tenant.
+//! Lambda function for the load tests of a tenant: `POST /tests`, `GET /tests`,
+//! `GET /tests/{test_id}`, `POST /tests/{test_id}/stop` and `DELETE /tests/{test_id}`.
 //!
-//! The id of a test follows from the claim on the client's key. So an attempt to start it may die
-//! at any point: the one that takes over finds or makes the same test, and starts the same
-//! execution. Whoever looks at a test whose execution has vanished has it closed.
+//! The id of a test follows from the claim of the client's idempotency key. So an invocation that
+//! starts a test may die at any point: a retry finds or creates the same test, and starts the same
+//! execution of the state machine. A request that sees an overdue test, such as one whose execution
+//! is gone, has it closed.
 
 #![allow(missing_docs, reason = "only main.rs and tests use what is public here")]
 
@@ -46,6 +47,7 @@ pub struct LoadTests {
     /// tenant together.
     limits: Limits,
     /// Memory of the function `load-step` in MB, from which the cost of a load test is estimated.
+    /// That function does the work of the tests.
     memory_mb: u32,
 }
 

@@ -14,7 +14,7 @@ const MAX: u16 = 100;
 /// Number of load tests on a page if the request has no `limit`.
 const DEFAULT: u16 = 20;
 
-/// Page of the list of load tests, as JSON.
+/// Response to `GET /tests`: one page of the list of the tenant's load tests, as JSON.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Page {
@@ -46,7 +46,7 @@ impl LoadTests {
         let mut records = found.map_err(|error| from_store(&error))?;
         let has_more = records.len() > usize::from(limit);
         records.truncate(usize::from(limit));
-        self.attend(&records, now).await;
+        self.close_overdue(&records, now).await;
         let last = records.last().filter(|_| has_more);
         let next_cursor = last.map(|record| list.cursor(record.test_id.into_bytes()));
         Ok(json(&Page { tests: records.iter().map(ListedTest::of).collect(), next_cursor }))

@@ -1,4 +1,4 @@
-//! Serves `POST /tests`, `GET /tests`, and one test with its report, its stop and its removal.
+//! Lambda function that starts, lists, shows, stops and removes load tests.
 
 // For the layout of the nested futures of a start.
 #![recursion_limit = "256"]

@@ -1,11 +1,12 @@
-//! Tests that should have become final: their execution has vanished, or hangs.
+//! Load tests that should have ended, and have not: their execution in Step Functions is gone, or
+//! hangs.
 //!
-//! Nothing looks after tests on a schedule, which would cost something without any test. A request
-//! that sees such a test has it closed: by another execution, which makes the report of what is
-//! stored.
+//! Nothing looks after tests on a schedule, which would cost something without any test. Instead, a
+//! request that sees such a test starts another execution, which closes the test with a report of
+//! the stored counts.
 
 use jiff::Timestamp;
-use load_test::store::{EngineError, Start, TestRecord};
+use load_test::store::{EngineError, ExecutionStart, TestRecord};
 use load_test::{Micros, Plan, Role};
 
 use crate::LoadTests;
@@ -14,12 +15,13 @@ use crate::LoadTests;
 const CLOSED_WITHIN: Micros = Micros::from_seconds(180);
 /// Time after a stop or a failure within which the state machine normally ends the test.
 const STOPPED_WITHIN: Micros = Micros::from_seconds(90);
-/// Time that a test takes in addition to its work: for its workers to begin, and for its report.
+/// Time that a test takes in addition to its planned work: for its workers to begin, and for its
+/// report.
 const BESIDE_WORK: Micros = Micros::from_seconds(20);
-/// Seconds after which a request starts the closing of an overdue test once more, if the test has
-/// still not ended.
-const ONCE_MORE: u64 = 300;
-/// Maximum number of tests whose closing one request starts.
+/// Seconds between two attempts to close an overdue test, if it has still not ended. A request that
+/// sees the test makes the attempt.
+const CLOSE_INTERVAL_SECONDS: u64 = 300;
+/// Maximum number of overdue tests whose closing one request starts.
 const MOST: usize = 5;
 
 /// Load test that should have ended, and has not: its execution in Step Functions is gone, or
@@ -29,25 +31,25 @@ struct Overdue {
     /// True if the test was stopped or has failed, so that its execution may be ended without
     /// losing work.
     is_ending: bool,
-    /// Number of the execution that closes the test. Requests that see the test within the same
-    /// five minutes use the same number, and so start a single execution.
+    /// Number of the execution that closes the test, from 0. Requests that see the test within the
+    /// same five minutes use the same number, and so start a single execution.
     number: u32,
 }
 
 impl Overdue {
-    /// Returns the test as overdue if it should have ended by `now`; otherwise `None`.
+    /// Returns the test as overdue if it should have ended before `now`; otherwise `None`.
     fn of(record: &TestRecord, now: Timestamp) -> Option<Self> {
         let late = Micros::since_start(close_due(record), now);
         if record.status.is_final() || late == Micros::ZERO {
             return None;
         }
-        let number = u32::try_from(late.whole_seconds() / ONCE_MORE).unwrap_or(u32::MAX);
+        let number = u32::try_from(late.whole_seconds() / CLOSE_INTERVAL_SECONDS).unwrap_or(u32::MAX);
         Some(Self { is_ending: record.cut_at().is_some(), number })
     }
 }
 
-/// Returns the time by which a test, or the current probe (run at one rate) of a search, should be
-/// closed.
+/// Returns the time by which the state machine should have closed a test, or the current probe (run
+/// at one rate) of a search.
 fn close_due(record: &TestRecord) -> Timestamp {
     let done_by = match record.runs.last() {
         // Another probe, or the end, follows a run at once.
@@ -59,7 +61,7 @@ fn close_due(record: &TestRecord) -> Timestamp {
 }
 
 /// Returns the time at which a test, or the current probe (run at one rate) of a search, ends if
-/// nothing delays it.
+/// nothing delays it. The time for draining the queues is not included.
 pub(crate) fn planned_end(record: &TestRecord) -> Timestamp {
     let run = record.runs.last();
     let work = Plan::of(&record.test).until(Role::Producer);
@@ -73,16 +75,16 @@ pub(crate) fn last_run(record: &TestRecord) -> u32 {
     u32::try_from(record.runs.len().saturating_sub(1)).unwrap_or(u32::MAX)
 }
 
-/// Returns the time from the start of a run to the planned end of its last worker.
+/// Returns the time from the start of a test's run to the planned end of its last worker.
 fn work(record: &TestRecord) -> Micros {
     let plan = Plan::of(&record.test);
     plan.until(Role::Producer).max(plan.until(Role::Consumer))
 }
 
 impl LoadTests {
-    /// Starts the closing of those tests among `records` that are overdue, at most five. They end
-    /// some seconds later.
-    pub(crate) async fn attend(&self, records: &[TestRecord], now: Timestamp) {
+    /// Starts the closing of the overdue tests among `records`, at most five. They end some seconds
+    /// later. A failure is only logged.
+    pub(crate) async fn close_overdue(&self, records: &[TestRecord], now: Timestamp) {
         let mut left = MOST;
         for record in records {
             let Some(overdue) = Overdue::of(record, now) else { continue };
@@ -120,7 +122,7 @@ impl LoadTests {
             "load test {test_id} is {} and overdue; it is closed",
             record.status
         );
-        let start = Start::closing(&record.tenant, test_id, last_run(record), overdue.number);
+        let start = ExecutionStart::closing(&record.tenant, test_id, last_run(record), overdue.number);
         self.engine.start(&start).await
     }
 }
@@ -138,7 +140,7 @@ mod tests {
         format!("2026-11-22T{time}Z").parse().unwrap()
     }
 
-    /// Returns a test of 60 s with producers and consumers, which began at 10:00.
+    /// Returns the record of a test of 60 s with producers and consumers, whose run began at 10:00.
     fn running() -> TestRecord {
         let run = Run {
             rate_per_sec: None,

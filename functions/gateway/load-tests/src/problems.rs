@@ -1,18 +1,18 @@
-//! Problems of this function.
+//! Problem responses of this function.
 
 use std::error::Error;
 
 use api::{Problem, Reason};
 use load_test::store::{EngineError, TestStoreError};
 
-/// Returns the problem for a test that does not exist, which is also that for a test of another
-/// tenant.
+/// Returns the problem for a load test that does not exist. A test of another tenant gets the same
+/// problem.
 pub(crate) fn not_found() -> Problem {
     Problem::new(Reason::TestNotFound, "the tenant has no test of this id, or not any more")
 }
 
-/// Builds the problem for a table or bucket of load tests that does not respond, or holds malformed
-/// data.
+/// Builds the problem for a failure of the DynamoDB table or the S3 bucket of load tests: it does
+/// not respond, or holds malformed data.
 pub(crate) fn from_store(error: &TestStoreError) -> Problem {
     unavailable(error, "what is known of load tests cannot be read or written now")
 }

@@ -1,4 +1,4 @@
-//! The body of `POST /tests`, and the work that it asks for.
+//! Body of the request to start a load test (`POST /tests`), and the work for which it asks.
 
 use access::Scope;
 use api::{Fault, Problem, Reason, Route};
@@ -18,9 +18,9 @@ pub(crate) const START: OperationType = OperationType::named("LOAD_TEST");
 #[serde(transparent)]
 pub struct StartRequest(LoadTestRequest);
 
-/// Load test that a request asks for. The deployment's limits are checked only after the
-/// idempotency key is claimed, so that a retry of a test that was accepted under other limits is
-/// answered as before.
+/// Load test that a request asks to start. The deployment's limits are checked only after the
+/// idempotency key is claimed, so that a retry for a test that was accepted under other limits gets
+/// the same response as before.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewTest(pub LoadTest);
 
@@ -67,8 +67,8 @@ fn further(queues: &Queues) -> OtherQueues {
     }
 }
 
-/// Returns the reply queue for the reports (such as confirmations of delivery) that a load test's
-/// messages request; empty if they request none.
+/// Returns the reply queue, to which the broker sends the reports (such as confirmations of
+/// delivery) that a load test's messages request; empty if they request none.
 fn reports(test: &LoadTest) -> Vec<Reports> {
     let properties = test.producers.as_ref().map(|producers| &producers.mq_props.properties);
     let place = properties.and_then(|properties| ReportPlace::of(properties, None));

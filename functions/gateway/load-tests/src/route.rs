@@ -1,14 +1,14 @@
-//! The routes that this function serves.
+//! Routes of the function `load-tests`.
 
 use access::Scope;
 use api::{Problem, Reason, Route, path_parameter};
 
-/// Path of the collection of load tests.
+/// Path of the list of load tests, at which a test is also started.
 pub(crate) const TESTS: &str = "/tests";
 /// Path of one load test.
 const TEST: &str = "/tests/{test_id}";
 
-/// Scopes of which a caller needs one for every request to this function.
+/// Scopes that permit requests to this function; a caller needs one of them.
 pub(crate) const SCOPES: &[Scope] = &[Scope::MqAdmin];
 
 /// Public endpoints that the function `load-tests` serves.
@@ -50,8 +50,8 @@ impl Endpoint {
     }
 }
 
-/// Endpoint that a request asks for, and the test's id in its path, unchecked; empty if the path
-/// has none.
+/// Endpoint for a request, and the test's id from the request's path. The id is unchecked, and
+/// empty if the path has none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Asked<'a> {
     pub(crate) endpoint: Endpoint,

@@ -1,8 +1,9 @@
-//! A claim, a test and its record, for the tests of several modules.
+//! Sample idempotency record, load test, and record of a load test, for the unit tests of several
+//! modules.
 
 use idempotency::Execution;
 use load_test::store::TestRecord;
-use load_test::{End, Facts, LoadTest, LoadTestRequest, Report, Sum, Usage};
+use load_test::{EndFacts, Facts, LoadTest, LoadTestRequest, Report, Sum, Usage};
 use mq::Target;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -14,12 +15,13 @@ fn sample(pointer: &str) -> Value {
     order.pointer(pointer).unwrap().clone()
 }
 
-/// Builds the execution (claimed idempotency record) of a sample request.
+/// Returns the claimed idempotency record of a sample request.
 pub(crate) fn execution() -> Execution {
     serde_json::from_value(sample("/work/change/execution")).unwrap()
 }
 
-/// Builds a load test of a minute, with two producers, a consumer, and these members of a request.
+/// Builds a load test of a minute with two producers and one consumer; `members` are added to the
+/// request or replace its members.
 pub(crate) fn test(members: &Value) -> LoadTest {
     let producers = json!({"count": 2, "ratePerSec": 100});
     let body = json!({"producers": producers, "consumers": {}, "durationSeconds": 60});
@@ -29,7 +31,7 @@ pub(crate) fn test(members: &Value) -> LoadTest {
     request.into_parts().unwrap().2
 }
 
-/// Creates the record of the sample load test.
+/// Creates the record of the sample load test, which has not begun.
 pub(crate) fn record() -> TestRecord {
     let target: Target = serde_json::from_value(sample("/work/change/target")).unwrap();
     let created_at = "2026-11-22T10:00:00Z".parse().unwrap();
@@ -47,7 +49,7 @@ pub(crate) fn report() -> Report {
         target: "/:DEV.QUEUE.1",
         started_at: record.created_at,
         test: &record.test,
-        end: End::default(),
+        end: EndFacts::default(),
         search: None,
         usage: Usage::default(),
         complete: true,

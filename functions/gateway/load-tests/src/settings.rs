@@ -1,4 +1,4 @@
-//! Building [`LoadTests`] from the function's environment.
+//! Creation of [`LoadTests`] from the function's environment variables.
 
 use front::{FrontSettings, Records};
 use load_test::Limits;
@@ -11,7 +11,8 @@ use crate::LoadTests;
 const RETAINED_BYTES: u64 = 1_073_741_824;
 
 impl LoadTests {
-    /// Creates the function's state from its environment variables, with its clients.
+    /// Creates the function's state, with its clients, from the environment variables of the
+    /// process.
     ///
     /// # Errors
     /// If variables are missing or invalid. The error names all of them.

@@ -1,5 +1,5 @@
-//! `GET /tests/{test_id}`: a test and its report, as JSON or as a page. While the test runs, the
-//! report is made of what its workers stored so far.
+//! Response to `GET /tests/{test_id}`: a load test and its report, as JSON or as an HTML page.
+//! While the test runs, the report is made from the counts that its workers have stored so far.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use api::{Problem, Query, Reason, Reply, invalid_parameter};
 use jiff::Timestamp;
 use load_test::store::TestRecord;
-use load_test::{End, Facts, LoadTest, Micros, Report, Sum, Usage};
+use load_test::{EndFacts, Facts, LoadTest, Micros, Report, Sum, Usage};
 use uuid::Uuid;
 
 use crate::overdue::last_run;
@@ -18,10 +18,10 @@ use crate::{LoadTests, id};
 /// Maximum number of bytes of tallies (the stored counts of each worker and minute) that are read
 /// for one response: 24 MiB, or some hundred hours of workers.
 const MOST_TALLIES: usize = 24 * 1024 * 1024;
-/// Time limit for reading a running test's tallies (the counts of its workers), retries included.
+/// Time limit for reading the stored counts of a running test's workers, retries included.
 const READ_WITHIN: Duration = Duration::from_secs(5);
-/// Time by which a worker's stored counts may lag behind its work: a worker stores them about once
-/// a second.
+/// Time by which the stored counts of a worker may lag behind its work: a worker stores them about
+/// once a second.
 const BEHIND: Duration = Duration::from_secs(3);
 
 /// Content security policy of a report's HTML page, which may neither run scripts nor load
@@ -29,7 +29,7 @@ const BEHIND: Duration = Duration::from_secs(3);
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; \
                       frame-ancestors 'none'; sandbox";
 
-/// Format of a response with a report, which the query parameter `format` chooses.
+/// Format of the response to `GET /tests/{test_id}`, which the query parameter `format` chooses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Format {
     #[default]
@@ -62,7 +62,7 @@ impl LoadTests {
         let found = self.store.get(tenant, test_id).await.map_err(|error| from_store(&error))?;
         let record = found.ok_or_else(not_found)?;
         let baseline = self.baseline(tenant, baseline).await?;
-        self.attend(std::slice::from_ref(&record), now).await;
+        self.close_overdue(std::slice::from_ref(&record), now).await;
         let mut report = self.report(&record, now).await?;
         if let Some(baseline) = &baseline {
             report = report.map(|report| report.compared_with(baseline));
@@ -73,8 +73,9 @@ impl LoadTests {
         }
     }
 
-    /// Returns the report of the test that the query parameter `baseline` names, to compare another
-    /// report with; `None` without the parameter.
+    /// Returns the report of the test `test_id`, with which another report is to be compared;
+    /// `None` without an id. The id is that of the query parameter `baseline`. The error is a 400
+    /// if the tenant has no such test that has ended, or if the test's report has expired.
     async fn baseline(&self, tenant: &str, test_id: Option<Uuid>) -> Result<Option<Report>, Problem> {
         let Some(test_id) = test_id else { return Ok(None) };
         let found = self.store.get(tenant, test_id).await.map_err(|error| from_store(&error))?;
@@ -89,8 +90,8 @@ impl LoadTests {
         Ok(Some(report))
     }
 
-    /// Returns the report of a test, or for a running test the report so far. `None` before the
-    /// test has begun, and if its report has expired.
+    /// Returns the stored report of a test that has ended, or the report so far of a running test.
+    /// `None` before the test has begun, and if its report has expired.
     async fn report(&self, record: &TestRecord, now: Timestamp) -> Result<Option<Report>, Problem> {
         if record.status.is_final() {
             let report = self.store.report(&record.tenant, record.test_id).await;
@@ -104,8 +105,10 @@ impl LoadTests {
     }
 }
 
-/// Builds the report of a running test so far. It covers the time up to three seconds ago, because
-/// the workers may not have stored the counts of later messages yet.
+/// Builds the report so far of a running test, from the `sum` of its workers' counts. The report
+/// covers the time up to three seconds before `now`, because the workers may not have stored the
+/// counts of later messages yet. `is_complete` is false if counts could not be read, and
+/// `memory_mb` is the memory of `load-step`.
 fn so_far(
     record: &TestRecord,
     started_at: Timestamp,
@@ -123,7 +126,7 @@ fn so_far(
         target: &record.target.to_string(),
         started_at,
         test,
-        end: End { cut_at: Some(Micros::since_start(started_at, cut_at)), is_drained: false },
+        end: EndFacts { cut_at: Some(Micros::since_start(started_at, cut_at)), is_drained: false },
         search: None,
         usage: Usage::of(sum, memory_mb),
         complete: is_complete,
@@ -131,7 +134,8 @@ fn so_far(
     Report::of(&facts, sum)
 }
 
-/// Builds the HTML page of a test's report. The page of a test that has not begun has no figures.
+/// Builds the response with the HTML page of a test's report. The page of a test that has not begun
+/// has no figures. If the report of a test that has ended is gone, the error is a 404.
 fn page(record: &TestRecord, report: Option<Report>, memory_mb: u32) -> Result<Reply, Problem> {
     let report = match report {
         Some(report) => report,

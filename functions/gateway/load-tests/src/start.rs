@@ -1,4 +1,4 @@
-//! `POST /tests`: accepts a test and starts it.
+//! Response to `POST /tests`, which accepts a load test and starts it.
 
 use access::TargetLimits;
 use api::{Problem, Reason, Reply, TraceId};
@@ -7,7 +7,7 @@ use front::{Accepted, origin};
 use idempotency::{Execution, whole_seconds};
 use jiff::Timestamp;
 use lambda_http::Request;
-use load_test::store::{Created, Start, TestRecord};
+use load_test::store::{Created, ExecutionStart, TestRecord};
 use load_test::{Cost, LoadTest, Micros, Mode, Plan, Search, Usage};
 use mq::{Tags, Target};
 use serde_json::json;
@@ -18,8 +18,8 @@ use crate::request::{NewTest, START, StartRequest, from_request};
 use crate::route::TESTS;
 use crate::{LoadTests, id};
 
-/// Maximum `Retry-After`, in seconds, of the response if other tests of the tenant use up the
-/// workers.
+/// Maximum `Retry-After`, in seconds, of the response to a start that is refused because other
+/// tests of the tenant use up the workers.
 const MOST_RETRY_AFTER: u32 = 600;
 
 impl LoadTests {
@@ -35,16 +35,17 @@ impl LoadTests {
                 let key_name = identity.principal.key_name();
                 let found = self.find_or_create(test, (target, &limits), key_name, execution);
                 let record = Box::pin(found).await?;
-                let start = Start::of(&record.tenant, record.test_id);
+                let start = ExecutionStart::of(&record.tenant, record.test_id);
                 self.engine.start(&start).await.map_err(|error| from_engine(&error))?;
                 Ok(WorkDone::Record(started(&record, self.memory_mb)))
             })
             .await
     }
 
-    /// Returns the test that belongs to a claimed idempotency key. Creates the test unless an
-    /// earlier attempt of the request did: only then must enough workers be free, and must the test
-    /// stay within the deployment's limits.
+    /// Returns the test that belongs to a claimed idempotency key, and creates it unless an earlier
+    /// attempt of the request did. `key_name` is the name of the caller's API key or token. Only
+    /// for a new test, enough workers must be free, and the test must stay within the deployment's
+    /// and the target's limits.
     async fn find_or_create(
         &self,
         test: LoadTest,
@@ -63,9 +64,9 @@ impl LoadTests {
         let record = TestRecord::new(tenant, test_id, &execution.trace_id, test, target, created_at);
         let record = TestRecord { key_name: key_name.to_owned(), ..record };
         let created = self.store.create(&record, self.limits.workers).await;
-        if let Created::NoRoom { others, taken } = created.map_err(|error| from_store(&error))? {
-            self.attend(&others, created_at).await;
-            let counts = [taken, record.test.worker_count(), self.limits.workers];
+        if let Created::NoRoom { others, other_workers } = created.map_err(|error| from_store(&error))? {
+            self.close_overdue(&others, created_at).await;
+            let counts = [other_workers, record.test.worker_count(), self.limits.workers];
             return Err(no_room(&others, created_at, counts));
         }
         tracing::info!(
@@ -115,8 +116,10 @@ fn within_limits(test: &LoadTest, limits: &TargetLimits) -> Result<(), Problem> 
     Ok(())
 }
 
-/// Builds the problem for a test that has to wait for workers until other tests of the tenant have
-/// ended.
+/// Builds the problem for a test of `wanted` workers that cannot start, because the tenant's tests
+/// in progress (`unfinished`) have `taken` of the `most` workers that the tenant may have.
+/// `Retry-After` is the time until the first of these tests should have ended, at most
+/// [`MOST_RETRY_AFTER`].
 fn no_room(unfinished: &[TestRecord], now: Timestamp, [taken, wanted, most]: [u32; 3]) -> Problem {
     let detail = format!(
         "the tenant's tests under way have {taken} workers, this one has {wanted}, and all together may have {most}; \
@@ -143,8 +146,8 @@ fn started(record: &TestRecord, memory_mb: u32) -> Reply {
     reply
 }
 
-/// Estimates the maximum cost of a test, without the time for draining its queues. A search is
-/// estimated with the maximum number of probes (runs at one rate).
+/// Estimates the maximum cost of a test, without the time for draining its queues. A search counts
+/// with the maximum number of probes (runs at one rate). `memory_mb` is the memory of `load-step`.
 fn estimate(test: &LoadTest, memory_mb: u32) -> Cost {
     let run = Usage::planned(&Plan::of(test), memory_mb);
     let runs = match test.mode {

@@ -1,5 +1,5 @@
-//! `POST /tests/{test_id}/stop`: ends a test early. `DELETE /tests/{test_id}`: removes a test that
-//! has ended.
+//! Responses to `POST /tests/{test_id}/stop`, which ends a load test early, and to
+//! `DELETE /tests/{test_id}`, which removes a load test that has ended.
 
 use api::{Problem, Query, Reason, Reply, TraceId};
 use endpoint::WorkDone;
@@ -7,7 +7,7 @@ use front::note_reached;
 use idempotency::OperationType;
 use jiff::Timestamp;
 use lambda_http::Request;
-use load_test::store::{Start, TestRecord};
+use load_test::store::{ExecutionStart, TestRecord};
 use load_test::{Plan, TestStatus, Window};
 use serde_json::json;
 use uuid::Uuid;
@@ -50,7 +50,7 @@ impl LoadTests {
                 if is_idle(&stopped, now) {
                     self.close_idle(&stopped).await;
                 }
-                self.attend(&[stopped], now).await;
+                self.close_overdue(&[stopped], now).await;
                 Ok(WorkDone::Record(reply))
             })
             .await
@@ -60,7 +60,7 @@ impl LoadTests {
     /// fails, the workers see the stop when they start, and the last of them closes the test.
     async fn close_idle(&self, record: &TestRecord) {
         let test_id = record.test_id;
-        let start = Start::stopping(&record.tenant, test_id, last_run(record));
+        let start = ExecutionStart::stopping(&record.tenant, test_id, last_run(record));
         if let Err(error) = self.engine.start(&start).await {
             let error: &dyn std::error::Error = &error;
             tracing::warn!(
@@ -80,7 +80,7 @@ impl LoadTests {
         note_reached(&record.target);
         if !record.status.is_final() {
             let status = record.status;
-            self.attend(&[record], Timestamp::now()).await;
+            self.close_overdue(&[record], Timestamp::now()).await;
             return Err(not_final(status));
         }
         self.store.delete(tenant, test_id).await.map_err(|error| from_store(&error))?;
@@ -89,8 +89,8 @@ impl LoadTests {
     }
 }
 
-/// True if a test that has not ended has no worker at work: before its workers are invoked, or
-/// between two runs of a search.
+/// True if a test that has not ended has no worker at work: its workers are not invoked yet, or it
+/// is a search between two runs.
 fn is_idle(record: &TestRecord, now: Timestamp) -> bool {
     let works = record
         .runs

@@ -1,4 +1,4 @@
-//! Tests as responses show them.
+//! Load tests in the form in which responses show them.
 
 use api::Reply;
 use jiff::Timestamp;
@@ -12,7 +12,7 @@ use uuid::Uuid;
 /// fits Lambda's limit of 6 MB.
 const MAX_BYTES: usize = 4_000_000;
 
-/// Load test as an entry in the list of load tests.
+/// Load test as an entry in the response to `GET /tests`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ListedTest {
@@ -26,7 +26,7 @@ pub struct ListedTest {
     pub passed: Option<bool>,
 }
 
-/// Load test with its runs and its report, as the response to `GET /tests/{test_id}`.
+/// Load test in the response to `GET /tests/{test_id}`, with its runs and its report.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ShownTest {
@@ -35,7 +35,7 @@ pub struct ShownTest {
     pub stop_requested_at: Option<Timestamp>,
     pub runs: Vec<ShownRun>,
     pub failure: Option<String>,
-    /// True if the report includes all counts that the workers stored.
+    /// True if the report includes all counts that the workers stored; false also without a report.
     pub complete: bool,
     pub warnings: Vec<String>,
     pub report: Option<Report>,
@@ -67,8 +67,8 @@ impl ListedTest {
 }
 
 impl ShownTest {
-    /// Builds the response's view of a test with its report, or with the report so far if the test
-    /// has not ended.
+    /// Builds the response's form of a test with its report, or with the report so far if the test
+    /// has not ended. `report` is `None` before the test has begun, or if the report has expired.
     pub(crate) fn of(record: TestRecord, report: Option<Report>) -> Self {
         let mut listed = ListedTest::of(&record);
         listed.summary = record.summary.or_else(|| report.as_ref().map(|report| report.summary.clone()));
@@ -83,8 +83,8 @@ impl ShownTest {
         }
     }
 
-    /// Builds the JSON response. If it is too large, the report's figures of each second are left
-    /// out, and a warning says so.
+    /// Builds the JSON response. If it is larger than [`MAX_BYTES`], the report's figures of each
+    /// second are left out, and a warning says so.
     pub(crate) fn into_reply(mut self) -> Reply {
         let reply = json(&self);
         match &mut self.report {
@@ -110,7 +110,7 @@ pub(crate) fn json(body: &impl Serialize) -> Reply {
     fresh(Reply::json(200, body))
 }
 
-/// Sets the header that forbids caches to keep the response.
+/// Sets the header that forbids caches to store the response.
 pub(crate) fn fresh(mut reply: Reply) -> Reply {
     reply.set_header("cache-control", "no-store");
     reply

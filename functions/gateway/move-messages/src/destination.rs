@@ -1,4 +1,4 @@
-//! The destination of a move: `"origin"`, or `{"queue": …}`.
+//! Parses the destination of a move: `"origin"`, or `{"queue": …}`.
 
 use std::fmt;
 

@@ -1,5 +1,5 @@
-//! `POST /messages/move`: moves messages from a queue to another one, or back to the place where
-//! they were dead-lettered.
+//! `POST /messages/move`: moves messages from a queue to another one, or each message back to the
+//! queue where it was first dead-lettered.
 
 mod destination;
 
@@ -33,7 +33,7 @@ pub struct MoveRequest {
     tags: Tags,
 }
 
-/// Member `from`: the target whose queue the messages are moved from.
+/// Member `from` of a move request: the target with the queue that the messages are moved from.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct From {
@@ -41,8 +41,8 @@ struct From {
     target_ref: Option<ProfileName>,
 }
 
-/// Member `selector`: ids of the messages to move. Without ids, the move takes the first messages
-/// on the queue.
+/// Member `selector` of a move request: ids of the messages to move. Without ids, the move takes
+/// the first messages on the queue.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct MoveSelector {

@@ -1,35 +1,37 @@
-//! Bodies of responses.
+//! Builds the bodies of the responses of `mq-access`.
 
 use std::time::Duration;
 
 use api::Reply;
 use broker_access::SecretError;
-use idempotency::{AbandonedProgress, Execution, Prepared, StoreError};
+use idempotency::{Execution, Prepared, ProgressLeftBehind, StoreError};
 use jiff::Timestamp;
 use mq::{
-    Ack, AckMode, Base64Bytes, ConsumeCommand, Consumed, DepthReport, Latency, PoolReport, ProduceReport,
-    QueueName, ReceivedMessage, ShownMessage, StoredBody, Target, TestReport,
+    Ack, AckMode, Base64Bytes, ConnectionCounts, ConsumeCommand, Consumed, DepthReport, Latency,
+    ProduceReport, QueueName, ReceivedMessage, ShownMessage, StoredBody, Target, TestReport,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// Maximum number of bytes of the name of a queue or exchange in a problem response.
+/// Maximum number of bytes of the name of a queue or exchange in a problem response. A longer name
+/// is cut.
 const MAX_NAME_IN_A_PROBLEM: usize = 100;
-/// Maximum number of bytes of the member `elsewhere` in a problem response. Extension members may
-/// have 1000 bytes, of which `enqueued`, `resumedFrom` and `messagesInDoubt` take less than 120.
+/// Maximum number of bytes of the member `elsewhere` in a problem response. All extension members
+/// together may have 1000 bytes, of which `enqueued`, `resumedFrom` and `messagesInDoubt` take less
+/// than 120.
 const MAX_IN_A_PROBLEM: usize = 850;
 
 /// Result of a completed produce, from which its response is built.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Produced<'a> {
-    /// Warnings about the request, which the response repeats.
+    /// Warnings about the members of the request, which the response repeats.
     pub(crate) warnings: &'a [String],
     pub(crate) report: &'a ProduceReport,
-    /// Execution of the request (its claimed idempotency record), as it was before this attempt put
-    /// its messages.
+    /// Claimed idempotency record of the request, with the progress of earlier attempts, as it was
+    /// before this attempt put its messages.
     pub(crate) execution: &'a Execution,
-    /// Number of messages that all attempts at the request together have put.
-    pub(crate) count: u64,
+    /// Number of messages of the produce. All of them have been put on the target of this attempt.
+    pub(crate) message_count: u64,
 }
 
 /// Body of the response to a produce, with its members in alphabetical order, as in other
@@ -53,22 +55,22 @@ struct ProduceAnswer<'a> {
 }
 
 pub(crate) fn produced(target: &Target, produced: &Produced<'_>, took: Duration) -> Reply {
-    let Produced { warnings, report, execution, count } = produced;
+    let Produced { warnings, report, execution, message_count } = produced;
     let resumed_from = execution.progress.done;
-    let end = execution.progress.advanced(*count, 0);
-    let left = &execution.whereabouts.left_behind;
-    let moved = moved(left, *count);
+    let end = execution.progress.advanced(*message_count, 0);
+    let left = &execution.place_history.left_behind;
+    let moved = moved(left, *message_count);
     let id = |id: &Option<Vec<u8>>| id.as_deref().map(Base64Bytes::encode);
     let body = ProduceAnswer {
         atomic: report.atomic,
         bytes: report.bytes,
         duration_ms: millis(took),
-        elsewhere: elsewhere(left, *count),
+        elsewhere: elsewhere(left, *message_count),
         enqueued: resumed_from + report.enqueued,
         first_msg_id_base64: id(&report.first_id),
         last_msg_id_base64: id(&report.last_id),
         latency_ms: report.latency,
-        possible_duplicates: end.repeated.min(*count),
+        possible_duplicates: end.repeated.min(*message_count),
         resumed_from,
         target: target.to_string(),
         transactions: report.transactions,
@@ -77,21 +79,23 @@ pub(crate) fn produced(target: &Target, produced: &Produced<'_>, took: Duration)
     Reply::json(201, &body)
 }
 
-/// Lists the other queues or brokers on which earlier attempts put messages: each with the number
-/// that is known, and the number that may be there in addition, at most `count`.
-pub(crate) fn elsewhere(left: &[AbandonedProgress], count: u64) -> Value {
+/// Lists `left` as JSON: the other queues or brokers at which earlier attempts at a produce or move
+/// worked. Each entry has the number of messages that were put or moved there for certain, and the
+/// number of further ones in doubt, at most `count`.
+pub(crate) fn elsewhere(left: &[ProgressLeftBehind], count: u64) -> Value {
     left.iter()
         .map(|left| json!({"target": left.name, "enqueued": left.done, "inDoubt": left.in_doubt.min(count)}))
         .collect()
 }
 
-/// Lists the messages that earlier attempts put on other queues or brokers, within the limited size
-/// of a problem response: names are cut, and the last entry adds up all that do not fit.
-pub(crate) fn elsewhere_in_a_problem(left: &[AbandonedProgress], count: u64) -> Value {
+/// Builds the list of [`elsewhere`] from the same arguments for a problem response, whose size is
+/// limited. Long names are cut. If not all entries fit, the last one has no name and adds up those
+/// that do not fit.
+pub(crate) fn elsewhere_in_a_problem(left: &[ProgressLeftBehind], count: u64) -> Value {
     let cut = |name: &String| api::cut(name, MAX_NAME_IN_A_PROBLEM).into_owned();
     let mut told: Vec<_> = left
         .iter()
-        .map(|left| AbandonedProgress { name: left.name.as_ref().map(cut), ..left.clone() })
+        .map(|left| ProgressLeftBehind { name: left.name.as_ref().map(cut), ..left.clone() })
         .collect();
     loop {
         let list = elsewhere(&told, count);
@@ -105,11 +109,11 @@ pub(crate) fn elsewhere_in_a_problem(left: &[AbandonedProgress], count: u64) -> 
     }
 }
 
-/// Returns the text of a warning about messages that earlier attempts left at another queue or
-/// broker: the known number, the number of possible further ones (at most `most`), `preposition`,
-/// and the place.
-pub(crate) fn left_behind(left: &AbandonedProgress, most: u64, preposition: &str) -> String {
-    let AbandonedProgress { name, done, in_doubt } = left;
+/// Returns a part of a warning: how many messages earlier attempts put on, or moved from, another
+/// queue or broker. The text has the number that is certain, the number in doubt (at most `most`),
+/// `preposition` (`on` or `from`), and the name of the queue or broker if it is still known.
+pub(crate) fn left_behind(left: &ProgressLeftBehind, most: u64, preposition: &str) -> String {
+    let ProgressLeftBehind { name, done, in_doubt } = left;
     let place = match name {
         Some(name) => format!("`{name}`, which is another queue or broker than this attempt's"),
         None => "queues or brokers that are not known any more".to_owned(),
@@ -118,8 +122,9 @@ pub(crate) fn left_behind(left: &AbandonedProgress, most: u64, preposition: &str
     format!("{done} messages, and perhaps {more} more, {preposition} {place}")
 }
 
-/// Builds a warning for each other queue or broker on which earlier attempts put messages.
-fn moved(left: &[AbandonedProgress], count: u64) -> Vec<String> {
+/// Builds the warnings of a produce response: one for each other queue or broker on which earlier
+/// attempts put messages (`left`). `count` is the number of messages of the produce.
+fn moved(left: &[ProgressLeftBehind], count: u64) -> Vec<String> {
     let warning = |left| {
         let messages = left_behind(left, count, "on");
         format!("earlier attempts put {messages}; this attempt began again with the first message")
@@ -127,7 +132,8 @@ fn moved(left: &[AbandonedProgress], count: u64) -> Vec<String> {
     left.iter().map(warning).collect()
 }
 
-/// Body of the response to a consume, without the member `deliveryInDoubt` that [`Prepared`] adds.
+/// Body of the response to a consume or browse, without the member `deliveryInDoubt` that
+/// [`Prepared`] adds.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ConsumeAnswer<'a> {
@@ -141,8 +147,8 @@ struct ConsumeAnswer<'a> {
     messages: Messages<'a>,
 }
 
-/// Messages in the response to a consume: all with their bodies, or a single message whose body is
-/// stored in S3.
+/// Member `messages` of the response to a consume: all messages with their bodies, or a single
+/// message whose body is stored in S3.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Messages<'a> {
@@ -150,15 +156,15 @@ enum Messages<'a> {
     Stored(Vec<ShownMessage<'a>>),
 }
 
-/// Consumed messages, and the location of the stored body if a single message is too large for a
-/// response.
+/// Messages of a consume or browse, from which its response is built. `stored` locates the body in
+/// S3 of a single message that is too large for a response; otherwise it is `None`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct InHand<'a> {
     pub(crate) consumed: &'a Consumed,
     pub(crate) stored: Option<&'a StoredBody>,
 }
 
-/// Builds the response to a consume.
+/// Builds the response to a consume or browse, which took the time `took`.
 ///
 /// # Errors
 /// If the response cannot be built with the member `deliveryInDoubt` (see [`Prepared`]). The caller
@@ -206,7 +212,7 @@ pub(crate) fn depth(
     Reply::json(200, &body)
 }
 
-/// Returns the depth of one queue as JSON, without its target.
+/// Returns the depth of one queue as JSON, without the member `target`.
 pub(crate) fn measured(queue: &QueueName, report: &DepthReport, measured_at: Timestamp) -> Value {
     json!({
         "queue": queue,
@@ -247,7 +253,7 @@ pub(crate) fn untested(unusable: &SecretError) -> Reply {
     Reply::json(200, &body)
 }
 
-pub(crate) fn pools(pools: &[PoolReport]) -> Reply {
+pub(crate) fn pools(pools: &[ConnectionCounts]) -> Reply {
     Reply::json(200, &json!({"pools": pools}))
 }
 
@@ -262,14 +268,14 @@ mod tests {
     use super::*;
     use crate::produce::with_elsewhere;
 
-    /// Uses sixteen names of the maximum length, with multi-byte characters and characters that
-    /// JSON escapes.
+    /// Builds a problem with sixteen queue names of the maximum length, with multi-byte characters
+    /// and characters that JSON escapes.
     #[test]
     fn a_problem_tells_of_every_place_however_long_the_names_are() {
         for letter in ["q", "é", "😀", "\"", "\\"] {
             let name = letter.repeat(511 / letter.len());
             let left: Vec<_> = (0..16)
-                .map(|_| AbandonedProgress { name: Some(name.clone()), done: 99_999, in_doubt: 7 })
+                .map(|_| ProgressLeftBehind { name: Some(name.clone()), done: 99_999, in_doubt: 7 })
                 .collect();
             let problem = Problem::new(Reason::OutcomeInDoubt, "no answer")
                 .extension("enqueued", json!(u64::MAX))
@@ -295,7 +301,7 @@ mod tests {
     #[test]
     fn places_with_short_names_are_all_told_by_name() {
         let left: Vec<_> = (0..8)
-            .map(|n| AbandonedProgress { name: Some(format!("/:ORDERS.{n}")), done: n, in_doubt: u64::MAX })
+            .map(|n| ProgressLeftBehind { name: Some(format!("/:ORDERS.{n}")), done: n, in_doubt: u64::MAX })
             .collect();
         assert_eq!(elsewhere_in_a_problem(&left, 100), elsewhere(&left, 100));
     }

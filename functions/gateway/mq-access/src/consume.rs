@@ -1,4 +1,5 @@
-//! Getting messages: they are taken in hand, stored, and only then removed.
+//! Executes a consume or browse. A consume gets messages, stores its response, and only then
+//! removes the messages from their queue.
 
 use api::{Problem, Reason, Reply};
 use broker::{Deadline, UnitOfWork};
@@ -13,8 +14,8 @@ use crate::large::LARGEST_BODY;
 use crate::ready::queue_of;
 use crate::{MqAccess, answer};
 
-/// Maximum number of bytes of the messages in a response, which leaves room for its other members
-/// within Lambda's 6 MB.
+/// Maximum number of bytes of all messages in a consume response. The other members of the response
+/// have the rest of Lambda's 6 MB.
 pub(crate) const MAX_CARRIED: usize = 5_500_000;
 
 impl MqAccess {
@@ -24,8 +25,9 @@ impl MqAccess {
     /// none` the broker removes messages on delivery, and a crash before the record is completed
     /// loses them.
     ///
-    /// The body of a message that is too large for a response (`large`) is stored first. A crash
-    /// between the two leaves an object that no response names.
+    /// If `large` allows it, the body of a message that is too large for a response is stored in S3
+    /// before the response. A crash before the response is stored leaves an object that no response
+    /// names.
     pub(crate) async fn consume(
         &self,
         target: &Target,
@@ -72,7 +74,8 @@ impl MqAccess {
     }
 
     /// Writes into the idempotency record that it is unknown whether the messages were removed.
-    /// Readers of the table's stream then learn of it before the client retries.
+    /// Readers of the table's stream then learn of it before the client retries. A failed write is
+    /// only logged.
     async fn note_doubt(&self, execution: &Execution) {
         if let Err(error) = self.store.note_doubt(execution).await {
             let error: &dyn std::error::Error = &error;
@@ -85,8 +88,9 @@ impl MqAccess {
         }
     }
 
-    /// Responds with messages that the broker has already removed. No other copy exists, so the
-    /// response is returned even if it cannot be recorded; it then has a warning.
+    /// Responds to a consume with `ack: none`, whose messages the broker has already removed. No
+    /// other copy of them exists, so the response is returned even if it cannot be recorded; it
+    /// then has a warning.
     async fn removed(
         &self,
         target: &Target,
@@ -115,8 +119,8 @@ impl MqAccess {
         answer(&consumed).map(ChangeDone::Ended)
     }
 
-    /// Stores the response before the messages are removed, and fails if there is too little time
-    /// left to remove them.
+    /// Stores the response of a consume in its idempotency record, before the messages are removed.
+    /// Fails if `deadline` has passed by then, or if another execution owns the record.
     async fn prepare(
         &self,
         execution: &Execution,
@@ -170,8 +174,8 @@ impl MqAccess {
     }
 }
 
-/// Returns the number and bytes of the messages in the response, including messages that stay on
-/// the queue.
+/// Returns the number of consumed messages and the bytes of their bodies. Messages that are rolled
+/// back count too.
 fn got(consumed: &Consumed) -> Volume {
     let whole = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
     let bodies = consumed.messages.iter().map(|message| whole(message.body.0.len()));

@@ -1,4 +1,4 @@
-//! Depths of several queues at one place.
+//! Measures the depths of several queues of one virtual host or queue manager.
 
 use api::{Problem, Reply};
 use broker::Deadline;
@@ -11,12 +11,12 @@ use crate::answer;
 use crate::{MqAccess, explained};
 
 impl MqAccess {
-    /// Connects once and measures the queues one after the other. A queue that does not exist or
-    /// that this login may not inspect has an error in place of its depth.
+    /// Connects once and measures the queues one after the other. In the response, a queue that
+    /// does not exist or that the target's login may not inspect has an error in place of its
+    /// depth.
     ///
     /// # Errors
-    /// If the connection cannot be opened or is lost. The error of a single queue is in the
-    /// response instead.
+    /// If the connection cannot be opened or is lost.
     pub(crate) async fn depths(
         &self,
         target: &Target,

@@ -1,4 +1,4 @@
-//! The one door through which a change leaves its record.
+//! Writes the outcome of a change (produce, consume or move) into its idempotency record.
 
 use std::time::Duration;
 
@@ -7,28 +7,32 @@ use idempotency::{Execution, Outcome, Progress, Volume, WriteOutcome, in_progres
 
 use crate::MqAccess;
 
-/// End of a successful change (produce, consume or move), which decides how its record is
-/// completed.
+/// Outcome of a successful change (produce, consume or move), which decides how its idempotency
+/// record is completed.
 pub(crate) enum ChangeDone {
-    /// The reply still has to be recorded, with the request's volume. Retries get the recorded
-    /// reply.
+    /// The reply is not recorded yet. It has to be written into the request's idempotency record,
+    /// with the number and bytes of the request's messages. Retries get the recorded reply.
     Completed(Reply, Volume),
-    /// The reply was stored before the broker committed; retries get the stored reply.
+    /// The reply was written into the request's idempotency record before the broker committed or
+    /// rolled back. The record has to be marked as completed, with the number and bytes of the
+    /// request's messages. Retries get the stored reply.
     AsPrepared(Reply, Volume),
-    /// The record is already complete, or the reply has a warning that it may not be.
+    /// The request's idempotency record is already complete, or the reply warns that the record may
+    /// not be. Nothing is written.
     Ended(Reply),
 }
 
-/// End of a failed change (produce, consume or move), which decides how its record is updated.
+/// Outcome of a failed change (produce, consume or move), which decides how its idempotency record
+/// is updated.
 pub(crate) enum ChangeFailure {
     /// The execution changed nothing at the broker. A retry starts where this execution started.
     Failed(Problem),
-    /// Up to `in_doubt` messages are in doubt: the execution may or may not have put or moved them.
-    /// A retry starts at `progress`, which includes these messages. `volume` counts the messages of
-    /// all attempts.
+    /// The execution ended before all messages were put or moved. Up to `in_doubt` messages may or
+    /// may not have been put or moved by it. A retry starts at `progress`, which includes these
+    /// messages. `volume` counts the messages of all attempts.
     Stopped { problem: Problem, progress: Progress, in_doubt: u64, volume: Volume },
-    /// The record stays unchanged: another execution owns it, or retries have to wait until its
-    /// lease expires.
+    /// The idempotency record stays unchanged: another execution owns it, or retries have to wait
+    /// until its lease expires.
     Left(Problem),
 }
 
@@ -46,15 +50,15 @@ impl ChangeFailure {
 }
 
 /// Returns the problem "in progress" for an execution whose record another execution has taken
-/// over, since that execution's outcome will be the request's.
+/// over. The outcome of the other execution will be the response to the request.
 pub(crate) fn taken_over() -> Problem {
     in_progress(Duration::from_secs(1))
 }
 
 impl MqAccess {
-    /// Writes the outcome of an execution into its record, and returns the response. If another
-    /// execution owns the record by now, even a completed change is answered as "in progress",
-    /// since no retry would repeat its reply.
+    /// Writes the outcome of an execution into its idempotency record, and returns the response. If
+    /// another execution owns the record by now, the response is "in progress" even after a
+    /// completed change, because no retry would get the reply of this execution.
     pub(crate) async fn end(
         &self,
         execution: &Execution,

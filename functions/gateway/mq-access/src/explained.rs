@@ -1,5 +1,6 @@
-//! Details of failures that follow from the target: the place of a missing queue, and the owner of
-//! a refused login. The crates of the brokers know neither the origin of a login nor its remedy.
+//! Adds advice to failures, depending on the target: on which virtual host or queue manager a queue
+//! is missing, and who owns a refused login. The crates of the brokers know neither the origin of a
+//! login nor who can correct it.
 
 use api::{Problem, Reason};
 use mq::{BrokerKind, PasswordOrigin, Target, TestReport};
@@ -36,8 +37,8 @@ pub(crate) fn report(mut report: TestReport, target: &Target) -> TestReport {
     report
 }
 
-/// Returns advice that names the virtual host or queue manager on which a queue is missing. For IBM
-/// MQ, the channel may lead to any queue manager.
+/// Returns advice that names the virtual host or queue manager on which a queue is missing. It
+/// names no queue manager if the target's channel may lead to any of several.
 fn place(target: &Target) -> Option<String> {
     let name = &target.endpoint.queue_manager;
     let whole = !name.is_empty() && !name.starts_with('*');
@@ -50,8 +51,8 @@ fn place(target: &Target) -> Option<String> {
 }
 
 /// Returns advice that names the owner of a refused login: the profile, or the secret in the
-/// request. User names are not shown: a secret's own user is part of the secret, and a profile's
-/// login is shown to its operator alone.
+/// request. `None` if the target has no password. User names are not shown: a secret's own user is
+/// part of the secret, and a profile's login is shown to its operator alone.
 fn login(target: &Target) -> Option<String> {
     let password = target.endpoint.password_ref.as_ref()?;
     Some(match &target.password_origin {

@@ -1,4 +1,5 @@
-//! Messages that no response can carry: the body is stored, and the response names its place.
+//! Stores the body of a consumed message in S3 if the message is too large for a response. The
+//! response then has the URL of the body.
 
 use std::time::Duration;
 
@@ -16,8 +17,8 @@ use crate::consume::{MAX_CARRIED, unstored};
 /// function holds such a body in memory twice.
 pub(crate) const LARGEST_BODY: usize = 100 * 1024 * 1024;
 
-/// Base time for storing a body in S3, to which [`time_to_store`] adds a second for each
-/// `BYTES_PER_SECOND`.
+/// Part of the time limit for storing a body in S3 that does not depend on the body's size.
+/// [`time_to_store`] adds a second for each `BYTES_PER_SECOND`.
 const TO_STORE: Duration = Duration::from_millis(2_600);
 const BYTES_PER_SECOND: usize = 8 * 1024 * 1024;
 

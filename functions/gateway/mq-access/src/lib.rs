@@ -1,8 +1,8 @@
-//! Does the work of one order at a broker, writes the record's outcome, and returns the finished
-//! response.
+//! Executes an order at a broker. An order is the work that an HTTP function of the gateway sends.
+//! Writes the outcome into the request's idempotency record, and returns the finished response.
 //!
-//! From the moment an order arrives, this function alone writes its record. Work stops in time for
-//! that: messages that the deadline cuts off are reported, never abandoned.
+//! Once an order arrives, only this function writes its record. Work stops early enough for this
+//! write, and the outcome reports the messages that the deadline cut off.
 
 #![allow(missing_docs, reason = "only main.rs and tests use what is public here")]
 
@@ -59,15 +59,15 @@ const fn max(one: usize, other: usize) -> usize {
 const MEBIBYTE: usize = 1024 * 1024;
 const COPIES_OF_A_PAYLOAD: usize = 32;
 
-/// Time of an invocation that is reserved for writing the outcome: one operation of the store, with
-/// a margin.
+/// Time at the end of an invocation that is reserved for writing the outcome into the idempotency
+/// record: one operation of the store, with a margin.
 const TO_RECORD: Duration = Duration::from_secs(3);
 
 /// Maximum time for closing connections that must not stay open after the response.
 const TO_CLOSE: Duration = Duration::from_secs(1);
 
 /// Parses an order (work that an HTTP function sends) from its event. After an error, the event is
-/// parsed again with all member names, to find the place of the fault.
+/// parsed again with all member names, so that the error names the faulty member.
 ///
 /// # Errors
 /// If the event is not an order of this version.
@@ -75,7 +75,7 @@ pub fn order(event: &str) -> Result<WorkOrder, Malformed> {
     serde_json::from_str(event).or_else(|_| attempt::malformed::from_slice(event.as_bytes()))
 }
 
-/// State of the function `mq-access` that invocations share.
+/// State of the function `mq-access` that its invocations share: clients of stores and brokers.
 #[derive(Debug)]
 pub struct MqAccess {
     store: Store,
@@ -184,8 +184,8 @@ impl MqAccess {
         Ok(answer::depth(target, queue, &report, Timestamp::now()))
     }
 
-    /// Tests the connection to a target. An unreadable secret is a failed step of the test, as a
-    /// wrong password is.
+    /// Tests the connection to a target, and returns the result of each step. An unreadable secret
+    /// is a failed step of the test, as a wrong password is.
     async fn test(&self, target: &Target, deadline: Deadline) -> Reply {
         match self.brokers.ready(target, deadline).await {
             Ok(ready) => {
@@ -217,7 +217,7 @@ mod tests {
         assert_eq!(runtime::answered(order("{}")).unwrap_err().error_type, orders::UNREADABLE);
     }
 
-    /// Returns the first value of `member` in this entry of template.yaml.
+    /// Returns the number after the first `member` in the entry `entry` of template.yaml.
     fn of_template(entry: &str, member: &str) -> usize {
         let template = include_str!("../../../../template.yaml");
         let (_, after) = template.split_once(&format!("\n  {entry}:\n")).unwrap();

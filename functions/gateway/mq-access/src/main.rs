@@ -1,4 +1,4 @@
-//! The function that speaks to brokers for a request. Load tests have `load-step`.
+//! Function that connects to brokers to execute HTTP requests. Load tests use `load-step` instead.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

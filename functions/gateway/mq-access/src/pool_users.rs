@@ -1,21 +1,24 @@
-//! Tenants and the targets of their orders, so that a tenant sees its own pools only.
+//! Remembers which tenant's orders used which targets, so that a tenant is shown only the
+//! connection pools that its own orders used.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
-use mq::{Endpoint, PoolReport};
+use mq::{ConnectionCounts, Endpoint};
 
 /// Maximum number of remembered pairs of tenant and target, far more than an execution environment
-/// has pools.
+/// has connection pools.
 const MAX_REMEMBERED: usize = 500;
 
-/// Pairs of a tenant and a target that the tenant's orders used, the most recent pair last.
+/// Pairs of a tenant and a target that the tenant's orders used, without duplicates, the most
+/// recent pair last.
 #[derive(Debug, Default)]
 pub(crate) struct PoolUsers(Mutex<VecDeque<(String, String)>>);
 
 impl PoolUsers {
     pub(crate) fn note(&self, tenant: &str, endpoint: &Endpoint) {
-        let target = PoolReport::target_of(endpoint.broker, &endpoint.addresses, &endpoint.queue_manager);
+        let target =
+            ConnectionCounts::target_of(endpoint.broker, &endpoint.addresses, &endpoint.queue_manager);
         let mut used = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         used.retain(|(known, at)| known != tenant || *at != target);
         used.push_back((tenant.to_owned(), target));
@@ -24,11 +27,12 @@ impl PoolUsers {
         }
     }
 
-    /// Returns those of `reports` whose pool the tenant's orders used.
-    pub(crate) fn of(&self, tenant: &str, reports: Vec<PoolReport>) -> Vec<PoolReport> {
+    /// Returns the reports about connection pools that the tenant's orders used.
+    pub(crate) fn of(&self, tenant: &str, reports: Vec<ConnectionCounts>) -> Vec<ConnectionCounts> {
         let used = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_used =
-            |report: &PoolReport| used.iter().any(|(known, at)| known == tenant && *at == report.target);
+        let is_used = |report: &ConnectionCounts| {
+            used.iter().any(|(known, at)| known == tenant && *at == report.target)
+        };
         reports.into_iter().filter(is_used).collect()
     }
 }
@@ -48,8 +52,8 @@ mod tests {
         }
     }
 
-    fn reports(hosts: &[&str]) -> Vec<PoolReport> {
-        let report = |host: &&str| PoolReport {
+    fn reports(hosts: &[&str]) -> Vec<ConnectionCounts> {
+        let report = |host: &&str| ConnectionCounts {
             target: format!("rabbitmq://{host}:5672//"),
             open: 1,
             in_use: 0,

@@ -1,4 +1,5 @@
-//! The broker of an order's target, and the problems of a target that cannot be used.
+//! Reads the secrets of an order's target and selects the client of its broker. Converts the errors
+//! of a target that cannot be used to problems.
 
 use api::{Problem, Reason};
 use broker::Deadline;

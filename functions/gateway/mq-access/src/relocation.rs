@@ -1,12 +1,12 @@
-//! Moving messages: they are confirmed at their new places, noted in the record, and only then
-//! removed from the old one.
+//! Executes a move: messages are confirmed on their destination queues, recorded in the idempotency
+//! record, and only then removed from the source queue.
 
 use std::time::Duration;
 
 use api::{Problem, Reply};
 use broker::{Deadline, Relocation};
 use idempotency::{
-    AbandonedProgress, Execution, Progress, StoreError, Tally, Volume, WriteOutcome, from_store,
+    Execution, Progress, ProgressLeftBehind, StoreError, Tally, Volume, WriteOutcome, from_store,
 };
 use mq::{MoveCommand, MoveFailure, MoveOutcome, MoveReport, Target};
 use orders::{from_broker, from_move};
@@ -22,21 +22,23 @@ use crate::{MqAccess, answer};
 /// Reason why a move ended before all selected messages were moved.
 enum Stopped {
     /// The broker failed. `done` messages are on their destination queues, and `settled` of them
-    /// are removed from the source queue.
+    /// are removed from the source queue; both numbers include earlier attempts.
     Failed { failure: MoveFailure, done: u64, settled: u64 },
-    /// The idempotency record could not be written; `moved` messages had been moved before.
+    /// The idempotency record could not be written. All attempts together had moved `moved`
+    /// messages before.
     Unnoted { error: StoreError, moved: u64 },
-    /// Another execution owns the record. Messages that were put and not yet removed stay on the
-    /// source queue too; the response of that execution counts them as possible duplicates.
+    /// Another execution owns the idempotency record. Messages that were put and not yet removed
+    /// stay on the source queue too; the response of the other execution counts them as possible
+    /// duplicates.
     TakenOver,
 }
 
 /// Result of a completed move, from which its response is built.
 struct Moved<'a> {
-    /// Execution of the request (its claimed idempotency record), as it was before this attempt
-    /// moved its messages.
+    /// Claimed idempotency record of the request, with the progress of earlier attempts, as it was
+    /// before this attempt moved its messages.
     execution: &'a Execution,
-    /// Number of messages that all attempts together moved.
+    /// Number of messages that all attempts together moved from the present source queue.
     moved: u64,
     possible_duplicates: u64,
     possibly_moved: u64,
@@ -61,20 +63,20 @@ impl MqAccess {
             broker.connect_to_move(access, queue, command, reach, deadline).await
         });
         let mut moving = connected.await.map_err(|error| {
-            let left = execution.whereabouts.left_by(execution.progress);
+            let left = execution.place_history.left_by(execution.progress);
             with_elsewhere(from_move(&error, 0, 0), &left, max(command))
         })?;
         *execution = self.arrived(target, execution, moving.cluster()).await?;
         let execution = &*execution;
         match self.move_all(&mut *moving, command, execution, deadline).await {
             Ok(moved) => {
-                let (most_in_doubt, left_somewhere) = (moving.most_in_doubt(), moving.left_somewhere());
+                let (most_in_doubt, refused_in_doubt) = (moving.most_in_doubt(), moving.refused_in_doubt());
                 let report = moving.finish(deadline).await;
                 let possible_duplicates = possible_duplicates(execution, most_in_doubt);
                 let done = Moved {
                     execution,
                     moved,
-                    possible_duplicates: possible_duplicates.saturating_add(left_somewhere),
+                    possible_duplicates: possible_duplicates.saturating_add(refused_in_doubt),
                     possibly_moved: possibly_moved(execution, most_in_doubt, max(command)),
                 };
                 let reply = answered(target, command, Some(&done), &report, started.elapsed());
@@ -88,7 +90,7 @@ impl MqAccess {
                 Err(ChangeFailure::Stopped { problem, progress, in_doubt: 0, volume })
             }
             Err(Stopped::Failed { failure, done, settled }) => {
-                let left = &execution.whereabouts.left_behind;
+                let left = &execution.place_history.left_behind;
                 let hand = moving.most_in_doubt();
                 let earlier = possible_duplicates(execution, hand).saturating_add(possibly_moved(
                     execution,
@@ -96,12 +98,13 @@ impl MqAccess {
                     max(command),
                 ));
                 let in_doubt =
-                    failure.in_doubt.saturating_add(moving.left_somewhere()).saturating_add(earlier);
+                    failure.in_doubt.saturating_add(moving.refused_in_doubt()).saturating_add(earlier);
                 let problem = from_move(&failure.error, settled, in_doubt);
                 let problem = with_elsewhere(problem, left, max(command));
                 let problem = resumed(problem, execution.progress.done);
                 let progress = progress(execution, (done, failure.in_doubt), &*moving);
-                let returned = if failure.error.may_mean_a_lost_broker() { moving.may_return() } else { 0 };
+                let returned =
+                    if failure.error.may_mean_a_lost_broker() { moving.unreplicated_removals() } else { 0 };
                 let progress = progress.repeating(returned);
                 let volume = volume(execution, done);
                 Err(ChangeFailure::Stopped { problem, progress, in_doubt: failure.in_doubt, volume })
@@ -126,8 +129,8 @@ impl MqAccess {
         Ok(answered(target, command, None, &report, started.elapsed()))
     }
 
-    /// Moves messages until none is left or the command's maximum is reached. Returns the number
-    /// that all attempts moved.
+    /// Moves messages until none is left on the source queue or the command's maximum is reached.
+    /// Returns the number that all attempts together moved.
     async fn move_all(
         &self,
         moving: &mut dyn Relocation,
@@ -137,10 +140,10 @@ impl MqAccess {
     ) -> Result<u64, Stopped> {
         let mut moved = execution.progress.done;
         while moved < max(command) {
-            let left_before = moving.left_somewhere();
+            let left_before = moving.refused_in_doubt();
             let put = moving.put(max(command) - moved, deadline).await;
             let put = put.map_err(|failure| Stopped::Failed { failure, done: moved, settled: moved })?;
-            if put.count == 0 && (put.is_last || moving.left_somewhere() == left_before) {
+            if put.count == 0 && (put.is_last || moving.refused_in_doubt() == left_before) {
                 break;
             }
             let done = moved.saturating_add(put.count);
@@ -168,8 +171,8 @@ impl MqAccess {
     }
 
     /// Writes the progress of a move to the idempotency record: the number of messages on their
-    /// destination queues, and the number that may be there in addition. `moved` is the number of
-    /// moved messages that [`Stopped::Unnoted`] reports if the write fails.
+    /// destination queues, and the number in doubt. `moved` is the number of moved messages that
+    /// [`Stopped::Unnoted`] reports if the write fails.
     async fn note(&self, execution: &Execution, progress: Progress, moved: u64) -> Result<(), Stopped> {
         match self.store.checkpoint(execution, progress).await {
             Ok(WriteOutcome::Applied) => Ok(()),
@@ -193,19 +196,19 @@ fn unnoted(error: &StoreError, moved: u64) -> Problem {
 }
 
 /// Returns the progress of a move: `done` messages are on their destination queues, and up to
-/// `in_doubt` further messages may be there.
+/// `in_doubt` further messages may be on theirs.
 fn progress(execution: &Execution, (done, in_doubt): (u64, u64), moving: &dyn Relocation) -> Progress {
     let begun = execution.progress;
     let advanced = begun.advanced(done, in_doubt);
     // Doubts without a number are counted by attempts: see `possible_duplicates`.
-    let repeated = if Tally::of(begun.in_doubt).is_whole { advanced.repeated } else { begun.repeated };
-    Progress { repeated, ..advanced }.repeating(moving.left_somewhere())
+    let repeated = if Tally::of(begun.in_doubt).is_complete { advanced.repeated } else { begun.repeated };
+    Progress { repeated, ..advanced }.repeating(moving.refused_in_doubt())
 }
 
 /// Returns the number of moved messages, including those that earlier attempts moved from other
-/// source queues. Bytes of a move are not counted.
+/// source queues. The bytes are 0, because a move does not count them.
 fn volume(execution: &Execution, moved: u64) -> Volume {
-    let elsewhere = execution.whereabouts.left_behind.iter().map(|left| left.done);
+    let elsewhere = execution.place_history.left_behind.iter().map(|left| left.done);
     Volume { messages: elsewhere.fold(moved, u64::saturating_add), bytes: 0 }
 }
 
@@ -213,21 +216,22 @@ fn max(command: &MoveCommand) -> u64 {
     command.max.get().into()
 }
 
-/// Counts the messages of earlier attempts that may be on both queues, or on a destination twice.
-/// The record has the number for attempts that reported their end, and for messages that a queue
-/// refused. An attempt that ended without a report left at most `most_in_doubt`.
+/// Returns how many messages of earlier attempts may be on both queues, or on a destination twice.
+/// The record has this number for attempts that recorded their end, and for messages that a queue
+/// refused. An attempt without a recorded end left at most `most_in_doubt`. The result is 0 if the
+/// broker moves atomically (`most_in_doubt` is 0).
 fn possible_duplicates(execution: &Execution, most_in_doubt: u64) -> u64 {
     if most_in_doubt == 0 {
         return 0;
     }
-    let Tally { counted, is_whole } = execution.progress.in_doubt_or_repeated();
-    let silent = if is_whole { 0 } else { execution.earlier_attempts() };
+    let Tally { counted, is_complete } = execution.progress.in_doubt_or_repeated();
+    let silent = if is_complete { 0 } else { execution.earlier_attempts() };
     most_in_doubt.saturating_mul(silent.into()).saturating_add(counted)
 }
 
-/// Counts the messages that earlier attempts may have moved without recording it, at most `max` for
-/// each attempt. Returns 0 for a broker that cannot move atomically, where such messages count as
-/// possible duplicates.
+/// Returns how many messages earlier attempts may have moved without recording it, at most `max`
+/// for each attempt. Returns 0 for a broker that cannot move atomically (`most_in_doubt` is above
+/// 0), where such messages count as possible duplicates.
 fn possibly_moved(execution: &Execution, most_in_doubt: u64, max: u64) -> u64 {
     if most_in_doubt > 0 {
         return 0;
@@ -266,7 +270,7 @@ fn answered(
     took: Duration,
 ) -> Reply {
     let by_destination = report.by_destination();
-    let left = done.map(|done| done.execution.whereabouts.left_behind.as_slice()).unwrap_or_default();
+    let left = done.map(|done| done.execution.place_history.left_behind.as_slice()).unwrap_or_default();
     let resumed_from = done.map_or(0, |done| done.execution.progress.done);
     let ids = report.warning_of_ids(resumed_from);
     let elsewhere_warnings = left.iter().map(|left| moved_elsewhere(left, max(command)));
@@ -293,8 +297,9 @@ fn answered(
     Reply::json(200, &body)
 }
 
-/// Builds a warning about messages that earlier attempts moved from another queue or broker.
-fn moved_elsewhere(left: &AbandonedProgress, max: u64) -> String {
+/// Builds a warning about messages that earlier attempts at the move took from another queue or
+/// broker (`left`). `max` is the maximum number of messages of the move.
+fn moved_elsewhere(left: &ProgressLeftBehind, max: u64) -> String {
     let messages = answer::left_behind(left, max, "from");
     format!("earlier attempts moved {messages}; this attempt began again")
 }
@@ -315,7 +320,8 @@ mod tests {
         assert!(unnoted(&error, 0).detail.contains("executed nothing"));
     }
 
-    /// Uses the maximum number of messages of a move, with ids and names of the maximum length.
+    /// Measures the message list of a move's response, with the maximum number of messages, and
+    /// with ids and names of the maximum length.
     #[test]
     fn the_answer_of_the_largest_move_can_be_carried() {
         let name: QueueName = "\"".repeat(255).try_into().unwrap();

@@ -1,4 +1,4 @@
-//! Uploaded bodies of a produce: they are read before any message is put.
+//! Reads message bodies that the client uploaded to S3 for a produce, before any message is put.
 
 use api::{Fault, Problem, Reason};
 use broker::Deadline;
@@ -9,7 +9,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::MqAccess;
 
-/// Maximum number of bytes of all uploaded bodies of a request together, equal to the limit for a
+/// Maximum number of bytes of all uploaded bodies of a produce together, equal to the limit for a
 /// single body.
 const MOST_TOGETHER: usize = 32 * 1024 * 1024;
 
@@ -18,7 +18,9 @@ const MOST_TOGETHER: usize = 32 * 1024 * 1024;
 pub(crate) const MOST_HELD: usize = 4 * MOST_TOGETHER;
 
 impl MqAccess {
-    /// Replaces each reference to an uploaded body in the command by the bytes of that body.
+    /// Replaces each reference to an uploaded body in the command by the bytes of that body. Fails
+    /// if a body is missing, altered, or cannot be read before `deadline`, or if all together are
+    /// too large.
     pub(crate) async fn with_uploaded_bodies(
         &self,
         tenant: &str,
@@ -38,9 +40,9 @@ impl MqAccess {
         Ok(command)
     }
 
-    /// Reads the uploaded body with this digest, of at most `limit` bytes. The digest is checked
-    /// here, although S3 checked it at the upload: an object that was changed since is refused, so
-    /// no attempt puts other bytes.
+    /// Reads from S3 the uploaded body of the message at `index`, of at most `limit` bytes. Its
+    /// digest is checked here, although S3 checked it at the upload: an object that was changed
+    /// since is refused, so no attempt puts other bytes.
     async fn uploaded(
         &self,
         tenant: &str,

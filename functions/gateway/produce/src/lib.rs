@@ -1,5 +1,5 @@
-//! `POST /messages/produce`: puts messages on a queue. `POST /messages/bodies`: announces the
-//! upload of a body that no request can carry.
+//! `POST /messages/produce`: puts messages on a queue. `POST /messages/bodies`: returns a signed
+//! URL to upload a message body that is too large for a request.
 
 mod request;
 
@@ -20,7 +20,7 @@ pub use request::ProduceRequest;
 /// Operation type of a produce, in idempotency records.
 const PRODUCE: OperationType = OperationType::named("PRODUCE");
 
-/// Responds to a produce request, or to the announcement of an uploaded body.
+/// Responds to a produce request, or to a request for the signed upload URL of a message body.
 pub async fn handle(gateway: &Gateway, request: Request) -> Response<Body> {
     if request.uri().path() == UPLOADED_BODY.path {
         gateway.announce_body(request).await
@@ -45,7 +45,7 @@ impl Operation for ProduceRequest {
         check_time_budget(&command)?;
         let named = NamedTarget {
             routing_keys: routing_keys(&command),
-            all_have_one: all_have_routing_keys(&command),
+            all_have_routing_keys: all_have_routing_keys(&command),
             ..NamedTarget::in_members(target_ref, target)
         };
         let reports = reports(&command);
@@ -53,8 +53,8 @@ impl Operation for ProduceRequest {
     }
 }
 
-/// Returns the reply queues to which IBM MQ sends the reports that the messages request, without
-/// duplicates.
+/// Returns the reply queues for IBM MQ's reports that messages of the produce ask for, without
+/// duplicates, each with the JSON Pointer to the object that names it.
 fn reports(command: &ProduceCommand) -> Vec<Reports> {
     let all = &command.props.properties;
     let ProduceSource::Explicit { messages } = &command.source else {
@@ -102,7 +102,8 @@ fn check_tags(tags: &Tags, command: &ProduceCommand) -> Result<(), Problem> {
     })
 }
 
-/// Refuses a rate limit at which putting the messages takes longer than a request may.
+/// Refuses a produce whose rate limit stretches it beyond the time that a request may take,
+/// [`TIME_BUDGET`].
 fn check_time_budget(command: &ProduceCommand) -> Result<(), Problem> {
     let Some(rate) = command.rate_limit_per_sec else {
         return Ok(());

@@ -1,4 +1,4 @@
-//! The body of a produce, and its conversion to a command.
+//! JSON body of a produce request, and its conversion to the command that `mq-access` executes.
 
 use api::Problem;
 use mq::{
@@ -25,12 +25,13 @@ pub struct ProduceRequest {
     pub(crate) tags: Tags,
 }
 
-/// Messages of a request: at most as many as `batch.count` may generate.
+/// Member `messages` of a produce request: 1 to 100,000 messages, as many as `batch.count` may
+/// generate.
 type Messages = List<MessageForm, 1, 100_000>;
 
 impl ProduceRequest {
-    /// Checks the members of the request against each other, and converts them to profile name,
-    /// target and command.
+    /// Checks the members of the request against each other, and converts them to the profile name,
+    /// the target that the request itself sets, and the command.
     pub(crate) fn into_parts(
         self,
     ) -> Result<(Option<ProfileName>, Option<TargetSpec>, ProduceCommand), Problem> {
@@ -56,7 +57,8 @@ impl ProduceRequest {
     }
 }
 
-/// Builds the problem of a part of the request whose members contradict each other.
+/// Builds the problem response for an object of the request whose members contradict each other.
+/// `part` is the JSON Pointer to the object.
 fn violation(part: &str, misfit: Misfit) -> Problem {
     Problem::violation(format!("{part}{}", misfit.pointer), misfit.detail)
 }

@@ -1,6 +1,7 @@
-//! What a request costs grows with its length, whatever its shape: the parser, the fingerprint, and
-//! the form of the operation. Bytes and numbers of allocations are counted at one, two and four
-//! times of the worst shapes; nothing is timed.
+//! Tests that the memory which a produce request needs grows linearly with the length of its body,
+//! for bodies of any shape. The tests run the parser, the fingerprint, and the form of the
+//! operation. They count allocations and their bytes for the worst shapes at one, two and four
+//! times a length; nothing is timed.
 
 #![allow(clippy::unwrap_used, reason = "these are tests")]
 
@@ -10,8 +11,8 @@ use front::Operation as _;
 use idempotency::Fingerprint;
 use produce::ProduceRequest;
 
-/// Runs the parts of the produce function that depend only on the body, whether or not it is
-/// accepted.
+/// Runs the code of the produce function that depends only on the request's body. The result is
+/// ignored: the body may be accepted or refused.
 fn handle(body: &[u8]) {
     if let Ok(value) = json::parse(body) {
         let _ = Fingerprint::of(&value);
@@ -41,7 +42,8 @@ fn headers(number: usize) -> String {
     format!(r#"{{"targetRef":"a","headers":{{{}}}}}"#, headers.join(","))
 }
 
-/// Kind of request body: its name, and a function that builds it in a given size.
+/// Kind of request body: its name, and a function that builds it with about the given number of
+/// bytes.
 type Shape = (&'static str, fn(usize) -> String);
 
 const SHAPES: &[Shape] = &[
@@ -102,8 +104,8 @@ fn cost_is_linear_in_a_body_of_any_shape() {
     }
 }
 
-/// Checks memory against the function's 512 MB: a small JSON object takes a hundred times as much
-/// memory as its text.
+/// Checks that bodies of the maximum size need less than 300 MiB at a time; the function has 512
+/// MB. A small JSON object takes a hundred times as much memory as its text.
 #[test]
 fn no_body_takes_the_memory_of_a_function() {
     const SIZE: usize = api::body::MAX_JSON;
@@ -117,8 +119,8 @@ fn no_body_takes_the_memory_of_a_function() {
     }
 }
 
-/// Limits the constant factor too. The canonical form copies the members of each open object once
-/// for each level of nesting, of which there are at most 64.
+/// Limits the allocated bytes to 5 copies of the body for each of the 64 levels of nesting that a
+/// body may have. The canonical form of a body copies the members of each open object once a level.
 #[test]
 fn no_shape_costs_more_than_a_few_copies_a_level() {
     for (name, shape) in SHAPES {

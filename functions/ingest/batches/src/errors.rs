@@ -1,4 +1,5 @@
-//! `GET …/{batch_id}/errors`: the items that were not loaded, and why.
+//! Route `GET …/{batch_id}/errors`: lists the items of a batch that were not loaded, each with the
+//! reason.
 
 use api::{ListOf, Problem, Query, Reply, invalid_parameter};
 use catalog::ItemErrorPage;
@@ -15,15 +16,15 @@ use crate::{Batches, from_database};
 
 /// Maximum number of items on one page of a batch's error list.
 const MAX: u16 = 10_000;
-/// Number of items on a JSON page of errors if the request has no `limit`. A page of NDJSON lines
-/// then has `MAX`.
+/// Number of items on a JSON page of a batch's error list if the request has no `limit`. An NDJSON
+/// page then has up to 10,000.
 const DEFAULT: u16 = 100;
 /// Number of bytes of JSON at which a page of errors ends. Even if every quote has to be escaped,
 /// the response stays below Lambda's limit of 6 MB.
 const MAX_BYTES: usize = 4_000_000;
 
-/// Response header of an error page in NDJSON: the number of items in error that no page has,
-/// because the database does not list them.
+/// Name of the response header of an NDJSON error page. Its value is the number of the batch's
+/// items in error that no page has, because the database lists only the first ones.
 const ERRORS_OMITTED: &str = "x-errors-omitted";
 
 /// Response body of the error list in JSON: one page of a batch's items in error.
@@ -52,7 +53,7 @@ impl Batches {
         let ItemErrorPage { errors, omitted } = match found.map_err(|error| from_database(&error))? {
             Some(found) => found,
             None => {
-                self.unknown_one(viewer, batch_id).await?;
+                self.one_in_dynamo(viewer, batch_id).await?;
                 ItemErrorPage { errors: Vec::new(), omitted: 0 }
             }
         };
@@ -74,7 +75,8 @@ impl Batches {
     }
 }
 
-/// Decodes the cursor of an error list to an item index; the page begins with the items after it.
+/// Decodes the cursor of a batch's error list to the index of the last item before the page. Fails
+/// with 400 if the cursor is of another list.
 fn after(list: &ListOf, cursor: &str) -> Result<u64, Problem> {
     let item = list.position(cursor).map(u64::from_be_bytes);
     // The database has no larger index.
@@ -83,8 +85,9 @@ fn after(list: &ListOf, cursor: &str) -> Result<u64, Problem> {
     })
 }
 
-/// Returns up to `limit` items in error as JSON texts, as many as fit in `MAX_BYTES` but at least
-/// one, and the index of the last one if more items follow.
+/// Returns the first items of `errors` as JSON texts: at most `limit`, and at most 4 MB together
+/// unless the first item alone is larger. Also returns the index of the last returned item if more
+/// items follow, and otherwise `None`.
 fn page(errors: &[ItemError], limit: usize) -> Result<(Vec<String>, Option<u64>), Problem> {
     let (mut texts, mut bytes) = (Vec::new(), 0_usize);
     let mut last = None;

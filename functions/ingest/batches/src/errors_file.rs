@@ -1,4 +1,5 @@
-//! `GET …/{batch_id}/errors.ndjson`: all items that the payload had in error, with their text.
+//! Route `GET …/{batch_id}/errors.ndjson`: redirects to the file of a batch's items in error, each
+//! with its original text.
 
 use api::{Problem, Reason, Reply};
 use endpoint::{SIGNED_FOR, see_signed};
@@ -8,8 +9,9 @@ use uuid::Uuid;
 use crate::{Batches, from_database, from_storage};
 
 impl Batches {
-    /// Redirects to a signed URL of the file with all items in error. The caller needs access to
-    /// every establishment that the batch may load.
+    /// Redirects the client to a signed URL of the file with all items in error of a batch. Fails
+    /// with 404 if the batch has no such file. The caller needs access to every establishment that
+    /// the batch may load.
     pub(crate) async fn errors_file(&self, viewer: &Viewer, batch_id: Uuid) -> Result<Reply, Problem> {
         let uri = self.database.errors_uri(viewer, batch_id).await.map_err(|error| from_database(&error))?;
         let Some(key) = uri.as_deref().and_then(|uri| self.objects.key(uri)) else {

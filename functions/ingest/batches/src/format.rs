@@ -1,4 +1,4 @@
-//! Formats of responses.
+//! Formats of the responses of the function `batches`: JSON and NDJSON.
 
 use api::{Problem, Reason, Reply};
 use http::HeaderMap;

@@ -1,25 +1,25 @@
-//! `GET /v1/inovafarma/batches`, `…/{batch_id}`, `…/{batch_id}/errors` and
-//! `…/{batch_id}/errors.ndjson`: the state and the results of loads; `POST …/{batch_id}/replay`:
-//! processes a batch again.
+//! Function `batches`: shows the state and the results of loads (`GET /v1/inovafarma/batches`,
+//! `…/{batch_id}`, `…/{batch_id}/errors` and `…/{batch_id}/errors.ndjson`), and processes a batch
+//! again (`POST …/{batch_id}/replay`).
 //!
-//! PostgreSQL is asked first. A batch that it does not have yet is read from its item, which is
-//! shown in the same form as soon as the payload is stored or waited for: from before the answer
-//! 202 or 201 on.
+//! A batch is read from PostgreSQL, or from its DynamoDB item if PostgreSQL does not have it yet.
+//! Both are shown in the same form. A batch is visible once its payload is stored or its upload is
+//! awaited, which is before its sender gets the response 202 or 201.
 
 #![allow(missing_docs, reason = "only main.rs and tests use what is public here")]
 
 mod errors;
 mod errors_file;
-mod figures;
 mod format;
+mod internal_request;
 mod list;
-mod question;
+mod metrics;
+mod only_in_dynamo;
 mod readiness;
 mod replay;
 mod route;
 mod secrets;
 mod settings;
-mod unknown;
 mod usage;
 mod view;
 
@@ -36,12 +36,12 @@ use idempotency::{ExpiryBounds, KeyForm, Store};
 use ingestion::Viewer;
 use lambda_http::{Body, Request, Response};
 use objects::{ObjectError, Objects};
-use transport::PayloadQueue;
+use transport::NotificationQueue;
 use uuid::Uuid;
 
-use crate::question::Question;
+use crate::internal_request::InternalRequest;
 use crate::readiness::Queues;
-use crate::route::Asked;
+use crate::route::MatchedRoute;
 use crate::secrets::Secrets;
 
 /// State of the function `batches`: its clients and settings, all injected.
@@ -55,7 +55,7 @@ pub struct Batches {
     records: Store,
     expiry: ExpiryBounds,
     objects: Objects,
-    payloads: PayloadQueue,
+    payloads: NotificationQueue,
     queues: Queues,
     secrets: Secrets,
     /// Kafka topic of chunks, watched for readiness and lag; `None` if chunks only go through SQS.
@@ -65,45 +65,45 @@ pub struct Batches {
 }
 
 impl Batches {
-    /// Handles a client's request for any of the routes, or an internal question of another
-    /// function.
+    /// Handles a client's request for any of the routes, or an internal request of another
+    /// function, such as for metrics.
     pub async fn handle(&self, request: Request) -> Response<Body> {
-        if let Some(question) = Question::of(&request) {
-            let reply = match question {
-                Question::Readiness => Ok(self.readiness().await),
-                Question::Metrics => Ok(self.metrics().await),
-                Question::Usage => self.usage(request.uri().query().unwrap_or_default()).await,
+        if let Some(internal) = InternalRequest::of(&request) {
+            let reply = match internal {
+                InternalRequest::Readiness => Ok(self.readiness().await),
+                InternalRequest::Metrics => Ok(self.metrics().await),
+                InternalRequest::Usage => self.usage(request.uri().query().unwrap_or_default()).await,
             };
             let trace_id = TraceId::of(request.headers());
             let reply = reply.unwrap_or_else(|problem| problem.to_reply(&trace_id));
             return respond(reply, &trace_id).map(Body::Text);
         }
-        let asked = route::asked(request.method().as_str(), request.uri().path());
-        let endpoint = asked.as_ref().map_or(Endpoint::List, |asked| asked.endpoint);
+        let matched = route::matched(request.method().as_str(), request.uri().path());
+        let endpoint = matched.as_ref().map_or(Endpoint::List, |matched| matched.endpoint);
         let keyed = if endpoint == Endpoint::Replay { Keyed::Yes(KeyForm::Text) } else { Keyed::No };
         let route = endpoint.route();
         endpoint::serve(self.service, route, keyed, request.headers(), async |trace_id| {
-            self.answer(asked?, &request, trace_id).await
+            self.answer(matched?, &request, trace_id).await
         })
         .await
     }
 
     async fn answer(
         &self,
-        asked: Asked<'_>,
+        matched: MatchedRoute<'_>,
         request: &Request,
         trace_id: &TraceId,
     ) -> Result<Reply, Problem> {
         let principal = access::authenticate_by(&self.access, request.headers(), PRODUCTS_API_KEYS).await?;
-        principal.require_any(&[asked.endpoint.scope()])?;
+        principal.require_any(&[matched.endpoint.scope()])?;
         let viewer = viewer(&principal)?;
-        let query = Query::parse(request.uri().query().unwrap_or_default(), asked.endpoint.parameters())?;
+        let query = Query::parse(request.uri().query().unwrap_or_default(), matched.endpoint.parameters())?;
         let admission = Admission::of_tenant(&self.limiter, &self.access, &principal.tenant).await?;
-        if asked.endpoint == Endpoint::List {
+        if matched.endpoint == Endpoint::List {
             return admission.unrecorded(self.list(&viewer, &query)).await;
         }
-        let batch_id = batch(asked.batch_id)?;
-        match asked.endpoint {
+        let batch_id = batch(matched.batch_id)?;
+        match matched.endpoint {
             Endpoint::List | Endpoint::One => admission.unrecorded(self.one(&viewer, batch_id)).await,
             Endpoint::Errors => {
                 admission.unrecorded(self.errors(&viewer, batch_id, &query, request.headers())).await
@@ -121,16 +121,18 @@ impl Batches {
     }
 
     /// Reads a batch from the database, or from its DynamoDB item if the database does not know it.
+    /// Fails with 404 if neither has it.
     async fn find(&self, viewer: &Viewer, batch_id: Uuid) -> Result<BatchView, Problem> {
         let known = self.database.batch(viewer, batch_id).await.map_err(|error| from_database(&error))?;
         if let Some(batch) = known {
             return Ok(batch);
         }
-        self.unknown_one(viewer, batch_id).await
+        self.one_in_dynamo(viewer, batch_id).await
     }
 }
 
-/// Converts the caller of a request to the tenant and the establishments that limit each query.
+/// Returns the tenant of the caller and the establishments that the caller may see, by which each
+/// query is limited.
 fn viewer(principal: &Principal) -> Result<Viewer, Problem> {
     Viewer::limited(principal.tenant_id()?, principal.cnpjs())
         .map_err(|error| principal.refused("cnpjs", &error))

@@ -13,7 +13,8 @@ use uuid::Uuid;
 
 use crate::Batches;
 
-/// SQS queues of payloads (`batches`) and of chunks, which readiness checks.
+/// URLs of the SQS queues of payloads (`batches`) and of chunks, and the client with which the
+/// readiness check calls them.
 #[derive(Debug)]
 pub(crate) struct Queues {
     pub(crate) client: Client,

@@ -1,8 +1,9 @@
-//! `POST …/{batch_id}/replay`: a batch is processed again, in a new generation.
+//! Route `POST …/{batch_id}/replay`: processes a batch again, in a new generation (round of
+//! processing).
 //!
-//! The database keeps the replay that a request began. So an attempt may die at any point: the one
-//! that takes over finds the same generation, notifies the chunker again, and responds with the
-//! same result.
+//! The database stores which replay a request began. So an execution of the request may die at any
+//! point: the execution that takes over finds the same generation, notifies the chunker again, and
+//! responds with the same result.
 
 use std::time::Duration;
 
@@ -160,8 +161,8 @@ fn accepted(wanted: &Wanted, begun: &BegunReplay) -> Reply {
     reply
 }
 
-/// Builds the problem of replaying a batch that is not in the database, because the chunker has not
-/// begun it, or nothing was ever uploaded.
+/// Builds the problem response to a replay of a batch that is not in the database, because the
+/// chunker has not begun it, or nothing was ever uploaded.
 fn not_begun(wanted: &Wanted) -> Problem {
     let batch = ReplayedBatch {
         status: wanted.batch.status,

@@ -1,4 +1,4 @@
-//! The routes that this function serves.
+//! Public routes of the function `batches`.
 
 use access::Scope;
 use api::{Problem, Reason, Route, path_parameter};
@@ -52,7 +52,7 @@ impl Endpoint {
 /// Endpoint that a request matched, and the batch id in its path as it was sent; empty for the
 /// list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Asked<'a> {
+pub(crate) struct MatchedRoute<'a> {
     pub(crate) endpoint: Endpoint,
     pub(crate) batch_id: &'a str,
 }
@@ -61,18 +61,19 @@ pub(crate) struct Asked<'a> {
 ///
 /// # Errors
 /// If no endpoint has the path: 404. If the endpoint of the path has another method: 405.
-pub(crate) fn asked<'a>(method: &str, path: &'a str) -> Result<Asked<'a>, Problem> {
-    let asked = |endpoint: Endpoint| {
-        path_parameter(endpoint.route().path, path).map(|batch_id| Asked { endpoint, batch_id })
+pub(crate) fn matched<'a>(method: &str, path: &'a str) -> Result<MatchedRoute<'a>, Problem> {
+    let matched = |endpoint: Endpoint| {
+        path_parameter(endpoint.route().path, path).map(|batch_id| MatchedRoute { endpoint, batch_id })
     };
-    let asked = Endpoint::ALL.into_iter().find_map(asked);
-    let asked = asked.ok_or_else(|| Problem::new(Reason::RouteNotFound, "there is nothing at this path"))?;
-    let allowed = asked.endpoint.route().method;
+    let matched = Endpoint::ALL.into_iter().find_map(matched);
+    let matched =
+        matched.ok_or_else(|| Problem::new(Reason::RouteNotFound, "there is nothing at this path"))?;
+    let allowed = matched.endpoint.route().method;
     if method != allowed {
         let detail = format!("this path takes {allowed} only");
         return Err(Problem::new(Reason::MethodNotAllowed, detail).header("allow", allowed));
     }
-    Ok(asked)
+    Ok(matched)
 }
 
 #[cfg(test)]
@@ -81,22 +82,22 @@ mod tests {
 
     #[test]
     fn paths_lead_to_what_they_name() {
-        let of = |endpoint, batch_id| Ok(Asked { endpoint, batch_id });
-        assert_eq!(asked("GET", BATCHES), of(Endpoint::List, ""));
-        assert_eq!(asked("GET", "/v1/inovafarma/batches/1"), of(Endpoint::One, "1"));
-        assert_eq!(asked("GET", "/v1/inovafarma/batches/1/errors"), of(Endpoint::Errors, "1"));
-        assert_eq!(asked("GET", "/v1/inovafarma/batches/1/errors.ndjson"), of(Endpoint::ErrorsFile, "1"));
-        assert_eq!(asked("POST", "/v1/inovafarma/batches/1/replay"), of(Endpoint::Replay, "1"));
+        let of = |endpoint, batch_id| Ok(MatchedRoute { endpoint, batch_id });
+        assert_eq!(matched("GET", BATCHES), of(Endpoint::List, ""));
+        assert_eq!(matched("GET", "/v1/inovafarma/batches/1"), of(Endpoint::One, "1"));
+        assert_eq!(matched("GET", "/v1/inovafarma/batches/1/errors"), of(Endpoint::Errors, "1"));
+        assert_eq!(matched("GET", "/v1/inovafarma/batches/1/errors.ndjson"), of(Endpoint::ErrorsFile, "1"));
+        assert_eq!(matched("POST", "/v1/inovafarma/batches/1/replay"), of(Endpoint::Replay, "1"));
         for path in
             ["/", "/v1/inovafarma/batches/", "/v1/inovafarma/batchesx", "/v1/inovafarma/batches//errors"]
         {
-            assert_eq!(asked("GET", path).unwrap_err().reason, Reason::RouteNotFound, "{path}");
+            assert_eq!(matched("GET", path).unwrap_err().reason, Reason::RouteNotFound, "{path}");
         }
         for path in ["/v1/inovafarma/batches/1/replay/2", "/v1/inovafarma/batches/1/errors/2"] {
-            assert_eq!(asked("POST", path).unwrap_err().reason, Reason::RouteNotFound, "{path}");
+            assert_eq!(matched("POST", path).unwrap_err().reason, Reason::RouteNotFound, "{path}");
         }
         for (method, path) in [("POST", BATCHES), ("GET", "/v1/inovafarma/batches/1/replay")] {
-            assert_eq!(asked(method, path).unwrap_err().reason, Reason::MethodNotAllowed);
+            assert_eq!(matched(method, path).unwrap_err().reason, Reason::MethodNotAllowed);
         }
     }
 }

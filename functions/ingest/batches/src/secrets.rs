@@ -1,4 +1,5 @@
-//! Readiness of the secrets that parameters name. Their values are not read.
+//! Readiness check of the secrets of the database and of Kafka. It does not read the secrets'
+//! values.
 
 use std::error::Error;
 use std::time::Duration;
@@ -6,7 +7,8 @@ use std::time::Duration;
 use attempt::Remembered;
 use aws_sdk_secretsmanager::Client;
 
-/// Environment variables with the ARNs of secrets. All but the first are optional.
+/// Names of the environment variables with the ARNs of the secrets of the database and of Kafka.
+/// All but the first are optional.
 pub(crate) const VARIABLES: [&str; 4] =
     ["DATABASE_SECRET_ARN", "DATABASE_CA_SECRET_ARN", "KAFKA_SECRET_ARN", "KAFKA_CA_SECRET_ARN"];
 
@@ -19,7 +21,8 @@ const REMEMBERED: Duration = Duration::from_secs(10 * 60);
 pub(crate) struct Secrets {
     client: Client,
     arns: Vec<String>,
-    /// Cached success of a check that found every secret.
+    /// Cache of the last successful check of all secrets; empty if none succeeded in the last ten
+    /// minutes.
     found: Remembered<(), ()>,
 }
 

@@ -10,7 +10,7 @@ use events::kafka::{Cluster, TopicWatch};
 use lambda_http::Error;
 use objects::Objects;
 use runtime::{Environment, Sdk};
-use transport::{ChunkTransport, PayloadQueue};
+use transport::{ChunkTransport, NotificationQueue};
 
 use crate::Batches;
 use crate::readiness::Queues;
@@ -18,7 +18,7 @@ use crate::secrets::{self, Secrets};
 
 /// Time limit of each database call. A client that reads a batch should soon learn that the
 /// database is down.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 impl Batches {
     /// Builds the function `batches` from its environment variables, with all of its clients.
@@ -53,11 +53,11 @@ impl Batches {
             access: AccessStore::new(dynamodb.clone(), access_table).with_tokens(tokens),
             limiter: limiter.build(&dynamodb),
             accepted: BatchItems::new(dynamodb, batches_table),
-            database: Database::from_environment(&sdk).await?.with_budget(PATIENCE),
+            database: Database::from_environment(&sdk).await?.with_budget(TIMEOUT),
             records: records.with_reuse_limits(reuse),
             expiry,
             objects: Objects::new(aws_sdk_s3::Client::new(&sdk.objects()), bucket),
-            payloads: PayloadQueue::new(sqs.clone(), queue_url.clone()),
+            payloads: NotificationQueue::new(sqs.clone(), queue_url.clone()),
             queues: Queues { client: sqs, batches: queue_url, chunks: chunks_queue },
             secrets: Secrets::new(aws_sdk_secretsmanager::Client::new(sdk.standard()), secrets),
             kafka: kafka.map(|(settings, group)| TopicWatch::new(Cluster::new(settings, &sdk), group)),

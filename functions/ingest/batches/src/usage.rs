@@ -14,9 +14,10 @@ use crate::{Batches, from_database};
 const MOST: usize = 18_000;
 const _: () = assert!(MOST * 345 < 6 * 1024 * 1024);
 
-/// Query for usage: a range of days, of one tenant or of all.
+/// Query of another function for the usage of a range of days, the last of which is included.
+/// `tenant` is `None` for all tenants.
 #[derive(Debug, PartialEq, Eq)]
-struct Asked {
+struct UsageQuery {
     from: Date,
     to: Date,
     tenant: Option<Uuid>,
@@ -28,18 +29,18 @@ struct Asked {
 impl Batches {
     /// Returns the usage of the days in the query, and whether the response has all of them.
     pub(crate) async fn usage(&self, query: &str) -> Result<Reply, Problem> {
-        let Asked { from, to, tenant, after } = asked(query)?;
+        let UsageQuery { from, to, tenant, after } = parse(query)?;
         let most = u32::try_from(MOST + 1).unwrap_or(u32::MAX);
         let days = self.database.usage((from, to), tenant, after, most).await;
         Ok(answer(days.map_err(|error| from_database(&error))?))
     }
 }
 
-fn asked(query: &str) -> Result<Asked, Problem> {
+fn parse(query: &str) -> Result<UsageQuery, Problem> {
     let query = Query::parse(query, &["from", "to", "tenant", "after"])?;
     let day = |name: &str| query.parsed::<Date>(name)?.ok_or_else(|| invalid_parameter(name, "is missing"));
     let (tenant, after) = (query.parsed("tenant")?, query.parsed("after")?);
-    Ok(Asked { from: day("from")?, to: day("to")?, tenant, after })
+    Ok(UsageQuery { from: day("from")?, to: day("to")?, tenant, after })
 }
 
 fn answer(mut days: Vec<UsageDay>) -> Reply {
@@ -61,14 +62,14 @@ mod tests {
     #[test]
     fn another_function_asks_for_days_of_one_tenant_or_of_all() {
         let (from, to) = (date(2026, 11, 1), date(2026, 11, 30));
-        let all = asked("from=2026-11-01&to=2026-11-30");
-        assert_eq!(all, Ok(Asked { from, to, tenant: None, after: None }));
-        let one = asked(&format!("from=2026-11-01&to=2026-11-30&tenant={TENANT}"));
-        assert_eq!(one, Ok(Asked { from, to, tenant: Some(TENANT), after: None }));
-        let rest = asked(&format!("from=2026-11-01&to=2026-11-30&after={TENANT}"));
-        assert_eq!(rest, Ok(Asked { from, to, tenant: None, after: Some(TENANT) }));
+        let all = parse("from=2026-11-01&to=2026-11-30");
+        assert_eq!(all, Ok(UsageQuery { from, to, tenant: None, after: None }));
+        let one = parse(&format!("from=2026-11-01&to=2026-11-30&tenant={TENANT}"));
+        assert_eq!(one, Ok(UsageQuery { from, to, tenant: Some(TENANT), after: None }));
+        let rest = parse(&format!("from=2026-11-01&to=2026-11-30&after={TENANT}"));
+        assert_eq!(rest, Ok(UsageQuery { from, to, tenant: None, after: Some(TENANT) }));
         assert!(
-            asked("from=2026-11-01").is_err() && asked("from=2026-11-01&to=2026-11-30&tenant=a").is_err()
+            parse("from=2026-11-01").is_err() && parse("from=2026-11-01&to=2026-11-30&tenant=a").is_err()
         );
     }
 

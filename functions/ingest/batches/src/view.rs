@@ -1,4 +1,4 @@
-//! A batch that PostgreSQL does not know yet, in the same form as the batches that it knows.
+//! Views of batches that PostgreSQL does not have yet, in the form of the batches from PostgreSQL.
 
 use catalog::{BatchView, ChangesView, ChunksView, PayloadView};
 use ingestion::batch::{BatchStatus, Deactivation};

@@ -1,9 +1,11 @@
-//! A batch: it is cut, sealed and announced, or was found in one of these states.
+//! Processing of one batch: its payload is cut into chunks, the batch is sealed (the database
+//! records its chunks), and the chunks are announced. A repeated run of the chunker continues where
+//! the last one stopped.
 
 use std::borrow::Cow;
 use std::time::Instant;
 
-use catalog::{ChunkingOutcome, FailedRun, NewBatch, PayloadFailure, Seal, SealOutcome};
+use catalog::{BatchRow, ChunkingOutcome, FailedChunking, PayloadFailure, Seal, SealOutcome};
 use ingestion::chunk::{ChunkReady, Generation, Plan};
 use ingestion::payload::{MediaType, chunk_key, chunk_prefix, errors_key, errors_prefix};
 use ingestion::product::{BatchStamp, ItemRules};
@@ -18,13 +20,15 @@ use crate::storage::Stored;
 use crate::unusable::PayloadFault;
 use crate::{Chunker, ChunkerError};
 
-/// Number of pending chunks that are untagged and then announced in one step.
+/// Maximum number of pending chunks that are announced again in one step, after their expiry tags
+/// were removed.
 const SLICE: usize = 200;
 
 impl Chunker {
     /// Continues a batch from its current state: cuts it, announces its pending chunks again, or
-    /// finalizes it. Idempotent: completed steps are skipped.
-    pub(crate) async fn advance(&self, batch: &NewBatch, head: &Head) -> Result<(), ChunkerError> {
+    /// finalizes it. `head` is that of the payload's S3 object. Idempotent: completed steps are
+    /// skipped.
+    pub(crate) async fn advance(&self, batch: &BatchRow, head: &Head) -> Result<(), ChunkerError> {
         match self.database.begin_chunking(batch, self.settings.plan).await? {
             ChunkingOutcome::Chunk { plan, generation } => {
                 self.keep_payload(batch).await?;
@@ -59,11 +63,11 @@ impl Chunker {
         }
     }
 
-    /// Removes the tag of the payload by which S3 would expire it, because this run or a later one
-    /// still reads the payload. A replayed batch has the tag, and so has a batch that was given up
-    /// and is now continued. Every run removes it, because an earlier run that should have removed
-    /// it may have died.
-    async fn keep_payload(&self, batch: &NewBatch) -> Result<(), ChunkerError> {
+    /// Removes from a batch's payload the tag by which S3 would expire it, because this run of the
+    /// chunker or a later one still reads the payload. The tag is there if the batch is replayed,
+    /// or was given up and is now continued. Every run removes it, because an earlier run that
+    /// should have removed it may have died.
+    async fn keep_payload(&self, batch: &BatchRow) -> Result<(), ChunkerError> {
         Ok(self.objects.untag_final(vec![batch.payload_uri.clone()]).await?)
     }
 
@@ -71,7 +75,7 @@ impl Chunker {
     /// bucket, so that S3 expires them. The database does not know these objects, because the runs
     /// that stored them died before the batch was sealed. A failure is only logged: it costs
     /// nothing but storage.
-    async fn give_up_earlier(&self, batch: &NewBatch, generation: Generation) {
+    async fn give_up_earlier(&self, batch: &BatchRow, generation: Generation) {
         if generation == Generation::FIRST {
             return;
         }
@@ -109,7 +113,7 @@ impl Chunker {
     /// of a replay were tagged for expiry, so their tags are removed before. Each step untags and
     /// announces up to [`SLICE`] chunks: if this run dies, the next run has to announce only the
     /// chunks that are not written by then.
-    async fn announce_again(&self, batch: &NewBatch, pending: Vec<ChunkReady>) -> Result<(), ChunkerError> {
+    async fn announce_again(&self, batch: &BatchRow, pending: Vec<ChunkReady>) -> Result<(), ChunkerError> {
         let origin = origin(batch);
         for slice in pending.chunks(SLICE) {
             let replayed = slice.iter().filter(|chunk| chunk.generation > Generation::FIRST);
@@ -128,7 +132,7 @@ impl Chunker {
 
     /// Finalizes a batch whose payload is cut and that has no pending chunks: a replay that only
     /// deactivates products, or a batch whose last writer died before finalizing it.
-    async fn finish(&self, batch: &NewBatch) -> Result<(), ChunkerError> {
+    async fn finish(&self, batch: &BatchRow) -> Result<(), ChunkerError> {
         let batch_id = batch.metadata.batch_id;
         let end = self.database.finalize(batch_id).await?;
         let status = end.status;
@@ -145,7 +149,7 @@ impl Chunker {
 
     async fn cut(
         &self,
-        batch: &NewBatch,
+        batch: &BatchRow,
         head: &Head,
         plan: Plan,
         generation: Generation,
@@ -187,7 +191,7 @@ impl Chunker {
         }
     }
 
-    async fn seal(&self, batch: &NewBatch, generation: Generation, cut: Seal) -> Result<(), ChunkerError> {
+    async fn seal(&self, batch: &BatchRow, generation: Generation, cut: Seal) -> Result<(), ChunkerError> {
         let batch_id = batch.metadata.batch_id;
         let errors_uri =
             (cut.items_in_error > 0).then(|| self.objects.uri(&errors_key(batch_id, generation)));
@@ -219,7 +223,7 @@ impl Chunker {
 
     async fn fail(
         &self,
-        batch: &NewBatch,
+        batch: &BatchRow,
         generation: Generation,
         (why, errors_omitted): (PayloadFault, u64),
         stored: u32,
@@ -249,8 +253,8 @@ impl Chunker {
                 batch.metadata.batch_id
             );
         }
-        let run = FailedRun { generation, errors_omitted };
-        if self.database.fail_payload(batch, &failure, Some(run)).await?.is_final() {
+        let chunking = FailedChunking { generation, errors_omitted };
+        if self.database.fail_payload(batch, &failure, Some(chunking)).await?.is_final() {
             self.release(batch).await;
         } else {
             // Another run was able to use the payload, or a later generation has begun.
@@ -259,12 +263,12 @@ impl Chunker {
         Ok(())
     }
 
-    async fn release(&self, batch: &NewBatch) {
+    async fn release(&self, batch: &BatchRow) {
         payloads::retention::release(&self.database, &self.objects, batch.metadata.batch_id).await;
     }
 }
 
-fn origin(batch: &NewBatch) -> Origin {
+fn origin(batch: &BatchRow) -> Origin {
     Origin {
         tenant_id: batch.metadata.tenant_id,
         idempotency_key: batch.metadata.idempotency_key.clone(),
@@ -272,7 +276,7 @@ fn origin(batch: &NewBatch) -> Origin {
     }
 }
 
-fn report(batch: &NewBatch, cut: &Seal, began: Instant) {
+fn report(batch: &BatchRow, cut: &Seal, began: Instant) {
     let took = metrics::milliseconds(began.elapsed());
     tracing::info!(
         event_type = "batch.cut",

@@ -39,8 +39,8 @@ impl Content {
         Ok(taken)
     }
 
-    /// Ends the payload, appends its remaining content, and returns the size and checksum of all of
-    /// it.
+    /// Ends the payload, appends its remaining content, and returns the size and the checksum of
+    /// the whole content.
     pub(crate) fn finish(self, content: &mut Vec<u8>) -> Result<ContentDigest, PayloadFault> {
         let Self { decoder, mut meter } = self;
         let before = content.len();
@@ -51,8 +51,8 @@ impl Content {
 }
 
 impl ContentMeter {
-    /// Counts and hashes the bytes of `content` from index `before` on. If the payload exceeds its
-    /// limit, removes them and fails.
+    /// Counts and hashes the bytes of `content` from index `before` on. If the payload's content
+    /// exceeds its limit, removes these bytes and fails.
     fn take(&mut self, content: &mut Vec<u8>, before: usize) -> Result<(), PayloadFault> {
         let new = content.get(before..).unwrap_or_default();
         self.bytes = self.bytes.saturating_add(u64::try_from(new.len()).unwrap_or(u64::MAX));
@@ -77,7 +77,8 @@ fn corrupt(error: &Corrupt, decoded: u64) -> PayloadFault {
 mod tests {
     use super::*;
 
-    /// Counts the bytes of a payload's decoded content, decoding each window into an empty buffer.
+    /// Counts the bytes of a payload's decoded content. Each call of the decoder gets an empty
+    /// buffer.
     fn bytes(payload: &[u8], max_bytes: u64) -> Result<u64, UnusableCode> {
         let mut content = Content::new(max_bytes);
         for frame in payload.chunks(64) {

@@ -14,10 +14,11 @@ use crate::unusable::{PayloadFault, UnusableCode};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
     /// Maximum number of establishments in one payload. The cutter holds them in memory, and a full
-    /// load deactivates the missing products of each one separately, under its lock.
+    /// load deactivates the missing products of each one separately, under the establishment's
+    /// lock.
     pub cnpjs: usize,
-    /// Maximum number of items in error that the database lists: the first of the payload. The
-    /// error report has all of them.
+    /// Maximum number of a payload's items in error that the database lists. They are the first
+    /// ones; the error report has all of them.
     pub listed_errors: u64,
     /// Maximum number of items in error before the whole payload is refused. A payload of 200 MB of
     /// `{}` would have 66 million, and their report would take longer to write than a run may last.
@@ -41,13 +42,14 @@ pub struct CutSpec {
     /// Maximum number of bytes of a payload's decoded content.
     pub max_bytes: u64,
     pub bounds: Bounds,
-    /// Expected SHA-256 of the decoded content, in hex; `None` if it is not known.
+    /// Expected SHA-256 of the decoded content, in hex. `None` if it is not known, and so not
+    /// checked.
     pub checksum: Option<String>,
 }
 
 /// Cuts a payload's content into chunks in one pass: splits it, parses the items and groups them.
-/// Memory is bounded by one window (the bytes of one call), one item and one chunk. The caller does
-/// all I/O, and takes the chunks and errors from the cutter.
+/// Memory is bounded by the bytes of one call, one item, and up to 40 MiB of rows that are gathered
+/// to be sorted. The caller does all I/O, and takes the chunks and errors from the cutter.
 #[derive(Debug)]
 pub(crate) struct Cutter {
     format: Format,
@@ -63,9 +65,10 @@ struct Items {
     parsed: u64,
     in_error: u64,
     unreadable_keys: u64,
-    /// Number of items that are JSON objects, or begin as one.
+    /// Number of the payload's items so far that are JSON objects, or begin as one.
     objects: u64,
-    /// Byte offset of the first item that does not begin as a JSON object.
+    /// Byte offset in the decoded content of the first item that does not begin as a JSON object;
+    /// `None` if there was no such item so far.
     first_other: Option<u64>,
     partial: PartialItems,
     bounds: Bounds,
@@ -113,7 +116,8 @@ impl Cutter {
         Self { format: spec.format, splitter, items, expected: spec.checksum }
     }
 
-    /// Cuts the next bytes of the payload's content.
+    /// Cuts the next bytes of the payload's content into items, groups the valid ones into chunks,
+    /// and records the others as errors. Fails if the payload is unusable.
     pub(crate) fn take(&mut self, window: &[u8]) -> Result<(), PayloadFault> {
         let items = &mut self.items;
         self.splitter.feed(window, &mut |piece: Piece<'_>| items.take(piece))?;
@@ -131,12 +135,14 @@ impl Cutter {
         &mut self.items.errors
     }
 
-    /// Takes the next part of the error report, or `None` until there are enough bytes for one.
+    /// Takes the next part of the error report, or `None` until there are enough bytes (5 MiB) for
+    /// one.
     pub(crate) fn report_part(&mut self) -> Option<Vec<u8>> {
         self.items.report.part()
     }
 
-    /// Returns the number of items in error that exceed the limit of those the database lists.
+    /// Returns the number of items in error that the database does not list, because they are
+    /// beyond its limit.
     pub(crate) fn errors_omitted(&self) -> u64 {
         self.items.in_error.saturating_sub(self.items.bounds.listed_errors)
     }

@@ -5,8 +5,8 @@ use flate2::write::MultiGzDecoder;
 /// First bytes of every gzip stream (RFC 1952), by which it is recognized.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
-/// Maximum number of bytes that one step appends for content that is not compressed. For gzip, the
-/// decoder appends at most half as many.
+/// Maximum number of bytes that one call of `Decoder::step` appends to content that is not
+/// compressed. For gzip, the decoder appends at most half as many.
 const WINDOW: usize = 64 * 1024;
 
 /// Decodes a payload's bytes. Gzip is recognized by its first bytes and inflated, member after
@@ -18,8 +18,8 @@ pub(crate) struct Decoder {
 
 #[derive(Debug)]
 enum Form {
-    /// Encoding that is not known yet: this number of the payload's first bytes match gzip's, and
-    /// are held back.
+    /// Encoding that is not known yet. All bytes of the payload so far match the first bytes of
+    /// gzip. The value is the number of these bytes, which are not appended to the content yet.
     Unknown(usize),
     Plain,
     /// Inflater of a gzip stream, boxed because it is large.

@@ -1,4 +1,5 @@
-//! Notifications of S3, in messages of SQS or as the event itself.
+//! Reading of S3's notifications of payloads: from messages of SQS, or from an S3 event that
+//! invokes the chunker directly.
 
 use std::time::Duration;
 

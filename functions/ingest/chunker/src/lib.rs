@@ -1,11 +1,11 @@
 //! Cuts a stored payload into chunks, and announces them.
 //!
 //! A notification is delivered at least once, and a run may die anywhere, so every step can be
-//! repeated: chunks have the same names and bytes in every run, a batch is sealed once, and a chunk
-//! that is announced twice is written once. A message is acknowledged when its batch has been
-//! sealed and announced, or has failed because of its own content. Any other message returns to its
-//! queue, also one about an object that is not a payload: it then lies in the dead-letter queue,
-//! and the object stays where it is.
+//! repeated: chunks have the same names and bytes in every run, a batch is sealed (its list of
+//! chunks is stored) once, and a chunk that is announced twice is written once. A message is
+//! acknowledged when its batch has been sealed and announced, or has failed because of its own
+//! content. Any other message returns to its queue, also one about an object that is not a payload:
+//! it then lies in the dead-letter queue, and the object stays where it is.
 
 #![allow(missing_docs, reason = "only main.rs and tests use what is public here")]
 
@@ -29,7 +29,7 @@ pub use unusable::{PayloadFault, UnusableCode};
 use std::time::SystemTime;
 
 use batch_items::BatchItems;
-use catalog::{Database, NewBatch};
+use catalog::{BatchRow, Database};
 use events::Publisher;
 use ingestion::payload::{AcceptedBatch, PayloadMetadata, PayloadNotice};
 use ingestion::product::CnpjAccess;
@@ -79,7 +79,7 @@ impl Chunker {
         let payload_bytes = accepted.as_ref().and_then(|accepted| accepted.payload_bytes);
         let cnpjs = self.allowed(&metadata, accepted).await?;
         let payload_uri = self.objects.uri(&notice.key);
-        let batch = NewBatch { payload_uri, payload_bytes, metadata, cnpjs };
+        let batch = BatchRow { payload_uri, payload_bytes, metadata, cnpjs };
         self.advance(&batch, &payload.head).await
     }
 

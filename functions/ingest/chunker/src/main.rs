@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use batch_items::BatchItems;
-use catalog::{Database, Outbox};
+use catalog::{Database, OutboxMode};
 use chunker::{Chunker, Settings};
 use events::Publisher;
 use lambda_runtime::Error;
@@ -33,7 +33,7 @@ async fn serve() -> Result<(), Error> {
     let sdk = Sdk::from_environment().await;
     let publisher = Publisher::of(&sdk, events);
     let sqs = aws_sdk_sqs::Client::new(sdk.standard());
-    let database = Database::from_environment(&sdk).await?.with_outbox(Outbox::needed_by(&publisher));
+    let database = Database::from_environment(&sdk).await?.with_outbox(OutboxMode::needed_by(&publisher));
     let chunker = Chunker {
         objects: Objects::new(aws_sdk_s3::Client::new(&sdk.objects()), bucket),
         accepted: BatchItems::new(aws_sdk_dynamodb::Client::new(sdk.standard()), table),

@@ -1,5 +1,6 @@
-//! The report of a payload's items in error: all of them, each with its text, as gzip of a JSON
-//! object a line. It does no I/O: the caller stores its parts one after the other.
+//! Error report of a payload: a gzip file that has one line for each item in error, a JSON object
+//! with the item's text. This code does no I/O: the caller stores the parts of the file one after
+//! the other.
 
 use std::io::{self, Write as _};
 use std::str::from_utf8;
@@ -18,20 +19,21 @@ struct Line<'a> {
     #[serde(flatten)]
     error: &'a ItemError,
     item: Option<&'a str>,
-    /// Item in base64, if its bytes are not valid UTF-8.
+    /// Item in base64 if its bytes are not valid UTF-8; otherwise `None`, and `item` has the text.
     #[serde(skip_serializing_if = "Option::is_none")]
     item_base64: Option<String>,
     item_truncated: bool,
 }
 
-/// Error report of a payload, compressed as it grows. Memory holds at most one part of the file,
-/// and the lines of one window of content.
+/// Error report of a payload, compressed as it grows. Memory holds at most one part (5 MiB) of the
+/// file, and the lines of the items that the cutter finds in one call.
 #[derive(Debug)]
 pub(crate) struct Report {
     gzip: GzEncoder<Vec<u8>>,
     line: Vec<u8>,
     lines: u64,
-    /// First failure to write a line; none is known to occur, since all writers are in memory.
+    /// First failure to write a line, and otherwise `Ok`. No failure is known to occur, since all
+    /// writers are in memory.
     written: io::Result<()>,
 }
 

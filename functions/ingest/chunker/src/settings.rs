@@ -6,19 +6,20 @@ use runtime::Environment;
 
 use crate::Bounds;
 
-/// Time zone of dates in payloads that have no offset: that of the senders' clocks.
+/// Time zone of dates without a UTC offset in payloads: that of the senders' clocks.
 const ZONE: &str = "America/Sao_Paulo";
 
 /// Settings of the chunker that the deployment chooses.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Plan for batches that do not have one yet: the maximum number of products in a chunk.
+    /// Plan for cutting new batches: the maximum number of products in a chunk. A batch that was
+    /// begun with another plan keeps that plan.
     pub plan: Plan,
     /// Maximum number of bytes of a payload's decoded content.
     pub max_payload_bytes: u64,
     /// Upper limits of a payload besides its size.
     pub bounds: Bounds,
-    /// Time zone of dates in payloads that have no offset.
+    /// Time zone of dates without a UTC offset in payloads.
     pub zone: TimeZone,
 }
 

@@ -6,8 +6,8 @@ use ingestion::split::PayloadError;
 pub struct PayloadFault {
     pub code: UnusableCode,
     pub detail: String,
-    /// Byte offset of the mistake in the decoded content; `None` if the mistake has no single
-    /// place.
+    /// Byte offset of the mistake in the decoded content; `None` if the mistake is not at a single
+    /// position, such as a wrong checksum.
     pub byte_offset: Option<u64>,
 }
 

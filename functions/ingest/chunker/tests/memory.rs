@@ -1,9 +1,11 @@
-//! A payload goes through the pipeline under 96 MB of peak memory, whatever its form, its order and
-//! its size: a window of rows is most of it. Each is large enough to be noticed if it were kept:
-//! the 40 MiB of a window and 64 MB pass the limit, and where no item becomes a row, 100 MB do. At
-//! night the one of the usual form is as large as a payload may be, and small items also come as a
-//! plain array. By day they come as lines and in a compressed array, and large ones in a plain one.
-//! Each form is read by a process of its own, since the peak is a process's.
+//! Test that a payload is cut under 96 MiB of peak memory, whatever its form, its order and its
+//! size. The rows that are gathered to be sorted take up to 40 MiB of it.
+//!
+//! Each payload is large enough to exceed the limit if it were kept in memory: 64 MB are too much
+//! beside these 40 MiB, and 100 MB where no item becomes a row. At night, the gzip payload is as
+//! large as a payload may be, and small items also come as a plain array. By day, small items come
+//! as lines and in a compressed array, and large ones in a plain array. Each form is read by a
+//! process of its own, since peak memory is measured for a whole process.
 
 #![allow(
     clippy::unwrap_used,
@@ -34,15 +36,15 @@ const FORMS: [&str; 5] = ["lines", "gzip", "large", "largest", "broken"];
 /// Further forms of payload, which only `.ci/nightly` reads, with `PAYLOAD_FORMS=all`.
 const MORE_FORMS: [&str; 2] = ["array", "pretty"];
 const PAYLOAD_BYTES: usize = 64_000_000;
-/// Size of a payload whose items are all in error, so that no product is loaded.
+/// Size in bytes of a payload whose items are all in error, so that no product is loaded.
 const BYTES_WITHOUT_ROWS: usize = 100_000_000;
 const LIMIT_KIB: u64 = 96 * 1024;
 
 /// Number of bytes in a frame of the payload, as S3 delivers it.
 const FRAME: usize = 16 * 1024;
 
-/// Size of the gzip payload, the usual form. `.ci/nightly` sets `PAYLOAD_BYTES` to read the largest
-/// allowed one, of 200 MB.
+/// Returns the size in bytes of the gzip payload, the usual form. `.ci/nightly` sets
+/// `PAYLOAD_BYTES` to read the largest allowed one, of 200 MB.
 fn usual_bytes() -> usize {
     std::env::var("PAYLOAD_BYTES").map_or(PAYLOAD_BYTES, |bytes| bytes.parse().unwrap())
 }
@@ -106,8 +108,8 @@ impl Endless {
     }
 }
 
-/// Builds large items that do not compress: each repeats a text longer than the distance at which
-/// chunk compression finds repetitions.
+/// Builds large items, each with a title of `bytes` bytes, that do not compress: each repeats a
+/// text longer than the distance at which chunk compression finds repetitions.
 fn large(bytes: usize) -> Vec<String> {
     const TEXT: usize = 100_000;
     (0..8)
@@ -219,10 +221,10 @@ fn peak_kib() -> u64 {
     peak.trim().trim_end_matches("kB").trim().parse().unwrap()
 }
 
-/// Cuts one form of payload in a process of its own, which `read_in_little_memory` starts to
-/// measure its memory.
+/// Cuts one form of payload in a process of its own, which `payloads_are_read_in_little_memory`
+/// starts to measure its memory.
 #[tokio::test]
-#[ignore = "read_in_little_memory starts it for each form"]
+#[ignore = "payloads_are_read_in_little_memory starts it for each form"]
 async fn read_one_form() {
     let form = std::env::var(FORM).unwrap();
     let (format, mut payload) = Endless::of(&form);

@@ -1,6 +1,6 @@
-//! Giving up a chunk that was not written, or a batch whose payload was not cut.
+//! Recording of failed work: a chunk that was not written, or a batch whose payload was not cut.
 
-use catalog::{GivenUp, NewBatch, PayloadFailure};
+use catalog::{BatchRow, GivenUp, PayloadFailure};
 use ingestion::Viewer;
 use ingestion::batch::{BatchStatus, ChunkStatus};
 use ingestion::chunk::ChunkReady;
@@ -92,14 +92,14 @@ impl DeadLetter {
             }
         };
         let payload_uri = self.objects.uri(&notice.key);
-        let batch = NewBatch { payload_uri, payload_bytes, metadata, cnpjs };
+        let batch = BatchRow { payload_uri, payload_bytes, metadata, cnpjs };
         let status = self.database.fail_payload(&batch, &given_up(GIVEN_UP_DETAIL), None).await?;
         self.finish(batch_id, status).await;
         Ok(())
     }
 
     /// Records a batch as failed because its payload was deleted before it was cut, so that its
-    /// client learns of it. Works only if the database already has the batch. Idempotent.
+    /// client learns of it. Fails if the database does not have the batch yet. Idempotent.
     async fn give_up_lost_payload(&self, key: String) -> Result<(), DeadLetterError> {
         if let Some(batch_id) = batch_of_payload(&key)
             && let Some([before, status]) =

@@ -12,8 +12,8 @@ use crate::{DeadLetter, DeadLetterError, SERVICE};
 
 impl Job for DeadLetter {
     const SUBJECT: &'static str = "message";
-    /// Part of an invocation's time kept free for disposing of its messages, such as forwarding
-    /// one.
+    /// Time at the end of an invocation that is kept free for forwarding messages whose work
+    /// failed, or for changing their visibility timeouts.
     const RESERVE: Duration = Duration::from_secs(5);
 
     type Work = Work;
@@ -48,9 +48,10 @@ impl Job for DeadLetter {
     }
 
     /// Keeps a message in its queue if a later attempt may record it, also if this attempt ran out
-    /// of time. Any other message is forwarded to the unhandled queue. A message that waits for a
-    /// repair is kept, because no other function reads it after this one. The reserve of time is
-    /// long enough for the call that hides a kept message.
+    /// of time. Any other message is forwarded to the unhandled queue. A message that can be
+    /// recorded only after a repair is kept too, because no other function reads it after this one.
+    /// [`RESERVE`](Job::RESERVE) is long enough for the call that changes a kept message's
+    /// visibility timeout.
     async fn dispose(&self, failure: &Failure<DeadLetterError>, record: &Record) -> Disposition {
         match failure.retry() {
             Retry::Later | Retry::Contended | Retry::OutOfTime | Retry::AfterRepair => {

@@ -1,11 +1,11 @@
 //! Records failed work: the messages in the dead-letter queues of payloads and of chunks.
 //!
-//! A message is here because the infrastructure failed again and again; faults of the data are
-//! recorded where they are found. So its chunk or its batch is recorded as failed, from where a
-//! replay can continue, and the message is acknowledged. A chunk that is written after all becomes
-//! done nevertheless. If the failure cannot be recorded, because a store is what failed, the
-//! message stays and is retried for days. A message that cannot be read, or that belongs to no
-//! batch, is forwarded to the unhandled queue. No message is ever dropped.
+//! A message comes to these queues because the infrastructure failed again and again; faults of the
+//! data are recorded where they are found. So its chunk or its batch is recorded as failed, from
+//! where a replay can continue, and the message is acknowledged. A chunk that a later attempt
+//! writes after all becomes done nevertheless. If the failure cannot be recorded, because a store
+//! is what failed, the message stays and is retried for days. A message that cannot be read, or
+//! that belongs to no batch, is forwarded to the unhandled queue. No message is ever dropped.
 
 #![allow(missing_docs, reason = "only main.rs and tests use what is public here")]
 

@@ -1,10 +1,11 @@
-//! Records failed work.
+//! Function `dead-letter`: records failed work, the chunks and batches whose messages failed too
+//! often.
 
 use std::process::ExitCode;
 use std::time::Duration;
 
 use batch_items::BatchItems;
-use catalog::{Database, Outbox};
+use catalog::{Database, OutboxMode};
 use dead_letter::{DeadLetter, UnhandledQueue};
 use events::Publisher;
 use lambda_runtime::Error;
@@ -37,7 +38,7 @@ async fn serve() -> Result<(), Error> {
     let dead_letter = DeadLetter {
         objects: Objects::new(aws_sdk_s3::Client::new(&sdk.objects()), bucket),
         accepted: BatchItems::new(aws_sdk_dynamodb::Client::new(sdk.standard()), table),
-        database: Database::from_environment(&sdk).await?.with_outbox(Outbox::needed_by(&publisher)),
+        database: Database::from_environment(&sdk).await?.with_outbox(OutboxMode::needed_by(&publisher)),
         publisher,
         payloads: source(payloads),
         chunks: source(chunks),

@@ -1,4 +1,4 @@
-//! Reading the work that a failed message asked for.
+//! Parsing of messages in the dead-letter queues: the chunk or the payloads that a message names.
 
 use ingestion::payload::PayloadNotice;
 use serde_json::Value;
@@ -26,8 +26,8 @@ pub(crate) fn read(body: &[u8]) -> Result<Vec<Work>, DeadLetterError> {
 }
 
 /// Reads the failed work from a message in the dead-letter queue of payloads. Every body is read as
-/// an event of S3, even one that looks like a chunk's event, since anything sent to the queue of
-/// S3's notifications ends here.
+/// an event of S3, even one that looks like a chunk's event: `dispatch` sends every message that it
+/// cannot read to the queue of payloads, whose failed messages come here.
 pub(crate) fn read_notice(body: &[u8]) -> Result<Vec<Work>, DeadLetterError> {
     payloads(attempt::malformed::from_slice(body)?)
 }

@@ -3,7 +3,7 @@ use aws_sdk_sqs::types::MessageAttributeValue;
 use transport::text;
 use worker::{KAFKA_RECORD, Record};
 
-/// SQS queue of messages that no function can handle, which people read.
+/// Client of the SQS queue for messages that no function can handle. People read this queue.
 #[derive(Clone, Debug)]
 pub struct UnhandledQueue {
     client: Client,
@@ -16,8 +16,9 @@ impl UnhandledQueue {
         Self { client, queue_url }
     }
 
-    /// Sends a message's body unchanged. Attributes state the reason, the message's queue and id,
-    /// and for a Kafka record its position in the topic. A repeated call sends a second copy.
+    /// Sends a message's body unchanged. The attributes of the new message state the reason, the
+    /// queue and the id of the original message, and for a Kafka record its position in the topic.
+    /// A repeated call sends a second copy.
     pub(crate) async fn forward(&self, message: &Record, reason: &str) -> Result<(), aws_sdk_sqs::Error> {
         let body = String::from_utf8_lossy(message.body.as_deref().unwrap_or_default());
         let mut request = self.client.send_message().queue_url(&self.queue_url).message_body(body);

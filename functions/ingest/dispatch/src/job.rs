@@ -8,7 +8,7 @@ use worker::{Job, Record, Visibility};
 
 use crate::Dispatch;
 
-/// Reason why a notification was not passed on. It stays in its queue.
+/// Reason why a notification was not passed on. It stays in its queue and is retried.
 #[derive(Debug, thiserror::Error)]
 pub enum DispatchError {
     #[error("cannot look up the object's tenant")]

@@ -3,7 +3,7 @@
 //!
 //! S3 cannot name a message group, and without one a queue gives every message its turn by its age:
 //! one tenant's flood would delay all others. This function only looks up the object's tenant, so
-//! its own queue stays short, and the queues behind it are fair.
+//! its own queue stays short, and the queues behind it are fair to all tenants.
 
 #![allow(missing_docs, reason = "only main.rs and tests use what is public here")]
 
@@ -14,7 +14,7 @@ pub use job::DispatchError;
 use ingestion::drops::{PREFIX, tenant_of};
 use ingestion::payload::{PayloadMetadata, PayloadNotice};
 use objects::{ObjectError, Objects};
-use transport::PayloadQueue;
+use transport::NotificationQueue;
 use uuid::Uuid;
 use worker::Visibility;
 
@@ -23,9 +23,9 @@ use worker::Visibility;
 pub struct Dispatch {
     pub objects: Objects,
     /// SQS queue of the chunker: payloads to be cut.
-    pub payloads: PayloadQueue,
+    pub payloads: NotificationQueue,
     /// SQS queue of the function `drop-intake`: dropped objects to be accepted as batches.
-    pub drops: PayloadQueue,
+    pub drops: NotificationQueue,
     /// Visibility timeouts for messages of the queue to which S3 sends its notifications.
     pub visibility: Visibility,
 }

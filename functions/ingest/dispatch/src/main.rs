@@ -7,7 +7,7 @@ use dispatch::Dispatch;
 use lambda_runtime::Error;
 use objects::Objects;
 use runtime::{Environment, Sdk};
-use transport::PayloadQueue;
+use transport::NotificationQueue;
 use worker::Visibility;
 
 #[tokio::main(flavor = "current_thread")]
@@ -28,8 +28,8 @@ async fn serve() -> Result<(), Error> {
     let sqs = aws_sdk_sqs::Client::new(sdk.standard());
     let dispatch = Dispatch {
         objects: Objects::new(aws_sdk_s3::Client::new(sdk.standard()), bucket),
-        payloads: PayloadQueue::new(sqs.clone(), payloads),
-        drops: PayloadQueue::new(sqs.clone(), drops),
+        payloads: NotificationQueue::new(sqs.clone(), payloads),
+        drops: NotificationQueue::new(sqs.clone(), drops),
         visibility: Visibility::new(sqs, own_queue_url, base),
     };
     runtime::serve(async |event, ends_at| worker::serve(&dispatch, event, ends_at).await).await

@@ -1,4 +1,4 @@
-//! Notifications of S3 in the message groups of their tenants.
+//! Tests that S3's notifications are passed on in the message groups of their tenants.
 
 #![allow(
     clippy::unwrap_used,
@@ -17,12 +17,12 @@ use runtime::Sdk;
 use serde_json::{Value, json};
 use test_support::http_server::{Server, response};
 use test_support::sqs::{Call, FakeSqs};
-use transport::PayloadQueue;
+use transport::NotificationQueue;
 use uuid::Uuid;
 use worker::Visibility;
 
 const TENANT: Uuid = Uuid::from_u128(0x2222_2222_2222_4222_8222_2222_2222_2222);
-/// Tenant in the key of the dropped file.
+/// Id of the tenant in the S3 key of the dropped file.
 const OF_FILE: &str = "11111111-1111-4111-8111-111111111111";
 
 struct Stand {
@@ -79,8 +79,8 @@ impl Stand {
             aws_sdk_s3::config::Builder::from(sdk(&self.s3.url()).await.standard()).force_path_style(true);
         let dispatch = Dispatch {
             objects: Objects::new(aws_sdk_s3::Client::from_conf(s3.build()), "payloads".to_owned()),
-            payloads: PayloadQueue::new(queue(&self.batches).await, self.batches.queue_url()),
-            drops: PayloadQueue::new(queue(&self.drops).await, self.drops.queue_url()),
+            payloads: NotificationQueue::new(queue(&self.batches).await, self.batches.queue_url()),
+            drops: NotificationQueue::new(queue(&self.drops).await, self.drops.queue_url()),
             visibility: Visibility::new(queue(&self.own).await, self.own.queue_url(), Duration::from_secs(1)),
         };
         let ends_at = SystemTime::now() + Duration::from_secs(30);

@@ -1,4 +1,4 @@
-use access::ReadError;
+use access::AccessTableError;
 use attempt::{Retry, Retryable};
 use batch_items::BatchItemError;
 use events::PublishError;
@@ -6,7 +6,8 @@ use idempotency::{FingerprintError, OnceError, StoreError};
 use objects::ObjectError;
 use transport::UnknownNotice;
 
-/// Reason why a dropped object could be neither accepted nor refused. It stays in the bucket.
+/// Reason why a dropped object could be neither accepted nor refused. The object stays in the
+/// bucket.
 #[derive(Debug, thiserror::Error)]
 pub enum IntakeError {
     #[error("cannot read the notification")]
@@ -16,7 +17,7 @@ pub enum IntakeError {
     #[error("storage error")]
     Object(#[from] ObjectError),
     #[error("cannot tell whether the tenant may drop objects")]
-    Grant(#[from] ReadError),
+    Grant(#[from] AccessTableError),
     #[error("the tenant's item DROPS# has something else than CNPJs")]
     Cnpjs(#[source] ingestion::CnpjError),
     #[error("cannot write the batch's item")]
@@ -25,8 +26,8 @@ pub enum IntakeError {
     Fingerprint(#[from] FingerprintError),
     #[error("cannot claim the object's record")]
     Store(#[from] StoreError),
-    /// Failure to publish the event of a refusal. `None` if a destination refused only this event;
-    /// the log has the reason then.
+    /// Failure to publish the event that the object was refused. `None` if a destination refused
+    /// only this event; the log has the reason then.
     #[error("the event of a refusal was not published")]
     Unpublished(#[source] Option<PublishError>),
     #[error("another attempt at this object is under way")]
@@ -41,10 +42,12 @@ impl Retryable for IntakeError {
             Self::Notice(error) => error.retry(),
             Self::Object(error) => error.retry(),
             Self::Accepted(error) => error.retry(),
-            Self::Store(StoreError::Unavailable(_)) | Self::Grant(ReadError::Unavailable) => Retry::Later,
+            Self::Store(StoreError::Unavailable(_)) | Self::Grant(AccessTableError::Unavailable) => {
+                Retry::Later
+            }
             Self::Unpublished(error) => error.as_ref().map_or(Retry::Later, Retryable::retry),
             Self::InProgress => Retry::Contended,
-            Self::Grant(ReadError::Malformed) | Self::Cnpjs(_) => Retry::AfterRepair,
+            Self::Grant(AccessTableError::Malformed) | Self::Cnpjs(_) => Retry::AfterRepair,
             Self::OtherBucket(_) | Self::Fingerprint(_) | Self::Store(_) | Self::Conflict => Retry::Never,
         }
     }

@@ -1,6 +1,6 @@
-//! The event of an object that was refused.
+//! Event that a dropped object was refused as a batch.
 
-use events::{Attributes, Event, EventError, Fact};
+use events::{Attributes, DirectEvent, Event, EventError};
 use ingestion::payload::Source;
 use objects::Version;
 use serde_json::json;
@@ -16,7 +16,12 @@ const NO_TENANT: &str = "unknown";
 
 /// Builds the event that a dropped object was refused. Repeated calls build the same event: its id
 /// follows from the object, and its time is when the object was written.
-pub(crate) fn of(source: &Source, version: &Version, reason: &str, detail: &str) -> Result<Fact, EventError> {
+pub(crate) fn of(
+    source: &Source,
+    version: &Version,
+    reason: &str,
+    detail: &str,
+) -> Result<DirectEvent, EventError> {
     let id = ingestion::drops::refusal_id(source, version.modified_at, reason).to_string();
     let subject: String = source.key.chars().filter(|c| !c.is_control()).take(LONGEST_SUBJECT).collect();
     let attributes = Attributes {
@@ -34,7 +39,7 @@ pub(crate) fn of(source: &Source, version: &Version, reason: &str, detail: &str)
         id: id.clone(),
     };
     let data = json!({"object": source, "reason": reason, "detail": detail});
-    Ok(Fact { event: Event::new(attributes, data)?, group: id })
+    Ok(DirectEvent { event: Event::new(attributes, data)?, group: id })
 }
 
 #[cfg(test)]
@@ -43,7 +48,7 @@ mod tests {
 
     use super::*;
 
-    fn refused(key: &str) -> Fact {
+    fn refused(key: &str) -> DirectEvent {
         let (bucket, etag) = ("payloads".to_owned(), "\"ab\"".to_owned());
         let source = Source { bucket, key: key.to_owned(), etag: etag.clone(), version_id: None };
         let version = Version { id: None, etag, length: 2, modified_at: Timestamp::UNIX_EPOCH };

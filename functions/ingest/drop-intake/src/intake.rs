@@ -1,11 +1,11 @@
-//! A dropped object: accepted as a batch, refused, or ignored.
+//! Decision about a dropped object: it is accepted as a batch, refused, or ignored.
 
 use std::time::Duration;
 
 use batch_items::Stored;
 use idempotency::{ClaimRequest, Delivery, Execution, Fingerprint, IdempotencyKey, KeyForm, OperationType};
 use ingestion::Viewer;
-use ingestion::drops::{DropName, DropNameError, State, is_left_alone, received, result_key};
+use ingestion::drops::{DropKey, DropKeyError, StateToTag, is_left_alone, received, result_key};
 use ingestion::payload::{self, AcceptedBatch, PayloadMetadata, PayloadNotice, Source};
 use ingestion::product::CnpjAccess;
 use jiff::Timestamp;
@@ -28,13 +28,14 @@ const RETENTION: Duration = Duration::from_secs(100 * 365 * 86_400);
 /// objects").
 const MAX_COPY: u64 = 5_000_000_000;
 
-/// Time within which the payload's copy must exist. Later, the batch is shown as expired, like an
-/// unused upload, until an attempt makes the copy.
+/// Time within which a dropped object must be copied as the payload of its batch. Later, the batch
+/// is shown as expired, like an unused upload, until an attempt makes the copy.
 const ARRIVES_WITHIN: Duration = Duration::from_mins(15);
 
-/// Dropped version of an object that may become a batch.
-struct Found {
-    name: DropName,
+/// Version of a dropped object that may become a batch, with the tenant and the type of load that
+/// its key names.
+struct DroppedVersion {
+    name: DropKey,
     source: Source,
     version: Version,
 }
@@ -43,10 +44,10 @@ impl DropIntake {
     pub(crate) async fn process(&self, notice: &PayloadNotice) -> Result<(), IntakeError> {
         let PayloadNotice { bucket, key, version_id } = notice;
         let dropped = self.dropped_in(bucket)?;
-        let name = match DropName::read(key) {
+        let name = match DropKey::read(key) {
             Ok(name) => Ok(name),
-            Err(DropNameError::Unknown(unknown)) => Err(Refusal::Key(unknown)),
-            Err(DropNameError::Ignored) => {
+            Err(DropKeyError::Unknown(unknown)) => Err(Refusal::Key(unknown)),
+            Err(DropKeyError::Ignored) => {
                 tracing::info!(
                     event_type = "drop.ignored",
                     "object `{key}` is ignored: a marker, an unfinished file, or not a file of a drop"
@@ -79,13 +80,13 @@ impl DropIntake {
             Err(refusal) => return self.refuse(&source, &version, refusal).await,
         };
         tracing::Span::current().record("tenant", tracing::field::display(name.tenant_id));
-        self.decide_once(&Found { name, source, version }).await
+        self.decide_once(&DroppedVersion { name, source, version }).await
     }
 
     /// Returns the establishments that the object may load, by its tenant's grant, or the reason to
     /// refuse it.
-    async fn access_of(&self, found: &Found) -> Result<Result<CnpjAccess, Refusal>, IntakeError> {
-        let Found { name, source, version } = found;
+    async fn access_of(&self, found: &DroppedVersion) -> Result<Result<CnpjAccess, Refusal>, IntakeError> {
+        let DroppedVersion { name, source, version } = found;
         if version.length == 0 {
             return Ok(Err(Refusal::Empty));
         }
@@ -109,8 +110,8 @@ impl DropIntake {
 
     /// Accepts or refuses the object, once for each of its versions: a completed decision stays,
     /// even if the tenant's grant changes later.
-    async fn decide_once(&self, found: &Found) -> Result<(), IntakeError> {
-        let Found { name, source, version } = found;
+    async fn decide_once(&self, found: &DroppedVersion) -> Result<(), IntakeError> {
+        let DroppedVersion { name, source, version } = found;
         let key = ingestion::drops::idempotency_key(source, version.modified_at);
         let key = IdempotencyKey::parse_canonical(&key, KeyForm::Text).map_err(|_| IntakeError::Conflict)?;
         let (tenant, trace_id) = (name.tenant_id.to_string(), Uuid::new_v4().to_string());
@@ -152,16 +153,17 @@ impl DropIntake {
         Ok(())
     }
 
-    /// Finds the batch whose item an earlier attempt at the same version has already written.
+    /// Returns the batch whose DynamoDB item an earlier attempt at the same version has already
+    /// written; `None` if no attempt has.
     async fn begun(
         &self,
-        found: &Found,
+        found: &DroppedVersion,
         execution: &Execution,
     ) -> Result<Option<AcceptedBatch>, IntakeError> {
         if execution.earlier_attempts() == 0 {
             return Ok(None);
         }
-        let Found { name, version, .. } = found;
+        let DroppedVersion { name, version, .. } = found;
         let viewer = Viewer::whole(name.tenant_id);
         for time in [execution.created_at, written_at(version, execution)] {
             if let Some(batch) = self.accepted.get(&viewer, batch_id(name.tenant_id, execution, time)).await?
@@ -172,17 +174,17 @@ impl DropIntake {
         Ok(None)
     }
 
-    /// Makes the batch of a dropped version: writes its item, the object's result and tags, and
-    /// copies the object as its payload. Every attempt stores the same batch, apart from the trace
-    /// id.
+    /// Makes the batch of a dropped object's version: writes the batch's DynamoDB item, the
+    /// object's result file and its tags, and copies the object as the batch's payload. Every
+    /// attempt stores the same batch, apart from the trace id.
     async fn take(
         &self,
-        found: &Found,
+        found: &DroppedVersion,
         cnpjs: CnpjAccess,
         received_at: Timestamp,
         execution: &Execution,
     ) -> Result<(), IntakeError> {
-        let Found { name, source, version } = found;
+        let DroppedVersion { name, source, version } = found;
         let batch_id = batch_id(name.tenant_id, execution, received_at);
         tracing::Span::current().record("batch_id", tracing::field::display(batch_id));
         let metadata = PayloadMetadata {
@@ -210,7 +212,7 @@ impl DropIntake {
         }
         // Result and tags come before the copy, so that they cannot replace those of a final batch.
         self.write_result(source, version, &received(source, batch_id)).await?;
-        let tags = ingestion::drops::tags(source, version.modified_at, State::Accepted(batch_id));
+        let tags = ingestion::drops::tags(source, version.modified_at, StateToTag::Accepted(batch_id));
         let dropped = self.dropped_in(&source.bucket)?;
         dropped.tag_as(&source.key, source.version_id.as_deref(), &tags).await?;
         let copy = CopyOf {
@@ -238,8 +240,12 @@ impl DropIntake {
     /// no longer the newest, returns the time at which it was written, because the newer version
     /// may have been claimed already. Later attempts keep the time of the first attempt that wrote
     /// the batch.
-    async fn received_at(&self, found: &Found, execution: &Execution) -> Result<Timestamp, IntakeError> {
-        let Found { source, version, .. } = found;
+    async fn received_at(
+        &self,
+        found: &DroppedVersion,
+        execution: &Execution,
+    ) -> Result<Timestamp, IntakeError> {
+        let DroppedVersion { source, version, .. } = found;
         let is_newest =
             version.id.is_none() || is_newest(&self.dropped_in(&source.bucket)?, source, version).await?;
         Ok(if is_newest { execution.created_at } else { written_at(version, execution) })
@@ -256,9 +262,10 @@ impl DropIntake {
             .ok_or_else(|| IntakeError::OtherBucket(bucket.to_owned()))
     }
 
-    /// Writes the result object of a dropped version, unless a newer version exists, whose result
-    /// must stay: the write fails if the result object changed since it was read here. In a bucket
-    /// that keeps versions, a version that is not the newest gets no result, without an error.
+    /// Writes the result file beside a dropped object for one of its versions. The result of a
+    /// newer version must stay, so the write fails if the file changed since this call read it. A
+    /// version that is no longer the newest gets no result; in a bucket that does not keep
+    /// versions, the call then fails.
     pub(crate) async fn write_result(
         &self,
         source: &Source,

@@ -1,4 +1,4 @@
-//! Notifications of S3, in messages of SQS.
+//! Reading of S3's notifications of dropped objects from messages of SQS.
 
 use std::time::Duration;
 

@@ -1,12 +1,13 @@
 //! Accepts objects that pipelines drop into S3 as batches.
 //!
-//! A version of an object is one batch, however often it is announced: its record is claimed by a
-//! key that follows from the version. The batch's id follows from the claim, and S3 copies the
-//! version, and no other, to the key of the batch's payload. From there on it is a payload as any
-//! other. An attempt may die at any point: the next one writes the same item and makes the same
-//! copy.
+//! A version of an object is one batch, however often it is announced: its idempotency key is
+//! derived from the version, and the key's record is claimed. The batch's id is derived from the
+//! claim, and S3 copies this version, and no other, to the key of the batch's payload. This payload
+//! is processed like any other. An attempt may die at any point: the next one writes the same
+//! DynamoDB item and makes the same copy.
 //!
-//! A refused object stays where it is. Its tags, its result and an event have the reason.
+//! A refused object stays where it is. The reason is in its tags, in the result file beside it, and
+//! in an event.
 
 #![allow(missing_docs, reason = "only main.rs and tests use what is public here")]
 
@@ -36,7 +37,8 @@ pub struct DropIntake {
     accepted: BatchItems,
     /// Client of the payload bucket, in which objects may be dropped too.
     objects: Objects,
-    /// Second bucket in which objects may be dropped, if the deployment has one.
+    /// Second bucket in which objects may be dropped; `None` if the deployment has only the payload
+    /// bucket.
     drop_bucket: Option<String>,
     /// Client of the payload bucket for copying objects into it, with one attempt that may take 20
     /// s.

@@ -1,6 +1,6 @@
-//! Objects that are refused as a batch.
+//! Refusal of dropped objects that cannot become batches.
 
-use ingestion::drops::{State, UnknownKey, refused};
+use ingestion::drops::{StateToTag, UnknownKey, refused};
 use ingestion::payload::Source;
 use objects::Version;
 use runtime::metrics;
@@ -46,9 +46,10 @@ impl Refusal {
 }
 
 impl DropIntake {
-    /// Refuses a dropped object: writes the reason to its result, an event and its tags, and leaves
-    /// the object where it is. An object whose key allows no result key gets no result, and no
-    /// later attempt can decide otherwise. A repeated call writes the same.
+    /// Refuses a dropped object: writes the reason to the result file beside it, to an event and to
+    /// its tags, and leaves the object where it is. If the object's key is too long or has control
+    /// characters, there is no result file, and every later attempt refuses it too. A repeated call
+    /// writes the same.
     pub(crate) async fn refuse(
         &self,
         source: &Source,
@@ -61,7 +62,7 @@ impl DropIntake {
         }
         // Before the tags: as long as they are missing, `reconcile` sends the notification again.
         self.publish(source, version, reason, &detail).await?;
-        let tags = ingestion::drops::tags(source, version.modified_at, State::Refused(reason));
+        let tags = ingestion::drops::tags(source, version.modified_at, StateToTag::Refused(reason));
         let dropped = self.dropped_in(&source.bucket)?;
         dropped.tag_as(&source.key, source.version_id.as_deref(), &tags).await?;
         tracing::warn!(
@@ -87,8 +88,8 @@ impl DropIntake {
         detail: &str,
     ) -> Result<(), IntakeError> {
         match event::of(source, version, reason, detail) {
-            Ok(fact) => {
-                self.publisher.publish(&[fact]).await.map_err(|left| IntakeError::Unpublished(left.why))
+            Ok(event) => {
+                self.publisher.publish(&[event]).await.map_err(|left| IntakeError::Unpublished(left.why))
             }
             Err(error) => {
                 let error: &dyn std::error::Error = &error;

@@ -12,8 +12,8 @@ use worker::Visibility;
 
 use crate::DropIntake;
 
-/// Time that S3 may take for a copy: less than the lease of a claim on an idempotency key, and less
-/// than an invocation may take.
+/// Time limit of S3's copy of a dropped object: less than the lease of a claim on an idempotency
+/// key, and less than an invocation may take.
 const COPY: Duration = Duration::from_secs(20);
 
 impl DropIntake {

@@ -1,12 +1,13 @@
-//! Answers to administrators.
+//! Responses to administrators' requests, as JSON.
 
 use catalog::{ChangedOwners, RefusedOwner};
 use ingestion::Cnpj;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// Builds a page of a list of establishments, the last of which is `last`. Its `cursor` leads to
-/// the next page; a page that is not full is the last, and has null.
+/// Builds a page of a list of establishments, the last of which is `last`. `cursor` leads to the
+/// next page. A page with fewer than `limit` establishments is the last page, and its `cursor` is
+/// null.
 pub(crate) fn page(establishments: &[impl Serialize], last: Option<Cnpj>, limit: u32) -> Value {
     let is_full = u32::try_from(establishments.len()).is_ok_and(|length| length >= limit);
     json!({"establishments": establishments, "cursor": last.filter(|_| is_full)})

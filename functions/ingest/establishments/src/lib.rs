@@ -1,5 +1,5 @@
 //! Lists, assigns, moves and releases the owners of establishments. Administrators invoke the
-//! function directly, so IAM decides who may.
+//! function directly, so IAM decides who may do so.
 //!
 //! A change is made in transactions of at most 32 establishments. An invocation that fails may have
 //! changed some of them, and can be repeated.

@@ -1,4 +1,4 @@
-//! Requests of administrators.
+//! Parsing of administrators' requests.
 
 use attempt::{Malformed, malformed};
 use catalog::{OwnerChange, OwnerFilter};
@@ -37,10 +37,11 @@ pub(crate) enum RequestError {
     Form(#[from] Malformed),
 }
 
-/// Page of a list that a request asks for.
+/// Position and size of the page of a list that a request asks for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Listing {
-    /// Last establishment of the previous page; this page begins after it.
+    /// Last establishment of the previous page, after which this page begins; `None` for the first
+    /// page.
     pub(crate) cursor: Option<Cnpj>,
     pub(crate) limit: u32,
 }

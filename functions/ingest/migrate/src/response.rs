@@ -1,4 +1,4 @@
-//! CloudFormation's request, the response to it, and its delivery.
+//! Request of CloudFormation for its custom resource, and the response to it.
 
 use std::time::Duration;
 
@@ -40,7 +40,8 @@ pub enum ResponseError {
     TimedOut,
 }
 
-/// Request of CloudFormation, which waits for the response.
+/// Request of CloudFormation to create, update or delete the custom resource. CloudFormation waits
+/// until a response arrives at `response_url`.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub(crate) struct Request {
@@ -50,7 +51,7 @@ pub(crate) struct Request {
     stack_id: String,
     request_id: String,
     logical_resource_id: String,
-    /// Id of the custom resource; `None` if it is being created.
+    /// Id of the custom resource in CloudFormation; `None` if the resource is being created.
     physical_resource_id: Option<String>,
 }
 

@@ -1,4 +1,5 @@
-//! The batch that a caller's request and its claim become.
+//! Batch of a request: its id and metadata, which are derived from the claim on the request's
+//! idempotency key, and the fingerprints of the request and of the caller's rights.
 
 use access::Principal;
 use api::{Problem, Reason};
@@ -29,7 +30,7 @@ pub(crate) fn rights(caller: &Viewer) -> Result<Fingerprint, Problem> {
     fingerprint(cnpjs, None)
 }
 
-/// Properties of a payload that its request states besides the content.
+/// Load type and format of a payload, and the policy for its items that lack members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Kind {
     pub(crate) load_type: LoadType,

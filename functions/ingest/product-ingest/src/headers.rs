@@ -1,4 +1,4 @@
-//! The headers of both routes.
+//! Headers of both ingest routes: `POST …/products` and `POST …/products/uploads`.
 
 use std::str::FromStr;
 
@@ -18,7 +18,8 @@ const PARTIAL_ITEMS: &str = "x-inova-partial-items";
 pub(crate) struct IngestHeaders {
     pub(crate) key: IdempotencyKey,
     pub(crate) load_type: LoadType,
-    /// Policy for items that lack members; `None` if the request does not name one.
+    /// Policy for items that lack members; `None` if the request does not name one, so that the
+    /// deployment's default applies.
     pub(crate) partial: Option<PartialPolicy>,
 }
 
@@ -47,7 +48,8 @@ impl IngestHeaders {
     }
 }
 
-/// Parses a header whose value is one of an enum's words; `None` if the header is missing.
+/// Parses a header whose value must be a word of the enum `T`; `None` if the header is missing.
+/// Fails with `reason` if the value is another one, or the header is sent twice.
 fn word<T>(headers: &HeaderMap, name: &str, reason: Reason) -> Result<Option<T>, Problem>
 where
     T: FromStr<Err = UnknownWord>,
@@ -60,8 +62,8 @@ where
     parsed.map(Some).map_err(|error| Problem::new(reason, format!("{error}{}", other_than(value))))
 }
 
-/// Describes the value that was sent, for the end of an error text; empty if the value is long or
-/// not text.
+/// Describes a refused header value for the end of an error text; empty if the value is long or not
+/// text.
 fn other_than(value: &HeaderValue) -> String {
     match value.to_str().unwrap_or_default().trim() {
         text if text.is_empty() || text.len() > 40 => String::new(),

@@ -1,9 +1,9 @@
 //! `POST /v1/inovafarma/products` and `…/uploads`: accept a catalogue durably and without reading
 //! it.
 //!
-//! A batch's id, its item and its object all follow from the claim on the client's key. So an
-//! attempt may die at any point: the one that takes over writes the same item, finds or puts the
-//! same object, and responds with the same id.
+//! A batch's id, its DynamoDB item and its S3 object are all derived from the claim on the client's
+//! idempotency key. So an execution may die at any point: the one that takes over writes the same
+//! item, finds or puts the same object, and responds with the same id.
 
 #![allow(missing_docs, reason = "only main.rs and tests use what is public here")]
 

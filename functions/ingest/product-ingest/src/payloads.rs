@@ -1,4 +1,4 @@
-//! The bucket of payloads.
+//! S3 bucket in which payloads are stored, by this function or by signed uploads.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ const GZIP: &str = "gzip";
 #[derive(Clone, Debug)]
 pub(crate) struct Payloads(Objects);
 
-/// Length, checksum and compression of the bytes that a client announces to upload.
+/// Length in bytes, SHA-256 and compression of the payload that a client announces to upload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Announced {
     pub(crate) length: i64,
@@ -49,8 +49,8 @@ impl Payloads {
         }
     }
 
-    /// Signs a URL for uploading exactly the announced bytes with this metadata, valid only as long
-    /// as no object exists under the key.
+    /// Signs a URL for uploading exactly the announced bytes with this metadata. The URL works only
+    /// as long as no object exists under the batch's key.
     pub(crate) async fn sign(
         &self,
         metadata: &PayloadMetadata,

@@ -1,4 +1,4 @@
-//! `POST /v1/inovafarma/products`: a payload that comes with its request.
+//! Route `POST /v1/inovafarma/products`: accepts a payload in the request body.
 
 use access::Principal;
 use api::body::Compression;

@@ -1,8 +1,10 @@
-//! `POST /v1/inovafarma/products/uploads`: a payload that its client puts into S3 by a signed URL.
+//! Route `POST /v1/inovafarma/products/uploads`: announces a payload, which the client then puts
+//! into S3 by a signed URL.
 //!
-//! The record has the batch's id and its policy about partial items. Every response is made anew
-//! from it: a URL as long as no payload was put, since the first URL may have expired, and none
-//! from then on, also when the object is gone.
+//! The idempotency record has the batch's id and its policy for items that lack members. Each
+//! response is made anew from the record. A response has a new URL until the payload is stored,
+//! since the first URL may have expired. From then on it has none, even if the payload's object is
+//! gone.
 
 use access::Principal;
 use api::{Problem, Reason, Reply, Route, TraceId, body, json};
@@ -26,8 +28,8 @@ use crate::payloads::{Announced, Gzip};
 use crate::products::INGEST;
 use crate::{BATCHES, ProductIngest, RETENTION, unavailable};
 
-/// Operation type of uploads in idempotency records. It shares its keys with `INGEST`: a tenant's
-/// key belongs to one batch, whichever route it came by.
+/// Operation type of uploads in idempotency records. `UPLOAD` and `INGEST` have their keys in
+/// common: a tenant's key belongs to one batch, whichever of the two routes it was sent to.
 const UPLOAD: OperationType = OperationType::named("UPLOAD").with_keys_of(INGEST);
 
 /// Route for announcing an upload, which returns a signed URL for the payload.
@@ -59,7 +61,7 @@ struct Upload {
 struct Recorded {
     batch_id: Uuid,
     /// Policy for items that lack members when the first request came, from its header or the
-    /// deployment's parameter. Absent in records of earlier versions.
+    /// deployment's parameter. `None` in records of earlier versions.
     partial: Option<PartialPolicy>,
 }
 

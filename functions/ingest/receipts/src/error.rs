@@ -16,8 +16,8 @@ pub enum ReceiptError {
     NotAccepted,
     #[error("the receipt is no event")]
     Event(#[from] EventError),
-    /// Failure to publish the receipt. `None` if a destination refused only this event; the log has
-    /// the reason then.
+    /// Failure to publish the event that the batch was received. `None` if a destination refused
+    /// only this event; the log has the reason then.
     #[error("the receipt was not published")]
     Unpublished(#[source] Option<PublishError>),
 }

@@ -1,8 +1,9 @@
-//! The event of S3 that names a payload, and the event that is made of its batch.
+//! Event of S3 that a payload was stored, and the event that is published for it: its batch was
+//! received.
 
 use attempt::Malformed;
 use catalog::{Links, OutboxEvent};
-use events::{EventError, Fact};
+use events::{DirectEvent, EventError};
 use ingestion::payload::{PayloadMetadata, PayloadNotice};
 use serde::Deserialize;
 use serde_json::json;
@@ -26,7 +27,8 @@ struct Bucket {
     name: String,
 }
 
-/// Object that the event names. Unlike in S3's notifications, the key is not URL-encoded.
+/// S3 object that an event of EventBridge names. Unlike in S3's notifications, the key is not
+/// URL-encoded.
 #[derive(Deserialize)]
 struct Object {
     key: String,
@@ -40,7 +42,7 @@ pub(crate) fn read(body: &[u8]) -> Result<PayloadNotice, Malformed> {
 
 /// Builds the event that a batch was received. Every call builds the same event: its id is the
 /// batch's, and its time is that of the batch's receipt.
-pub(crate) fn of(batch: &PayloadMetadata) -> Result<Fact, EventError> {
+pub(crate) fn of(batch: &PayloadMetadata) -> Result<DirectEvent, EventError> {
     let receipt = OutboxEvent {
         sequence: 0,
         event_id: batch.batch_id,
@@ -58,7 +60,7 @@ pub(crate) fn of(batch: &PayloadMetadata) -> Result<Fact, EventError> {
             "links": Links::of(batch.batch_id),
         }),
     };
-    Ok(Fact { event: receipt.to_event()?, group: batch.batch_id.to_string() })
+    Ok(DirectEvent { event: receipt.to_event()?, group: batch.batch_id.to_string() })
 }
 
 #[cfg(test)]

@@ -32,8 +32,9 @@ impl Job for Receipts {
     }
 
     /// Drops a message that names no payload of an accepted batch; the chunker's own message about
-    /// the same object ends in the unhandled queue. A message whose payload is gone is retried,
-    /// since the chunker may have finished that batch.
+    /// the same object ends in the unhandled queue. A message whose payload is gone is retried and
+    /// not dropped: its batch may be final already, and then no other message makes this function
+    /// publish that the batch was received.
     async fn dispose(&self, failure: &Failure<ReceiptError>, _: &Record) -> Disposition {
         let error: &dyn std::error::Error = failure;
         match failure.retry() {

@@ -1,9 +1,9 @@
 //! Publishes that a batch was received, once its payload is stored.
 //!
 //! EventBridge notifies this function of a payload beside the notification that the chunker gets.
-//! So a receipt does not wait for chunkers, and no chunker waits for an unreachable destination.
-//! The event follows from the batch alone, so it is the same one however often its payload is
-//! announced or stored.
+//! So the event of the receipt does not wait for chunkers, and no chunker waits for an unreachable
+//! destination. The event follows from the batch alone, so it is the same one however often its
+//! payload is announced or stored.
 
 #![allow(missing_docs, reason = "only main.rs and tests use what is public here")]
 

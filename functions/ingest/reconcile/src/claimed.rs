@@ -1,15 +1,17 @@
-//! Batches that are claimed one by one: their end, and the tags of their objects.
+//! Checks that claim batches and handle them one by one: batches that were not finalized, and final
+//! batches whose objects were not tagged for expiry.
 
 use attempt::Deadline;
-use catalog::{DatabaseError, StalledBatch};
+use catalog::{BatchToRecover, DatabaseError};
 use tracing::{Instrument as _, Span};
 
 use crate::Reconcile;
-use crate::error::{CheckError, FirstError};
+use crate::error::{CheckError, ErrorCollector};
 use crate::report::BatchesReport;
 
-/// Maximum number of batches that one check finalizes or releases in a run. Each may take seconds:
-/// the deactivation of a full load, or the tags of thousands of objects.
+/// Maximum number of batches that one check finalizes, or whose objects it tags for expiry, in a
+/// run. Each may take seconds: the deactivation of a full load, or the tags of thousands of
+/// objects.
 const LIMIT: u32 = 50;
 
 /// Maximum number of batches that one database statement claims.
@@ -22,7 +24,7 @@ impl Reconcile {
         deadline: Deadline,
         report: &mut BatchesReport,
     ) -> Result<(), CheckError> {
-        let claim = async |limit| self.database.take_unfinished(self.settings.unfinished_for, limit).await;
+        let claim = async |limit| self.database.select_unfinalized(self.settings.unfinished_for, limit).await;
         for_each(deadline, claim, async |batch| {
             let end = self.database.finalize(batch.batch_id).await?;
             if end.became_final {
@@ -43,13 +45,14 @@ impl Reconcile {
         .await
     }
 
-    /// Tags the objects of final batches for expiry, if the function that should have done it died.
+    /// Tags the objects of final batches for expiry, if the function that should have done it died
+    /// or failed.
     pub(crate) async fn release_objects(
         &self,
         deadline: Deadline,
         report: &mut BatchesReport,
     ) -> Result<(), CheckError> {
-        let claim = async |limit| self.database.take_unreleased(self.settings.unfinished_for, limit).await;
+        let claim = async |limit| self.database.select_unreleased(self.settings.unfinished_for, limit).await;
         for_each(deadline, claim, async |batch| {
             payloads::retention::try_release(&self.database, &self.objects, batch.batch_id).await?;
             tracing::warn!(
@@ -64,16 +67,16 @@ impl Reconcile {
     }
 }
 
-/// Claims batches, a few at a time, and calls `work` for each in its own tracing span. A failure
-/// does not stop the other batches. The failed batch can be claimed again once the time since it
-/// stalled has doubled.
+/// Claims batches by `claim`, which gets the maximum number of batches to claim, a few at a time,
+/// and calls `work` for each in its own tracing span. A failure does not stop the other batches.
+/// The failed batch can be claimed again once the time since it stalled has doubled.
 async fn for_each(
     deadline: Deadline,
-    claim: impl AsyncFn(u32) -> Result<Vec<StalledBatch>, DatabaseError>,
-    mut work: impl AsyncFnMut(&StalledBatch) -> Result<(), CheckError>,
+    claim: impl AsyncFn(u32) -> Result<Vec<BatchToRecover>, DatabaseError>,
+    mut work: impl AsyncFnMut(&BatchToRecover) -> Result<(), CheckError>,
 ) -> Result<(), CheckError> {
     let mut left = LIMIT;
-    let mut first = FirstError::default();
+    let mut errors = ErrorCollector::default();
     while left > 0 {
         if deadline.has_passed() {
             return Err(CheckError::OutOfTime);
@@ -86,17 +89,17 @@ async fn for_each(
         for batch in claimed {
             let working = async {
                 if let Err(failure) = work(&batch).await {
-                    first.note(failure);
+                    errors.note(failure);
                 }
             };
             working.instrument(span_of(&batch)).await;
         }
     }
-    first.into_result()
+    errors.into_result()
 }
 
 /// Creates the tracing span for the work on one batch, with the fields of every log line about it.
-pub(crate) fn span_of(batch: &StalledBatch) -> Span {
+pub(crate) fn span_of(batch: &BatchToRecover) -> Span {
     tracing::error_span!(
         "batch",
         batch_id = %batch.batch_id,

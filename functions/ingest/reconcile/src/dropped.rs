@@ -1,15 +1,15 @@
 use attempt::Deadline;
 use futures_util::future::join_all;
-use ingestion::drops::{PREFIX, TaggedState};
+use ingestion::drops::{PREFIX, StateFromTags};
 use ingestion::payload::payload_key_of;
 use jiff::Timestamp;
 use objects::{Listed, ObjectError, Objects, Page};
-use transport::PayloadQueue;
+use transport::NotificationQueue;
 use uuid::Uuid;
 
 use crate::Reconcile;
-use crate::error::{CheckError, FirstError};
-use crate::pass::Pass;
+use crate::drop_scan::ScanRun;
+use crate::error::{CheckError, ErrorCollector};
 use crate::report::DropsReport;
 
 /// Maximum number of notifications that one run sends for one bucket; the next run continues after
@@ -33,16 +33,16 @@ impl Reconcile {
     ) -> Result<(), CheckError> {
         let Some(queue) = &self.drops else { return Ok(()) };
         let other = self.drop_bucket.as_ref().map(|bucket| self.objects.in_bucket(bucket));
-        let mut first = FirstError::default();
+        let mut errors = ErrorCollector::default();
         for objects in [&self.objects].into_iter().chain(&other) {
             let mut found = DropsReport::default();
             if let Err(failure) = self.notify_drops_in(objects, queue, deadline, &mut found).await {
-                first.note(failure);
+                errors.note(failure);
             }
             report.seen = report.seen.saturating_add(found.seen);
             report.found = report.found.saturating_add(found.found);
         }
-        first.into_result()
+        errors.into_result()
     }
 
     /// Checks the dropped objects of one bucket, page by page. The progress is saved after each
@@ -50,23 +50,23 @@ impl Reconcile {
     async fn notify_drops_in(
         &self,
         objects: &Objects,
-        queue: &PayloadQueue,
+        queue: &NotificationQueue,
         deadline: Deadline,
         report: &mut DropsReport,
     ) -> Result<(), CheckError> {
-        let last = self.database.drop_look(objects.bucket()).await?;
-        let mut pass = Pass::after(last, Timestamp::now(), &self.settings);
-        let (begin, mut from) = (pass.look.after.clone(), None);
+        let last = self.database.drop_scan(objects.bucket()).await?;
+        let mut run = ScanRun::after(last, Timestamp::now(), &self.settings);
+        let (begin, mut from) = (run.scan.after.clone(), None);
         loop {
             if deadline.has_passed() {
                 return Err(CheckError::OutOfTime);
             }
             let page = objects.list_after(PREFIX, begin.as_deref(), from).await?;
             report.seen = report.seen.saturating_add(u64::try_from(page.objects.len()).unwrap_or(u64::MAX));
-            let came = self.notify_page(objects, queue, deadline, &page, &mut pass, report).await;
-            self.database.note_drop_look(objects.bucket(), &pass.look).await?;
+            let came = self.notify_page(objects, queue, deadline, &page, &mut run, report).await;
+            self.database.note_drop_scan(objects.bucket(), &run.scan).await?;
             came?;
-            if pass.look.after.is_none() {
+            if run.scan.after.is_none() {
                 return Ok(());
             }
             if report.found >= LIMIT || report.seen >= LISTED {
@@ -82,21 +82,22 @@ impl Reconcile {
         }
     }
 
-    /// Sends the due notifications of one page of objects, and moves the position of `pass` behind
+    /// Sends the due notifications of one page of objects, and moves the position of `run` behind
     /// the objects that were checked before the limit or the deadline was reached. An object whose
-    /// tags cannot be read is left to the next pass, so that it does not delay others.
+    /// tags cannot be read is left to the next scan of the bucket, so that it does not delay
+    /// others.
     async fn notify_page(
         &self,
         objects: &Objects,
-        queue: &PayloadQueue,
+        queue: &NotificationQueue,
         deadline: Deadline,
         page: &Page,
-        pass: &mut Pass,
+        run: &mut ScanRun,
         report: &mut DropsReport,
     ) -> Result<(), CheckError> {
         let due: Vec<&Listed> =
-            page.objects.iter().filter(|object| pass.is_due(object, &self.settings)).collect();
-        let mut first = FirstError::default();
+            page.objects.iter().filter(|object| run.is_due(object, &self.settings)).collect();
+        let mut errors = ErrorCollector::default();
         let mut left = due.into_iter();
         while !left.as_slice().is_empty() {
             if deadline.has_passed() {
@@ -104,7 +105,7 @@ impl Reconcile {
             }
             let room = usize::try_from(LIMIT.saturating_sub(report.found)).unwrap_or(usize::MAX);
             if room == 0 {
-                return first.into_result();
+                return errors.into_result();
             }
             let some: Vec<&Listed> = left.by_ref().take(AT_ONCE.min(room)).collect();
             let notifying =
@@ -115,17 +116,17 @@ impl Reconcile {
                     Ok(false) => {}
                     // A queue that rejects one message would reject the next.
                     Err(failure @ CheckError::Notify(_)) => return Err(failure),
-                    Err(failure) => first.note(failure),
+                    Err(failure) => errors.note(failure),
                 }
             }
-            pass.look.after = some.last().map(|object| object.key.clone());
+            run.scan.after = some.last().map(|object| object.key.clone());
         }
-        pass.look.after = match (&page.next, page.objects.last()) {
+        run.scan.after = match (&page.next, page.objects.last()) {
             (None, _) => None,
             (Some(_), Some(object)) => Some(object.key.clone()),
-            (Some(_), None) => pass.look.after.take(),
+            (Some(_), None) => run.scan.after.take(),
         };
-        first.into_result()
+        errors.into_result()
     }
 }
 
@@ -134,7 +135,7 @@ impl Reconcile {
 async fn notify_drop(
     payloads: &Objects,
     objects: &Objects,
-    queue: &PayloadQueue,
+    queue: &NotificationQueue,
     object: &Listed,
 ) -> Result<bool, CheckError> {
     let tags = match objects.tags(&object.key).await {
@@ -143,8 +144,8 @@ async fn notify_drop(
     };
     let is_done = match ingestion::drops::tagged_state(&tags, &object.etag, object.modified_at) {
         None => false,
-        Some(TaggedState::Settled) => true,
-        Some(TaggedState::Accepted(batch_id)) => has_payload(payloads, batch_id).await?,
+        Some(StateFromTags::Settled) => true,
+        Some(StateFromTags::Accepted(batch_id)) => has_payload(payloads, batch_id).await?,
     };
     if is_done {
         return Ok(false);
@@ -161,8 +162,8 @@ async fn notify_drop(
     Ok(true)
 }
 
-/// True if the payload of an accepted dropped object was copied. If it was not, its message may
-/// have failed too often and be gone.
+/// True if the payload of an accepted dropped object was copied. If it was not, the message about
+/// the object may have failed too often and be gone.
 async fn has_payload(payloads: &Objects, batch_id: Uuid) -> Result<bool, ObjectError> {
     let key = payload_key_of(batch_id);
     Ok(!payloads.there(key.into_iter().collect()).await?.is_empty())

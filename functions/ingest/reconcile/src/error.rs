@@ -19,7 +19,7 @@ ingestion::words! {
         Unfinished = "unfinished",
         /// Check for final batches whose objects were not tagged for expiry.
         Kept = "kept",
-        /// Check for uploads whose time has ended.
+        /// Check for uploads whose URL has expired: never used, or without a notification.
         Uploads = "uploads",
         /// Check for dropped objects that were neither accepted nor refused.
         Drops = "drops",
@@ -82,12 +82,13 @@ impl Retryable for CheckError {
     }
 }
 
-/// First error from the processing of many items. The other items are processed nevertheless.
+/// Collector of the errors of one check's items. It keeps the first error; the other items are
+/// processed nevertheless.
 #[derive(Debug, Default)]
-pub(crate) struct FirstError(Option<CheckError>);
+pub(crate) struct ErrorCollector(Option<CheckError>);
 
-impl FirstError {
-    /// Logs the error of one item, and keeps it if it is the first.
+impl ErrorCollector {
+    /// Logs the error of one item, and keeps it if it is the first of the check.
     pub(crate) fn note(&mut self, failure: CheckError) {
         let error: &dyn std::error::Error = &failure;
         let retry = failure.retry();
@@ -95,7 +96,7 @@ impl FirstError {
         self.0.get_or_insert(failure);
     }
 
-    pub(crate) const fn is_none(&self) -> bool {
+    pub(crate) const fn is_empty(&self) -> bool {
         self.0.is_none()
     }
 

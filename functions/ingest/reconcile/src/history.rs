@@ -17,13 +17,15 @@ const MEASURED: u32 = 50_000;
 /// Number of days for which the bucket keeps the payload of a final batch.
 pub const PAYLOAD_DAYS: u16 = 30;
 
-/// Number of rows after which a run stops deleting old batches, at the end of a slice.
+/// Number of deleted rows after which a run stops deleting old batches. It is checked after each
+/// slice of rows.
 const ROWS: u64 = 500_000;
 
 impl Reconcile {
-    /// Adds up the counters of final batches, their usage and the stored totals of past days. Each
-    /// is added up in slices: at least one, and more until the time has run out. A failure is only
-    /// logged: the next run continues, and the tables may not exist before their migration.
+    /// Adds up, in the database, the counters of final batches, their usage, and the bytes that
+    /// tenants had stored on past days. Each is added up in slices: at least one, and more until
+    /// the time has run out. A failure is only logged: the next run continues, and the tables may
+    /// not exist before their migration.
     pub(crate) async fn fold_counters(&self, deadline: Deadline) {
         let today = Timestamp::now().to_zoned(TimeZone::UTC).date();
         loop {
@@ -46,9 +48,9 @@ impl Reconcile {
         }
     }
 
-    /// Deletes final batches that are older than the kept history of loads, after ending old
-    /// batches that are still in progress. The start of the history moves on once no such batch is
-    /// left to delete.
+    /// Deletes final batches that are older than the history of loads (the period for which batches
+    /// are retained), after ending old batches that are still in progress. The start of the history
+    /// moves on once no such batch is left to delete.
     pub(crate) async fn prune(
         &self,
         deadline: Deadline,

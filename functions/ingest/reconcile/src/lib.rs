@@ -7,12 +7,13 @@
 //! 2. stalled batches, because a message was lost, or its handler died too often;
 //! 3. batches whose chunks are all written, but that were not finalized;
 //! 4. final batches whose objects do not expire, because a function died before it tagged them;
-//! 5. uploads whose time has ended: never used, or without a notification;
+//! 5. uploads whose URL has expired: never used, or without a notification;
 //! 6. dropped objects that were neither accepted nor refused, because their notification was lost;
 //! 7. events that were not published, because the bus or the topic was unreachable, or a function
 //!    died.
 //!
-//! It also ends and deletes batches that are older than the history of loads.
+//! It also ends and deletes batches that are older than the history of loads, which is the period
+//! for which batches are kept.
 //!
 //! It processes no payload itself. It sends the payload's notification again, and the chunker
 //! continues the batch from where it stopped; one notification too many does no harm. Runs may
@@ -24,12 +25,12 @@
 #![allow(missing_docs, reason = "only main.rs and tests use what is public here")]
 
 mod claimed;
+mod drop_scan;
 mod dropped;
 mod error;
 mod history;
 mod notify;
 mod objects_found;
-mod pass;
 mod report;
 mod settings;
 mod stopped;
@@ -53,7 +54,7 @@ use objects::Objects;
 use runtime::schedule;
 use serde_json::Value;
 use tracing::Instrument as _;
-use transport::PayloadQueue;
+use transport::NotificationQueue;
 
 use error::CheckError;
 
@@ -70,10 +71,10 @@ pub struct Reconcile {
     pub accepted: BatchItems,
     pub database: Database,
     pub publisher: Publisher,
-    pub queue: PayloadQueue,
-    /// SQS queue of dropped objects, if the deployment accepts any.
-    pub drops: Option<PayloadQueue>,
-    /// Second bucket in which objects may be dropped, besides the payload bucket.
+    pub queue: NotificationQueue,
+    /// SQS queue of dropped objects; `None` if the deployment accepts none.
+    pub drops: Option<NotificationQueue>,
+    /// Second bucket in which objects may be dropped; `None` if there is only the payload bucket.
     pub drop_bucket: Option<String>,
     pub settings: Settings,
 }

@@ -4,13 +4,13 @@
 use std::process::ExitCode;
 
 use batch_items::BatchItems;
-use catalog::{Database, Outbox};
+use catalog::{Database, OutboxMode};
 use events::Publisher;
 use lambda_runtime::Error;
 use objects::Objects;
 use reconcile::{Reconcile, Settings};
 use runtime::{Environment, Sdk};
-use transport::PayloadQueue;
+use transport::NotificationQueue;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
@@ -32,14 +32,14 @@ async fn serve() -> Result<(), Error> {
     let sdk = Sdk::from_environment().await;
     let publisher = Publisher::of(&sdk, events);
     let sqs = aws_sdk_sqs::Client::new(sdk.standard());
-    let database = Database::from_environment(&sdk).await?.with_outbox(Outbox::needed_by(&publisher));
+    let database = Database::from_environment(&sdk).await?.with_outbox(OutboxMode::needed_by(&publisher));
     let reconcile = Reconcile {
         objects: Objects::new(aws_sdk_s3::Client::new(&sdk.objects()), bucket),
         accepted: BatchItems::new(aws_sdk_dynamodb::Client::new(sdk.standard()), table),
         database: database.with_guard(guard),
         publisher,
-        queue: PayloadQueue::new(sqs.clone(), queue_url),
-        drops: (!drops_url.is_empty()).then(|| PayloadQueue::new(sqs, drops_url)),
+        queue: NotificationQueue::new(sqs.clone(), queue_url),
+        drops: (!drops_url.is_empty()).then(|| NotificationQueue::new(sqs, drops_url)),
         drop_bucket: Some(drop_bucket).filter(|name| !name.is_empty()),
         settings,
     };

@@ -1,12 +1,12 @@
-use batch_items::Taken;
+use batch_items::NotificationClaim;
 use jiff::Timestamp;
 use uuid::Uuid;
 
 use crate::Reconcile;
 use crate::error::CheckError;
 
-/// Returns the time halfway between `since` and now. A notification sent after it is not repeated
-/// yet, so that the pauses between notifications double.
+/// Returns the time halfway between `since` and `now`. A notification that was sent after this time
+/// is not repeated yet, so that the pauses between notifications double.
 pub(crate) fn half_way(since: Timestamp, now: Timestamp) -> Timestamp {
     let age = now.duration_since(since);
     if age.is_negative() { since } else { since.checked_add(age / 2).unwrap_or(now) }
@@ -21,13 +21,13 @@ impl Reconcile {
         batch_id: Uuid,
         key: &str,
         notified_before: Timestamp,
-    ) -> Result<Taken, CheckError> {
-        let claimed = self.accepted.take(tenant_id, batch_id, notified_before).await?;
-        if claimed == Taken::Yes
+    ) -> Result<NotificationClaim, CheckError> {
+        let claimed = self.accepted.claim_notification(tenant_id, batch_id, notified_before).await?;
+        if claimed == NotificationClaim::Granted
             && let Err(error) = self.queue.notify(self.objects.bucket(), key, Some(tenant_id)).await
         {
             // If the release fails too, the claim expires when the payload's age has doubled.
-            let released = self.accepted.put_back(tenant_id, batch_id).await;
+            let released = self.accepted.release_claim(tenant_id, batch_id).await;
             return Err(released.err().map_or(error.into(), CheckError::Accepted));
         }
         Ok(claimed)

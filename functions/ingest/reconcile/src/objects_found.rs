@@ -2,7 +2,7 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use attempt::Deadline;
-use batch_items::Taken;
+use batch_items::NotificationClaim;
 use futures_util::StreamExt as _;
 use futures_util::stream;
 use ingestion::payload::{batch_of_payload, payload_prefix};
@@ -11,7 +11,7 @@ use objects::{Listed, ObjectError};
 use payloads::PayloadError;
 use uuid::Uuid;
 
-use crate::error::{CheckError, FirstError};
+use crate::error::{CheckError, ErrorCollector};
 use crate::notify::half_way;
 use crate::report::ObjectsReport;
 use crate::{Reconcile, Settings};
@@ -37,22 +37,22 @@ enum Finding {
     /// Object whose notification was sent recently, so that it is not sent again yet.
     Waiting,
     Foreign,
-    /// Object that was deleted meanwhile.
+    /// Object that was deleted after it was listed.
     Gone,
     /// Object that was not read, because the queue rejects messages.
     Skipped,
 }
 
 impl Reconcile {
-    /// Sends the notification of stored payloads again that are old enough, and whose batch is not
-    /// in the database.
+    /// Sends the notifications of stored payloads again that are old enough and have no batch in
+    /// the database.
     pub(crate) async fn notify_objects(
         &self,
         deadline: Deadline,
         report: &mut ObjectsReport,
     ) -> Result<(), CheckError> {
         let now = Timestamp::now();
-        let mut first = FirstError::default();
+        let mut errors = ErrorCollector::default();
         for hour in hours(now, &self.settings) {
             let prefix = payload_prefix(hour);
             let mut from = None;
@@ -65,17 +65,17 @@ impl Reconcile {
                         event_type = "look.limited",
                         "there may be more payloads without a batch than one run notifies; the next continues"
                     );
-                    return first.into_result();
+                    return errors.into_result();
                 }
                 let page = self.objects.list(&prefix, from).await?;
-                self.notify_unknown(page.objects, now, report, &mut first).await?;
+                self.notify_unknown(page.objects, now, report, &mut errors).await?;
                 from = page.next;
                 if from.is_none() {
                     break;
                 }
             }
         }
-        first.into_result()
+        errors.into_result()
     }
 
     async fn notify_unknown(
@@ -83,7 +83,7 @@ impl Reconcile {
         listed: Vec<Listed>,
         now: Timestamp,
         report: &mut ObjectsReport,
-        first: &mut FirstError,
+        errors: &mut ErrorCollector,
     ) -> Result<(), CheckError> {
         report.seen = report.seen.saturating_add(count(listed.len()));
         let young =
@@ -131,7 +131,7 @@ impl Reconcile {
                 Ok(Finding::Waiting) => report.waiting = report.waiting.saturating_add(1),
                 Ok(Finding::Foreign) => report.foreign = report.foreign.saturating_add(1),
                 Ok(Finding::Gone | Finding::Skipped) => {}
-                Err(failure) => first.note(failure),
+                Err(failure) => errors.note(failure),
             }
         }
         Ok(())
@@ -158,7 +158,7 @@ impl Reconcile {
         let claimed = self.notify_once(metadata.tenant_id, metadata.batch_id, key, notified_before).await?;
         let (batch_id, tenant) = (metadata.batch_id.to_string(), metadata.tenant_id.to_string());
         Ok(match claimed {
-            Taken::Yes => {
+            NotificationClaim::Granted => {
                 let age = now.duration_since(object.modified_at).as_secs();
                 let correlation_id = metadata.trace_id;
                 tracing::warn!(
@@ -172,8 +172,8 @@ impl Reconcile {
                 );
                 Finding::Notified
             }
-            Taken::Recently => Finding::Waiting,
-            Taken::NotAccepted => {
+            NotificationClaim::Refused => Finding::Waiting,
+            NotificationClaim::NotAccepted => {
                 tracing::warn!(
                     event_type = "object.foreign",
                     object = key,

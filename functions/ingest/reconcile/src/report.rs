@@ -43,7 +43,7 @@ pub struct BatchesReport {
     pub chunks_behind_minutes: Option<u64>,
 }
 
-/// Counts from the check for uploads whose time has ended.
+/// Counts from the check for uploads whose URL has expired.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct UploadsReport {
     /// Number of announced uploads that were never used.
@@ -68,7 +68,8 @@ pub struct DropsReport {
 pub struct HistoryReport {
     /// Number of batches in progress that were ended because they were too old.
     pub too_old: u64,
-    /// Number of batches that were deleted because they were older than the history of loads.
+    /// Number of batches that were deleted because they were older than the history of loads (the
+    /// period for which batches are retained).
     pub batches_pruned: u64,
     /// Number of rows that were deleted, in all tables.
     pub rows_pruned: u64,

@@ -20,8 +20,8 @@ pub struct Settings {
     /// Age of a batch's generation (round of processing) from which the batch is no longer
     /// restarted, and counts as stuck.
     pub given_up_after: Duration,
-    /// Time after which the reconciliation finalizes a batch whose chunks are all written, and tags
-    /// the objects of a final batch for expiry.
+    /// Time for which other functions may finalize a batch whose chunks are all written, or tag the
+    /// objects of a final batch for expiry, before the reconciliation does it.
     pub unfinished_for: Duration,
     /// Time for which an upload is still awaited after its URL expired, since an upload that began
     /// in time may end after that.
@@ -52,9 +52,9 @@ impl Default for Settings {
 const DAY: Duration = Duration::from_hours(24);
 
 /// Minimum of `HISTORY_DAYS`. Batch items live for 30 days after the last attempt at their request,
-/// plus up to two until DynamoDB deletes them; an item without its batch would be shown as a batch
-/// still to come. Payloads and queue messages, which are kept for less time, then also find their
-/// batch.
+/// plus up to two until DynamoDB deletes them; an item whose batch was deleted before would be
+/// shown as a batch still to come. Payloads and queue messages, which are kept for less time, then
+/// also find their batch.
 const SHORTEST_HISTORY: u64 = 60;
 
 impl Settings {
@@ -82,8 +82,8 @@ impl Settings {
     }
 }
 
-/// Reads `HISTORY_DAYS`. A value below the minimum, or shorter than the `hours` that are searched,
-/// is refused.
+/// Reads `HISTORY_DAYS`. A value below the minimum is refused, and so is one shorter than `hours`,
+/// the number of past hours whose payloads are checked.
 fn history<F: Fn(&str) -> Option<String>>(environment: &mut Environment<F>, hours: u32) -> Duration {
     let days: u64 = environment.optional("HISTORY_DAYS", 90);
     if days < SHORTEST_HISTORY {

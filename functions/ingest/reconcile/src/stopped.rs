@@ -1,8 +1,8 @@
 use attempt::{Deadline, Retry, Retryable as _};
-use catalog::{StallThresholds, StalledBatch};
+use catalog::{BatchToRecover, StallThresholds};
 use uuid::Uuid;
 
-use crate::error::{CheckError, FirstError};
+use crate::error::{CheckError, ErrorCollector};
 use crate::report::BatchesReport;
 use crate::{Reconcile, claimed};
 
@@ -29,17 +29,17 @@ impl Reconcile {
             given_up_after: self.settings.given_up_after,
         };
         let mut left = LIMIT;
-        let mut first = FirstError::default();
-        while left > 0 && first.is_none() {
+        let mut errors = ErrorCollector::default();
+        while left > 0 && errors.is_empty() {
             if deadline.has_passed() {
                 return Err(CheckError::OutOfTime);
             }
-            let stalled = self.database.take_stopped(thresholds, left.min(AT_ONCE)).await?;
+            let stalled = self.database.select_stalled(thresholds, left.min(AT_ONCE)).await?;
             if stalled.is_empty() {
                 break;
             }
             left = left.saturating_sub(u32::try_from(stalled.len()).unwrap_or(u32::MAX));
-            self.restart(&stalled, report, &mut first).await?;
+            self.restart(&stalled, report, &mut errors).await?;
         }
         if left == 0 {
             tracing::warn!(
@@ -48,14 +48,14 @@ impl Reconcile {
             );
         }
         self.report_stuck(thresholds, report).await?;
-        first.into_result()
+        errors.into_result()
     }
 
     async fn restart(
         &self,
-        stalled: &[StalledBatch],
+        stalled: &[BatchToRecover],
         report: &mut BatchesReport,
-        first: &mut FirstError,
+        errors: &mut ErrorCollector,
     ) -> Result<(), CheckError> {
         let mut released: Vec<Uuid> = Vec::new();
         let mut batches = stalled.iter();
@@ -72,23 +72,23 @@ impl Reconcile {
                     );
                 }
                 // The batch keeps its claim, and its place behind the others.
-                Err(error) if error.retry() == Retry::Never => first.note(error),
+                Err(error) if error.retry() == Retry::Never => errors.note(error),
                 // The next notification would fail too. The rest of the time is for releasing the
                 // claims.
                 Err(error) => {
                     released.push(batch.batch_id);
-                    first.note(error);
+                    errors.note(error);
                     break;
                 }
             }
         }
         released.extend(batches.map(|batch| batch.batch_id));
-        if released.is_empty() { Ok(()) } else { Ok(self.database.put_back(&released).await?) }
+        if released.is_empty() { Ok(()) } else { Ok(self.database.unselect(&released).await?) }
     }
 
     /// Restarts a batch by sending the notification of its payload again. The chunker continues
     /// where the batch stopped; one notification too many does no harm.
-    async fn notify_again(&self, batch: &StalledBatch) -> Result<(), CheckError> {
+    async fn notify_again(&self, batch: &BatchToRecover) -> Result<(), CheckError> {
         let key = self.objects.key_of(&batch.payload_uri)?;
         Ok(self.queue.notify(self.objects.bucket(), key, Some(batch.tenant_id)).await?)
     }

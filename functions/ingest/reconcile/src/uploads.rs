@@ -2,7 +2,7 @@ use std::collections::HashSet;
 use std::future::ready;
 
 use attempt::Deadline;
-use batch_items::{AwaitedUpload, Taken};
+use batch_items::{AwaitedUpload, NotificationClaim};
 use futures_util::stream::{self, StreamExt as _};
 use ingestion::Viewer;
 use ingestion::batch::BatchStatus;
@@ -11,17 +11,18 @@ use objects::ObjectError;
 use uuid::Uuid;
 
 use crate::Reconcile;
-use crate::error::{CheckError, FirstError};
+use crate::error::{CheckError, ErrorCollector};
 use crate::notify::half_way;
 use crate::report::UploadsReport;
 
-/// Maximum number of uploads read from each shard of the DynamoDB index at a time.
+/// Maximum number of uploads read at a time from each shard of the DynamoDB index of awaited
+/// uploads.
 const LIMIT_OF_SHARD: u16 = 32;
 
 /// Number of uploads that are checked concurrently. Each takes three calls, one after the other.
 const AT_ONCE: usize = 16;
 
-/// Outcome of checking one upload whose time has ended.
+/// Outcome of checking one upload whose URL has expired.
 enum Settled {
     /// Upload whose batch is in the database.
     Arrived,
@@ -34,9 +35,9 @@ enum Settled {
 }
 
 impl Reconcile {
-    /// Marks unused uploads as expired, and sends the notification of used ones again. The oldest
-    /// come first, and each run does as many as its time allows, so that unused announcements delay
-    /// the notifications of others little.
+    /// Checks uploads whose URL has expired: marks unused ones as expired, and sends the
+    /// notification of used ones again. The oldest come first, and each run does as many as its
+    /// time allows, so that unused announcements delay the notifications of others little.
     pub(crate) async fn settle_uploads(
         &self,
         deadline: Deadline,
@@ -45,9 +46,9 @@ impl Reconcile {
         let now = Timestamp::now();
         let grace = SignedDuration::try_from(self.settings.upload_grace).unwrap_or(SignedDuration::MAX);
         let over = now.saturating_sub(grace).unwrap_or(Timestamp::MIN);
-        let (mut first, mut seen) = (FirstError::default(), HashSet::new());
+        let (mut errors, mut seen) = (ErrorCollector::default(), HashSet::new());
         // An upload that fails stays the oldest, so nothing is read behind it in this run.
-        while first.is_none() {
+        while errors.is_empty() {
             let mut awaited = self.accepted.awaited(over, LIMIT_OF_SHARD).await?;
             // The index may still have uploads that were settled a moment ago.
             awaited.retain(|upload| seen.insert(upload.batch_id));
@@ -72,14 +73,14 @@ impl Reconcile {
                     Ok(Settled::Found) => report.found = report.found.saturating_add(1),
                     Ok(Settled::Expired) => report.expired = report.expired.saturating_add(1),
                     Ok(Settled::Left) => {}
-                    Err(failure) => first.note(failure),
+                    Err(failure) => errors.note(failure),
                 }
             }
             if left > 0 {
                 return Err(CheckError::OutOfTime);
             }
         }
-        first.into_result()
+        errors.into_result()
     }
 
     async fn settle(
@@ -109,7 +110,7 @@ impl Reconcile {
         let claimed =
             self.notify_once(upload.tenant_id, upload.batch_id, &upload.key(), notified_before).await?;
         let mut settled = Settled::Left;
-        if claimed == Taken::Yes {
+        if claimed == NotificationClaim::Granted {
             settled = Settled::Found;
             tracing::warn!(
                 event_type = "upload.found",

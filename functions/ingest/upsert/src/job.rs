@@ -64,7 +64,8 @@ mod tests {
 
     use super::*;
 
-    /// Returns the ids of those records in a sample event that are not the event of a chunk.
+    /// Returns the ids of those records in the sample event `name` that are not the event of a
+    /// chunk.
     fn unreadable(name: &str) -> Vec<String> {
         let path = format!("{}/../../../events/ingest/upsert/{name}.json", env!("CARGO_MANIFEST_DIR"));
         let event = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();

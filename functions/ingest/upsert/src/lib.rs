@@ -2,13 +2,13 @@
 //!
 //! An event is delivered at least once. The chunk's row changes in the same transaction as its
 //! products, so a repeated event finds the chunk done and is acknowledged without work. A chunk
-//! that fails is retried after growing pauses, and the failure is noted with it. After too many
+//! that fails is retried after growing pauses, and the reason is stored with it. After too many
 //! attempts, or soon if no retry can help, its event goes to the dead-letter queue. A chunk that
 //! only waited for the locks of its establishments did not fail: for an hour, its event is sent
 //! again as a new message.
 //!
-//! Kafka counts no attempts. So a record that fails is parked: it goes to the queue of chunks as a
-//! message, which is retried and given up like any other.
+//! Kafka counts no attempts. So a record that fails is parked: it goes to the SQS queue of chunks
+//! as a message, which is retried and given up like any other.
 
 #![allow(missing_docs, reason = "only main.rs and tests use what is public here")]
 

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use catalog::{Database, Outbox, OwnerRule};
+use catalog::{Database, OutboxMode, OwnerRule};
 use events::Publisher;
 use lambda_runtime::Error;
 use objects::Objects;
@@ -31,7 +31,7 @@ async fn serve() -> Result<(), Error> {
     let sdk = Sdk::from_environment().await;
     let publisher = Publisher::of(&sdk, events);
     let sqs = aws_sdk_sqs::Client::new(sdk.standard());
-    let database = Database::from_environment(&sdk).await?.with_outbox(Outbox::needed_by(&publisher));
+    let database = Database::from_environment(&sdk).await?.with_outbox(OutboxMode::needed_by(&publisher));
     let upsert = Upsert {
         objects: Objects::new(aws_sdk_s3::Client::new(&sdk.objects()), bucket),
         database: database.with_guard(guard).with_owner_rule(owner_rule).with_listed_errors(listed_errors),

@@ -1,20 +1,21 @@
-//! Counters of requests since the installation, from the table of usage.
+//! Metrics of requests, read from the usage table, which has their totals since the installation.
 
 use std::collections::BTreeMap;
 
 use runtime::metrics::{OPERATION_BYTES, OPERATION_MESSAGES, OPERATIONS, Scrape, USAGE_READ_UNTIL};
-use usage::{Standing, Total, UsageError, UsageTable};
+use usage::{Coverage, Total, UsageError, UsageTable};
 
-/// Reads the usage counters from the usage table, and the time up to which they are complete.
+/// Reads the total usage counters of each operation and target, and the time up to which they are
+/// complete, from the usage table.
 ///
 /// # Errors
 /// If the table cannot be read.
 pub(crate) async fn counters(table: &UsageTable) -> Result<Scrape, UsageError> {
-    let (totals, standing) = tokio::try_join!(table.totals(), table.standing())?;
-    Ok(scrape(&totals, &standing))
+    let (totals, coverage) = tokio::try_join!(table.totals(), table.coverage())?;
+    Ok(scrape(&totals, &coverage))
 }
 
-fn scrape(totals: &[Total], standing: &Standing) -> Scrape {
+fn scrape(totals: &[Total], coverage: &Coverage) -> Scrape {
     let mut scrape = Scrape::default();
     let mut operations = BTreeMap::<_, (u64, u64)>::new();
     for total in totals {
@@ -31,7 +32,7 @@ fn scrape(totals: &[Total], standing: &Standing) -> Scrape {
         scrape.put(OPERATION_MESSAGES, &labels, counts.messages);
         scrape.put(OPERATION_BYTES, &labels, counts.bytes);
     }
-    if let Some(read_until) = standing.read_until {
+    if let Some(read_until) = coverage.read_until {
         scrape.put(USAGE_READ_UNTIL, &[], read_until.as_second());
     }
     scrape
@@ -53,7 +54,7 @@ mod tests {
         let totals =
             [total("produce", "QM:A", 5, 1), total("produce", "QM:B", 2, 2), total("ingest", "", 1, 0)];
         let read_until = Some("2026-11-27T02:31:00.5Z".parse().unwrap());
-        let text = scrape(&totals, &Standing { read_until, ..Standing::default() }).text();
+        let text = scrape(&totals, &Coverage { read_until, ..Coverage::default() }).text();
         for line in [
             "integrahub_operations_total{operation=\"produce\",outcome=\"done\"} 4",
             "integrahub_operations_total{operation=\"produce\",outcome=\"failed\"} 3",
@@ -65,6 +66,6 @@ mod tests {
             assert!(text.lines().any(|own| own == line), "{line} is missing in\n{text}");
         }
         assert!(!text.contains("target=\"\""), "{text}");
-        assert_eq!(scrape(&[], &Standing::default()).text(), "");
+        assert_eq!(scrape(&[], &Coverage::default()).text(), "");
     }
 }

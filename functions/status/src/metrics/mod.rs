@@ -1,8 +1,8 @@
-//! `GET /metrics`: figures of the whole deployment for Prometheus.
+//! `GET /metrics`: metrics of the whole deployment for Prometheus.
 //!
-//! Each figure is read from a durable store: PostgreSQL, through the function that reaches it, the
-//! attributes of queues, or the counters of usage. An environment of a function could count no
-//! others' requests.
+//! Each metric is read from a durable store: PostgreSQL, through the function `batches`, the
+//! attributes of SQS queues, or the usage table. Counters in memory would not do, because an
+//! execution environment sees only its own requests.
 
 mod counters;
 mod queues;
@@ -20,30 +20,32 @@ use futures_util::future::OptionFuture;
 use lambda_http::Request;
 use runtime::metrics::{BUILD_INFO, CONTENT_TYPE, SNAPSHOT_AGE, Scrape, UP};
 
-use self::snapshot::{Last, Snapshots};
+use self::snapshot::{LastSamples, Snapshots};
 use crate::Status;
 
-/// Time limit for reading one source of the metrics.
-const PATIENCE: Duration = Duration::from_millis(1500);
+/// Time limit for reading one source of the metrics: the database, the queues or the usage table.
+const TIMEOUT: Duration = Duration::from_millis(1500);
 /// Time limit of the response to `GET /metrics`, including authentication. docs/metrics.md promises
 /// less than 2 s.
 const LIMIT: Duration = Duration::from_millis(1900);
-const _: () = assert!(PATIENCE.as_millis() < LIMIT.as_millis() && LIMIT.as_millis() < 2000);
+const _: () = assert!(TIMEOUT.as_millis() < LIMIT.as_millis() && LIMIT.as_millis() < 2000);
 
-/// Sources of the metrics, and their last samples.
+/// State of `GET /metrics`: the client of the queues, the last snapshot of all metrics, and the
+/// last samples of each source.
 #[derive(Debug, Default)]
 pub(crate) struct Metrics {
     pub(crate) queues: Option<Queues>,
     pub(crate) snapshots: Snapshots,
-    /// Last samples of the database, which are returned while no new ones can be read. The fields
-    /// below are the same for the queues and the usage.
-    pub(crate) last_database: Last,
-    pub(crate) last_queues: Last,
-    pub(crate) last_usage: Last,
+    /// Last samples of the ingest's database, which are returned while it cannot be read.
+    /// `last_queues` and `last_usage` are the same for the queues and the usage table.
+    pub(crate) last_database: LastSamples,
+    pub(crate) last_queues: LastSamples,
+    pub(crate) last_usage: LastSamples,
 }
 
 impl Status {
-    /// Responds to `GET /metrics` with the last snapshot, or with a new one.
+    /// Responds to `GET /metrics` with the last snapshot of all metrics, or with a new one if that
+    /// is too old.
     pub(crate) async fn metrics(&self, request: &Request) -> Result<Reply, Problem> {
         within(LIMIT, self.scraped(request)).await
     }
@@ -61,9 +63,9 @@ impl Status {
     async fn snapshot(&self) -> Scrape {
         let Metrics { queues, last_database, last_queues, last_usage, .. } = &self.metrics;
         let database = self.ingest.as_ref();
-        let database = database.map(|ingest| part(PATIENCE, "database", last_database, ingest.metrics()));
-        let queues = queues.as_ref().map(|queues| part(PATIENCE, "queues", last_queues, queues.metrics()));
-        let usage = part(PATIENCE, "usage", last_usage, counters::counters(&self.usage));
+        let database = database.map(|ingest| part(TIMEOUT, "database", last_database, ingest.metrics()));
+        let queues = queues.as_ref().map(|queues| part(TIMEOUT, "queues", last_queues, queues.metrics()));
+        let usage = part(TIMEOUT, "usage", last_usage, counters::counters(&self.usage));
         let (database, queues, usage) =
             tokio::join!(OptionFuture::from(database), OptionFuture::from(queues), usage);
         let mut scrape = Scrape::default();
@@ -75,7 +77,8 @@ impl Status {
     }
 }
 
-/// Waits for the response, and returns the problem `STORE_UNAVAILABLE` after the time limit.
+/// Returns the response, or the problem `STORE_UNAVAILABLE` if it is not there within the time
+/// limit.
 async fn within(
     limit: Duration,
     response: impl Future<Output = Result<Reply, Problem>>,
@@ -85,16 +88,17 @@ async fn within(
     })
 }
 
-/// Reads one source of the metrics within the time limit, and adds whether it could be read. If
-/// not, its last samples are returned until they are 60 s old.
+/// Reads the samples of one source of the metrics within the time limit, and adds a sample that
+/// says whether this succeeded. If it failed, the source's last samples are returned until they are
+/// 60 s old.
 async fn part<E: Into<Box<dyn Error + Send + Sync>>>(
-    patience: Duration,
+    timeout: Duration,
     name: &'static str,
-    last: &Last,
+    last: &LastSamples,
     read: impl Future<Output = Result<Scrape, E>>,
 ) -> Scrape {
     let began = Moment::now();
-    let found: Result<Scrape, Box<dyn Error + Send + Sync>> = match tokio::time::timeout(patience, read).await
+    let found: Result<Scrape, Box<dyn Error + Send + Sync>> = match tokio::time::timeout(timeout, read).await
     {
         Ok(found) => found.map_err(Into::into),
         Err(_) => Err("it did not answer in time".into()),
@@ -127,16 +131,16 @@ mod tests {
 
     #[tokio::test]
     async fn a_part_that_fails_keeps_its_last_samples_for_a_minute_and_is_said_to_be_down() {
-        let last = Last::default();
-        let failed = || part(PATIENCE, "database", &last, ready(Err("no such function")));
+        let last = LastSamples::default();
+        let failed = || part(TIMEOUT, "database", &last, ready(Err("no such function")));
         let mut pending = Scrape::default();
         pending.put(CHUNKS_PENDING, &[], 3);
-        let up = part(PATIENCE, "database", &last, ready(Ok::<_, String>(pending))).await.text();
+        let up = part(TIMEOUT, "database", &last, ready(Ok::<_, String>(pending))).await.text();
         assert!(up.contains("\nintegrahub_chunks_pending 3\n"), "{up}");
         assert!(up.ends_with("\nintegrahub_up{part=\"database\"} 1\n"), "{up}");
         let down = failed().await.text();
         assert_eq!(down, up.replace("\"} 1\n", "\"} 0\n"));
-        last.grow_old(Duration::from_secs(60));
+        last.set_age(Duration::from_secs(60));
         let left_out = failed().await.text();
         assert!(left_out.ends_with("\nintegrahub_up{part=\"database\"} 0\n"), "{left_out}");
         assert_eq!(left_out.lines().count(), 3, "{left_out}");
@@ -145,7 +149,7 @@ mod tests {
     #[tokio::test]
     async fn a_part_that_does_not_answer_in_time_is_down() {
         let never = std::future::pending::<Result<Scrape, String>>();
-        let down = part(Duration::from_millis(10), "database", &Last::default(), never).await.text();
+        let down = part(Duration::from_millis(10), "database", &LastSamples::default(), never).await.text();
         assert!(down.ends_with("\nintegrahub_up{part=\"database\"} 0\n"), "{down}");
     }
 

@@ -1,4 +1,4 @@
-//! Messages in the queues of the deployment.
+//! Metrics of the deployment's SQS queues: the number of messages in each.
 
 use std::convert::Infallible;
 use std::error::Error;
@@ -9,14 +9,14 @@ use aws_sdk_sqs::types::QueueAttributeName;
 use futures_util::future::try_join_all;
 use runtime::metrics::{QUEUE_MESSAGES, Scrape};
 
-/// Queue attributes that are requested, with the value of the metric's label `state` for each.
+/// Attributes of an SQS queue that are read, each with its value of the metric's label `state`.
 const STATES: [(QueueAttributeName, &str); 3] = [
     (QueueAttributeName::ApproximateNumberOfMessages, "visible"),
     (QueueAttributeName::ApproximateNumberOfMessagesNotVisible, "in_flight"),
     (QueueAttributeName::ApproximateNumberOfMessagesDelayed, "delayed"),
 ];
 
-/// Names and URLs of queues, parsed from `name=url name=url`.
+/// Names and URLs of SQS queues, parsed from a text such as `name=url name=url`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct QueueUrls(Vec<(String, String)>);
 
@@ -29,7 +29,7 @@ impl FromStr for QueueUrls {
     }
 }
 
-/// Client that reads the number of messages in SQS queues.
+/// Client that reads the number of messages in the deployment's SQS queues.
 #[derive(Debug)]
 pub(crate) struct Queues {
     client: Client,

@@ -1,4 +1,5 @@
-//! The last snapshot of the metrics, which all requests share, and the last figures of its parts.
+//! Caches of metrics: the last snapshot of all metrics, which all requests share, and the last
+//! samples of each source.
 
 use std::sync::PoisonError;
 use std::time::Duration;
@@ -7,39 +8,40 @@ use attempt::Moment;
 use runtime::metrics::Scrape;
 use tokio::sync::Mutex;
 
-/// Age up to which a snapshot of the metrics is returned without reading their sources.
+/// Age up to which a snapshot of the metrics is returned without reading the metrics again.
 const FRESH: Duration = Duration::from_secs(15);
 /// Age up to which a snapshot of the metrics is returned while another request reads a new one.
 const STALE: Duration = Duration::from_secs(60);
 
-/// Last samples that were read, and the time at which reading them began.
+/// Cache of the metric samples that were read last, with the time at which reading them began;
+/// `None` before the first reading.
 #[derive(Debug, Default)]
-pub(crate) struct Last(std::sync::Mutex<Option<(Scrape, Moment)>>);
+pub(crate) struct LastSamples(std::sync::Mutex<Option<(Scrape, Moment)>>);
 
 /// Last snapshot of the metrics, with the lock for reading a new one.
 #[derive(Debug, Default)]
 pub(crate) struct Snapshots {
-    last: Last,
+    last: LastSamples,
     /// Lock that a request holds while it reads a new snapshot, so that only one request does so at
     /// a time.
-    looking: Mutex<()>,
+    reading_lock: Mutex<()>,
 }
 
 impl Snapshots {
-    /// Returns a snapshot and its age: the last one if it is at most 15 s old, otherwise the result
-    /// of `look`. While another request reads a new snapshot, the last one is returned up to an age
-    /// of 60 s.
+    /// Returns a snapshot of all metrics and its age. This is the last snapshot if it is less than
+    /// 15 s old, otherwise the result of `look`, which reads the metrics. While another request
+    /// reads a new snapshot, the last one is returned up to an age of 60 s.
     pub(crate) async fn current(&self, look: impl Future<Output = Scrape>) -> (Scrape, Duration) {
         if let Some(fresh) = self.last.within(FRESH) {
             return fresh;
         }
-        let _looking = match self.looking.try_lock() {
-            Ok(looking) => looking,
+        let _reading = match self.reading_lock.try_lock() {
+            Ok(lock) => lock,
             Err(_) => {
                 if let Some(stale) = self.last.within(STALE) {
                     return stale;
                 }
-                self.looking.lock().await
+                self.reading_lock.lock().await
             }
         };
         if let Some(fresh) = self.last.within(FRESH) {
@@ -52,13 +54,13 @@ impl Snapshots {
     }
 }
 
-impl Last {
-    /// Stores samples and the time at which reading them began.
+impl LastSamples {
+    /// Stores the samples that were read last, and the time at which reading them began.
     pub(crate) fn keep(&self, scrape: &Scrape, began: Moment) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((scrape.clone(), began));
     }
 
-    /// Returns the samples, if they are less than 60 s old.
+    /// Returns the last samples if they are less than 60 s old, otherwise `None`.
     pub(crate) fn get(&self) -> Option<Scrape> {
         self.within(STALE).map(|(scrape, _)| scrape)
     }
@@ -70,12 +72,12 @@ impl Last {
         (found < age).then(|| (scrape.clone(), found))
     }
 
-    /// Lets the samples look older, for tests.
+    /// Sets the age of the samples, for tests.
     #[cfg(test)]
-    pub(crate) fn grow_old(&self, by: Duration) {
+    pub(crate) fn set_age(&self, age: Duration) {
         use std::time::SystemTime;
         let mut last = self.0.lock().unwrap();
-        let made = Moment::on(std::time::Instant::now(), SystemTime::now() - by);
+        let made = Moment::on(std::time::Instant::now(), SystemTime::now() - age);
         *last = last.take().map(|(scrape, _)| (scrape, made));
     }
 }
@@ -105,9 +107,9 @@ mod tests {
         };
         let (one, other) = tokio::join!(snapshots.current(look()), snapshots.current(look()));
         assert_eq!((&one.0, &other.0), (&snapshot(1), &snapshot(1)));
-        snapshots.last.grow_old(FRESH - Duration::from_secs(5));
+        snapshots.last.set_age(FRESH - Duration::from_secs(5));
         assert_eq!(snapshots.current(look()).await.0, snapshot(1));
-        snapshots.last.grow_old(FRESH);
+        snapshots.last.set_age(FRESH);
         let (renewed, age) = snapshots.current(look()).await;
         assert_eq!((renewed, looks.load(Ordering::SeqCst)), (snapshot(2), 2));
         assert!(age < FRESH);
@@ -117,7 +119,7 @@ mod tests {
     async fn the_last_one_is_served_while_a_new_one_is_made_unless_it_is_too_old() {
         let snapshots = Snapshots::default();
         snapshots.current(async { snapshot(1) }).await;
-        snapshots.last.grow_old(FRESH);
+        snapshots.last.set_age(FRESH);
         let (end, ended) = oneshot::channel::<()>();
         let slow = snapshots.current(async {
             ended.await.unwrap();
@@ -127,7 +129,7 @@ mod tests {
             let (stale, age) = snapshots.current(async { snapshot(3) }).await;
             assert_eq!(stale, snapshot(1));
             assert!(age >= FRESH, "{age:?}");
-            snapshots.last.grow_old(STALE);
+            snapshots.last.set_age(STALE);
             end.send(()).unwrap();
             assert_eq!(snapshots.current(async { snapshot(4) }).await.0, snapshot(2));
         };

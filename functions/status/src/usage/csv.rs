@@ -1,4 +1,4 @@
-//! The response as CSV (RFC 4180): one row for each tenant, key, period and operation.
+//! Usage report as CSV (RFC 4180): one row for each tenant, API key, period and operation.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,8 @@ use access::rates::RateCard;
 
 use super::report::{Header, LOAD_TEST, LoadTests, Report, quantities};
 
-/// Media type that the header `Accept` must prefer for the report as CSV.
+/// Media type of the CSV report. The report is CSV if the request's header `Accept` prefers this
+/// type.
 pub(super) const MEDIA_TYPE: &str = "text/csv";
 /// Value of the header `Content-Type` of the CSV report.
 pub(super) const CONTENT_TYPE: &str = "text/csv; charset=utf-8";
@@ -15,7 +16,7 @@ const COLUMNS: &str = "tenant,key,period,operation,requests,failed,messages,byte
     tests_completed,tests_stopped,tests_failed,amount,currency,complete\r\n";
 
 /// Returns the usage report as CSV. Batches and their bytes are in the row of the operation
-/// `ingest`, and load tests in the row of `load_test`.
+/// `ingest`, and load tests in the row of `load_test`. Without a rate card, the amounts are empty.
 pub(super) fn text(header: &Header<'_>, report: &Report<'_>, card: Option<&RateCard>) -> String {
     let mut text = COLUMNS.to_owned();
     let currency = header.currency.unwrap_or_default();
@@ -58,8 +59,8 @@ pub(super) fn text(header: &Header<'_>, report: &Report<'_>, card: Option<&RateC
     text
 }
 
-/// Writes a CSV field, in quotes if needed. A text that spreadsheets would run as a formula is
-/// prefixed with an apostrophe, also if it begins with the full-width form of a sign.
+/// Returns a text as a CSV field, in quotes if needed. A text that spreadsheets would run as a
+/// formula gets an apostrophe in front, also if it begins with the full-width form of a sign.
 fn field(text: &str) -> String {
     let text = if text.starts_with(['=', '+', '-', '@', '＝', '＋', '－', '＠', '\t', '\r', '\n']) {
         format!("'{text}")
@@ -71,8 +72,8 @@ fn field(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::asked::Group;
     use super::super::report::tests::{batch, card, header, line};
+    use super::super::usage_query::Group;
     use super::*;
 
     #[test]

@@ -1,8 +1,8 @@
-//! `GET /v1/usage`: what tenants used, by key and day or month.
+//! `GET /v1/usage`: report of what tenants used, by API key and by day or month.
 
-mod asked;
 mod csv;
 mod report;
+mod usage_query;
 
 use std::error::Error;
 
@@ -16,8 +16,8 @@ use serde_json::json;
 use usage::UsageError;
 use usage::ingest::IngestDay;
 
-use self::asked::{Asked, PARAMETERS};
 use self::report::{Header, Report};
+use self::usage_query::{PARAMETERS, UsageQuery};
 use crate::Status;
 
 /// Maximum bytes of the usage report. A Lambda function returns at most 6 MB, which contain the
@@ -31,24 +31,24 @@ impl Status {
         let principal = access::authenticate_by(&self.access, request.headers(), PRODUCTS_API_KEYS).await?;
         let query = Query::parse(request.uri().query().unwrap_or_default(), &PARAMETERS)?;
         let now = Timestamp::now();
-        let asked = Asked::read(&query, now.to_zoned(TimeZone::UTC).date())?;
+        let asked = UsageQuery::read(&query, now.to_zoned(TimeZone::UTC).date())?;
         let tenant = visible(&principal, query.value("tenant")?)?;
-        let (lines, standing, ingest, card) = tokio::join!(
+        let (lines, coverage, ingest, card) = tokio::join!(
             self.usage.days(asked.from, asked.to, tenant),
-            self.usage.standing(),
+            self.usage.coverage(),
             self.usage_of_ingest(&asked, tenant),
             self.access.rates(),
         );
         let lines = lines.map_err(|error| from_table(&error))?;
-        let standing = standing.map_err(|error| from_table(&error))?;
+        let coverage = coverage.map_err(|error| from_table(&error))?;
         let (ingest, card) = (ingest?, card?);
         let report = Report::of(asked.group, &lines, &ingest, card.as_ref());
         let header = Header {
             from: asked.from,
             to: asked.to,
             group: asked.group,
-            complete: standing.is_complete(asked.from, asked.to, now),
-            counted_until: standing.read_until,
+            complete: coverage.is_complete(asked.from, asked.to, now),
+            counted_until: coverage.read_until,
             currency: card.as_ref().map(RateCard::currency),
         };
         let reply = if api::prefers(request.headers(), csv::MEDIA_TYPE) {
@@ -59,8 +59,13 @@ impl Status {
         if reply.body.len() > LARGEST { Err(too_many()) } else { Ok(reply) }
     }
 
-    /// Reads the usage that the ingest's database counts; none if the deployment has no ingest.
-    async fn usage_of_ingest(&self, asked: &Asked, tenant: Option<&str>) -> Result<Vec<IngestDay>, Problem> {
+    /// Reads the ingest's usage, which its database counts: one entry for each tenant and day,
+    /// empty if the deployment has no ingest.
+    async fn usage_of_ingest(
+        &self,
+        asked: &UsageQuery,
+        tenant: Option<&str>,
+    ) -> Result<Vec<IngestDay>, Problem> {
         let Some(ingest) = &self.ingest else { return Ok(Vec::new()) };
         let usage = ingest.usage((asked.from, asked.to), tenant).await.map_err(|error| {
             let error: &(dyn Error + 'static) = &*error;
@@ -70,8 +75,8 @@ impl Status {
     }
 }
 
-/// Returns the tenant that the report is about: the requested one if the caller may see it. `None`
-/// is every tenant.
+/// Returns the tenant that the report is about; `None` stands for all tenants. By default this is
+/// every tenant that the caller may see. Fails if the caller may not see the requested `tenant`.
 fn visible<'a>(principal: &'a Principal, tenant: Option<&'a str>) -> Result<Option<&'a str>, Problem> {
     if let Some(tenant) = tenant {
         access::check_tenant_id(tenant).map_err(|error| invalid_parameter("tenant", error.to_string()))?;

@@ -1,4 +1,4 @@
-//! Usage, added up by tenant, key and period.
+//! Usage report: usage summed up by tenant, API key and period.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use serde::Serialize;
 use usage::ingest::{IngestCounts, IngestDay};
 use usage::{Counts, EndedTests, Line};
 
-use super::asked::Group;
+use super::usage_query::Group;
 
 /// Figures of the usage report that are counted from audit events, which may be lost or repeated.
 const APPROXIMATE: [&str; 3] = ["replays", "refused", "requests of operations without a record"];
@@ -18,7 +18,7 @@ pub(super) const INGEST: &str = "ingest";
 /// Name of the operation whose requests start load tests.
 pub(super) const LOAD_TEST: &str = "load_test";
 
-/// Members of the usage report that apply to it as a whole.
+/// Members of the usage report that apply to all of its entries.
 #[derive(Debug)]
 pub(super) struct Header<'a> {
     pub(super) from: Date,
@@ -29,11 +29,12 @@ pub(super) struct Header<'a> {
     pub(super) currency: Option<&'a str>,
 }
 
-/// Entries of the usage report, by tenant, period and key.
+/// Entries of the usage report, by tenant, period and name of the API key.
 #[derive(Debug)]
 pub(super) struct Report<'a>(BTreeMap<(&'a str, String, &'a str), Entry<'a>>);
 
-/// Usage with one API key in one period.
+/// Usage of one tenant with one API key in one period. An empty key name stands for usage without
+/// one.
 #[derive(Debug, Default)]
 pub(super) struct Entry<'a> {
     pub(super) operations: BTreeMap<&'a str, Counts>,
@@ -66,11 +67,11 @@ struct AnswerEntry<'a> {
     amount: Option<Amount>,
 }
 
-/// Numbers of load tests that started and ended.
+/// Numbers of load tests that one API key started in one period, and of those that ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(super) struct LoadTests {
-    /// Number of tests whose start was accepted. A test that is not completed, stopped or failed is
-    /// running.
+    /// Number of load tests whose start was accepted. A test that is not completed, stopped or
+    /// failed is still running.
     pub(super) started: u64,
     pub(super) completed: u64,
     pub(super) stopped: u64,
@@ -98,8 +99,8 @@ impl<'a> AnswerOperation<'a> {
 }
 
 impl<'a> Report<'a> {
-    /// Sums up usage lines by tenant, period and API key. The ingest's usage has an empty key name,
-    /// because its database does not store the key.
+    /// Sums up usage by tenant, period and API key, and computes amounts if there is a rate card.
+    /// The ingest's usage has an empty key name, because its database does not store the key.
     pub(super) fn of(
         group: Group,
         lines: &'a [Line],
@@ -126,7 +127,7 @@ impl<'a> Report<'a> {
         Self(entries)
     }
 
-    /// Returns the entries with their tenant, period and key name, in this order.
+    /// Returns the entries, ordered by tenant, period and key name. Each comes with these three.
     pub(super) fn entries(&self) -> impl Iterator<Item = (&'a str, &str, &'a str, &Entry<'a>)> {
         self.0.iter().map(|((tenant, period, key), entry)| (*tenant, period.as_str(), *key, entry))
     }
@@ -149,8 +150,8 @@ impl<'a> Report<'a> {
 }
 
 impl<'a> Entry<'a> {
-    /// Returns the counts of each operation. The ingest's own counts are with the operation
-    /// `ingest`.
+    /// Returns the name and the counts of each operation in the entry. The ingest's counts of
+    /// batches, third in the tuple, come with the operation `ingest` only.
     pub(super) fn rows(&self) -> impl Iterator<Item = (&'a str, Counts, Option<IngestCounts>)> {
         let ingest = self.ingest;
         let known = self.operations.iter().map(move |(operation, counts)| {
@@ -162,8 +163,8 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// Returns the quantities that the rate card prices. The bytes of a batch are only in `ingest`: the
-/// request that sent the batch counts no bytes, so none are counted twice.
+/// Returns the quantities of an operation that the rate card prices. The bytes of a batch are only
+/// in `ingest`: the request that sent the batch counts no bytes, so none are counted twice.
 pub(super) fn quantities<'a>(
     operation: &'a str,
     counts: &Counts,

@@ -1,4 +1,4 @@
-//! Client channel definition tables in JSON, from a file.
+//! Reader of client channel definition tables (CCDT) in JSON files.
 
 use std::fs::File;
 use std::io::{BufReader, Read as _};

@@ -1,4 +1,4 @@
-//! Between MQMD and the descriptor that goes to the queue manager.
+//! Conversion between the caller's MQMD and the descriptor that the queue manager gets.
 
 use libmqm_sys as mq;
 use mqm_standin::protocol::{Context, Descriptor};

@@ -1,4 +1,4 @@
-//! Message handles: properties that belong to no message yet, or came with one.
+//! Message handles, which hold properties for a message to put or of a message that was got.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,7 +9,7 @@ use mqm_standin::protocol::{Property, Reason};
 #[derive(Debug, Default)]
 pub(crate) struct MessageHandle {
     pub(crate) properties: Vec<Property>,
-    /// Index of the property that the last inquiry returned.
+    /// Index of the property that the last inquiry returned; `None` before the first one.
     pub(crate) cursor: Option<usize>,
 }
 

@@ -1,4 +1,4 @@
-//! The caller's structures: read and written no further than their version says.
+//! Access to the caller's structures, never beyond the length that a structure's version has.
 #![allow(unsafe_code)]
 
 use std::ffi::CStr;
@@ -57,7 +57,7 @@ versioned! {
     MQDMHO, MQDMHO_STRUC_ID, MQRC_DMHO_ERROR: [];
 }
 
-/// First fields of every structure of the MQI but MQCD.
+/// Identifier and version, with which every structure of the MQI but MQCD begins.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct Head {
@@ -130,7 +130,7 @@ impl<T: Versioned> Borrowed<T> {
         unsafe { locate(pointer.cast_const().cast(), offset, self.start()) }
     }
 
-    /// Reads the bytes that a structure refers to, if there are any.
+    /// Reads the bytes that a structure refers to; `None` if it refers to none.
     ///
     /// # Safety
     ///
@@ -172,7 +172,7 @@ pub(crate) unsafe fn channel(pointer: *const mq::MQCD) -> Option<mq::MQCD> {
     }
 }
 
-/// Returns the place that a pointer or an offset of a structure refers to; `None` if there is
+/// Returns the address that a pointer or an offset of a structure refers to; `None` if there is
 /// neither.
 ///
 /// # Safety

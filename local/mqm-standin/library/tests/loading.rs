@@ -1,5 +1,4 @@
-//! The library as `libmqm-sys` loads it: every function has to be there, also those that nobody
-//! calls.
+//! Test that `libmqm-sys` can load the library: every function must be there, also unused ones.
 #![cfg(test)]
 #![allow(unsafe_code)]
 

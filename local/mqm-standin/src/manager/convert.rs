@@ -1,4 +1,4 @@
-//! MQGMO_CONVERT, for text, which is converted to UTF-8 alone.
+//! MQGMO_CONVERT: the conversion of a message's text, to UTF-8 only.
 
 use libmqm_sys as mq;
 

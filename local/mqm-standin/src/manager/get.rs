@@ -1,4 +1,4 @@
-//! MQGET: find, wait, browse, lock, cut.
+//! MQGET: finding, waiting for, browsing, locking and truncating a message.
 
 use std::time::{Duration, Instant};
 
@@ -113,7 +113,7 @@ impl State {
         self.deliver(session, get, &base, place, shaped)
     }
 
-    /// Finds the message that a get asks for.
+    /// Returns the position of the message that a get selects by cursor, ids or selection string.
     fn look(&self, session: u64, get: &Get, name: &Chars) -> Result<QueuePlace, Reason> {
         let handle = self.handle(session, get.handle)?;
         let queue = self.queues.get(name).ok_or(Reason(mq::MQRC_Q_DELETED))?;

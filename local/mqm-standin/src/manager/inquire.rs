@@ -1,4 +1,4 @@
-//! MQINQ.
+//! MQINQ, which returns attributes of a queue or of the queue manager.
 
 use libmqm_sys as mq;
 

@@ -1,5 +1,5 @@
-//! The journal: persistent messages, which outlive the queue manager, as a file of records. A
-//! record holds a whole unit of work, so that it is there or it is not.
+//! Journal: a file of records, through which persistent messages outlive the queue manager. A
+//! record holds a whole unit of work, so that the unit takes effect as a whole or not at all.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufReader, Seek as _};
@@ -53,7 +53,7 @@ impl Journal {
         self.failed |= protocol::write(&mut self.file, record).is_err();
     }
 
-    /// True if the journal has grown enough to be rewritten.
+    /// Returns true if the journal is so large that it should be rewritten.
     pub(crate) fn is_due(&self) -> bool {
         self.file.metadata().is_ok_and(|file| file.len() > REWRITE_AFTER)
     }

@@ -1,4 +1,4 @@
-//! The queue manager, verb by verb.
+//! Queue manager of the stand-in: its state, its journal, and the calls of the MQI.
 
 mod connect;
 mod convert;

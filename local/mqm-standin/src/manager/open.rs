@@ -13,7 +13,7 @@ pub(super) const INPUT: i32 = mq::MQOO_INPUT_AS_Q_DEF | mq::MQOO_INPUT_SHARED;
 const CONTEXT: i32 = mq::MQOO_PASS_ALL_CONTEXT | mq::MQOO_SET_ALL_CONTEXT;
 const OF_QUEUES: i32 = INPUT | mq::MQOO_BROWSE | mq::MQOO_OUTPUT | CONTEXT;
 
-/// Largest number of handles that may be open at a time (MAXHANDS).
+/// Maximum number of handles that a connection may have open at a time (MAXHANDS).
 const MAX_HANDLES: usize = 256;
 
 /// Maximum length of a dynamic queue's name before its asterisk, in bytes.

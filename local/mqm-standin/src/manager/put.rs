@@ -1,4 +1,4 @@
-//! MQPUT.
+//! MQPUT, which puts a message on a queue.
 
 use libmqm_sys as mq;
 
@@ -113,7 +113,7 @@ impl State {
         Ok(())
     }
 
-    /// Puts a message that no client sent, and commits it.
+    /// Puts a message from the control socket, and commits it.
     pub(crate) fn put_committed(&mut self, name: &Chars, mut message: Message) -> Result<(), Reason> {
         if !self.queues.contains_key(name) {
             return Err(Reason(mq::MQRC_UNKNOWN_OBJECT_NAME));

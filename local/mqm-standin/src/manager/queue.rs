@@ -1,4 +1,4 @@
-//! A local queue: its messages in their order, and their holders.
+//! Local queue: its messages in order, and the uncommitted work or browse lock on each.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -131,13 +131,13 @@ impl Queue {
         fitting.next().map(|(place, _)| *place)
     }
 
-    /// Returns a message that is ready, or locked by this handle.
+    /// Returns the message at a position if nobody holds it, or if it is held as in `holder`.
     pub(crate) fn get(&self, place: QueuePlace, holder: Hold) -> Option<&Stored> {
         let locked = || self.held.get(&place).filter(|(hold, _)| *hold == holder).map(|(_, stored)| stored);
         self.ready.get(&place).or_else(locked)
     }
 
-    /// Removes a message that is ready or locked by this handle from the queue.
+    /// Removes the message that [`Self::get`] returns for the same arguments.
     pub(crate) fn take(&mut self, place: QueuePlace, holder: Hold) -> Option<Stored> {
         self.get(place, holder)?;
         self.take_ready(place).or_else(|| self.drop_held(place))
@@ -175,7 +175,7 @@ impl Queue {
         self.held.get(&place).map(|(_, stored)| stored)
     }
 
-    /// Removes the expired messages from the queue.
+    /// Removes the expired messages that are not held, and returns them.
     pub(crate) fn expire(&mut self) -> Vec<(QueuePlace, Stored)> {
         let now = crate::clock::now();
         let due = self.expiries.iter().take_while(|(at, _)| *at <= now);

@@ -17,7 +17,7 @@ pub(crate) struct Session {
     pub(crate) work: Vec<Work>,
 }
 
-/// Message that a unit of work puts or gets.
+/// Put or get of a message in a unit of work that is not committed yet.
 #[derive(Clone, Debug)]
 pub(crate) struct Work {
     pub(crate) queue: Chars,

@@ -1,4 +1,4 @@
-//! MQCMIT and MQBACK.
+//! Ends of a unit of work: MQCMIT and MQBACK.
 
 use super::journal::Record;
 use super::queue::Stored;

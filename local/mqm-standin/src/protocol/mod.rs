@@ -1,5 +1,5 @@
-//! The conversation of the library with the queue manager over a unix socket: a request, then its
-//! reply, each a length of four bytes and that many bytes of postcard.
+//! Protocol between the client library and the queue manager over a Unix socket: a request, then
+//! its reply. Each is a length of four bytes and that many bytes of postcard.
 
 mod chars;
 mod frame;

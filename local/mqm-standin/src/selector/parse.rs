@@ -1,4 +1,4 @@
-//! The parser of selection strings: from an operator that binds loosely to one that binds tightly.
+//! Parser of selection strings, by recursive descent from loosely to tightly binding operators.
 
 use wildmatch::WildMatchPattern;
 

@@ -1,5 +1,5 @@
-//! The directory of the server's files. PostgreSQL refuses to run as root, so for root it runs as
-//! another user, to whom the directory is given.
+//! Directory of the PostgreSQL server's files. PostgreSQL refuses to run as root, so for root it
+//! runs as another user, to whom the directory is given.
 
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};

@@ -1,10 +1,10 @@
-//! Clients of all brokers, under one limit on their connections.
+//! Clients for both kinds of broker, RabbitMQ and IBM MQ, under one limit on their connections.
 
 use std::sync::Arc;
 
 use broker::{Broker, ConnectionCap, Deadline};
 use ibm_mq::IbmMq;
-use mq::{BrokerKind, PoolReport};
+use mq::{BrokerKind, ConnectionCounts};
 use rabbitmq::RabbitMq;
 use runtime::Sdk;
 
@@ -21,7 +21,7 @@ pub struct Brokers {
 
 impl Brokers {
     /// Creates the clients. `cap` limits the number of open connections, over all targets and both
-    /// brokers. `sdk` reads the secrets.
+    /// kinds of broker. `sdk` reads the secrets.
     #[must_use]
     pub fn new(cap: usize, ibm_mq: ibm_mq::Settings, sdk: &Sdk) -> Self {
         let cap = ConnectionCap::new(cap);
@@ -29,7 +29,7 @@ impl Brokers {
         Self { cap, rabbitmq, ibm_mq, secrets: Secrets::new(sdk) }
     }
 
-    /// Returns the limit on open connections, over all targets and both brokers.
+    /// Returns the limit on open connections, over all targets and both kinds of broker.
     /// [`ConnectionCap::is_exhausted`] is true once this process can open no more connections.
     #[must_use]
     pub fn cap(&self) -> Arc<ConnectionCap> {
@@ -43,8 +43,8 @@ impl Brokers {
         }
     }
 
-    /// Ends idle connections that are too old to be used again, for all targets. A Lambda function
-    /// calls this after it was frozen, before any work.
+    /// Ends, for all targets, the idle connections that are too old to be used again. A Lambda
+    /// function calls this after it was frozen, before any work.
     pub fn end_stale(&self) {
         self.rabbitmq.end_stale();
         self.ibm_mq.end_stale();
@@ -58,7 +58,7 @@ impl Brokers {
 
     /// Lists the connection pools of all targets.
     #[must_use]
-    pub fn pools(&self) -> Vec<PoolReport> {
+    pub fn pools(&self) -> Vec<ConnectionCounts> {
         let mut pools = self.rabbitmq.pools();
         pools.extend(self.ibm_mq.pools());
         pools

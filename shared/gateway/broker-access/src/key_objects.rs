@@ -1,4 +1,4 @@
-//! Key repositories that are objects of S3, read whole and remembered like secrets.
+//! Reads IBM MQ key repositories that are S3 objects, and caches them like secrets.
 
 use std::sync::Arc;
 
@@ -12,11 +12,11 @@ use crate::secrets::{REMEMBERED, Secret, SecretError, Value};
 /// Maximum size in bytes of a key repository in S3. A repository with the certificates of all
 /// public authorities takes a third of it.
 const LARGEST: usize = 1024 * 1024;
-/// Maximum number of bytes of memory for cached key repositories, enough for hundreds of usual
-/// size. Beyond it, a repository is read from S3 each time.
+/// Maximum number of bytes of memory for cached key repositories, enough for hundreds of
+/// repositories of usual size. Beyond it, a repository is read from S3 each time.
 pub(crate) const MEMORY: usize = 8 * (LARGEST + OVERHEAD);
-/// Bytes of memory that a cached object takes besides its content: names, and the entry in the
-/// cache.
+/// Bytes of memory that a cached key repository takes besides its content: for its names, and for
+/// the entry in the cache.
 const OVERHEAD: usize = 4096;
 
 /// Reader of IBM MQ key repositories in S3, with a cache.
@@ -26,7 +26,7 @@ pub(crate) struct KeyObjects {
     remembered: Remembered<ObjectRef, Secret>,
 }
 
-/// Reason why an object cannot be used as a key repository.
+/// Reason why an S3 object cannot be used as a key repository.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyObjectError {
     #[error("does not exist")]
@@ -59,7 +59,8 @@ impl KeyObjects {
         Self { s3, remembered: Remembered::new(REMEMBERED, MEMORY) }
     }
 
-    /// Reads the bytes of an S3 object and its version id.
+    /// Returns the bytes of a key repository in S3 and their version id, from the cache if they are
+    /// there.
     pub(crate) async fn read(&self, object: &ObjectRef, deadline: Deadline) -> Result<Secret, SecretError> {
         if let Some(known) = self.remembered.get(object) {
             return Ok(known);

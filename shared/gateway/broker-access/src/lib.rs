@@ -1,8 +1,9 @@
-//! A target's broker, ready for use, in a function of the brokers' network: the clients of all
-//! brokers under one limit on their connections, and the secrets to log in with.
+//! Access to the broker of a target, for functions in the brokers' network: the clients of both
+//! kinds of broker under one limit on connections, and the secrets to log in with.
 //!
-//! [`Brokers::ready`] reads the secrets of a target, and [`Ready::with_login`] makes an attempt
-//! with them. If the broker refuses them, they are read again: they may have been replaced.
+//! [`Brokers::ready`] reads the secrets of a target, and [`Ready::with_login`] runs an operation
+//! with them. If the broker refuses the secrets, they are read again. If they were replaced, the
+//! operation is repeated.
 
 #![forbid(unsafe_code)]
 

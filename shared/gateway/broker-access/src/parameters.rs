@@ -1,4 +1,4 @@
-//! Parameters of Parameter Store, read by the one action that is needed of it.
+//! Reads secrets from Parameter Store with a single AWS action, `GetParameter`.
 
 use std::error::Error;
 

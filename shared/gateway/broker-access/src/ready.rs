@@ -1,5 +1,5 @@
-//! A target that is ready for a broker: its secrets are read, and read again if the broker refuses
-//! them.
+//! Target that is ready for operations: its secrets are read, and the client of its broker is
+//! selected. If the broker refuses the secrets, they are read again.
 
 use std::fmt;
 
@@ -19,9 +19,11 @@ pub struct Ready<'a> {
     deadline: Deadline,
 }
 
-/// Result of an operation at a broker that may have failed because of the target's secrets.
+/// Result of an operation at a broker. [`Ready::with_login`] asks it whether the operation failed
+/// because of the target's secrets.
 pub trait Attempt {
-    /// True if the operation failed because of the target's secrets.
+    /// True if the operation failed because of the target's secrets. `broker` is the client that
+    /// ran the operation, and classifies its errors.
     fn is_about_secrets(&self, broker: &dyn Broker) -> bool;
 }
 
@@ -54,14 +56,14 @@ impl Brokers {
 }
 
 impl<'a> Ready<'a> {
-    /// Returns the client of the target's broker, for functions that need no connection.
+    /// Returns the client of the target's broker, for calls that need no connection.
     #[must_use]
     pub fn broker(&self) -> &'a dyn Broker {
         self.broker
     }
 
-    /// Runs `attempt` with the target's secrets. If it fails because of them, they are read again,
-    /// and if they have changed, `attempt` runs a second time.
+    /// Runs `attempt` with the target's secrets, and returns its result. If it fails because of the
+    /// secrets, they are read again, and if they have changed, `attempt` runs a second time.
     pub async fn with_login<T: Attempt>(&self, attempt: impl AsyncFn(&dyn Broker, &Access) -> T) -> T {
         let result = attempt(self.broker, &self.access).await;
         if !result.is_about_secrets(self.broker) {

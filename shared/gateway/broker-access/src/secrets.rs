@@ -1,4 +1,4 @@
-//! Reads the secrets to which a target refers.
+//! Reads the secrets to which a target refers, from Secrets Manager, Parameter Store and S3.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -21,8 +21,8 @@ use crate::stores::{Files, Stores};
 /// Time for which a cached secret is used before it is read again. A secret that the broker refuses
 /// is read again at once.
 pub(crate) const REMEMBERED: Duration = Duration::from_secs(300);
-/// Maximum number of cached secrets, more than an environment has connections. Beyond it, a secret
-/// is read each time.
+/// Maximum number of cached secrets, more than an execution environment may have connections.
+/// Beyond it, a secret is read each time.
 const MAX_REMEMBERED: usize = 100;
 /// Maximum number of bytes of memory that cached secrets and key repositories take. Secrets Manager
 /// allows 65,536 bytes for a secret.
@@ -53,7 +53,7 @@ pub(crate) enum Value {
     Bytes(Arc<SecretSlice<u8>>),
 }
 
-/// Secret whose value is text.
+/// Secret whose value is text, with the id of its version.
 #[derive(Debug)]
 pub(crate) struct Text {
     pub(crate) value: SecretString,
@@ -94,7 +94,8 @@ pub enum SecretError {
         /// JSON Pointer to the target in the request's body.
         target: String,
     },
-    /// The profile of this name names a password, but no user.
+    /// The profile of this name has a password, but neither the profile nor the secret of the
+    /// password names a user.
     #[error("neither the profile `{}` nor its secret names a user", .0.as_str())]
     NoUserInProfile(ProfileName),
     /// A secret for TLS (store, stash file or password of a key repository) cannot be used.
@@ -121,7 +122,8 @@ impl SecretError {
     }
 }
 
-/// JSON form of database credentials in Secrets Manager.
+/// JSON form of a secret that contains a user and a password, as AWS stores database credentials in
+/// Secrets Manager.
 #[derive(Deserialize)]
 struct UserAndPassword {
     username: Option<String>,
@@ -138,7 +140,8 @@ impl Secrets {
         }
     }
 
-    /// Reads all secrets that `target` refers to.
+    /// Reads all secrets that `target` refers to, and returns what a broker's client needs to
+    /// connect.
     pub(crate) async fn access(&self, target: &Target, deadline: Deadline) -> Result<Access, SecretError> {
         let endpoint = &target.endpoint;
         let password = self.text(endpoint.password_ref.as_ref(), deadline).await?;
@@ -162,8 +165,8 @@ impl Secrets {
         })
     }
 
-    /// Reads all secrets that `target` refers to again, after the broker refused the login with
-    /// `refused`. `None` if they are unchanged or cannot be read.
+    /// Reads again all secrets that `target` refers to, after the broker refused a login with
+    /// `refused`. `None` if the secrets are unchanged or cannot be read.
     pub(crate) async fn renewed(
         &self,
         target: &Target,
@@ -265,7 +268,8 @@ fn secrets_of(endpoint: &Endpoint) -> impl Iterator<Item = &SecretRef> {
     endpoint.password_ref.iter().chain(store_password)
 }
 
-/// Returns the user and password for an endpoint; `None` if it names no password.
+/// Returns the user and password for an endpoint; `None` if the endpoint names no password. Fails
+/// if the secret is no login, or no user is named.
 fn login(
     endpoint: &Endpoint,
     origin: &PasswordOrigin,
@@ -282,9 +286,9 @@ fn login(
     })
 }
 
-/// Reads user and password from a secret: a plain password, or a JSON object with `password` and
-/// optionally `username`. The target's own `user` takes precedence. Text that is not a JSON object
-/// is a password. `None` if there is no user. The error may quote the secret.
+/// Reads user and password from a secret: a JSON object with `password` and optionally `username`,
+/// or any other text, which is the password. The target's own `user` takes precedence. `None` if
+/// there is no user. Fails for a JSON object of another form; the error may quote the secret.
 fn credentials(user: Option<&str>, secret: &SecretString) -> serde_json::Result<Option<Credentials>> {
     // Some editors write an invisible byte order mark before JSON.
     let text = secret.expose_secret();

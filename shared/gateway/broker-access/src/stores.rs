@@ -1,4 +1,5 @@
-//! Stores that a target's TLS needs: texts, or the files of a key repository.
+//! Reads the trust store and the key store that a target's TLS settings name: texts, or the files
+//! of an IBM MQ key repository.
 
 use std::sync::Arc;
 
@@ -15,11 +16,13 @@ pub(crate) struct Stores {
     pub(crate) trust_store: Option<SecretString>,
     pub(crate) key_store: Option<SecretString>,
     pub(crate) key_files: Option<KeyFiles>,
-    /// Versions of all stores and key files, joined to one text.
+    /// Version ids of the stores, the stash file and the key repository's password, joined to one
+    /// text.
     pub(crate) version: String,
 }
 
-/// References to an endpoint's key store, trust store and stash file.
+/// References to the key store, trust store and stash file in an endpoint's TLS settings; `None`
+/// for each that the settings do not name.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Files<'a> {
     key_store: Option<&'a StoreRef>,

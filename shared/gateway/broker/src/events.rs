@@ -1,6 +1,6 @@
-//! Connection events of the log, with the names and fields of the connection model, for every kind
-//! of broker. The password never reaches this module. Events of every request have the level
-//! `debug`.
+//! Connection events: log lines with the names and fields of the specified connection model, the
+//! same for every kind of broker. The password never reaches this module. Events that occur in
+//! every request have the level `debug`.
 
 use std::error::Error;
 use std::fmt;
@@ -74,8 +74,8 @@ pub fn established(peer: &Peer, took: Duration) {
     event!(info, "connection.established", peer, latency_ms = milliseconds(took), "Connected to {peer}");
 }
 
-/// Logs that a round of connecting failed; `peer` is the last address that was tried. A round tries
-/// the addresses of a target, up to 16, and has only one log line.
+/// Logs that connecting to a target failed at `step`. All addresses of the target that were tried,
+/// up to 16, share this one log line; `peer` is the last of them.
 pub fn failed(peer: &Peer, step: &str, error: &BrokerError, addresses_tried: usize) {
     event!(
         warn,
@@ -93,8 +93,8 @@ pub fn lost(peer: &Peer, why: &str) {
     event!(warn, "connection.lost", peer, reason = why, "Gave up the connection to {peer}: {why}");
 }
 
-/// Logs that the broker blocks the connection because it is short of memory or disk space, and
-/// reads nothing from it. The broker reports this only to publishing connections.
+/// Logs that the broker has blocked the connection: it is short of memory or disk space, and reads
+/// nothing from the connection. The broker reports this only to publishing connections.
 pub fn blocked(peer: &Peer, reason: &str) {
     event!(warn, "connection.blocked", peer, reason, "{peer} has blocked the connection: {reason}");
 }
@@ -121,8 +121,9 @@ pub fn disconnected(peer: &Peer, polite: bool) {
     event!(info, "connection.disconnected", peer, polite, "Closed the connection to {peer}");
 }
 
-/// Logs that a connection was taken from a pool after the wait `waited`. `count` is called only if
-/// the log level includes this event.
+/// Logs that a caller acquired a connection from a pool after waiting for `waited`. `is_new` is
+/// true if the connection was opened for this caller. `count` returns the pool's numbers of
+/// connections, and is called only if level `debug` is logged.
 pub fn acquired(peer: &Peer, waited: Duration, is_new: bool, count: impl FnOnce() -> PoolStats) {
     if !enabled!(Level::DEBUG) {
         return;
@@ -142,8 +143,8 @@ pub fn acquired(peer: &Peer, waited: Duration, is_new: bool, count: impl FnOnce(
     );
 }
 
-/// Logs that a connection was returned to its pool. `count` is called only if the log level
-/// includes this event.
+/// Logs that a connection was returned to its pool. `count` returns the pool's numbers of
+/// connections, and is called only if level `debug` is logged.
 pub fn released(peer: &Peer, count: impl FnOnce() -> PoolStats) {
     if !enabled!(Level::DEBUG) {
         return;
@@ -161,7 +162,8 @@ pub fn released(peer: &Peer, count: impl FnOnce() -> PoolStats) {
     );
 }
 
-/// Logs that no connection became free during the wait `waited`, with `max_size` allowed.
+/// Logs that a caller waited for `waited` in vain, because all `max_size` connections that the cap
+/// allows stayed in use.
 pub fn pool_timeout(peer: &Peer, waited: Duration, max_size: usize) {
     event!(
         warn,

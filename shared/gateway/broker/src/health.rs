@@ -34,7 +34,8 @@ impl HealthStatus {
         }
     }
 
-    /// Creates the result of a check that the broker did not answer.
+    /// Creates the result of a check that the broker did not answer. `latency` is the duration of
+    /// the check, and `error` the reason.
     pub fn unhealthy(is_connected: bool, latency: Duration, error: impl Into<String>) -> Self {
         Self {
             is_connected,

@@ -1,4 +1,4 @@
-//! Latencies of a produce.
+//! Latencies of the puts of a produce, and their percentiles.
 
 use std::time::Duration;
 
@@ -10,8 +10,9 @@ pub fn milliseconds(duration: Duration) -> f64 {
     (duration.as_secs_f64() * 1e6).round() / 1e3
 }
 
-/// Latencies of puts in microseconds, from publish to confirm, one for each message. A request has
-/// at most 100,000 messages, so exact values cost less than a histogram in most cases.
+/// Latencies of the puts of one produce in microseconds, each from a message's publish to its
+/// confirm. A request has at most 100,000 messages, so exact values cost less than a histogram in
+/// most cases.
 #[derive(Debug, Default)]
 pub struct Latencies(Vec<u32>);
 
@@ -21,7 +22,8 @@ impl Latencies {
         self.0.push(u32::try_from(latency.as_micros()).unwrap_or(u32::MAX));
     }
 
-    /// Returns the percentiles of the recorded latencies; all are 0 if nothing was recorded.
+    /// Returns the average and the percentiles of the recorded latencies; all are 0 if nothing was
+    /// recorded.
     #[must_use]
     pub fn report(&self) -> Latency {
         if self.0.is_empty() {

@@ -1,8 +1,8 @@
-//! Messages of a load test, one at a time: a worker puts each when it is due, or takes each as it
-//! comes, and learns when the broker answered.
+//! Producer and consumer of a load test, for one message at a time. A worker puts each message when
+//! it is due, or takes each when it arrives, and learns when the broker answered.
 //!
-//! Every message carries `idempotencyKey` and `sequence`, as those of a produce do, and beside them
-//! the properties [`TEST_ID`] and [`SENT_AT`].
+//! Every message carries the properties `idempotencyKey` and `sequence`, as those of a produce do,
+//! and also [`TEST_ID`] and [`SENT_AT`].
 
 use std::num::{NonZeroU16, NonZeroUsize};
 use std::time::Instant;
@@ -19,28 +19,29 @@ pub const TEST_ID: &str = "testId";
 /// 1970.
 pub const SENT_AT: &str = "sentAtUs";
 
-/// Limit on the total size in bytes of a load producer's unconfirmed bodies, besides the limit on
-/// their number. Below the limit, the producer may send one more message of any size.
+/// Limit on the total size in bytes of a publisher's unconfirmed message bodies, besides the limit
+/// on their number. Below the limit, one more message of any size may be sent.
 pub const MOST_IN_FLIGHT: usize = 8 * 1024 * 1024;
 
 /// Settings of a load producer: the messages that it puts, and the limits on unconfirmed messages.
 #[derive(Clone, Debug)]
 pub struct PutOptions {
-    /// Properties, headers and seed of the messages. Its message count, rate and transactions are
-    /// ignored.
+    /// Messages to put: their properties and headers, and the seed from which ids and bodies are
+    /// derived. The message count, rate and transactions in this value are ignored.
     pub outgoing: Outgoing,
     /// Id of the load test, which every message carries.
     pub test: PropertyText,
     /// Maximum number of messages in flight (unconfirmed) at a time. For IBM MQ, whose client waits
-    /// for each put, it limits the messages that wait for the connection's thread, and is at least
-    /// the size of a transaction.
+    /// for each put, it limits the messages that wait for the connection's thread; a value below
+    /// the size of a transaction is raised to that size.
     pub confirms_in_flight: NonZeroUsize,
     /// Number of messages of a transaction: a unit of work of IBM MQ, or a group of RabbitMQ whose
     /// confirms are awaited before the next group begins. 1 means no transactions.
     pub transaction: NonZeroUsize,
 }
 
-/// Answer of the broker to a message that a load test put.
+/// Outcome of one message that a load producer put, with the times of the put and of the broker's
+/// answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Confirmation {
     /// Sequence number of the message in the load test.
@@ -49,7 +50,7 @@ pub struct Confirmation {
     pub sent_at: Instant,
     /// Time at which the broker's answer arrived, or the producer stopped waiting for it.
     pub at: Instant,
-    /// Outcome of the put.
+    /// Outcome of the put, for example confirmed, refused or in doubt.
     pub outcome: Outcome,
 }
 
@@ -69,11 +70,11 @@ pub enum Outcome {
     InDoubt,
 }
 
-/// Result of a load producer, returned when it ends.
+/// Result of a load producer when it ends: its last confirmations, and its last error.
 #[derive(Clone, Debug)]
 pub struct PutEnd {
-    /// Confirmations that [`LoadProducer::confirmations`] had not returned. Together with those
-    /// that it had returned, each message has exactly one.
+    /// Confirmations that [`LoadProducer::confirmations`] has not returned. Each message of the
+    /// producer has exactly one confirmation, either here or returned before.
     pub confirmations: Vec<Confirmation>,
     /// Last error that led to an outcome other than [`Outcome::Confirmed`]; `None` if there was
     /// none.
@@ -108,7 +109,8 @@ pub trait LoadProducer: Send {
     fn confirmations(&mut self) -> Vec<Confirmation>;
 
     /// Commits an open unit of work, waits for all confirmations until `deadline`, and ends the
-    /// producer. Messages without an answer are then [in doubt](Outcome::InDoubt).
+    /// producer. Messages without an answer are then [in doubt](Outcome::InDoubt). Returns the
+    /// confirmations that [`Self::confirmations`] has not returned.
     async fn finish(self: Box<Self>, deadline: Deadline) -> PutEnd;
 }
 
@@ -142,7 +144,8 @@ pub enum Foreign {
 pub struct Stamp {
     /// Sequence number of the message in the load test.
     pub sequence: u64,
-    /// Send time that the producer was given, in microseconds since 1970.
+    /// Time in microseconds since 1970 at which the message was sent, as its producer stated in
+    /// [`LoadProducer::put`].
     pub sent_at_us: u64,
 }
 
@@ -163,7 +166,8 @@ pub struct Arrival {
 /// Reason why a load consumer stops taking messages.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum GetError {
-    /// The queue has a message that does not belong to the load test and has to stay there.
+    /// The queue has a message that does not belong to the load test, and [`Foreign::Leave`] is
+    /// set.
     #[error("the queue `{0}` has a message that is not of this test; it was left there")]
     Foreign(QueueName),
     /// The connection or the operation at the broker failed.
@@ -171,7 +175,8 @@ pub enum GetError {
     Broker(#[from] BrokerError),
 }
 
-/// Result of a load consumer, returned when it ends.
+/// Result of a load consumer when it ends: its last messages, the sequence numbers of those that
+/// may be delivered again, and its error.
 #[derive(Clone, Debug)]
 pub struct GetEnd {
     /// Messages that the consumer received, but [`LoadConsumer::next`] had not returned. They count
@@ -196,7 +201,8 @@ pub trait LoadConsumer: Send {
     /// [`Self::finish`] settles the messages that were already received.
     async fn next(&mut self, wait: Deadline) -> Result<Option<Arrival>, GetError>;
 
-    /// Stops taking messages, removes those already received, and ends the consumer before
-    /// `deadline`.
+    /// Stops taking messages, removes those already received from the queue, and ends the consumer
+    /// before `deadline`. Returns the messages that [`Self::next`] has not returned, and the error
+    /// if one occurred.
     async fn finish(self: Box<Self>, deadline: Deadline) -> GetEnd;
 }

@@ -1,4 +1,5 @@
-//! Connections as a pool sees them, and the way in which a use of the pool opens one.
+//! Interfaces that a kind of broker implements for its pool: a [`Connection`], and an [`Opener`],
+//! which opens or reuses a connection for one caller.
 
 use attempt::Deadline;
 use mq::BrokerError;
@@ -24,12 +25,14 @@ pub trait Connection: Send + Sync + 'static {
 
 /// Procedure that reuses or opens a connection for a pool, and begins the caller's work on it.
 pub trait Opener: Send {
-    /// Type of the connection.
+    /// Type of the connections that this procedure opens.
     type Connection: Connection;
-    /// Result of the begun work, for example a channel or the response to a first call.
-    type Begun: Send;
+    /// Result of beginning the caller's work, for example a channel or the response to a first
+    /// call.
+    type Started: Send;
 
-    /// Returns the peer whose connection is tried first, for the log.
+    /// Returns the broker, address and user of the connections that this procedure opens, for log
+    /// lines. If there are several addresses, the result has the one that is tried first.
     fn peer(&self) -> Peer;
 
     /// Begins the caller's work on an idle connection, which shows that the broker answers. `None`
@@ -38,14 +41,14 @@ pub trait Opener: Send {
         &mut self,
         connection: &Self::Connection,
         deadline: Deadline,
-    ) -> impl Future<Output = Option<(Self::Begun, HealthStatus)>> + Send;
+    ) -> impl Future<Output = Option<(Self::Started, HealthStatus)>> + Send;
 
     /// Opens a connection, with one attempt for each address, and begins the caller's work on it.
     fn open(
         &mut self,
         permit: Permit,
         deadline: Deadline,
-    ) -> impl Future<Output = Result<Opened<Self::Connection, Self::Begun>, OpenError>> + Send;
+    ) -> impl Future<Output = Result<Opened<Self::Connection, Self::Started>, OpenError>> + Send;
 }
 
 /// New connection, the result of the work begun on it, and its health.
@@ -57,6 +60,6 @@ pub type Opened<C, B> = (C, B, HealthStatus);
 pub struct OpenError {
     /// Error of the last address that was tried.
     pub error: BrokerError,
-    /// True if another attempt may succeed soon, so that it is retried.
+    /// True if connecting is retried, because another attempt may succeed soon.
     pub may_pass: bool,
 }

@@ -1,12 +1,12 @@
-//! The one interface to a broker. Every operation has a deadline and leaves nothing open when it
-//! returns: no unit of work, no unacknowledged delivery, no consumer.
+//! The interface that every kind of broker implements. Every operation has a deadline and leaves
+//! nothing open when it returns: no unit of work, no unacknowledged delivery, no consumer.
 
 use async_trait::async_trait;
 use attempt::Deadline;
 use mq::{
-    Access, BrokerError, ConsumeCommand, Consumed, DepthReport, Exchange, MaxMessages, MessageId,
-    MoveCommand, MoveFailure, MoveReport, Outgoing, PoolReport, ProduceFailure, ProduceReport, QueueName,
-    Reach, ReceivedMessage, TestReport, WaitSeconds,
+    Access, AllowedQueues, BrokerError, ConnectionCounts, ConsumeCommand, Consumed, DepthReport, Exchange,
+    MaxMessages, MessageId, MoveCommand, MoveFailure, MoveReport, Outgoing, ProduceFailure, ProduceReport,
+    QueueName, ReceivedMessage, TestReport, WaitSeconds,
 };
 use tokio::sync::watch;
 
@@ -15,7 +15,8 @@ use crate::load::{GetOptions, LoadConsumer, LoadProducer, PutOptions};
 /// Received messages that are not settled yet, as one unit of work.
 #[async_trait]
 pub trait UnitOfWork: Send {
-    /// Returns the received messages, with facts about them for the response.
+    /// Returns the received messages, with the warnings and other details that the response
+    /// reports.
     fn consumed(&self) -> &Consumed;
 
     /// Removes the messages from the queue. If the broker's answer does not arrive, the error is
@@ -29,12 +30,13 @@ pub trait UnitOfWork: Send {
 /// Range of messages that earlier attempts at a produce may have put without confirmation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EarlierAttempts {
-    /// Number of messages, counted from the first, that are known to have been put.
+    /// Number of the produce's messages, counted from the first, that are known to have been put.
     pub from: u64,
     /// Maximum number of messages from index `from` on that may have been put without confirmation.
     pub most: u64,
-    /// True if earlier attempts are known to have put messages only on this queue. False if they
-    /// may have put some elsewhere, from where others may have moved them here.
+    /// True if earlier attempts are known to have put messages only on the queue that is searched.
+    /// False if they may have put some elsewhere, from where other clients may have moved them to
+    /// this queue.
     pub is_here: bool,
 }
 
@@ -53,9 +55,10 @@ pub trait ReadyToPut: Send {
         unconfirmed.from
     }
 
-    /// Puts the messages from index `from` on, in order, with their rate and transactions, each
-    /// confirmed by the broker. `confirmed` is the number of first messages (including those before
-    /// `from`) that are on the queue; it may lag behind, but is never too high.
+    /// Puts the messages from index `from` on, in order, at the rate and in the transactions that
+    /// the request sets. Each is confirmed by the broker. `confirmed` receives the number of first
+    /// messages (including those before `from`) that are on the queue; it may lag behind, but is
+    /// never too high.
     async fn put(
         self: Box<Self>,
         from: u64,
@@ -64,12 +67,13 @@ pub trait ReadyToPut: Send {
     ) -> Result<ProduceReport, ProduceFailure>;
 }
 
-/// Messages that were put on their destination queues and not yet removed from the source queue.
+/// Result of one [`Relocation::put`]: messages that were put on their destination queues and are
+/// not yet removed from the source queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PutMessages {
     /// Number of messages that were put. There are two reasons for 0: the move puts no more
     /// messages, or all messages of this call stay on the source queue although [another
-    /// queue](Relocation::left_somewhere) may have a copy.
+    /// queue](Relocation::refused_in_doubt) may have a copy.
     pub count: u64,
     /// True if the messages are on their destination queues for certain. False if they appear there
     /// when the unit of work commits that also removes them from the source queue.
@@ -86,38 +90,39 @@ pub trait Relocation: Send {
     /// Returns the name of the broker's cluster; `None` if the broker reports none.
     fn cluster(&self) -> Option<&str>;
 
-    /// Returns the maximum number of messages that may be on both queues if the move ends without a
-    /// report; 0 if the broker moves atomically.
+    /// Returns the maximum number of messages that may be on both source and destination queue if
+    /// the move ends without a report; 0 if the broker moves atomically.
     fn most_in_doubt(&self) -> u64;
 
-    /// Returns the number of removed messages that may be on the source queue again if the broker
-    /// crashed before it had persisted their removal.
-    fn may_return(&self) -> u64 {
+    /// Returns the number of messages that the move has removed, but that are on the source queue
+    /// again if the broker crashed before it had written their removal to disk.
+    fn unreplicated_removals(&self) -> u64 {
         0
     }
 
-    /// Counts the messages that stay on the source queue, and may be on another queue too, because
-    /// the destination that refused them may have dead-lettered them. One [`put`](Self::put) adds
-    /// at most [`most_in_doubt`](Self::most_in_doubt).
-    fn left_somewhere(&self) -> u64 {
+    /// Returns the number of messages that stay on the source queue and may be on another queue
+    /// too, because the destination that refused them may have dead-lettered them. One
+    /// [`put`](Self::put) adds at most [`most_in_doubt`](Self::most_in_doubt).
+    fn refused_in_doubt(&self) -> u64 {
         0
     }
 
-    /// Puts the next messages on their destination queues, at most `limit`. Messages that cannot be
-    /// put stay on the source queue.
+    /// Puts the next messages on their destination queues, at most `limit`, and returns their
+    /// number. Messages that cannot be put stay on the source queue.
     async fn put(&mut self, limit: u64, deadline: Deadline) -> Result<PutMessages, MoveFailure>;
 
     /// Removes the messages of the last [`put`](Self::put) from the source queue.
     async fn settle(&mut self, deadline: Deadline) -> Result<(), MoveFailure>;
 
-    /// Ends the move. Messages that were examined but not moved stay on the source queue.
+    /// Ends the move, and returns the report about its messages. Messages that were examined but
+    /// not moved stay on the source queue.
     async fn finish(self: Box<Self>, deadline: Deadline) -> MoveReport;
 }
 
 /// Operations of one kind of broker (RabbitMQ or IBM MQ) at any target.
 #[async_trait]
 pub trait Broker: Send + Sync {
-    /// Returns a message id in this broker's wire format.
+    /// Returns a message id as the bytes that this kind of broker carries in a message.
     fn wire_id(&self, id: MessageId) -> Vec<u8>;
 
     /// Connects to put `outgoing` on `queue`. Fails before any put if this kind of broker cannot
@@ -144,8 +149,10 @@ pub trait Broker: Send + Sync {
         Err(BrokerError::unsupported(format!("this broker has no exchanges, as `{}`", exchange.name)))
     }
 
-    /// Puts the messages of `outgoing` from index `from` on, whichever broker of the target
-    /// answers. Only for callers without an earlier attempt. See [`ReadyToPut::put`].
+    /// Connects, and puts the messages of `outgoing` from index `from` on, on whichever of the
+    /// target's brokers answers. `confirmed` receives the progress as in [`ReadyToPut::put`]. Only
+    /// for the first attempt at a request, because it does not search for messages of earlier
+    /// attempts.
     async fn produce(
         &self,
         access: &Access,
@@ -160,9 +167,10 @@ pub trait Broker: Send + Sync {
         ready.map_err(nothing)?.put(from, confirmed, deadline).await
     }
 
-    /// Gets messages as one unit of work. Stops before the sum of their
-    /// [`carried_size`](ReceivedMessage::carried_size) exceeds `max_bytes`. If the first message
-    /// alone exceeds it, the error is [`BrokerError::MessageTooLarge`], and the message stays.
+    /// Gets messages as one unit of work, which the caller commits or rolls back. Stops before the
+    /// sum of their [`carried_size`](ReceivedMessage::carried_size) exceeds `max_bytes`. If the
+    /// first message alone exceeds it, the error is [`BrokerError::MessageTooLarge`], and the
+    /// message stays.
     async fn fetch(
         &self,
         access: &Access,
@@ -172,8 +180,8 @@ pub trait Broker: Send + Sync {
         deadline: Deadline,
     ) -> Result<Box<dyn UnitOfWork>, BrokerError>;
 
-    /// Gets messages as [`Self::fetch`] does. A first message that alone exceeds `max_bytes` is
-    /// returned by itself, if its body has at most `largest` bytes.
+    /// Gets messages as [`Self::fetch`] does, but returns a first message that alone exceeds
+    /// `max_bytes` by itself, if its body has at most `largest` bytes.
     ///
     /// The default implementation fetches such a message a second time. A broker that counts
     /// deliveries, or cannot hold every body in memory, overrides it.
@@ -204,7 +212,7 @@ pub trait Broker: Send + Sync {
         access: &Access,
         queue: &QueueName,
         command: &MoveCommand,
-        reach: &Reach,
+        reach: &AllowedQueues,
         deadline: Deadline,
     ) -> Result<Box<dyn Relocation>, BrokerError>;
 
@@ -214,7 +222,7 @@ pub trait Broker: Send + Sync {
         access: &Access,
         queue: &QueueName,
         command: &MoveCommand,
-        reach: &Reach,
+        reach: &AllowedQueues,
         deadline: Deadline,
     ) -> Result<MoveReport, BrokerError>;
 
@@ -256,11 +264,12 @@ pub trait Broker: Send + Sync {
         matches!(error, BrokerError::AuthenticationFailed { .. })
     }
 
-    /// Tests a new connection step by step. Failures are in the report.
+    /// Tests a new connection step by step; without a `queue`, no queue is opened. Failures are in
+    /// the report.
     async fn test(&self, access: &Access, queue: Option<&QueueName>, deadline: Deadline) -> TestReport;
 
     /// Lists the pools of open connections of this kind of broker.
-    fn pools(&self) -> Vec<PoolReport>;
+    fn pools(&self) -> Vec<ConnectionCounts>;
 }
 
 /// Messages of a consume that need no settlement: they are back on the queue, or removed for good.
@@ -268,7 +277,7 @@ pub trait Broker: Send + Sync {
 pub struct SettledMessages {
     /// Messages that the consume has received, for the response.
     pub consumed: Consumed,
-    /// True if the messages were removed from the queue.
+    /// True if the messages were removed from the queue; false if they are back on it.
     pub removed: bool,
 }
 

@@ -1,4 +1,4 @@
-//! An even rate.
+//! Pacing of messages at an even rate.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use tokio::time::Instant;
 /// this much; making up for more would be a visible burst.
 const SLACK: Duration = Duration::from_millis(10);
 
-/// Rate limiter that calculates the time at which each message is due.
+/// Rate limiter that calculates the time at which each message is due, at a constant rate.
 #[derive(Debug)]
 pub struct Pacer {
     interval: Duration,

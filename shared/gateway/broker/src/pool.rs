@@ -2,8 +2,8 @@
 //!
 //! A function has one pool for each kind of broker, and all of them share a cap. A connection holds
 //! its [`Permit`] from before it is opened until it has really ended. No background task looks
-//! after idle connections, because a function is frozen between its requests: a connection is
-//! judged when it is needed.
+//! after idle connections, because a function is frozen between its requests. A connection is
+//! checked when it is needed.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Instant;
 
 use attempt::Deadline;
-use mq::{Access, BrokerError, ConnectionLimits, Endpoint, IdleRule, PoolReport};
+use mq::{Access, BrokerError, ConnectionCounts, ConnectionLimits, Endpoint, IdleRule};
 
 use crate::cap::{Admitted, ConnectionCap, IdleConnections, Permit};
 use crate::events::{self, Peer};
@@ -77,21 +77,21 @@ impl Key {
         &self.endpoint
     }
 
-    /// Returns broker, addresses and queue manager in the form of [`PoolReport::target`], without
+    /// Returns broker, addresses and queue manager in the form of [`ConnectionCounts::target`], without
     /// the user.
     #[must_use]
     pub fn target(&self) -> String {
         let Endpoint { broker, addresses, queue_manager, .. } = &self.endpoint;
-        PoolReport::target_of(*broker, addresses, queue_manager)
+        ConnectionCounts::target_of(*broker, addresses, queue_manager)
     }
 }
 
 /// Numbers of connections with one key in a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolStats {
-    /// Number of open connections with this key, idle or in use.
+    /// Number of connections with this key: idle, in use or being opened.
     pub total: usize,
-    /// Number of connections that were acquired and not released.
+    /// Number of connections with this key that are in use or being opened.
     pub in_use: usize,
     /// Number of idle connections with this key.
     pub available: usize,
@@ -106,9 +106,9 @@ impl<K: Clone + PartialEq + Send + Sync + 'static> PoolKey for K {}
 
 /// Pool of broker connections that are kept between uses. If the cap is reached, the longest-idle
 /// connection is closed to make room for a new one.
-pub struct ConnectionPool<C: Connection, K: PoolKey = Arc<Key>>(Arc<Shelf<C, K>>);
+pub struct ConnectionPool<C: Connection, K: PoolKey = Arc<Key>>(Arc<PoolInner<C, K>>);
 
-pub(crate) struct Shelf<C: Connection, K: PoolKey> {
+pub(crate) struct PoolInner<C: Connection, K: PoolKey> {
     cap: Arc<ConnectionCap>,
     connections: Mutex<Connections<C, K>>,
 }
@@ -121,7 +121,7 @@ pub(crate) struct Connections<C: Connection, K: PoolKey> {
     is_closed: bool,
 }
 
-impl<C: Connection, K: PoolKey> Shelf<C, K> {
+impl<C: Connection, K: PoolKey> PoolInner<C, K> {
     pub(crate) fn lock(&self) -> MutexGuard<'_, Connections<C, K>> {
         self.connections.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -131,8 +131,8 @@ impl<C: Connection, K: PoolKey> Shelf<C, K> {
         self.lock().idle.extract_if(.., wanted).collect()
     }
 
-    /// Removes the most recently used idle connection with this key from the pool, and returns it.
-    /// Ends connections that must not be used again.
+    /// Removes the most recently used idle connection with this key from the pool, and returns it;
+    /// `None` if there is none. Before that, ends all idle connections that must not be used again.
     fn take_last(&self, key: &K) -> Option<PooledConnection<C, K>> {
         self.end_stale();
         let mut connections = self.lock();
@@ -176,7 +176,7 @@ impl<C: Connection, K: PoolKey> Shelf<C, K> {
     }
 }
 
-impl<C: Connection, K: PoolKey> IdleConnections for Shelf<C, K> {
+impl<C: Connection, K: PoolKey> IdleConnections for PoolInner<C, K> {
     fn idle_since(&self) -> Option<Instant> {
         self.lock().idle.first().map(|idle| idle.idle_since)
     }
@@ -199,16 +199,17 @@ impl<C: Connection, K: PoolKey> ConnectionPool<C, K> {
     #[must_use]
     pub fn new(cap: Arc<ConnectionCap>) -> Self {
         let connections = Connections { idle: Vec::new(), in_use: Vec::new(), is_closed: false };
-        let shelf = Arc::new(Shelf { cap, connections: Mutex::new(connections) });
-        let weak: Weak<Shelf<C, K>> = Arc::downgrade(&shelf);
-        shelf.cap.add(weak);
-        Self(shelf)
+        let inner = Arc::new(PoolInner { cap, connections: Mutex::new(connections) });
+        let weak: Weak<PoolInner<C, K>> = Arc::downgrade(&inner);
+        inner.cap.add(weak);
+        Self(inner)
     }
 
     /// Acquires a working connection with this key: the most recently used idle one if it still
-    /// answers, or a new one. Other idle connections are not probed. Connecting to an unreachable
-    /// broker is retried for at most `retry_for` and at most half of the remaining time; the rest
-    /// is left for the caller's work.
+    /// answers, or a new one. Other idle connections are not probed. Returns it with the work that
+    /// `opener` has begun on it. Connecting to an unreachable broker is retried for at most
+    /// `settings.retry_for` and at most half of the remaining time; the rest is left for the
+    /// caller's work.
     ///
     /// # Errors
     /// [`PoolError`]. Its text contains the number of attempts if there was more than one.
@@ -218,7 +219,7 @@ impl<C: Connection, K: PoolKey> ConnectionPool<C, K> {
         opener: &mut O,
         settings: &ConnectionSettings,
         deadline: Deadline,
-    ) -> Result<(PooledConnection<C, K>, O::Begun), PoolError> {
+    ) -> Result<(PooledConnection<C, K>, O::Started), PoolError> {
         let (started, peer) = (Instant::now(), opener.peer());
         let until = deadline.min(settings.pool_timeout);
         let mut permit = match self.admit(&peer, || self.0.take_last(key), until).await? {
@@ -262,7 +263,9 @@ impl<C: Connection, K: PoolKey> ConnectionPool<C, K> {
         }
     }
 
-    /// Hands a connection to the caller; closes it instead if the pool was closed meanwhile.
+    /// Logs that a connection was acquired, and returns it with the work `begun` on it. `started`
+    /// is the time at which the caller asked for a connection. If the pool was closed meanwhile,
+    /// closes the connection instead, and returns [`PoolError::Closed`].
     async fn give<B>(
         &self,
         pooled: PooledConnection<C, K>,
@@ -279,11 +282,13 @@ impl<C: Connection, K: PoolKey> ConnectionPool<C, K> {
         Ok((pooled, begun))
     }
 
-    /// Waits for a permit to open a new connection, even if others are idle.
+    /// Waits for a permit to open a new connection, even if others are idle, and counts the
+    /// connection as in use in the pool until the returned reservation is dropped. `peer` describes
+    /// the connection in log lines.
     ///
     /// # Errors
-    /// If all connections stay in use until `deadline` or the pool's time limit, or the pool is
-    /// closed.
+    /// If all connections stay in use until `deadline` or for `settings.pool_timeout`, or the pool
+    /// is closed.
     pub async fn reserve(
         &self,
         key: &K,
@@ -354,11 +359,11 @@ impl<C: Connection, K: PoolKey> ConnectionPool<C, K> {
 impl<C: Connection> ConnectionPool<C> {
     /// Returns the numbers of connections for each target, over all users.
     #[must_use]
-    pub fn reports(&self) -> Vec<PoolReport> {
+    pub fn reports(&self) -> Vec<ConnectionCounts> {
         let connections = self.0.lock();
         let idle = connections.idle.iter().map(|idle| (idle.key.target(), false));
         let used = connections.in_use.iter().map(|key| (key.target(), true));
-        PoolReport::by_target(idle.chain(used), self.0.cap.max())
+        ConnectionCounts::by_target(idle.chain(used), self.0.cap.max())
     }
 }
 

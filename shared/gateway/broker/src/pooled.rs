@@ -10,12 +10,12 @@ use jiff::Timestamp;
 use crate::events;
 use crate::health::HealthStatus;
 use crate::opener::Connection;
-use crate::pool::{Key, PoolKey, Shelf};
+use crate::pool::{Key, PoolInner, PoolKey};
 
 /// Entry of one connection in the pool's list of connections that are in use or being opened.
 /// Dropping it removes the entry.
 pub struct Reservation<C: Connection, K: PoolKey = Arc<Key>> {
-    shelf: Arc<Shelf<C, K>>,
+    inner: Arc<PoolInner<C, K>>,
     key: K,
 }
 
@@ -27,7 +27,7 @@ impl<C: Connection, K: PoolKey> fmt::Debug for Reservation<C, K> {
 
 impl<C: Connection, K: PoolKey> Drop for Reservation<C, K> {
     fn drop(&mut self) {
-        let mut connections = self.shelf.lock();
+        let mut connections = self.inner.lock();
         if let Some(index) = connections.in_use.iter().position(|key| *key == self.key) {
             connections.in_use.swap_remove(index);
         }
@@ -35,9 +35,9 @@ impl<C: Connection, K: PoolKey> Drop for Reservation<C, K> {
 }
 
 impl<C: Connection, K: PoolKey> Reservation<C, K> {
-    pub(crate) fn new(shelf: &Arc<Shelf<C, K>>, key: &K) -> Self {
-        shelf.lock().in_use.push(key.clone());
-        Self { shelf: Arc::clone(shelf), key: key.clone() }
+    pub(crate) fn new(inner: &Arc<PoolInner<C, K>>, key: &K) -> Self {
+        inner.lock().in_use.push(key.clone());
+        Self { inner: Arc::clone(inner), key: key.clone() }
     }
 
     /// Turns a newly opened connection into a pooled connection that is in use.
@@ -121,19 +121,20 @@ impl<C: Connection, K: PoolKey> PooledConnection<C, K> {
         (self.last_used, self.idle_since) = (Timestamp::now(), Instant::now());
     }
 
-    /// Returns the connection to the pool for the next use. Nothing may be open on it.
+    /// Returns the connection to the pool, or closes it if it must not be used again or the pool is
+    /// closed. The caller must have closed all that it opened on the connection.
     pub fn release(mut self) {
         let Some(reservation) = self.mark_available() else { return };
-        let shelf = Arc::clone(&reservation.shelf);
+        let inner = Arc::clone(&reservation.inner);
         drop(reservation);
         if let Some(why) = self.connection.unusable() {
             return self.abandon(why);
         }
         let (key, peer) = (self.key.clone(), self.connection.peer().clone());
-        if let Err(late) = shelf.keep(self) {
+        if let Err(late) = inner.keep(self) {
             return late.abandon("the pool was closed");
         }
-        events::released(&peer, || shelf.stats(&key));
+        events::released(&peer, || inner.stats(&key));
     }
 
     /// Closes a connection whose state is unknown, and logs the reason `why`.

@@ -1,5 +1,6 @@
-//! The addresses of a host name. A name is resolved once for each connection that is opened: the
-//! addresses that were checked are those that are connected to. A second look could find others.
+//! Resolution of host names to IP addresses. A name is resolved once for each connection that is
+//! opened, and the connection goes to the addresses that were checked. A second resolution could
+//! return others.
 
 use std::io;
 use std::net::SocketAddr;
@@ -11,7 +12,8 @@ pub const MOST_CANDIDATES: usize = 4;
 
 /// Resolver of host names to IP addresses.
 pub trait Names: Sync {
-    /// Returns the IP addresses of a host, which may be a name or a literal address.
+    /// Returns the IP addresses of a host, which may be a name or a literal address, each with the
+    /// port `port`.
     fn look_up(&self, host: &str, port: u16) -> impl Future<Output = io::Result<Vec<SocketAddr>>> + Send;
 }
 
@@ -25,9 +27,9 @@ impl Names for SystemNames {
     }
 }
 
-/// Resolves a host to the IP addresses that a connection may use. `special` lists the addresses of
-/// the target that are allowed to be loopback, link-local, multicast or unspecified. `None` allows
-/// all, for programs whose own operator chooses the address.
+/// Resolves a host to the IP addresses that a connection may use. `special` lists the target's
+/// addresses that may be, or resolve to, a loopback, link-local, multicast or unspecified IP
+/// address. `None` allows all, for programs whose own operator chooses the address.
 ///
 /// # Errors
 /// If the name is unknown, or resolves to refused addresses only.

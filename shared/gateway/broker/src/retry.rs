@@ -116,7 +116,7 @@ impl RetryPolicy {
         self.attempts = 0;
     }
 
-    /// Returns the number of attempts since the last reset, and the next and maximum delay.
+    /// Returns the number of delays since the last reset, and the next and the maximum delay.
     #[must_use]
     pub fn get_stats(&self) -> RetryStats {
         RetryStats { attempts: self.attempts, current_delay: self.current_delay, max_delay: self.max_delay }

@@ -1,4 +1,4 @@
-//! Time limits of connections.
+//! Time limits of broker connections.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ impl Default for ConnectionSettings {
 }
 
 impl ConnectionSettings {
-    /// Returns these settings with the time limits of the target's profile in place of the
+    /// Returns these settings, with the time limits that the target's profile sets in place of the
     /// defaults.
     #[must_use]
     pub fn within(self, limits: &ConnectionLimits) -> Self {

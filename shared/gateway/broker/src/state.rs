@@ -30,7 +30,8 @@ pub enum ConnectionState {
     Failed,
 }
 
-/// Error of a state change that the specified connection model does not allow.
+/// Error of a change to a connection state that may not follow the present one (see
+/// [`ConnectionState::successors`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a connection that is {from} cannot become {to}")]
 pub struct IllegalTransition {

@@ -79,7 +79,7 @@ impl StepLog {
     }
 }
 
-/// Returns the error code of the failed step, by which a caller decides what to do.
+/// Returns the error code that a connection test reports for its failed step.
 fn code(broker: BrokerKind, step: Step, error: &BrokerError) -> &'static str {
     match (error, step) {
         (BrokerError::Timeout { .. }, _) => "BROKER_TIMEOUT",

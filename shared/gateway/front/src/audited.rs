@@ -1,5 +1,6 @@
-//! Fields of a request's audit event: the target that the request asks for, and the one that it
-//! reaches. Names have bounds, and no field has a secret, a user or a header.
+//! Writes the target of a request into the request's audit event: first as the request names it,
+//! then as it was resolved. Texts have a limited length, and no field has a secret, a user or a
+//! header.
 
 use api::cut;
 use mq::{QueueName, RoutingKey, Target, TargetSpec};
@@ -7,11 +8,12 @@ use tracing::Span;
 
 use crate::operation::{OtherQueues, Plan, Reports};
 
-/// Maximum number of characters of the audit fields for addresses and for further queues.
+/// Maximum number of bytes, in JSON form, of each audit field with the target's addresses or with
+/// the names of other queues. The rest is cut off.
 const LONGEST: usize = 1_000;
 
-/// Records the target and tags that the request names in its audit event. If the target is refused,
-/// the event keeps these values.
+/// Records in the request's audit event the target, other queues and tags that the request names.
+/// If the target is refused, the event keeps these values.
 pub(crate) fn note_asked<W>(plan: &Plan<W>) {
     let span = Span::current();
     if let Some(profile) = &plan.named.target_ref {
@@ -49,8 +51,9 @@ pub fn note_reached(target: &Target) {
     span.record("mq_target", target.to_string());
 }
 
-/// Returns the requested target in the form in which a resolved target is recorded, with empty text
-/// for absent parts. `None` if all parts are absent.
+/// Returns the target that the request names, in the form in which a resolved target is recorded:
+/// `<queue manager>:<queue>` or `<queue manager>:<exchange>/<routing key>`. Parts that the request
+/// lacks are empty; `None` if it has none of them.
 fn asked(target: &TargetSpec) -> Option<String> {
     let queue_manager = target.queue_manager.as_deref().unwrap_or_default();
     if let Some(exchange) = &target.exchange {
@@ -61,8 +64,9 @@ fn asked(target: &TargetSpec) -> Option<String> {
     (!queue_manager.is_empty() || !queue.is_empty()).then(|| format!("{queue_manager}:{queue}"))
 }
 
-/// Returns the names of the queues that the work uses besides the target's, including reply queues
-/// for reports, separated by commas. A move to queues that the messages name is `*`.
+/// Returns the names of the queues that the work uses besides the target's, separated by commas;
+/// `None` if there are none. Reply queues for IBM MQ's reports are included. For a move to queues
+/// that only the messages name, the list has `*` in place of names.
 fn further(queues: &OtherQueues, reports: &[Reports]) -> Option<String> {
     let own = match queues {
         OtherQueues::None => Vec::new(),

@@ -1,8 +1,8 @@
-//! The checks of a request before its work, in the order of the contract, and the claim of its
-//! record.
+//! Checks an HTTP request before its work, in the order of the public contract, and claims its
+//! idempotency record.
 //!
-//! They are the same for work that `mq-access` does ([`Gateway`](crate::Gateway)) and for work of a
-//! function's own.
+//! The checks are the same for work that `mq-access` does ([`Gateway`](crate::Gateway)) and for
+//! work that the HTTP function does itself.
 
 use std::time::Duration;
 
@@ -30,7 +30,8 @@ pub struct Front {
     pub access: AccessStore,
     /// Deployment's allow-list of targets that requests may use without a profile.
     pub inline_targets: InlineTargets,
-    /// Store of idempotency records; `None` if the function has only reads.
+    /// Store of idempotency records, and the limits of their retention; `None` if no request to the
+    /// function changes anything.
     pub idempotency: Option<Idempotency>,
     /// Rate limiter of tenants and targets.
     pub limiter: Limiter,
@@ -44,9 +45,9 @@ pub struct Accepted<W> {
     pub identity: Identity,
     /// Resolved target that the caller may use.
     pub target: Target,
-    /// Rate limits that apply to the request.
+    /// Rate limits of the tenant and the target that apply to the request.
     pub policies: Policies,
-    /// Item with the amount that the tenant has spent of its budget; `None` if it has no budget.
+    /// Amount that the tenant has spent of its monthly budget; `None` if the tenant has no budget.
     pub spent: Option<SpentItem>,
     /// Tags that the caller gave the request, for its messages and the audit event.
     pub tags: Tags,
@@ -95,8 +96,9 @@ impl Front {
         Admission::of_tenant(&self.limiter, &self.access, &principal.tenant).await
     }
 
-    /// Checks a request that has no body but needs an idempotency key. The fingerprint is made
-    /// from `content`, the request's path and query.
+    /// Checks a request that has no body but needs an idempotency key, and returns the caller, the
+    /// key and the fingerprint. The caller needs one of `scopes`. The fingerprint is made from
+    /// `content`, the request's path and query.
     ///
     /// # Errors
     /// Returns the problem of the first check that the request does not pass.
@@ -154,7 +156,9 @@ impl Front {
         endpoint::once(&idempotency.store, &claim, admission, work).await
     }
 
-    /// Runs all checks that need only the request, in the order of the public contract.
+    /// Authenticates the caller, and checks the headers, the body and the operation's own rules, in
+    /// the order of the public contract. Returns the request's identity and the plan of its work,
+    /// whose target is not resolved yet.
     async fn check<O: Operation>(&self, request: &Request) -> Result<(Identity, Plan<O::Work>), Problem> {
         let headers = request.headers();
         let principal = self.authenticate(headers, O::SCOPES).await?;
@@ -196,8 +200,9 @@ fn fingerprint(of: &Value) -> Result<Fingerprint, Problem> {
     Fingerprint::of(of).map_err(|error| Problem::new(Reason::MalformedJson, error.to_string()))
 }
 
-/// Adds advice to the problem of an integer header that is too large for a JSON number: to write it
-/// as `{"int64": "…"}`. Plain text would reach the receiver as text.
+/// Adds advice to the problem of an integer in a message header that is too large for a JSON
+/// number: to write the integer as `{"int64": "…"}`. Written as plain JSON text, the integer would
+/// reach the message's receiver as text.
 fn with_advice(problem: Problem) -> Problem {
     let is_header = |fault: &Fault| fault.pointer.split('/').any(|member| member == "headers");
     if problem.reason != Reason::NumberOutOfRange || !problem.faults.iter().any(is_header) {

@@ -1,4 +1,5 @@
-//! The way of one request whose work `mq-access` does, from its headers to its response.
+//! Handles one HTTP request whose work `mq-access` does, from the request's headers to the
+//! response.
 
 use api::{Problem, Reason, Reply, TraceId, Traceparent};
 use endpoint::limits::Policies;
@@ -9,21 +10,21 @@ use mq::{Headers, TagOrigin};
 use objects::Objects;
 use orders::{Change, Work, WorkOrder};
 
-use crate::budget::Budget;
 use crate::checks::{Accepted, Front};
 use crate::idempotent::outcome;
 use crate::mq_access::{InvokeError, MqAccess};
 use crate::operation::{Action, KeyRule, Operation};
+use crate::order_limit::OrderLimit;
 
 /// Clients and settings of an HTTP function of the gateway.
 #[derive(Debug)]
 pub struct Gateway {
-    /// Checks that each request must pass.
+    /// Stores and settings for the checks that each request must pass.
     pub front: Front,
     /// Client of `mq-access`, the function that connects to brokers.
     pub mq_access: MqAccess,
-    /// Limit on each tenant's orders in progress; `None` if there is no limit.
-    pub budget: Option<Budget>,
+    /// Limit on each tenant's orders in progress at `mq-access`; `None` if there is no limit.
+    pub order_limit: Option<OrderLimit>,
     /// Maximum number of bytes of the messages that one produce may put.
     pub max_produce_bytes: u64,
     /// True if the deployment has load tests, which may take longer than a request.
@@ -83,11 +84,11 @@ impl Gateway {
                     tags.mark(&mut command.headers, of_first);
                 }
                 // Work that was done or begun under another limit is replayed or continued.
-                if execution.whereabouts.left_by(execution.progress).is_empty() {
+                if execution.place_history.left_by(execution.progress).is_empty() {
                     check_volume(change.bytes(), self.max_produce_bytes)?;
                 }
                 let order = order(Work::Change { target, execution: execution.clone(), change });
-                outcome(send(&self.mq_access, self.budget.as_ref(), &order).await, execution)
+                outcome(send(&self.mq_access, self.order_limit.as_ref(), &order).await, execution)
             })
             .await
     }
@@ -104,39 +105,42 @@ impl Gateway {
     }
 
     async fn read(&self, order: &WorkOrder) -> Result<Reply, Problem> {
-        send(&self.mq_access, self.budget.as_ref(), order).await.map_err(|unanswered| {
+        send(&self.mq_access, self.order_limit.as_ref(), order).await.map_err(|unanswered| {
             unanswered.log();
             unanswered.as_problem()
         })
     }
 
-    /// Adds the advice to use a load test to a problem, if the deployment has load tests.
+    /// Adds to a problem about too much time the advice to use a load test, if the deployment has
+    /// load tests.
     fn advise(&self, problem: Problem) -> Problem {
         if self.has_load_tests { with_load_test(problem) } else { problem }
     }
 }
 
-/// Sends an order to `mq-access`, within the tenant's limit on orders in progress.
+/// Sends an order to `mq-access`, and returns the response. `order_limit` is the limit on the
+/// tenant's orders in progress; `None` if there is no limit.
 ///
 /// # Errors
 /// If the tenant has reached the limit, or there is no response. [`InvokeError`] tells whether the
 /// work may have been done.
 pub async fn send(
     mq_access: &MqAccess,
-    budget: Option<&Budget>,
+    order_limit: Option<&OrderLimit>,
     order: &WorkOrder,
 ) -> Result<Reply, InvokeError> {
-    let Some(budget) = budget else { return mq_access.execute(order).await };
-    let lease = budget.lease(&order.tenant).await?;
+    let Some(order_limit) = order_limit else { return mq_access.execute(order).await };
+    let lease = order_limit.lease(&order.tenant).await?;
     let answer = mq_access.execute(order).await;
     // Work that may still be in progress keeps its lease.
     if !matches!(&answer, Err(unanswered) if unanswered.may_have_run()) {
-        budget.release(&order.tenant, lease).await;
+        order_limit.release(&order.tenant, lease).await;
     }
     answer
 }
 
-/// Returns the facts about a request that its messages carry as headers, if it has tags.
+/// Returns what the gateway writes into the headers of a tagged request's messages: the trace id
+/// (also as `traceparent`, if it has that form), the tenant and the target.
 #[must_use]
 pub fn origin<'a>(trace_id: &'a str, tenant: &'a str, target: &'a str) -> TagOrigin<'a> {
     let traceparent = Traceparent::parse(trace_id).map(|context| context.text);
@@ -156,7 +160,8 @@ fn check_volume(bytes: u64, most: u64) -> Result<(), Problem> {
     Err(Problem::new(Reason::ExceedsVolume, detail))
 }
 
-/// Adds the route for load tests to the problem of work that takes longer than a request may.
+/// Adds the route for load tests to a problem of the reason [`Reason::ExceedsTimeBudget`]. Other
+/// problems stay as they are.
 fn with_load_test(mut problem: Problem) -> Problem {
     if problem.reason == Reason::ExceedsTimeBudget {
         problem.detail.push_str(", or let a load test put them, which may take hours: POST /tests");

@@ -1,4 +1,4 @@
-//! Work that must be done once: the outcome of its record after `mq-access` was asked to do it.
+//! Outcome of a request that must be executed once, after `mq-access` was invoked for it.
 
 use api::{Problem, Reason, Reply};
 use endpoint::{WorkDone, WorkFailure};
@@ -7,18 +7,20 @@ use jiff::Timestamp;
 
 use crate::mq_access::InvokeError;
 
-/// Store of the idempotency records, and the limits of their retention.
+/// Store of the idempotency records, and the limits of the time for which records are kept.
 #[derive(Debug)]
 pub struct Idempotency {
-    /// Store of the idempotency records.
+    /// Client of the DynamoDB table in which requests claim their idempotency records.
     pub store: Store,
-    /// Minimum and maximum of `Idempotency-Expiry-Seconds` in this deployment.
+    /// Default and maximum of the header `Idempotency-Expiry-Seconds` in this deployment, which
+    /// sets for how long a record is kept.
     pub expiry: ExpiryBounds,
 }
 
-/// Converts the response to an order into the outcome for its idempotency record, which `mq-access`
-/// writes if it executes the order. Without a response, the work counts as failed if it certainly
-/// did not start; otherwise the record is left until its lease expires.
+/// Converts the result of an invocation of `mq-access` to the outcome of the request. A response
+/// counts as recorded, because `mq-access` itself writes the idempotency record. Without a
+/// response, the work counts as failed if it certainly did not start; otherwise the record is left
+/// until its lease expires.
 pub(crate) fn outcome(
     answer: Result<Reply, InvokeError>,
     execution: &Execution,

@@ -1,4 +1,5 @@
-//! The call to `mq-access`: one attempt, because a second would do the work twice under one claim.
+//! Invokes `mq-access` once for an order. There is no second attempt, because it might do the work
+//! twice under one claim.
 
 use std::error::Error;
 use std::time::{Duration, Instant};
@@ -11,7 +12,7 @@ use aws_sdk_lambda::primitives::Blob;
 use orders::{UNREADABLE, WorkOrder};
 use serde::Deserialize;
 
-use crate::budget::BudgetError;
+use crate::order_limit::OrderLimitError;
 
 /// Lambda's limit in bytes for the payload and the response of a synchronous invocation.
 const MAX_PAYLOAD: usize = 6 * 1024 * 1024;
@@ -41,7 +42,8 @@ pub enum InvokeError {
     /// Lambda did not start the function, so the work was not started.
     #[error("mq-access was not started")]
     NotStarted(#[source] Box<dyn Error + Send + Sync>),
-    /// The order is too large for an invocation, so nothing was started. A retry would fail again.
+    /// The order has this number of bytes, which is too large for an invocation, so nothing was
+    /// started. A retry would fail again.
     #[error("an order of {0} bytes is more than Lambda carries")]
     TooLarge(usize),
     /// `mq-access` has another version and cannot read the order, so nothing was started.
@@ -49,10 +51,11 @@ pub enum InvokeError {
     Unreadable,
     /// The tenant's limit on orders in progress refused the order, so it was not sent.
     #[error("the order was not sent")]
-    NotSent(#[from] BudgetError),
+    NotSent(#[from] OrderLimitError),
     #[error("mq-access did not answer in time")]
     TimedOut,
-    /// The invocation failed without a response. The work may have started, and may have finished.
+    /// The invocation of `mq-access` failed without a response. The work may have started, and may
+    /// have finished.
     #[error("mq-access gave no answer")]
     Lost(#[source] Box<dyn Error + Send + Sync>),
 }
@@ -60,7 +63,7 @@ pub enum InvokeError {
 impl InvokeError {
     /// Logs the failure: as a warning if the tenant is over its limit, otherwise as an error.
     pub(crate) fn log(&self) {
-        if matches!(self, Self::NotSent(BudgetError::Exhausted)) {
+        if matches!(self, Self::NotSent(OrderLimitError::Exhausted)) {
             tracing::warn!(event_type = "tenant.over_budget", "the tenant has too many orders in progress");
         } else {
             let error: &dyn Error = self;
@@ -76,9 +79,10 @@ impl InvokeError {
         }
     }
 
-    /// Classifies a function that ended without a response, by the error payload of Lambda. If it
-    /// has no error type, the function timed out if the call took at least [`MqAccess::TIME_OUT`],
-    /// since Lambda ends no function earlier.
+    /// Returns the error for a function that ended without a response. `kind` is Lambda's name for
+    /// the failure, `payload` its description, and `took` the duration of the call. Without an
+    /// error type in the payload, the function timed out if the call took at least
+    /// [`MqAccess::TIME_OUT`], since Lambda ends no function earlier.
     fn of_function_error(kind: &str, payload: &[u8], took: Duration) -> Self {
         let error = serde_json::from_slice(payload).map(|FunctionError { error_type }| error_type);
         match error {
@@ -89,7 +93,8 @@ impl InvokeError {
         }
     }
 
-    /// Returns the problem response, for work that changes nothing.
+    /// Returns the problem response for work that changes nothing. A change whose response was lost
+    /// needs another problem, because it may have been done.
     pub(crate) fn as_problem(&self) -> Problem {
         match self {
             Self::NotStarted(_) => {
@@ -105,11 +110,11 @@ impl InvokeError {
             Self::TooLarge(_) => {
                 Problem::new(Reason::MaxPayloadExceeded, "the request is more than one invocation can carry")
             }
-            Self::NotSent(BudgetError::Exhausted) => {
+            Self::NotSent(OrderLimitError::Exhausted) => {
                 let detail = "the tenant has as many requests to brokers under way as it may have at once";
                 Problem::new(Reason::TenantRateLimit, detail).retry_after(1)
             }
-            Self::NotSent(BudgetError::Unavailable(_)) => Problem::new(
+            Self::NotSent(OrderLimitError::Unavailable(_)) => Problem::new(
                 Reason::StoreUnavailable,
                 "the tenant's requests under way cannot be counted now",
             ),
@@ -124,9 +129,10 @@ impl MqAccess {
     pub const TIME_OUT: Duration = Duration::from_secs(24);
     /// Maximum time to wait for a response. It is longer than the time-out of `mq-access`, so that
     /// a response is never missed.
-    pub const PATIENCE: Duration = Duration::from_millis(25_500);
+    pub const RESPONSE_TIMEOUT: Duration = Duration::from_millis(25_500);
 
-    /// Creates the client. `lambda` must make a single attempt and wait for [`Self::PATIENCE`].
+    /// Creates the client. `lambda` must make a single attempt and wait for
+    /// [`Self::RESPONSE_TIMEOUT`]; `function` is the name or the ARN of `mq-access`.
     #[must_use]
     pub fn new(lambda: Client, function: String) -> Self {
         Self { lambda, function }
@@ -230,7 +236,7 @@ mod tests {
     #[test]
     fn a_time_out_is_known_by_its_type_and_not_by_its_words() {
         let of = |payload: &str| {
-            InvokeError::of_function_error("Unhandled", payload.as_bytes(), MqAccess::PATIENCE)
+            InvokeError::of_function_error("Unhandled", payload.as_bytes(), MqAccess::RESPONSE_TIMEOUT)
         };
         let timed_out = r#"{"errorType":"Sandbox.Timedout","errorMessage":"RequestId: 7 Error: Task timed out after 25.00 seconds"}"#;
         assert!(matches!(of(timed_out), InvokeError::TimedOut));
@@ -262,8 +268,8 @@ mod tests {
             InvokeError::NotStarted(theirs()),
             InvokeError::TooLarge(7),
             InvokeError::Unreadable,
-            InvokeError::NotSent(BudgetError::Exhausted),
-            InvokeError::NotSent(BudgetError::Unavailable(theirs())),
+            InvokeError::NotSent(OrderLimitError::Exhausted),
+            InvokeError::NotSent(OrderLimitError::Unavailable(theirs())),
             InvokeError::TimedOut,
             InvokeError::Lost(theirs()),
         ] {

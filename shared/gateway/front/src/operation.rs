@@ -1,4 +1,5 @@
-//! The properties that distinguish one operation of the gateway from another.
+//! Properties in which the operations of the gateway differ from each other, such as route, scopes
+//! and rules for keys and queues.
 
 use std::time::Duration;
 
@@ -15,12 +16,13 @@ use crate::target_request::NamedTarget;
 /// for connecting and for recording the outcome.
 pub const TIME_BUDGET: Duration = Duration::from_secs(20);
 
-/// Rule for the idempotency key of an operation's requests.
+/// Rule that decides whether requests of an operation need an idempotency key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyRule {
     /// The `Idempotency-Key` header is required, because every request changes something.
     Required,
-    /// The `Idempotency-Key` header is required, unless the body asks for a read.
+    /// The `Idempotency-Key` header is required, unless the body asks for work that changes
+    /// nothing.
     RequiredUnlessRead,
     /// The `Idempotency-Key` header is ignored, because the operation changes nothing.
     Ignored,
@@ -47,7 +49,8 @@ pub trait Operation: DeserializeOwned + Send {
     /// Scopes of which a caller needs at least one to call the operation. [`Work::scope`] may
     /// require a particular one.
     const SCOPES: &'static [Scope];
-    /// Rule for the idempotency key. Requests with a required key are recorded.
+    /// Rule that decides whether requests need an idempotency key. Requests that need one have an
+    /// idempotency record.
     const KEY: KeyRule;
     /// Rule for the target's queue, which is checked after the target is merged with its profile.
     const QUEUE: QueueRule;
@@ -80,7 +83,8 @@ pub enum OtherQueues {
     None,
     /// The work also uses the named queue, which the caller must be allowed to use, too.
     Queue(QueueName),
-    /// The work may use each queue that the messages name and that the caller may use.
+    /// The work may use each queue that the messages themselves name, if the caller may use it: a
+    /// move of messages back to their origins.
     Any,
     /// The work uses these queues in place of the target's, and the caller must be allowed to use
     /// each of them. The first becomes the target's queue. Faults have the JSON Pointer `/queues`.
@@ -104,7 +108,7 @@ pub struct Reports {
 pub struct Plan<W = Action> {
     /// Target as the request names it, before it is merged with its profile.
     pub named: NamedTarget,
-    /// Queues that the work uses besides the target's queue.
+    /// Queues that the work uses besides the target's queue, or in place of it.
     pub further: OtherQueues,
     /// Reply queues to which IBM MQ sends the reports that the messages ask for.
     pub reports: Vec<Reports>,

@@ -1,4 +1,4 @@
-//! Building a [`Front`] and a [`Gateway`] from a function's environment.
+//! Builds a [`Front`] or a [`Gateway`] from a function's environment variables.
 
 use access::{AccessStore, TokenSettings};
 use aws_sdk_dynamodb::Client;
@@ -8,13 +8,13 @@ use mq::InlineTargets;
 use objects::Objects;
 use runtime::{Environment, EnvironmentError, Sdk};
 
-use crate::budget::Budget;
 use crate::checks::Front;
 use crate::front::Gateway;
 use crate::idempotent::Idempotency;
 use crate::mq_access::MqAccess;
+use crate::order_limit::OrderLimit;
 
-/// Maximum number of bytes of the messages that one produce may put.
+/// Maximum number of bytes of all messages that one produce may put together.
 const MAX_PRODUCE_BYTES: u64 = 64 * 1024 * 1024;
 
 /// Rule whether a function keeps idempotency records of its requests.
@@ -36,7 +36,7 @@ pub struct FrontSettings {
     limiter: LimiterSettings,
 }
 
-/// Environment variables for idempotency records.
+/// Environment variables for the idempotency records of a function.
 #[derive(Debug)]
 struct RecordSettings {
     table: String,
@@ -97,8 +97,8 @@ impl Gateway {
         let front = FrontSettings::read(&mut environment, kept);
         let mq_access: String = environment.required("MQ_ACCESS_FUNCTION");
         let has_load_tests = environment.optional("LOAD_TESTS", false);
-        let limit = Budget::limit(&mut environment);
-        let budget = limit.map(|limit| (environment.required("BUDGET_TABLE"), limit));
+        let limit = OrderLimit::limit(&mut environment);
+        let order_limit = limit.map(|limit| (environment.required("BUDGET_TABLE"), limit));
         environment.check()?;
 
         let sdk = Sdk::from_environment().await;
@@ -106,11 +106,11 @@ impl Gateway {
         // Uploaded bodies are in the bucket of results.
         let objects = |bucket: &str| Objects::new(aws_sdk_s3::Client::new(&sdk.objects()), bucket.to_owned());
         let uploads = front.bucket().map(objects);
-        let lambda = aws_sdk_lambda::Client::new(&sdk.single_attempt(MqAccess::PATIENCE));
+        let lambda = aws_sdk_lambda::Client::new(&sdk.single_attempt(MqAccess::RESPONSE_TIMEOUT));
         Ok(Self {
             front: front.front(service, &sdk, &dynamodb),
             mq_access: MqAccess::new(lambda, mq_access),
-            budget: budget.map(|(table, limit)| Budget::new(dynamodb, table, limit)),
+            order_limit: order_limit.map(|(table, limit)| OrderLimit::new(dynamodb, table, limit)),
             max_produce_bytes: MAX_PRODUCE_BYTES,
             has_load_tests,
             uploads,

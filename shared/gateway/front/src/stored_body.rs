@@ -1,8 +1,9 @@
-//! `GET /messages/bodies/{body_id}`: returns the body of a message that no response could carry.
+//! `GET /messages/bodies/{body_id}`: redirects to the stored body of a consumed message that was
+//! too large for a response.
 //!
-//! A response names this path, and not a signed URL: a replay repeats the response byte for byte,
-//! and a signature ends with the credentials of the function that made it. So each request gets a
-//! signature of its own, after the same checks as the replay.
+//! The consume response names this path, and not a signed URL. A replay repeats the response byte
+//! for byte, but a signature expires with the credentials of the function that made it. So each
+//! request for the body gets a new signature, after the same checks as a replay.
 
 use access::Scope;
 use api::{Problem, Reason, Reply, path_parameter};
@@ -14,9 +15,9 @@ use orders::STORED_BODY;
 use crate::front::Gateway;
 
 impl Gateway {
-    /// Responds to a request for a message body that a request of type `operation` stored. The
-    /// caller needs the scope of that operation, and must belong to the same tenant; any other
-    /// caller gets the response for an unknown body.
+    /// Redirects to a message body that a request of type `operation` stored. The caller needs the
+    /// scope `mq:write`, and must belong to the tenant that made that request; another tenant gets
+    /// the response for an unknown body.
     pub async fn stored_body(&self, operation: OperationType, request: Request) -> Response<Body> {
         endpoint::serve(self.front.service, STORED_BODY, Keyed::No, request.headers(), async |_| {
             self.redirect(operation, &request).await

@@ -1,4 +1,4 @@
-//! The bodies of the operations that take a target, and little else.
+//! JSON bodies of requests that consist mainly of a target, and the target as a request names it.
 
 use api::{Fault, Problem, Reason};
 use mq::{
@@ -63,7 +63,7 @@ target_request!(
     /// Request body like [`TargetRequest`] that may also name up to 100 queues to use in place of
     /// the target's queue.
     QueuesRequest {
-        /// Queues to use in place of the target's queue.
+        /// Queues to use in place of the target's queue; `None` to use the target's queue.
         queues: Option<List<QueueName, 1, 100>>,
     }
 );
@@ -76,7 +76,7 @@ pub enum TargetPlace {
     Member,
     /// The target is the member `target` of the member `from`.
     From,
-    /// The members of the target are at the top level of the body.
+    /// The members of the target are at the top level of the body, without `target` or `from`.
     Body,
 }
 
@@ -85,35 +85,43 @@ pub enum TargetPlace {
 pub struct NamedTarget {
     /// Name of the profile; `None` if the request names none.
     pub target_ref: Option<ProfileName>,
-    /// Members of the target that the request sets itself, besides the profile.
+    /// Members of the target that the request sets itself, which take precedence over the
+    /// profile's; `None` if it sets none.
     pub target: Option<TargetSpec>,
     /// Location of the target's members in the request's body, for JSON Pointers.
     pub place: TargetPlace,
-    /// Routing keys that messages set for themselves, each with the index of the first message that
-    /// has it.
+    /// Routing keys that messages of a produce set for themselves, without duplicates, each with
+    /// the index of the first message that has it.
     pub routing_keys: Vec<(usize, RoutingKey)>,
-    /// True if every message sets its own routing key, so that the target's routing key is not
-    /// used.
-    pub all_have_one: bool,
+    /// True if every message of a produce sets its own routing key, so that the target's routing
+    /// key is not used.
+    pub all_have_routing_keys: bool,
 }
 
 impl NamedTarget {
     /// Creates the target of a request that has it in the members `target` and `targetRef`.
     #[must_use]
     pub const fn in_members(target_ref: Option<ProfileName>, target: Option<TargetSpec>) -> Self {
-        Self { target_ref, target, place: TargetPlace::Member, routing_keys: Vec::new(), all_have_one: false }
+        Self {
+            target_ref,
+            target,
+            place: TargetPlace::Member,
+            routing_keys: Vec::new(),
+            all_have_routing_keys: false,
+        }
     }
 
-    /// Returns the first of the messages' own routing keys, if every message sets one and the
-    /// request's target sets none.
+    /// Returns the first of the routing keys that messages of a produce set for themselves, with
+    /// the index of its message. `None` unless every message sets a key and the request's target
+    /// sets none.
     pub(crate) fn first_of_the_only_keys(&self) -> Option<&(usize, RoutingKey)> {
         let names_one = self.target.as_ref().is_some_and(|target| target.routing_key.is_some());
-        self.routing_keys.first().filter(|_| self.all_have_one && !names_one)
+        self.routing_keys.first().filter(|_| self.all_have_routing_keys && !names_one)
     }
 }
 
-/// Returns the target of a request body that has it in `target` and `targetRef`, or at its top
-/// level.
+/// Builds the named target of a request's body, which has the members `target` and `targetRef`, or
+/// the target's members at its top level (`bare`). Refuses a body that has both.
 fn named(
     target_ref: Option<ProfileName>,
     target: Option<TargetSpec>,

@@ -1,8 +1,8 @@
-//! `POST /messages/bodies`: announces a body that no request can carry. The client puts it into S3
-//! by a signed URL, and names it in a produce by its SHA-256.
+//! `POST /messages/bodies`: returns a signed URL with which the client uploads to S3 a message body
+//! that is too large for a request. A produce then names the body by its SHA-256.
 //!
-//! The object is named by tenant and digest, so a repeated announcement or upload changes only the
-//! day on which it expires. No key is needed, and nothing is recorded.
+//! The S3 object is named by tenant and digest, so a repeated request or upload changes only the
+//! day on which the object expires. The request needs no idempotency key, and nothing is recorded.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -20,13 +20,13 @@ use serde_json::json;
 
 use crate::front::Gateway;
 
-/// Route that announces the upload of a message body.
+/// Route that returns a signed URL to upload a message body.
 pub const UPLOADED_BODY: Route = Route::post("/messages/bodies");
 
 /// Validity of the signed upload URL; the upload has to begin within this time.
 const VALID: Duration = Duration::from_secs(900);
 
-/// Body of the request that announces the upload of a message body.
+/// JSON body of the request for a signed upload URL: size in bytes and SHA-256 of the message body.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Announcement {
@@ -35,7 +35,7 @@ struct Announcement {
 }
 
 impl Gateway {
-    /// Responds to the announcement of a message body with a signed URL for its upload.
+    /// Responds to a request to upload a message body, with a signed URL for the upload.
     pub async fn announce_body(&self, request: Request) -> Response<Body> {
         endpoint::serve(self.front.service, UPLOADED_BODY, Keyed::No, request.headers(), async |_| {
             check_route(UPLOADED_BODY, &request)?;

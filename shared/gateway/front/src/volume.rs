@@ -1,5 +1,5 @@
-//! Messages and bytes that count against the limits of a target: those that an order is to move,
-//! and those that its response shows as moved.
+//! Counts the messages and bytes that a request is charged for by rate limits: before the work from
+//! the request, and afterwards from the response.
 
 use api::{Reason, Reply};
 use endpoint::Moved;
@@ -10,8 +10,8 @@ use serde::Deserialize;
 
 use crate::operation::Action;
 
-/// Members of a response or problem from which the volume of the work is counted. `enqueued` and
-/// `moved` count all attempts, `resumed_from` only the earlier ones.
+/// Members of a response or problem from which the transferred messages are counted. `enqueued` and
+/// `moved` count all attempts at the request, `resumed_from` only the earlier ones.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Counted<'a> {
@@ -33,9 +33,9 @@ struct Message<'a> {
 
 impl Action {
     /// Returns the messages and bytes to charge before the work, and the function that counts the
-    /// actual ones from its response; `None` if the work transfers no messages. A consume, browse
-    /// or move is charged one message in advance, because their number is unknown; it waits while
-    /// earlier work is in debt.
+    /// actual ones from the work's response; `None` if the work transfers no messages. A consume,
+    /// browse or move is charged one message in advance, because the number of its messages is
+    /// unknown. Such a request is refused while earlier requests have exceeded the limit.
     pub(crate) fn volume(&self) -> Option<(Cost, Moved)> {
         match self {
             Self::Change(_, Change::Produce(command)) => Some((to_put(command), put)),
@@ -54,6 +54,7 @@ fn to_put(command: &ProduceCommand) -> Cost {
 
 /// Returns the cost of a produce: all messages if it succeeded or its outcome is unknown, otherwise
 /// those that were put. Messages of earlier attempts were already charged, and are subtracted.
+/// `drawn` is the cost that was charged in advance.
 fn put(reply: &Reply, drawn: Cost) -> Cost {
     let Counted { reason, enqueued, resumed_from, .. } =
         serde_json::from_str(&reply.body).unwrap_or_default();
@@ -75,8 +76,8 @@ fn taken(reply: &Reply, _: Cost) -> Cost {
     Cost { messages: as_u64(messages.len()), bytes }
 }
 
-/// Returns the cost of a move: the messages that this attempt moved. Bytes are unknown and count as
-/// 0.
+/// Returns the cost of a move: the messages that this attempt moved. Their bytes are unknown and
+/// count as 0.
 fn relocated(reply: &Reply, _: Cost) -> Cost {
     let Counted { moved, resumed_from, .. } = serde_json::from_str(&reply.body).unwrap_or_default();
     Cost { messages: moved.saturating_sub(resumed_from), bytes: 0 }

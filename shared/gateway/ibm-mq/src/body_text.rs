@@ -1,12 +1,13 @@
-//! Decodes the bytes of a body as text, by its format and character set.
+//! Decodes the body of a received message as text, by the message's format and character set.
 
 use libmqm_sys as mqi;
 use mq::BodyAsText;
 
-/// Format name (MQMD `Format`) with which IBM MQ marks text: MQFMT_STRING.
-const TEXT: &str = "MQSTR";
+use crate::mqi::UTF_8;
 
-const UTF_8: mqi::MQLONG = 1208;
+/// Format name (MQMD `Format`) with which IBM MQ marks text: MQFMT_STRING.
+pub(crate) const TEXT: &str = "MQSTR";
+
 const LATIN_1: mqi::MQLONG = 819;
 const LATIN_9: mqi::MQLONG = 923;
 const WINDOWS_LATIN_1: mqi::MQLONG = 1252;
@@ -17,7 +18,8 @@ const LIKE_ASCII: [mqi::MQLONG; 30] = [
     922, 1250, 1251, 1253, 1254, 1255, 1256, 1257, 1258,
 ];
 
-/// Bytes for which ISO 8859-15 has other characters than ISO 8859-1, with these characters.
+/// Bytes that stand for other characters in ISO 8859-15 than in ISO 8859-1, each with the character
+/// of ISO 8859-15.
 const LATIN_9_DIFFERS: [(u8, char); 8] =
     [(0xa4, '€'), (0xa6, 'Š'), (0xa8, 'š'), (0xb4, 'Ž'), (0xb8, 'ž'), (0xbc, 'Œ'), (0xbd, 'œ'), (0xbe, 'Ÿ')];
 
@@ -25,8 +27,9 @@ const LATIN_9_DIFFERS: [(u8, char); 8] =
 /// unassigned bytes.
 const WINDOWS: &str = "€\0‚ƒ„…†‡ˆ‰Š‹Œ\0Ž\0\0‘’“”•–—˜™š›œ\0žŸ";
 
-/// Returns the text of a body whose format declares text, if its character set is known. A body of
-/// any other format counts as text if it is valid UTF-8.
+/// Decodes the body of a message. `ccsid` is the id of its character set. If its format declares
+/// text, the result is the text, or [`BodyAsText::Unknown`] if the character set is not known. A
+/// body of any other format counts as text if it is valid UTF-8.
 pub(crate) fn as_text(format: &str, ccsid: mqi::MQLONG, body: &[u8]) -> BodyAsText {
     if format != TEXT {
         return BodyAsText::IfUtf8;

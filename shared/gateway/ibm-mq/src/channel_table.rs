@@ -1,8 +1,9 @@
-//! Checks channel tables (CCDT) of targets that require TLS.
+//! Checks client channel definition tables (CCDT) of targets that require TLS.
 //!
-//! The cipher specification of a channel is in the table, and the client does not report which one
-//! it used. A channel without one is not protected, whatever the target requires, and the password
-//! would cross the network in the clear. So the table is checked before the client reads it.
+//! The table has the cipher specification of each channel, and IBM's client does not report which
+//! one it used. A channel without one is not protected, whatever the target requires, and the
+//! password would cross the network in the clear. So the table is checked before the client reads
+//! it.
 
 use std::error::Error;
 use std::fs::File;
@@ -81,8 +82,8 @@ pub(crate) fn promises_tls(url: &str, queue_manager: &str) -> Result<(), Channel
     unprotected.map_or(Ok(()), |channel| Err(ChannelTableError::Unprotected(channel.name)))
 }
 
-/// Builds the error of a table that is not valid JSON, or lacks a member, without the parser's
-/// text, which may quote the file.
+/// Builds the error of a channel table that is not valid JSON, or lacks a member. The parser's own
+/// text is left out, because it may quote the file.
 fn malformed(error: &serde_json::Error) -> ChannelTableError {
     let (line, column) = (error.line(), error.column());
     ChannelTableError::Malformed(

@@ -1,8 +1,9 @@
 //! Connection test: opens a separate connection and reports each step.
 //!
-//! Names of hosts are resolved first, because the client gets the addresses that were checked. It
-//! then connects, sets up TLS and logs in within one call, and its reason code shows which of these
-//! steps failed. Host names in a channel table are unknown here, and then the step is skipped.
+//! Host names are resolved first, because IBM's client is given the addresses that were checked.
+//! The client then connects, sets up TLS and logs in within one call (MQCONNX), and its reason code
+//! shows which of these steps failed. If a channel table has the host names, they are unknown here,
+//! and the step of resolving them is skipped.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -83,8 +84,8 @@ fn of_client(access: &Access) -> impl Iterator<Item = Step> {
     steps.into_iter().filter(move |step| *step != Step::Tls || !is_plain)
 }
 
-/// Measures a round trip, asks for the queue manager's version, and opens the queue if the test
-/// names one.
+/// Measures a round trip to the queue manager, asks for its version, and opens the queue if the
+/// connection test names one.
 async fn look(
     log: &mut Log,
     session: &Session,
@@ -108,7 +109,8 @@ async fn look(
     Ok(())
 }
 
-/// Returns a version text such as `9.4.5.0 (command level 945, UNIX, CCSID 1208)`.
+/// Returns a version text such as `9.4.5.0 (command level 945, UNIX, CCSID 1208)`. It leaves out
+/// what the queue manager does not report; `None` if it reports nothing.
 fn version_of(queue_manager: Option<&QueueManager>, version: Option<String>) -> Option<String> {
     let Some(facts) = queue_manager else { return version };
     let details =

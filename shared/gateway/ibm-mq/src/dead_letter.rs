@@ -1,5 +1,5 @@
-//! Dead-letter header (MQDLH) that the queue manager puts before a message's body: origin, reason
-//! and time.
+//! Reads the dead-letter header (MQDLH), which a queue manager puts before the body of a message
+//! that it could not deliver. It has the message's first destination, the reason and the time.
 
 use std::mem::offset_of;
 
@@ -18,8 +18,8 @@ const DEAD_LETTER: &str = "MQDEAD";
 /// order of the machine that wrote it.
 const REVERSED: MQLONG = mqi::MQENC_INTEGER_REVERSED;
 
-/// Returns the message's dead-lettering from the dead-letter header at the start of its body; empty
-/// if there is no header. The header stays in the body.
+/// Returns the queue, reason and time of the dead-lettering of the message, from the dead-letter
+/// header at the start of its body; empty if there is no header. The header stays in the body.
 pub(crate) fn deaths(md: &mqi::MQMD, body: &[u8]) -> Vec<Death> {
     if text_in(&md.Format) != DEAD_LETTER {
         return Vec::new();
@@ -45,8 +45,8 @@ fn death(encoding: MQLONG, body: &[u8]) -> Option<Death> {
     })
 }
 
-/// Queue to which a message was first sent according to its dead-letter header, with the format
-/// that its body had there.
+/// Destination queue of a message before it was dead-lettered, as its dead-letter header names it,
+/// with the format of the body behind the header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Origin {
     pub(crate) queue: String,
@@ -99,7 +99,8 @@ fn number_at(encoding: MQLONG, body: &[u8], offset: usize) -> Option<MQLONG> {
     })
 }
 
-/// Returns the name of an MQRC reason code, or the number of a feedback code as text.
+/// Returns the name of the reason in a dead-letter header: that of an MQRC reason code, or the
+/// number of a feedback code as text.
 fn reason_name(code: MQLONG) -> String {
     match Reason::of(code).name {
         "unknown" => code.to_string(),

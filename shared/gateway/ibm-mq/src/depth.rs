@@ -1,4 +1,5 @@
-//! Depth of a queue, and errors for queues that hold no messages of their own.
+//! Measures the depth of a queue, and builds the errors for queues without messages of their own,
+//! such as remote queues.
 
 use std::sync::Arc;
 
@@ -12,7 +13,8 @@ use crate::mqi::{Refusal, Verb};
 use crate::pool::Pool;
 use crate::session::{Failure, Session};
 
-/// Measures the depth of a queue, or of the base queue of an alias.
+/// Measures the depth of a queue, or of the base queue of an alias. Fails for a queue that holds no
+/// messages of its own, such as a remote queue.
 pub(crate) async fn depth(
     pool: &Arc<Pool>,
     access: &Access,
@@ -38,7 +40,7 @@ fn report(queue: &QueueName, kind: QueueKind) -> Result<DepthReport, BrokerError
             open_input_count: Some(facts.open_input),
             open_output_count: Some(facts.open_output),
         }),
-        QueueKind::Elsewhere(kind) => Err(without_messages(queue, kind)),
+        QueueKind::WithoutMessages(kind) => Err(without_messages(queue, kind)),
     }
 }
 
@@ -70,7 +72,7 @@ pub(crate) async fn fail_to_get(
     {
         let name = queue.as_str().to_owned();
         let kind = session.call(deadline, move |connection| QueueKind::ask(connection, &name)).await;
-        if let Ok(QueueKind::Elsewhere(kind)) = kind {
+        if let Ok(QueueKind::WithoutMessages(kind)) = kind {
             let refused = session.fail(failure, During::Queue(queue), deadline).await;
             return without_messages(queue, kind).standing_for(&refused);
         }
@@ -86,7 +88,8 @@ mod tests {
     #[test]
     fn only_queues_with_messages_have_a_depth() {
         let queue = QueueName::try_from("TO.PARIS".to_owned()).unwrap();
-        let elsewhere = report(&queue, QueueKind::Elsewhere("a definition of a remote queue")).unwrap_err();
+        let elsewhere =
+            report(&queue, QueueKind::WithoutMessages("a definition of a remote queue")).unwrap_err();
         assert!(matches!(elsewhere, BrokerError::Unsupported { .. }), "{elsewhere:?}");
         assert!(elsewhere.to_string().contains("remote queue"), "{elsewhere}");
         let local = LocalQueue { depth: 3, max_depth: 5_000, open_input: 1, ..LocalQueue::default() };

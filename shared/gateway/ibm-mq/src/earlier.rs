@@ -1,11 +1,12 @@
-//! Finds the messages that earlier attempts of a produce have put, by their ids on the queue.
+//! Finds out how many messages earlier attempts at a produce have put, by searching the queue for
+//! their ids.
 //!
 //! Each attempt puts the messages in order, in units of work that are committed or backed out as a
 //! whole, and begins after the messages that were known to be put. So a message on the queue proves
-//! that all before it were put as well, even if consumers have taken those since. The search looks
-//! for the last message that is on the queue. An absent message proves nothing: it was never put,
-//! or a consumer has taken it. If the record does not show on which queue the earlier attempts
-//! were, all messages have to be there.
+//! that all messages before it were put as well, even if consumers have taken those since. The
+//! search looks for the last message that is on the queue. An absent message proves nothing: it was
+//! never put, or a consumer has taken it. If earlier attempts may have used another queue, all
+//! messages have to be found.
 
 use std::collections::BTreeSet;
 
@@ -16,14 +17,16 @@ use mq::ContentSeed;
 use crate::doubt;
 use crate::mqi::{Connection, Object, Properties, Refusal};
 
-/// Number of messages to search for at equal distances over the range.
+/// Number of messages to look up at equal distances, over the range of messages that may have been
+/// put.
 const EVENLY: u64 = 64;
 
 /// Search of a queue for messages that earlier attempts at a produce put.
-pub(crate) struct Look {
-    /// Number of messages, counted from the first, that are known to have been put.
+pub(crate) struct EarlierSearch {
+    /// Number of the produce's messages, counted from the first, that are known to have been put
+    /// before the search.
     pub(crate) from: u64,
-    /// Maximum number of messages that can have been put.
+    /// Maximum number of the produce's messages, counted from the first, that may have been put.
     pub(crate) end: u64,
     /// True if the earlier attempts are known to have put their messages on this queue only.
     /// Otherwise some may have been moved here from another queue, so each message has to be found.
@@ -34,9 +37,9 @@ pub(crate) struct Look {
     pub(crate) until: Deadline,
 }
 
-impl Look {
-    /// Returns how many of the first messages are known to have been put. Only browses: neither the
-    /// queue nor the unit of work changes.
+impl EarlierSearch {
+    /// Searches the queue, and returns how many of the produce's first messages are known to have
+    /// been put. Only browses: neither the queue nor the unit of work changes.
     pub(crate) fn at(&self, connection: &Connection, queue: &str) -> Result<u64, Refusal> {
         let queue = Object::open_queue(connection, queue, mqi::MQOO_BROWSE)?;
         let properties = Properties::new(connection)?;
@@ -58,11 +61,11 @@ impl Look {
     }
 }
 
-/// Returns the index after the last message that is found in `from..end`; `from` if none is found.
+/// Returns the index after the last message in `from..end` that is found; `from` if none is found.
 ///
-/// Searches for the indices of [`chosen`], last first, and then by bisection up to the next absent
-/// one. The result is exact if consumers took messages only from the front and at least one chosen
-/// message is still on the queue.
+/// Looks up the indices of [`chosen`], last first, until one is found. Then bisects the range up to
+/// the next chosen index, which is absent. The result is exact if consumers took messages only from
+/// the front and at least one chosen message is still on the queue.
 fn last<E>(from: u64, end: u64, mut is_there: impl FnMut(u64) -> Result<bool, E>) -> Result<u64, E> {
     let mut absent = end;
     let mut there = None;
@@ -85,8 +88,8 @@ fn last<E>(from: u64, end: u64, mut is_there: impl FnMut(u64) -> Result<bool, E>
     Ok(there + 1)
 }
 
-/// Returns the indices to search for: many near `from`, since few messages usually follow the last
-/// recorded progress; [`EVENLY`] evenly spaced ones; and the last one.
+/// Returns the indices of messages to look up: many near `from`, since few messages usually follow
+/// the last recorded progress; [`EVENLY`] evenly spaced ones; and the last one before `end`.
 fn chosen(from: u64, end: u64) -> BTreeSet<u64> {
     let length = end.saturating_sub(from);
     let near = (0..u64::BITS).map(|power| (1_u64 << power) - 1);

@@ -1,4 +1,5 @@
-//! Translates refusals of the client library into errors for the caller.
+//! Converts MQI calls that IBM's client library or the queue manager refused to errors for the
+//! caller.
 
 use broker::Step;
 use libmqm_sys as mqi;
@@ -12,7 +13,7 @@ use crate::reason::{Kind, Reason};
 /// the error.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum During<'a> {
-    /// Connection attempt to the queue manager of this name.
+    /// Connecting to the queue manager of this name, including the login.
     LogIn {
         queue_manager: &'a str,
     },
@@ -81,8 +82,8 @@ impl Refusal {
         error.with_reply(reply).caused_by(self)
     }
 
-    /// True if the connection can be used further: it still exists, and the client library is in a
-    /// known state.
+    /// True if the connection can be used further after this refused call: it still exists, and the
+    /// client library is in a known state.
     pub(crate) fn spares_the_connection(self) -> bool {
         let is_unknown = matches!(
             self.reason,

@@ -4,7 +4,8 @@ use libmqm_sys::{self as mqi, MQLONG};
 
 use crate::mqi::{Connection, Object, Refusal};
 
-/// Attributes of a queue manager. A user may be allowed to connect, but not to inquire them.
+/// Attributes that a queue manager reports. A user may be allowed to connect, but not to inquire
+/// them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct QueueManager {
     pub(crate) name: String,
@@ -13,7 +14,7 @@ pub(crate) struct QueueManager {
     pub(crate) platform: MQLONG,
     pub(crate) command_level: MQLONG,
     pub(crate) ccsid: MQLONG,
-    /// Maximum number of messages in a unit of work (MAXUMSGS).
+    /// Maximum number of messages in a unit of work (attribute MAXUMSGS).
     pub(crate) max_uncommitted: u64,
 }
 
@@ -42,8 +43,8 @@ impl QueueManager {
         })
     }
 
-    /// Returns the version of the queue manager, such as `9.4.5.0`. Queue managers before 7.1 do
-    /// not report it.
+    /// Inquires and returns the version of the queue manager, such as `9.4.5.0`. Fails for queue
+    /// managers before 7.1, which do not report it.
     pub(crate) fn ask_version(connection: &Connection) -> Result<String, Refusal> {
         let queue_manager = Object::open_queue_manager(connection)?;
         let ([], [digits]) = queue_manager.inquire([], [(mqi::MQCA_VERSION, mqi::MQ_VERSION_LENGTH)])?;
@@ -71,18 +72,20 @@ impl QueueManager {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum QueueKind {
     Local(LocalQueue),
-    /// Queue that holds no messages of its own, with the name of its kind.
-    Elsewhere(&'static str),
+    /// Queue that holds no messages of its own. The text names its kind, such as a definition of a
+    /// remote queue.
+    WithoutMessages(&'static str),
 }
 
-/// Attributes of a queue that holds messages, which may have been reached through an alias.
+/// Attributes of a local queue, which the gateway may have reached through an alias.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LocalQueue {
     pub(crate) depth: u64,
     pub(crate) max_depth: u64,
     pub(crate) open_input: u64,
     pub(crate) open_output: u64,
-    /// Backout threshold (BOTHRESH) of the queue; 0 means none.
+    /// Backout threshold (BOTHRESH) of the queue: the number of backouts from which a message
+    /// belongs on the backout queue; 0 means none.
     pub(crate) backout_threshold: u64,
     /// Name of the backout queue (BOQNAME); empty if there is none.
     pub(crate) backout_queue: String,
@@ -93,7 +96,8 @@ pub(crate) struct LocalQueue {
 const MOST_ALIASES: usize = 4;
 
 impl QueueKind {
-    /// Inquires the kind of the queue of this name. An alias is followed to its base queue.
+    /// Inquires the kind of the queue of this name, and returns it with the attributes of a local
+    /// queue. An alias is followed to its base queue.
     pub(crate) fn ask(connection: &Connection, name: &str) -> Result<Self, Refusal> {
         let mut name = name.to_owned();
         for steps in 0..MOST_ALIASES {
@@ -101,12 +105,12 @@ impl QueueKind {
             let queue = match Object::open_queue(connection, &name, mqi::MQOO_INQUIRE) {
                 // A topic, for example.
                 Err(Refusal { reason: mqi::MQRC_UNKNOWN_OBJECT_NAME, .. }) if is_alias => {
-                    return Ok(Self::Elsewhere("an alias of something that is no queue here"));
+                    return Ok(Self::WithoutMessages("an alias of something that is no queue here"));
                 }
                 opened => opened?,
             };
             let ([kind], []) = queue.inquire([mqi::MQIA_Q_TYPE], [])?;
-            let elsewhere = match (kind, is_alias) {
+            let kind = match (kind, is_alias) {
                 (mqi::MQQT_LOCAL, _) => return LocalQueue::ask(&queue).map(Self::Local),
                 (mqi::MQQT_ALIAS, _) => {
                     let names = [(mqi::MQCA_BASE_Q_NAME, mqi::MQ_Q_NAME_LENGTH)];
@@ -120,9 +124,9 @@ impl QueueKind {
                 (mqi::MQQT_CLUSTER, false) => "a queue of the cluster at another queue manager",
                 _ => "of an unknown type",
             };
-            return Ok(Self::Elsewhere(elsewhere));
+            return Ok(Self::WithoutMessages(kind));
         }
-        Ok(Self::Elsewhere("an alias of aliases"))
+        Ok(Self::WithoutMessages("an alias of aliases"))
     }
 
     /// Inquires the kind of a queue as [`Self::ask`] does; `None` if the user may not inquire it.

@@ -1,4 +1,5 @@
-//! Gets messages from a queue as one unit of work, and commits it or backs it out.
+//! Gets messages from a queue as one unit of work, which is then committed or backed out. Also
+//! browses messages.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +19,7 @@ use crate::pool::Pool;
 use crate::session::{Failure, Session, Told};
 use crate::taking::{self, Plan, Selection, Taken, Wait};
 
-/// Reason codes that report an unusable selection expression.
+/// Reason codes with which the queue manager refuses the selection expression of a consume.
 const OF_EXPRESSIONS: [MQLONG; 5] = [
     mqi::MQRC_SELECTOR_SYNTAX_ERROR,
     mqi::MQRC_SELECTOR_INVALID_FOR_TYPE,
@@ -26,10 +27,11 @@ const OF_EXPRESSIONS: [MQLONG; 5] = [
     mqi::MQRC_SELECTION_NOT_AVAILABLE,
     mqi::MQRC_CONTENT_ERROR,
 ];
-/// Time reserved before the deadline when waiting for the first message: for getting messages, for
-/// the response, and for the commit.
+/// Time before a consume's deadline in which it no longer waits for a first message. It is reserved
+/// for getting messages, for the response, and for the commit.
 const WAIT_MARGIN: Duration = Duration::from_millis(750);
-/// Time reserved before the deadline when getting messages: for the response and for the commit.
+/// Time before a consume's deadline in which it gets no more messages. It is reserved for the
+/// response and for the commit.
 const TAKE_MARGIN: Duration = Duration::from_millis(250);
 pub(crate) async fn fetch(
     pool: &Arc<Pool>,
@@ -90,8 +92,9 @@ fn selection(command: &ConsumeCommand) -> Result<Selection, BrokerError> {
     })
 }
 
-/// Computes the plan of a consume. Called when the connection is available, since the waits depend
-/// on the time left.
+/// Builds the settings of a consume or browse for the connection's thread. `max_bytes` limits the
+/// size of the response. Called when the connection is available, since the waits depend on the
+/// time left.
 fn plan(
     queue: &QueueName,
     command: &ConsumeCommand,
@@ -110,14 +113,17 @@ fn plan(
         convert: command.convert,
         is_browse: command.mode == AckMode::Browse,
         moves_poison: command.backout == BackoutRule::Requeue && command.mode != AckMode::Take(Ack::Rollback),
-        wait: Wait { seconds: u32::try_from(wait.as_secs()).unwrap_or(u32::MAX), is_cut: available < asked },
+        wait: Wait {
+            seconds: u32::try_from(wait.as_secs()).unwrap_or(u32::MAX),
+            is_shortened: available < asked,
+        },
         wait_until: Deadline::after(wait).instant().into_std(),
         stop_at: deadline.earlier_by(TAKE_MARGIN.min(deadline.remaining() / 4)).instant().into_std(),
     }
 }
 
-/// Messages that were received in an open unit of work. Dropping it ends the connection and backs
-/// them out.
+/// Messages of a consume that were received in an open unit of work. Dropping the value ends the
+/// connection and backs the messages out.
 struct Unit {
     session: Session,
     from: SearchedQueue,
@@ -143,7 +149,7 @@ impl UnitOfWork for Unit {
 }
 
 impl Unit {
-    /// Removes the messages from the queue at once, for `ack: none`.
+    /// Commits a consume with `ack: none` at once, which removes the messages from the queue.
     ///
     /// # Errors
     /// If the messages are known to be back on the queue. If that is unknown, they are returned
@@ -166,8 +172,8 @@ impl Unit {
     }
 }
 
-/// Commits the unit of work. If the outcome is unknown, searches the queue for the messages: if all
-/// are back, the commit did not take effect.
+/// Commits the unit of work of a consume. If the outcome is unknown, searches the queue for the
+/// messages: if all are back, the commit did not take effect, and otherwise it stays in doubt.
 ///
 /// `unneeded` is dropped on the connection's thread, which allocated it, because freeing is
 /// cheapest there.

@@ -1,5 +1,5 @@
-//! Addresses in the place of the names of a target's hosts. IBM's client would resolve the names
-//! itself, after they were checked, and might find others.
+//! Resolves the host names of a target to addresses, which IBM's client gets in their place. The
+//! client would resolve the names itself, after they were checked, and might find other addresses.
 
 use std::time::Duration;
 
@@ -11,9 +11,10 @@ use mq::{Address, BrokerError, Endpoint};
 /// Time limit for resolving the host names of a target.
 const LOOK_UP: Duration = Duration::from_secs(2);
 
-/// Resolves the endpoint's host names concurrently, and checks the addresses. The list begins with
-/// the first address of each host, then has the second ones and so on, so that the client soon
-/// reaches a standby host. Unknown names are left out. Empty if a channel table has the hosts.
+/// Resolves the endpoint's host names concurrently, and returns the addresses that the client may
+/// use. The list begins with the first address of each host, then has the second ones and so on, so
+/// that the client soon reaches a standby host. Unknown names are left out. The list ends before it
+/// exceeds the 264 bytes of text that IBM's client takes. Empty if a channel table has the hosts.
 ///
 /// # Errors
 /// If all names are unknown, or a name resolves to refused addresses only.
@@ -87,7 +88,8 @@ mod tests {
         }
     }
 
-    /// Test resolver that answers when as many names are being resolved as the barrier waits for.
+    /// Test resolver that answers only once as many names are being resolved as the barrier waits
+    /// for.
     struct Together(Barrier);
 
     impl Names for Together {

@@ -50,7 +50,8 @@ pub(crate) fn received(
     }
 }
 
-/// Returns the id; `None` if all bytes are zero, which means "no id" in IBM MQ.
+/// Returns the message id or correlation id; `None` if all bytes are zero, which means "no id" in
+/// IBM MQ.
 fn id(bytes: mqi::MQBYTE24) -> Option<Vec<u8>> {
     (bytes != [0; 24]).then(|| bytes.to_vec())
 }

@@ -1,4 +1,4 @@
-//! Key repository: read from a secret or an object, and written to the file that the client reads.
+//! Parses an IBM MQ key repository from secrets or S3 objects, and writes its files for the client.
 //!
 //! A text secret is a JSON object: `{"kdb": "<base64>", "sth": "<base64>"}` for a CMS key database
 //! with its stash file, or `{"p12": "<base64>", "password": "…"}` for a PKCS#12 one (MQ 9.3 or
@@ -138,10 +138,10 @@ impl KeyRepository {
 /// tools have less than 200 bytes.
 const LARGEST_STASH: usize = 65_536;
 
-/// Type of a key repository, with the names of its file.
+/// Type of a key repository (CMS or PKCS#12), with its file's names for the client and on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Format {
-    /// File name that the client is given. For a CMS key database it lacks `.kdb`, as clients
+    /// File name that the client is given. For a CMS key database the name lacks `.kdb`, as clients
     /// before 9.3 require.
     name: &'static str,
     file: &'static str,
@@ -150,10 +150,10 @@ struct Format {
 const CMS: Format = Format { name: "key", file: "key.kdb" };
 const PKCS_12: Format = Format { name: "key.p12", file: "key.p12" };
 
-/// Detects the type of a file by its content, since secrets and objects need no file extension.
-/// PKCS#12 is DER or BER beginning with version 3 (RFC 7292, section 4). The CMS format is
-/// unpublished, so any file that is not recognized as something else counts as CMS, and the client
-/// reports if it cannot use it.
+/// Detects whether a file is a CMS or a PKCS#12 key repository by its content, since secrets and
+/// objects need no file extension. PKCS#12 is DER or BER beginning with version 3 (RFC 7292,
+/// section 4). The CMS format is unpublished, so any file that is not recognized as something else
+/// counts as CMS, and the client reports if it cannot use it.
 fn format_of(file: &[u8]) -> Result<Format, Malformed> {
     const OTHERS: [(&[u8], &str); 5] = [
         (b"\xFE\xED\xFE\xED", "a Java key store (JKS)"),
@@ -218,7 +218,7 @@ impl Identity {
     }
 }
 
-/// Files of a key repository on disk. Dropping it removes them.
+/// Files of a key repository on disk. Dropping the value removes them.
 #[derive(Debug)]
 pub(crate) struct Written {
     place: PathBuf,
@@ -233,7 +233,7 @@ impl Drop for Written {
     }
 }
 
-/// Removes a directory. A failure is only logged, since nothing depends on it.
+/// Removes a key repository's directory. A failure is only logged, since nothing depends on it.
 fn remove(place: &Path) {
     if let Err(error) = fs::remove_dir_all(place) {
         let error: &dyn std::error::Error = &error;
@@ -247,8 +247,8 @@ fn remove(place: &Path) {
     }
 }
 
-/// Removes the directories of ended processes, and those of this process, which must not be using a
-/// key repository when this is called.
+/// Removes from `directory` the key repositories that ended processes have left, and all that this
+/// process has written. The caller must ensure that no connection of this process uses one.
 fn sweep(directory: &Path) -> io::Result<()> {
     for entry in fs::read_dir(directory)? {
         let entry = entry?;

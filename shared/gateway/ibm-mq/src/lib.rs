@@ -1,11 +1,11 @@
-//! [`broker::Broker`] over the MQI, for IBM MQ.
+//! [`broker::Broker`] for IBM MQ, over the MQI (IBM's programming interface).
 //!
 //! IBM's client library is loaded when the first connection is made. Each connection belongs to a
 //! thread of its own, because the library requires that; operations are sent to that thread.
-//! Connections are kept between requests, under a cap that all brokers share. They live in a
-//! function that is frozen between invocations. So a connection that was idle for long is probed or
-//! ended, every wait has a deadline, and a connection in an uncertain state is never used again.
-//! Ending a connection backs out uncommitted work.
+//! Connections are kept between requests, under a cap that all brokers share. The Lambda function
+//! is frozen between invocations. So a connection that was idle for long is probed or ended, every
+//! wait has a deadline, and a connection in an uncertain state is never used again. Ending a
+//! connection backs out uncommitted work.
 //!
 //! ```text
 //! IbmMq -> Pool -> Session -> Owned -> Worker (a thread) -> mqi (the library)
@@ -57,8 +57,8 @@ use async_trait::async_trait;
 use broker::load::{GetOptions, LoadConsumer, LoadProducer, PutOptions};
 use broker::{Broker, ConnectionCap, Deadline, ReadyToPut, Relocation, Step, UnitOfWork};
 use mq::{
-    Access, BrokerError, ConsumeCommand, DepthReport, MoveCommand, MoveReport, Outgoing, PoolReport,
-    QueueName, Reach, TestReport,
+    Access, AllowedQueues, BrokerError, ConnectionCounts, ConsumeCommand, DepthReport, MoveCommand,
+    MoveReport, Outgoing, QueueName, TestReport,
 };
 
 use crate::pool::Pool;
@@ -90,7 +90,7 @@ impl IbmMq {
         self.pool.end_stale();
     }
 
-    /// Waits until the connections that are closed after their request have ended, at most until
+    /// Waits for the end of connections that are not kept after their request, at most until
     /// `deadline`. A Lambda function calls this before it responds, because it may be frozen then.
     pub async fn settle(&self, deadline: Deadline) {
         self.pool.settle(deadline).await;
@@ -141,7 +141,7 @@ impl Broker for IbmMq {
         access: &Access,
         queue: &QueueName,
         command: &MoveCommand,
-        reach: &Reach,
+        reach: &AllowedQueues,
         deadline: Deadline,
     ) -> Result<Box<dyn Relocation>, BrokerError> {
         let moving = moving::connect(&self.pool, access, queue, command, reach, deadline).await?;
@@ -153,7 +153,7 @@ impl Broker for IbmMq {
         access: &Access,
         queue: &QueueName,
         command: &MoveCommand,
-        reach: &Reach,
+        reach: &AllowedQueues,
         deadline: Deadline,
     ) -> Result<MoveReport, BrokerError> {
         moving::preview(&self.pool, access, queue, command, reach, deadline).await
@@ -197,7 +197,7 @@ impl Broker for IbmMq {
         check::test(&self.pool, access, queue, deadline).await
     }
 
-    fn pools(&self) -> Vec<PoolReport> {
+    fn pools(&self) -> Vec<ConnectionCounts> {
         self.pool.reports()
     }
 }

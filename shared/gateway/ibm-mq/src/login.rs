@@ -1,4 +1,4 @@
-//! Builds the client's connection parameters from a target and its secrets.
+//! Builds the connection parameters for IBM's client from a target and its secrets.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,8 @@ const LONGEST_USER: usize = libmqm_sys::MQ_CLIENT_USER_ID_LENGTH;
 /// Maximum length in bytes of a password that a client sends (MQ_CSP_PASSWORD_LENGTH).
 const LONGEST_PASSWORD: usize = libmqm_sys::MQ_CSP_PASSWORD_LENGTH;
 
-/// Builds the parameters for connecting to a target.
+/// Builds the parameters for connecting to a target. `application` is the name that administrators
+/// see for the connection, and `heartbeat` the interval of heartbeats to request.
 ///
 /// # Errors
 /// If the target is incomplete, or its key repository cannot be used.
@@ -72,8 +73,8 @@ fn credentials(access: &Access) -> Result<Option<mq::Credentials>, BrokerError> 
     Ok(Some(credentials.clone()))
 }
 
-/// Checks that the URL of a channel table has the scheme `file` or `https`. The client would also
-/// accept other schemes.
+/// Returns the URL of a channel table if it has the scheme `file` or `https`, and an error
+/// otherwise. The client would also accept other schemes.
 fn table(url: &str) -> Result<String, BrokerError> {
     let is_known = ["file://", "https://"].iter().any(|scheme| url.starts_with(scheme));
     if is_known {
@@ -119,7 +120,7 @@ fn seconds(duration: Duration) -> MQLONG {
 
 #[cfg(test)]
 mod tests {
-    use mq::{Address, Credentials, Endpoint, KeyFiles, Opening, SecretRef};
+    use mq::{Address, Credentials, Endpoint, KeyFiles, KeyRepositoryAccess, SecretRef};
 
     use super::*;
 
@@ -218,7 +219,10 @@ mod tests {
     #[test]
     fn a_file_is_opened_by_what_the_target_names_and_text_by_itself() {
         let mut access = access();
-        let opening = Opening { certificate_label: Some("app".to_owned()), ..Opening::default() };
+        let opening = KeyRepositoryAccess {
+            certificate_label: Some("app".to_owned()),
+            ..KeyRepositoryAccess::default()
+        };
         let store = |name: &str| SecretRef::SecretsManager(name.to_owned()).into();
         access.endpoint.tls = Tls::On {
             key_store_ref: Some(store("mq/keys")),

@@ -1,5 +1,5 @@
-//! Members of a request that IBM MQ cannot carry: those that are known before any message is put,
-//! and those that the queue manager refuses.
+//! Finds the members of a produce request that IBM MQ cannot carry: before any message is put, or
+//! from the reason code with which the queue manager refuses a message.
 
 use libmqm_sys::{self as mqi, MQLONG};
 use mq::{BrokerError, Member, MessageType, Outgoing, Properties};
@@ -52,7 +52,8 @@ type Blamed = (Member, Option<Member>);
 
 const REPLY_TO_OF_REQUEST: Blamed = (Member::ReplyTo, Some(Member::MessageType));
 
-/// Returns the request member that an MQPUT with this reason code complains about.
+/// Returns the request member that an MQPUT with this reason code complains about; `None` if the
+/// code does not tell.
 const fn blamed(reason: MQLONG) -> Option<Blamed> {
     let member = match reason {
         mqi::MQRC_MISSING_REPLY_TO_Q => return Some(REPLY_TO_OF_REQUEST),

@@ -1,4 +1,5 @@
-//! Opening a connection, on the thread that will own it.
+//! Opens a connection to a queue manager. This runs on the thread that owns the connection from
+//! then on, because IBM's client library requires that.
 
 use std::fs;
 use std::io;
@@ -14,7 +15,7 @@ use crate::mqi::{Connection, Library, LoadError, Login, Refusal, Route};
 use crate::settings::Settings;
 use crate::worker::ThreadState;
 
-/// Reason why a connection could not be opened.
+/// Reason why a connection to a queue manager could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ConnectError {
     #[error(transparent)]
@@ -48,8 +49,16 @@ impl ConnectError {
     }
 }
 
-/// Opens a connection, on the thread that will own it, and inquires the queue manager's attributes.
-/// Checks a channel table for TLS before, if the target requires TLS.
+/// Opens a connection to the queue manager of `login`, and returns it with the queue manager's
+/// attributes (`None` if the user may not inquire them). Must be called on the thread that is to
+/// own the connection. `conn_name` has the addresses to try, unless `login` names a channel table.
+///
+/// Before anything is sent, checks a channel table of a `login` with TLS: each channel that the
+/// client may use must have a cipher specification. Loads IBM's client library into `library` if
+/// that is still empty.
+///
+/// # Errors
+/// If the check fails, the library cannot be loaded, or the queue manager refuses.
 pub(crate) fn open(
     library: &Mutex<Option<&'static Library>>,
     settings: &Settings,

@@ -8,19 +8,16 @@ use mq::{
     Access, BrokerError, CorrelId, HeaderValue, MessageId, Outgoing, OutgoingMessage, Persistence, Properties,
 };
 
-use crate::mqi::{check_type, descriptor, fill};
+use crate::body_text::TEXT;
+use crate::mqi::{UTF_8, check_type, descriptor, fill};
 use crate::properties::{CARRIERS, Carried, stamp};
 use crate::property_names::to_property;
 use crate::settings::Settings;
 
-/// Format name (MQMD `Format`) with which IBM MQ marks text: MQFMT_STRING.
-const TEXT: &str = "MQSTR";
-const UTF_8: MQLONG = 1208;
-
-/// Id of zeros, which means "none" in IBM MQ (MQMI_NONE and MQCI_NONE).
+/// Message or correlation id of zeros, which means "none" in IBM MQ (MQMI_NONE and MQCI_NONE).
 const NO_ID: mqi::MQBYTE24 = [0; 24];
 
-/// Message that is ready for MQPUT.
+/// Message in the form of IBM MQ, ready for MQPUT.
 pub(crate) struct Prepared {
     pub(crate) descriptor: mqi::MQMD,
     pub(crate) properties: Arc<Vec<(String, HeaderValue)>>,
@@ -30,25 +27,25 @@ pub(crate) struct Prepared {
     pub(crate) body: Vec<u8>,
 }
 
-/// Builder of the messages of one produce or load producer for MQPUT. Messages with equal
-/// properties share them.
+/// Builder of messages for MQPUT: those of one produce, or of one producer of a load test. Messages
+/// with equal properties share these in memory.
 pub(crate) struct Preparer {
     outgoing: Outgoing,
     /// Id of the load test that the messages belong to; `None` for a produce.
     test: Option<String>,
     /// User and application to write into the messages; `None` if the queue manager sets the
-    /// context (user, application, time).
+    /// context (user, application and time).
     context: Option<Context>,
-    /// Descriptor and properties of all messages without properties or headers of their own; `None`
-    /// if each message has its own.
+    /// Descriptor and properties of all messages that do not set properties or headers themselves;
+    /// `None` if each message sets some.
     shared: Option<Described>,
 }
 
-/// Descriptor and properties of a message, without its ids, format and sequence number.
+/// Descriptor and properties of a message, without the message's ids, format and sequence number.
 type Described = (mqi::MQMD, Arc<Vec<(String, HeaderValue)>>);
 
-/// User and application to write into messages whose context (user, application, time) the gateway
-/// sets instead of the queue manager.
+/// User and application to write into messages whose context (user, application and time) the
+/// gateway sets instead of the queue manager.
 #[derive(Clone, Debug)]
 pub(crate) struct Context {
     user: String,
@@ -56,7 +53,8 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    /// Returns the user of the access and the application name of the settings.
+    /// Returns the user of the target's login (empty without one) and the application name of the
+    /// settings.
     pub(crate) fn of(access: &Access, settings: &Settings) -> Self {
         let user = access.credentials.as_ref().map(|login| login.user.clone());
         Self { user: user.unwrap_or_default(), application: settings.application.clone() }
@@ -64,8 +62,7 @@ impl Context {
 }
 
 impl Preparer {
-    /// Creates the builder of a produce's messages, or of those of the load test with the id
-    /// `test`.
+    /// Creates the builder for the messages of a produce, or of the load test with the id `test`.
     ///
     /// # Errors
     /// If IBM MQ cannot carry the messages' headers.
@@ -81,7 +78,8 @@ impl Preparer {
         Ok(preparer)
     }
 
-    /// True if the messages set their own context (user, application and time).
+    /// True if the messages set their own context (user, application and time). Otherwise the queue
+    /// manager sets it.
     pub(crate) fn sets_context(&self) -> bool {
         self.context.is_some()
     }
@@ -94,7 +92,7 @@ impl Preparer {
         self.outgoing.message(index).map(|message| self.prepared(message)).transpose()
     }
 
-    /// Builds the MQPUT form of a message.
+    /// Builds a message in the form for MQPUT, without a send time.
     ///
     /// # Errors
     /// If IBM MQ cannot carry the message.
@@ -145,7 +143,7 @@ impl Preparer {
     }
 }
 
-/// True if any message sets its application or its time, which requires a separate authority
+/// True if any message sets its application or its time. This requires a separate authority
 /// (+setall, for MQOO_SET_ALL_CONTEXT).
 fn sets_context(outgoing: &Outgoing) -> bool {
     let says = |props: &Properties| props.app_id.is_some() || props.timestamp.is_some();
@@ -161,7 +159,8 @@ fn tenths(milliseconds: u32) -> MQLONG {
     MQLONG::try_from(milliseconds.div_ceil(100)).unwrap_or(MQLONG::MAX)
 }
 
-/// Returns the correlation id in IBM MQ's form: 24 bytes, padded with zeros.
+/// Returns the correlation id of the message `id` in IBM MQ's form: 24 bytes, padded with zeros, or
+/// 24 zeros for none. Fails if `correl_id` has more than 24 bytes, or only zeros.
 pub(crate) fn correlation_id(id: MessageId, correl_id: &CorrelId) -> Result<mqi::MQBYTE24, String> {
     match correl_id {
         CorrelId::None => Ok([0; 24]),
@@ -174,8 +173,8 @@ pub(crate) fn correlation_id(id: MessageId, correl_id: &CorrelId) -> Result<mqi:
     }
 }
 
-/// Returns the id by which messages are selected. `pointer` is the JSON Pointer to the id in the
-/// request, for the error.
+/// Converts an id by which the request selects messages to IBM MQ's form of 24 bytes. `pointer` is
+/// the JSON Pointer to the id in the request, for the error.
 ///
 /// # Errors
 /// If the id has more than 24 bytes, or is all zeros.
@@ -190,14 +189,14 @@ pub(crate) fn selected(bytes: &[u8], pointer: impl Into<String>) -> Result<mqi::
     Err(BrokerError::unsupported_member(pointer, detail))
 }
 
-/// Returns the id padded with zeros to 24 bytes; `None` if it is longer.
+/// Returns an id padded with zeros to 24 bytes; `None` if the id is longer.
 pub(crate) fn padded(bytes: &[u8]) -> Option<mqi::MQBYTE24> {
     let mut id = [0; 24];
     id.get_mut(..bytes.len())?.copy_from_slice(bytes);
     Some(id)
 }
 
-/// Checks that IBM MQ has a property type for the value of a header.
+/// Checks that IBM MQ has a property type for the value of the header `name`.
 pub(crate) fn check_header(name: &str, value: &HeaderValue) -> Result<(), String> {
     let lacks = |kind: &str| format!("IBM MQ has no {kind}, and the header `{name}` has such a value");
     check_type(value).map_err(lacks)

@@ -1,4 +1,4 @@
-//! A connection that a thread owns, as the pool keeps it.
+//! Connection in the pool, which is owned by a thread of its own.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -12,21 +12,23 @@ use crate::mqi::Connection;
 use crate::session::{Failure, Told, unless_refused};
 use crate::worker::{Worker, wait_for};
 
-/// Maximum time in which an idle connection has to answer, before a new one is opened.
+/// Maximum time that an idle connection has to answer its first call, before a new connection is
+/// opened instead.
 pub(crate) const PROBE: Duration = Duration::from_secs(1);
 
 /// Default of the queue manager attribute MAXUMSGS (messages in a unit of work), assumed if the
 /// user may not inquire it.
 const USUAL_MAXUMSGS: u64 = 10_000;
 
-/// Pooled connection with the facts that its queue manager reported. Dropping it ends the
-/// connection and backs out uncommitted work.
+/// Pooled connection with the attributes that its queue manager reported. Dropping the value ends
+/// the connection and backs out uncommitted work.
 pub(crate) struct Owned {
     pub(crate) worker: Worker,
     queue_manager: Option<QueueManager>,
     peer: Peer,
     heartbeat: Duration,
-    /// Time of the last use; `None` for a new connection in its first use.
+    /// Time at which an operation last began or ended on the connection; `None` for a new
+    /// connection until the pool hands it out.
     last_used: Option<Moment>,
 }
 
@@ -50,7 +52,8 @@ impl Owned {
         self.queue_manager.as_ref()
     }
 
-    /// Maximum number of messages in a unit of work, at least 1.
+    /// Returns the queue manager's maximum number of messages in a unit of work, at least 1. If the
+    /// user may not inquire it, returns IBM's default.
     pub(crate) fn most_uncommitted(&self) -> u64 {
         self.queue_manager().map_or(USUAL_MAXUMSGS, |facts| facts.max_uncommitted.max(1))
     }
@@ -59,8 +62,9 @@ impl Owned {
         self.worker.abandoned()
     }
 
-    /// Runs the operation's job on the connection's thread, and waits for the result of the job's
-    /// first call. Uncommitted work of an earlier operation is backed out before.
+    /// Runs the function `job` of an operation on the connection's thread, and waits for the result
+    /// of its first MQI call, after which it may go on. Uncommitted work of an earlier operation is
+    /// backed out before.
     ///
     /// # Errors
     /// The refusal of the first call, or no answer before `deadline`.
@@ -84,10 +88,10 @@ impl broker::Connection for Owned {
         &self.peer
     }
 
-    /// Returns a reason if the connection was idle for more than two heartbeat intervals: a frozen
-    /// function sends no heartbeats, and the queue manager closes the connection then. A connection
-    /// that was idle for less may be closed too, for example by a restart, which its next call
-    /// shows.
+    /// Returns the reason why the connection cannot be used again: it was idle for more than two
+    /// heartbeat intervals. A frozen function sends no heartbeats, and the queue manager closes the
+    /// connection then. `None` if it was idle for less. The connection may be closed even so, for
+    /// example by a restart, which its next call shows.
     fn unusable(&self) -> Option<&'static str> {
         let is_dead = self.last_used.is_some_and(|used| used.age() > self.heartbeat * 2);
         is_dead.then_some("it was idle for too long")

@@ -1,8 +1,8 @@
-//! Poison messages, which are backed out again and again.
+//! Handles poison messages, which applications get and back out again and again.
 //!
-//! A queue names a threshold (BOTHRESH) and a queue for messages that were backed out that often
-//! (BOQNAME). The queue manager does not move them: applications do. A threshold of 0, which is the
-//! default, means none.
+//! A queue may have a threshold (BOTHRESH), and a backout queue (BOQNAME) for messages that were
+//! backed out that often. The queue manager does not move them: applications do. A threshold of 0,
+//! which is the default, means none.
 
 use libmqm_sys as mqi;
 use mq::{Base64Bytes, ReceivedMessage};
@@ -11,25 +11,26 @@ use crate::facts::QueueKind;
 use crate::mqi::{Connection, Effect, Object, Properties, Refusal};
 use crate::reason::Reason;
 
-/// Handling of poison messages (those at the backout threshold or past it) on one queue. The
-/// queue's attributes are inquired only when a message with a backout count arrives.
+/// Handler of poison messages on one queue: messages that were backed out at least as often as the
+/// queue's threshold says. The queue's attributes are inquired only when a message with a backout
+/// count arrives.
 pub(crate) struct Poison<'c> {
     connection: &'c Connection,
     queue: &'c str,
-    /// Kind and attributes of the queue, once inquired; `Some(None)` if the user may not inquire
-    /// it.
+    /// Kind and attributes of the queue; `None` before they are inquired, and `Some(None)` if the
+    /// user may not inquire them.
     known: Option<Option<QueueKind>>,
 }
 
-/// Result of checking a message's backout count.
+/// Result of checking a received message's backout count against the threshold of its queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Fine,
     Moved {
         warning: String,
     },
-    /// The message reached the threshold, or the threshold is unknown, and the message stays in the
-    /// response.
+    /// The message reached the threshold, or the threshold is unknown. It stays in the response,
+    /// with this warning.
     Kept {
         warning: String,
     },
@@ -40,9 +41,9 @@ impl<'c> Poison<'c> {
         Self { connection, queue, known: None }
     }
 
-    /// Checks the backout count of a message that was received in the open unit of work. If it has
-    /// reached the threshold and `may_move` is true, the message is put on the backout queue in the
-    /// same unit of work.
+    /// Checks the backout count of a message that was received from `got_from` in the open unit of
+    /// work, and returns what becomes of the message. If it has reached the threshold and
+    /// `may_move` is true, the message is put on the backout queue in the same unit of work.
     pub(crate) fn judge(
         &mut self,
         md: &mqi::MQMD,
@@ -57,7 +58,7 @@ impl<'c> Poison<'c> {
         let facts = match self.known()? {
             Some(QueueKind::Local(facts)) => facts,
             // A queue without messages of its own, on which no message can be backed out.
-            Some(QueueKind::Elsewhere(_)) => return Ok(Verdict::Fine),
+            Some(QueueKind::WithoutMessages(_)) => return Ok(Verdict::Fine),
             None => {
                 let warning = "messages were backed out before, and whether that is past the queue's threshold is \
                                not known: the user may not inquire the queue (+inq)";
@@ -104,7 +105,8 @@ impl<'c> Poison<'c> {
         }
     }
 
-    /// Returns the kind and attributes of the queue, which are inquired only once.
+    /// Returns the kind and attributes of the queue, which are inquired only once; `None` if the
+    /// user may not inquire them.
     fn known(&mut self) -> Result<Option<QueueKind>, Refusal> {
         if let Some(known) = &self.known {
             return Ok(known.clone());
@@ -114,8 +116,9 @@ impl<'c> Poison<'c> {
     }
 }
 
-/// Puts the message on the backout queue in the open unit of work, with its whole context if the
-/// user may pass it. Returns the reason code of a harmless warning.
+/// Puts the message, which was received from `got_from`, on the backout queue `queue` in the open
+/// unit of work, with its whole context if the user may pass it. Returns the reason code of a
+/// harmless warning; `None` without a warning.
 fn move_to(
     connection: &Connection,
     queue: &str,

@@ -1,4 +1,4 @@
-//! Connections of requests: the shared pool, and how an operation begins on one of its connections.
+//! Pool of the connections to IBM MQ, and how an operation begins on one of these connections.
 
 use std::marker::PhantomData;
 use std::sync::{Arc, Mutex};
@@ -9,7 +9,7 @@ use broker::{
     Opener, Peer, Permit, Step, StepLog, SystemNames, events,
 };
 use libmqm_sys::{MQLONG, MQRC_CHANNEL_NOT_AVAILABLE, MQRC_MAX_CONNS_LIMIT_REACHED};
-use mq::{Access, Address, BrokerError, BrokerKind, IdleRule, PoolReport, Tls};
+use mq::{Access, Address, BrokerError, BrokerKind, ConnectionCounts, IdleRule, Tls};
 
 use crate::errors::{During, refusal_of, step_of};
 use crate::facts::QueueManager;
@@ -23,7 +23,8 @@ use crate::settings::Settings;
 use crate::tls::{TlsInUse, TlsLease};
 use crate::worker::{Closing, ThreadState, Worker, WorkerError};
 
-/// Maximum time to wait for the end of connections that use another key repository.
+/// Maximum time that a new TLS connection waits for the end of connections with another key
+/// repository.
 const TLS_WAIT: Duration = Duration::from_secs(2);
 
 /// Pool of the connections to all IBM MQ targets.
@@ -32,7 +33,7 @@ pub(crate) struct Pool {
     pool: ConnectionPool<Owned>,
     tls: Arc<TlsInUse>,
     library: Arc<Mutex<Option<&'static Library>>>,
-    /// Threads of connections that are being closed because their target does not keep them.
+    /// Threads of connections that are being closed because their target keeps no idle connections.
     closing: Arc<Closing>,
 }
 
@@ -51,8 +52,8 @@ impl Pool {
         &self.settings
     }
 
-    /// Returns a session on a connection to the target: an idle connection that answers a probe, or
-    /// a new one.
+    /// Returns a session on a connection to the target: an idle connection that has answered a
+    /// probe, or a new one.
     pub(crate) async fn acquire(&self, access: &Access, deadline: Deadline) -> Result<Session, BrokerError> {
         let probe = |owned: &Owned| {
             let is_new = owned.is_new();
@@ -68,12 +69,13 @@ impl Pool {
         }
     }
 
-    /// Begins an operation on an idle connection to the target, or on a new one. The first call of
-    /// `job` shows whether an idle connection still answers; if not, a new job begins on a new
-    /// connection.
+    /// Begins an operation on an idle connection to the target, or on a new one. `job` makes the
+    /// function that runs on the connection's thread. The function's first MQI call shows whether
+    /// an idle connection still answers; if not, a new function runs on a new connection. Returns
+    /// the session with the result of that call.
     ///
     /// # Errors
-    /// If no connection is available. Errors of the job's first call are returned with the session
+    /// If no connection is available. Errors of the first call are returned with the session
     /// instead.
     pub(crate) async fn begin<T, J>(
         &self,
@@ -96,7 +98,7 @@ impl Pool {
     /// connecting took. Adds the step of resolving host names to `log`.
     ///
     /// # Errors
-    /// The error, and the failed step if that is resolving the host names; otherwise `None`.
+    /// The error, with the failed step if that is resolving the host names, otherwise with `None`.
     pub(crate) async fn open_fresh(
         &self,
         access: &Access,
@@ -137,7 +139,8 @@ impl Pool {
         Ok(target)
     }
 
-    /// Returns the parameters for connecting to the target.
+    /// Returns the parameters for connecting to the target, or the error if they cannot be built
+    /// from it.
     fn login(&self, target: &Target<'_>) -> Result<Login, BrokerError> {
         match &target.login {
             Some(login) => Ok(login.clone()),
@@ -155,7 +158,7 @@ impl Pool {
         self.connect_to(&hosts, target, permit, deadline).await
     }
 
-    /// Resolves the target's hosts to addresses, and logs a failure.
+    /// Resolves the target's hosts and returns the addresses to try, and logs a failure.
     async fn hosts(&self, target: &Target<'_>, deadline: Deadline) -> Result<Vec<Address>, BrokerError> {
         let resolved = hosts::resolved(&SystemNames, target.key.endpoint(), deadline).await;
         if let Err(error) = &resolved {
@@ -212,13 +215,15 @@ impl Pool {
         }
     }
 
-    /// Returns a lease on the process-wide TLS settings for this login, `None` without TLS. Idle
-    /// connections with another key repository are ended to make it possible.
+    /// Returns the lease that a new connection with this login needs on the process-wide TLS
+    /// settings; `None` without TLS. Idle connections with another key repository are ended to make
+    /// the lease possible. Fails if connections with another key repository stay in use for too
+    /// long.
     async fn tls_lease(&self, login: &Login, deadline: Deadline) -> Result<Option<TlsLease>, BrokerError> {
         let Some(ChannelTls { repository, .. }) = &login.tls else { return Ok(None) };
         let until = deadline.min(TLS_WAIT);
         loop {
-            let lease = self.tls.lease(repository, &self.settings.secrets).map_err(|error| {
+            let lease = self.tls.lease(repository, &self.settings.key_repository_dir).map_err(|error| {
                 BrokerError::unreachable("the key repository could not be written for the client")
                     .caused_by(error)
             })?;
@@ -236,7 +241,7 @@ impl Pool {
         }
     }
 
-    /// Waits until the connections that are closed after their request have ended, at most until
+    /// Waits for the end of connections that are not kept after their request, at most until
     /// `deadline`.
     pub(crate) async fn settle(&self, deadline: Deadline) {
         self.closing.settle(deadline).await;
@@ -247,12 +252,12 @@ impl Pool {
         self.pool.end_stale();
     }
 
-    pub(crate) fn reports(&self) -> Vec<PoolReport> {
+    pub(crate) fn reports(&self) -> Vec<ConnectionCounts> {
         self.pool.reports()
     }
 }
 
-/// Data of a target that are needed to use or open a connection.
+/// Data of a target that are needed to use a connection to it or to open one.
 struct Target<'a> {
     access: &'a Access,
     key: Arc<Key>,
@@ -263,8 +268,8 @@ struct Target<'a> {
     limits: ConnectionSettings,
 }
 
-/// [`Opener`] that begins an operation by running a job, whose first call shows whether the
-/// connection answers.
+/// [`Opener`] that begins an operation by running a function of it (`job`) on the thread of an idle
+/// or new connection. The first MQI call of the function shows whether the connection answers.
 struct Beginner<'a, F, T, J> {
     pool: &'a Pool,
     target: &'a Target<'a>,
@@ -279,13 +284,13 @@ where
     J: FnOnce(&Connection, Told<T>) + Send + 'static,
 {
     type Connection = Owned;
-    type Begun = Result<T, Failure>;
+    type Started = Result<T, Failure>;
 
     fn peer(&self) -> Peer {
         self.target.peer.clone()
     }
 
-    async fn reuse(&mut self, owned: &Owned, deadline: Deadline) -> Option<(Self::Begun, HealthStatus)> {
+    async fn reuse(&mut self, owned: &Owned, deadline: Deadline) -> Option<(Self::Started, HealthStatus)> {
         let started = Instant::now();
         let answer = owned.first(deadline.min(PROBE), (self.job)(owned)).await;
         let is_lost = matches!(answer, Err(failure) if failure.is_of_a_lost_connection());
@@ -296,7 +301,7 @@ where
         &mut self,
         permit: Permit,
         deadline: Deadline,
-    ) -> Result<Opened<Owned, Self::Begun>, OpenError> {
+    ) -> Result<Opened<Owned, Self::Started>, OpenError> {
         match self.pool.connect(self.target, permit, deadline).await {
             Ok(owned) => {
                 let started = Instant::now();
@@ -319,17 +324,17 @@ where
     }
 }
 
-/// True if another attempt to connect may succeed soon. It does no harm, since nothing was sent to
-/// a queue yet.
+/// True if another attempt to connect may succeed soon after this error. Another attempt does no
+/// harm, since nothing was sent to a queue yet.
 fn is_worth_another_attempt(error: &BrokerError) -> bool {
     // A missing library will still be missing.
     let is_missing = error.cause().is_some_and(|cause| cause.is::<LoadError>());
     error.is_transient() && !is_missing
 }
 
-/// True if connections with both keys count towards the limit that `reason` reports: the instances
-/// of a channel, or the connections of the queue manager. The keys may have different users. False
-/// for other reasons.
+/// True if connections with the keys `one` and `other` count towards the limit that `reason`
+/// reports: the instances of a channel, or the connections of the queue manager. The keys may have
+/// different users. False for reasons that report no such limit.
 fn is_of_the_same_limit(reason: MQLONG, one: &Key, other: &Key) -> bool {
     let is_on_it = match reason {
         MQRC_CHANNEL_NOT_AVAILABLE => one.endpoint().channel == other.endpoint().channel,

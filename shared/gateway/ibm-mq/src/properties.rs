@@ -1,5 +1,5 @@
-//! IBM MQ's form of each property, in messages to be put and in those that were got.
-//! `docs/messages.md` has the mapping.
+//! Writes the gateway's message properties into messages for IBM MQ, and reads them from received
+//! messages. `docs/messages.md` has the mapping.
 
 use std::ffi::c_char;
 
@@ -16,11 +16,13 @@ use crate::mqi::{fill, text_in};
 use crate::outgoing::padded;
 use crate::property_names::is_own;
 
-/// Message descriptor and message properties, in which IBM MQ carries the gateway's properties.
+/// Message descriptor and message properties of one IBM MQ message, which carry the properties that
+/// the gateway knows.
 pub(crate) struct Carried {
     pub(crate) descriptor: mqi::MQMD,
     pub(crate) properties: Vec<(String, HeaderValue)>,
-    /// Time at which a received message was put; `None` for a message that is sent.
+    /// Time at which a received message was put; `None` for a message to put, or if the time is
+    /// invalid.
     pub(crate) put_at: Option<Timestamp>,
 }
 
@@ -34,8 +36,8 @@ impl Carried {
 /// Group id of zeros, which means "none" in IBM MQ (MQGI_NONE).
 const NO_GROUP: mqi::MQBYTE24 = [0; 24];
 
-/// Builds the `Carrier` (functions that write and read) of a text, which becomes a message property
-/// with a reserved `$` name.
+/// Builds the `Carrier` (functions that write and read) of a property of type text. IBM MQ carries
+/// it as a message property with a reserved `$` name.
 macro_rules! own {
     ($name:literal) => {{
         const { assert!(is_own($name)) };
@@ -49,8 +51,8 @@ macro_rules! own {
     }};
 }
 
-/// Builds the `Carrier` (functions that write and read) of a number in a descriptor field, in which
-/// 0 means "not set".
+/// Builds the `Carrier` (functions that write and read) of a property of type number. IBM MQ
+/// carries it in a descriptor field, in which 0 means "not set".
 macro_rules! number {
     ($field:ident) => {
         Carrier {
@@ -113,7 +115,7 @@ pub(crate) static CARRIERS: Carriers<Carried, Carried> = Carriers {
     feedback: number!(Feedback),
 };
 
-/// Writes a text into a field of fixed length. Fails for a text that would be read back
+/// Writes a text into a descriptor field of fixed length. Fails for a text that would be read back
 /// differently: too long, empty, with NUL, or with trailing blanks.
 fn fill_fixed<const N: usize>(field: &mut [c_char; N], text: &str) -> Result<(), String> {
     if text.is_empty() {
@@ -132,7 +134,7 @@ fn fill_fixed<const N: usize>(field: &mut [c_char; N], text: &str) -> Result<(),
     Ok(())
 }
 
-/// Returns the text of a field without padding; `None` if it is empty.
+/// Returns the text of a descriptor field without padding; `None` if the field is empty.
 pub(crate) fn filled(field: &[c_char]) -> Option<String> {
     Some(text_in(field).into_owned()).filter(|text| !text.is_empty())
 }
@@ -141,8 +143,8 @@ fn text(field: &[c_char]) -> Option<PropertyText> {
     filled(field)?.try_into().ok()
 }
 
-/// Removes the property of this reserved name from the list, and returns its text. If it has
-/// another type, it stays in the list and becomes a header.
+/// Removes the message property of this reserved name from the list, and returns its text; `None`
+/// if it is absent. A property of another type than text stays in the list and becomes a header.
 fn take(properties: &mut Vec<(String, HeaderValue)>, name: &str) -> Option<PropertyText> {
     let index = properties.iter().position(|(known, _)| known == name)?;
     let (_, HeaderValue::Text(text)) = properties.get(index)? else { return None };
@@ -181,8 +183,8 @@ fn group_id(id: &GroupId) -> Result<mqi::MQBYTE24, String> {
     }
 }
 
-/// Reads the group of a message. Its id is returned as text if it is valid UTF-8 without control
-/// characters, otherwise as bytes.
+/// Reads the group of a message; `None` if the message is in no group. The group's id is text if it
+/// is valid UTF-8 without control characters, otherwise bytes.
 fn read_group(md: &mqi::MQMD) -> Option<Group> {
     let last = md.MsgFlags & mqi::MQMF_LAST_MSG_IN_GROUP != 0;
     if !last && md.MsgFlags & mqi::MQMF_MSG_IN_GROUP == 0 {
@@ -200,7 +202,8 @@ fn read_group(md: &mqi::MQMD) -> Option<Group> {
     Some(Group { id, sequence, last })
 }
 
-/// Writes the put date as `YYYYMMDD` and the put time as `HHMMSSTH`, in UTC.
+/// Writes `at` into a message descriptor: the put date as `YYYYMMDD` and the put time as
+/// `HHMMSSTH`, in UTC.
 pub(crate) fn stamp(md: &mut mqi::MQMD, at: Timestamp) {
     let at = at.to_zoned(TimeZone::UTC);
     let hundredths = at.subsec_nanosecond() / 10_000_000;
@@ -209,12 +212,14 @@ pub(crate) fn stamp(md: &mut mqi::MQMD, at: Timestamp) {
     fill(&mut md.PutTime, &time);
 }
 
-/// Returns the time at which a message was put, from its descriptor.
+/// Returns the time at which a message was put, from its descriptor; `None` if the fields are
+/// invalid.
 pub(crate) fn stamped(md: &mqi::MQMD) -> Option<Timestamp> {
     put_at(&text_in(&md.PutDate), &text_in(&md.PutTime))
 }
 
-/// Converts a date `YYYYMMDD` and a time `HHMMSSTH` in UTC to a timestamp (precision: 1/100 s).
+/// Converts a date `YYYYMMDD` and a time `HHMMSSTH` in UTC to a timestamp (precision: 1/100 s);
+/// `None` if one of them is invalid.
 pub(crate) fn put_at(date: &str, time: &str) -> Option<Timestamp> {
     let part = |text: &str, range: std::ops::Range<usize>| text.get(range)?.parse::<i16>().ok();
     let small = |text: &str, range| i8::try_from(part(text, range)?).ok();

@@ -1,15 +1,15 @@
 //! Converts names of headers to names of IBM MQ's message properties, and back.
 //!
-//! A property's name is an identifier of Java that is not a keyword of selectors, and a dot in it
-//! makes a folder. Letters, digits and `_` are kept. Every other byte of the name in UTF-8 becomes
-//! `$` and two hexadecimal digits, and so does the first character of a name that would begin with
-//! a digit or be reserved: `x-trace` is `x$2dtrace`. A JMS receiver finds the property under that
-//! name.
+//! IBM MQ takes as a property's name an identifier of Java that is not a keyword of selectors, and
+//! a dot in it separates a folder. So letters, digits and `_` of a header's name are kept, and
+//! every other byte of the name in UTF-8 becomes `$` and two hexadecimal digits. So does the first
+//! character of a name that would begin with a digit or be reserved. For example, `x-trace` becomes
+//! `x$2dtrace`, and a JMS receiver finds the property under that name.
 
 use std::fmt::Write as _;
 
-/// Keywords of selectors. IBM MQ allows none of them as a property name, in upper, lower or mixed
-/// case.
+/// Keywords of message selectors. IBM MQ allows none of them as a property name, in upper, lower or
+/// mixed case.
 const WORDS: [&str; 12] =
     ["AND", "BETWEEN", "ESCAPE", "FALSE", "IN", "IS", "LIKE", "NOT", "NULL", "OR", "TRUE", "MQ"];
 
@@ -48,15 +48,15 @@ pub(crate) fn from_property(mut property: String) -> String {
     }
 }
 
-/// True if this property of an IBM MQ message carries the header of this name. The name of the
-/// header must be one that [`to_property`] does not change.
+/// True if the IBM MQ property `property` carries the header `header`, whose name must be one that
+/// [`to_property`] does not change.
 pub(crate) fn is_called(property: &str, header: &str) -> bool {
     property.strip_prefix(USER_FOLDER).unwrap_or(property) == header
 }
 
-/// True if the property has a reserved `$` name, which the gateway gives to its own properties
-/// without a field in the message descriptor. No header is converted to such a name: in a converted
-/// name, two hexadecimal digits follow each `$`.
+/// True if the property has a reserved `$` name. The gateway gives such names to those of its own
+/// properties that have no field in the message descriptor. No header is converted to such a name:
+/// in a converted name, two hexadecimal digits follow each `$`.
 pub(crate) const fn is_own(property: &str) -> bool {
     match property.as_bytes() {
         [b'$', first, second, ..] => !(first.is_ascii_hexdigit() && second.is_ascii_hexdigit()),

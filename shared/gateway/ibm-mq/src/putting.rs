@@ -1,4 +1,4 @@
-//! Puts messages on a queue, on the connection's thread.
+//! Puts the messages of a produce on a queue, on the connection's thread.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,31 +11,31 @@ use libmqm_sys::{self as mqi, MQLONG};
 use mq::HeaderValue;
 use tokio::sync::oneshot;
 
-use crate::earlier;
+use crate::earlier::EarlierSearch;
 use crate::mqi::{Connection, Object, Properties, Refusal};
 use crate::outgoing::{Prepared, Preparer};
 use crate::session::{Failure, Told, unless_refused};
 use crate::worker::{WorkerError, wait_for};
 
-/// Number of bytes of bodies after which the connection's thread reports the messages that it has
-/// put.
+/// Number of bytes of bodies after which the connection's thread puts no more messages, and reports
+/// the messages that it has put.
 const MOST_BYTES: usize = 1024 * 1024;
 
-/// Queue that is open for output on a connection's thread. Dropping it closes the queue;
+/// Queue that is open for output on a connection's thread. Dropping the value closes the queue;
 /// uncommitted messages stay in the connection's unit of work.
 pub(crate) struct Putting {
     steps: mpsc::Sender<Step>,
 }
 
-/// Messages that the connection's thread has put in the unit of work: the first of the requested
-/// ones, or all.
+/// Messages that the connection's thread has put in the unit of work: all that were requested, or
+/// the first ones of them.
 #[derive(Debug, Default)]
 pub(crate) struct Handed {
     /// Time at which each message was handed to the client library.
     pub(crate) times: Vec<Instant>,
     /// Total size of the messages' bodies in bytes.
     pub(crate) bytes: usize,
-    /// Reason codes of the warnings with which messages were put.
+    /// Reason codes of the warnings with which the queue manager accepted messages.
     pub(crate) warnings: Vec<MQLONG>,
     /// True if the unit of work was committed after these messages.
     pub(crate) is_committed: bool,
@@ -44,55 +44,60 @@ pub(crate) struct Handed {
 enum Step {
     Put(Puts, oneshot::Sender<Result<Handed, Unfinished>>),
     Commit(Told<()>),
-    /// Searches for messages of earlier attempts, with a second handle of the queue.
-    Find(earlier::Look, Told<u64>),
+    /// Searches for messages that earlier attempts at the produce put, with a second handle of the
+    /// queue.
+    Find(EarlierSearch, Told<u64>),
 }
 
-/// Request to put messages, given by their indices.
+/// Request to the connection's thread to put messages, which are given by their indices.
 struct Puts {
     messages: Range<u64>,
     /// Time after which no further message is put.
     until: Instant,
     /// Decision about the commit, if these are the last messages of their unit of work; otherwise
     /// `None`.
-    commit: Option<Decision>,
+    commit: Option<CommitDecision>,
 }
 
-/// Decision whether a unit of work is committed, made once: the connection's thread decides to
-/// commit when it reaches the commit, or the caller decides against it when it stops waiting.
+/// Flag that decides once whether a unit of work is committed. The connection's thread sets it when
+/// it begins the commit. The caller sets it when it stops waiting, which prevents the commit. The
+/// first of the two wins.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Decision(Arc<AtomicBool>);
+pub(crate) struct CommitDecision(Arc<AtomicBool>);
 
-impl Decision {
-    /// Makes the decision, unless it is made already. Returns true if this call made it.
-    fn is_ours(&self) -> bool {
+impl CommitDecision {
+    /// Claims the decision for the side that calls this: the operation or the connection's thread.
+    /// Returns true if it is the first to claim, and false if the other side has decided before.
+    fn claim(&self) -> bool {
         !self.0.swap(true, Ordering::SeqCst)
     }
 }
 
-/// Reason why a request to put messages did not succeed.
+/// Reason why the connection's thread did not fulfil a request to put messages.
 pub(crate) enum Unfinished {
-    /// The messages are not committed. The number is the index of the refused message, if the queue
-    /// manager refused one.
+    /// A put failed, so the messages are not committed. The number is the index of the message that
+    /// the queue manager refused; `None` if it refused none.
     Put(Failure, Option<u64>),
     /// IBM MQ cannot carry one of the messages, for this reason.
     Unusable(String),
-    /// The commit failed or was not answered. The messages that were put are known if the thread
-    /// answered.
+    /// The commit failed or was not answered. The messages that were put are given if the thread
+    /// answered, otherwise `None`.
     Commit(Failure, Option<Handed>),
 }
 
 impl Putting {
-    /// Returns the job that opens the queue and then puts messages at the request of the returned
-    /// [`Putting`]. The job builds the messages itself, because building is cheaper than passing
-    /// them between threads.
+    /// Returns the function that runs on the connection's thread for a produce (its job). It opens
+    /// the queue, and then puts messages at the request of the [`Putting`] that it sends back. The
+    /// function builds the messages itself, because building is cheaper than passing them between
+    /// threads.
     pub(crate) fn job(queue: &str, preparer: Arc<Preparer>) -> impl FnOnce(&Connection, Told<Self>) + use<> {
         let queue = queue.to_owned();
         move |connection, told| work(connection, &queue, &preparer, told)
     }
 
-    /// Puts messages into the unit of work, perhaps only the first ones: stops at `until`, or after
-    /// [`MOST_BYTES`].
+    /// Puts the messages with these indices into the unit of work, and returns which were put.
+    /// Stops at the time `until`, or after [`MOST_BYTES`], so perhaps only the first messages are
+    /// put.
     ///
     /// With `commit`, the messages are the last of their unit of work, which is committed if all
     /// are put. If the answer does not arrive before `deadline`, a commit that has not begun is
@@ -101,13 +106,13 @@ impl Putting {
         &self,
         messages: Range<u64>,
         until: Deadline,
-        commit: Option<Decision>,
+        commit: Option<CommitDecision>,
         deadline: Deadline,
     ) -> Result<Handed, Unfinished> {
         let puts = Puts { messages, until: until.instant().into_std(), commit: commit.clone() };
         match self.take(|answer| Step::Put(puts, answer), deadline).await {
             Ok(answer) => answer,
-            Err(no_answer) => Err(match commit.filter(|commit| !commit.is_ours()) {
+            Err(no_answer) => Err(match commit.filter(|commit| !commit.claim()) {
                 Some(_) => Unfinished::Commit(no_answer.into(), None),
                 None => Unfinished::Put(no_answer.into(), None),
             }),
@@ -118,9 +123,9 @@ impl Putting {
         Ok(self.take(Step::Commit, deadline).await??)
     }
 
-    /// Searches the queue for messages that earlier attempts put, and returns how many of the first
-    /// are known to have been put.
-    pub(crate) async fn find(&self, look: earlier::Look, deadline: Deadline) -> Result<u64, Failure> {
+    /// Searches the queue for messages that earlier attempts put, and returns how many of the
+    /// produce's first messages are known to have been put.
+    pub(crate) async fn find(&self, look: EarlierSearch, deadline: Deadline) -> Result<u64, Failure> {
         Ok(self.take(|answer| Step::Find(look, answer), deadline).await??)
     }
 
@@ -136,8 +141,8 @@ impl Putting {
     }
 }
 
-/// Opens the queue and executes the caller's steps on the connection's thread. Ends when the caller
-/// drops the returned [`Putting`].
+/// Opens the queue, and executes the steps of a produce on the connection's thread. Ends when the
+/// caller drops the [`Putting`] that is sent through `told`.
 fn work(connection: &Connection, name: &str, preparer: &Preparer, told: Told<Putting>) {
     let (to_open, context) = options(preparer.sets_context());
     let opened = Object::open_queue(connection, name, to_open);
@@ -162,7 +167,7 @@ fn work(connection: &Connection, name: &str, preparer: &Preparer, told: Told<Put
     }
 }
 
-/// State of the job that builds messages and puts them.
+/// State of the job on the connection's thread that builds a produce's messages and puts them.
 struct Putter<'c> {
     connection: &'c Connection,
     queue: Object<'c>,
@@ -193,8 +198,8 @@ impl Putter<'_> {
         }
     }
 
-    fn commit(&self, decision: &Decision, mut handed: Handed) -> Result<Handed, Unfinished> {
-        if !decision.is_ours() {
+    fn commit(&self, decision: &CommitDecision, mut handed: Handed) -> Result<Handed, Unfinished> {
+        if !decision.claim() {
             // The caller has stopped waiting.
             return Err(Unfinished::Put(WorkerError::TimedOut.into(), None));
         }
@@ -208,8 +213,8 @@ impl Putter<'_> {
     }
 }
 
-/// Returns the options to open a queue for output, and to put messages (without the syncpoint's).
-/// With `sets_context`, the messages set their own user, application and time.
+/// Returns the options of MQOPEN to open a queue for output, and those of MQPUT, without the option
+/// for the syncpoint. With `sets_context`, the messages set their own user, application and time.
 pub(crate) const fn options(sets_context: bool) -> (MQLONG, MQLONG) {
     match sets_context {
         true => (mqi::MQOO_OUTPUT | mqi::MQOO_SET_ALL_CONTEXT, mqi::MQPMO_SET_ALL_CONTEXT),
@@ -217,12 +222,13 @@ pub(crate) const fn options(sets_context: bool) -> (MQLONG, MQLONG) {
     }
 }
 
-/// Message handle of the previous message, with the properties that it holds, for reuse by the next
-/// message.
+/// Message handle of the previous message with that message's properties, to be reused by the next
+/// one; `None` before the first message.
 pub(crate) type Last<'c> = Option<(Arc<Vec<(String, HeaderValue)>>, Properties<'c>)>;
 
-/// Puts a message. Returns the time at which it was handed to the library, and the reason code of a
-/// harmless warning.
+/// Puts a message with these MQPUT `options`. Returns the time at which the message was handed to
+/// the client library, and the reason code of a harmless warning; `None` without a warning. Keeps
+/// the message handle in `last` for the next message.
 pub(crate) fn put_one<'c>(
     connection: &'c Connection,
     queue: &Object<'_>,

@@ -1,8 +1,8 @@
-//! Reason codes of IBM MQ: name, meaning for a caller, and what to do.
+//! Reason codes of IBM MQ: name, meaning for a caller, and advice.
 //!
 //! The table is `reason_codes.tsv`, with a line for each code that IBM's headers name: the code,
-//! the name, the kind of error, and words for the caller if a call of the gateway can end with the
-//! code. `reason-codes.md` of this crate shows those.
+//! the name, the kind of error, and a text for the caller if a call of the gateway can end with the
+//! code. `reason-codes.md` of this crate lists the codes that have a text.
 
 use std::sync::OnceLock;
 
@@ -14,11 +14,10 @@ use serde::de::value::{Error, StrDeserializer};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Kind {
-    /// Wrong login, if connecting failed. Otherwise the user may not perform the operation, for
-    /// example on a queue.
+    /// The login is wrong, if connecting failed. Otherwise the user may not perform the operation,
+    /// for example on a queue.
     Authentication,
-    /// Unknown queue, if the caller's queue is missing. If another object is missing, the operation
-    /// is rejected.
+    /// The caller's queue does not exist. If another object is missing, the operation is rejected.
     UnknownQueue,
     Full,
     /// No connection can be opened, or the connection is lost.
@@ -49,7 +48,8 @@ impl Reason {
         self.words != UNEXPECTED
     }
 
-    /// Returns the row of a code. An unknown code is [`Kind::Rejected`].
+    /// Returns the entry for `code` in the table of reason codes. The entry of an unknown code has
+    /// [`Kind::Rejected`].
     pub(crate) fn of(code: MQLONG) -> Self {
         let rows = rows();
         let found = rows.binary_search_by_key(&code, |row| row.code).ok();

@@ -1,4 +1,4 @@
-//! Session: the connection of one operation.
+//! Session, which is a connection in use by one operation, and the failures of operations.
 
 use std::ops::Deref;
 
@@ -12,11 +12,12 @@ use crate::mqi::{Connection, Refusal, Verb};
 use crate::owned::Owned;
 use crate::worker::{WorkerError, wait_for};
 
-/// Sender by which a job on the connection's thread reports the result of its first MQI call.
+/// Sender with which a function that runs on the connection's thread (a job) reports the result of
+/// its first MQI call to the operation that waits for it.
 pub(crate) type Told<T> = oneshot::Sender<Result<T, Refusal>>;
 
-/// Returns the object that a job has opened, and the sender. If opening failed, sends the refusal
-/// and returns `None`.
+/// Returns the object that a job has opened, and the sender for the job's report. If opening
+/// failed, sends the refusal and returns `None`.
 pub(crate) fn unless_refused<O, T>(opened: Result<O, Refusal>, told: Told<T>) -> Option<(O, Told<T>)> {
     match opened {
         Ok(opened) => Some((opened, told)),
@@ -27,11 +28,12 @@ pub(crate) fn unless_refused<O, T>(opened: Result<O, Refusal>, told: Told<T>) ->
     }
 }
 
-/// Connection in use by one operation. Dropping it ends the connection and backs out uncommitted
-/// work.
+/// Connection in use by one operation. Dropping the value ends the connection and backs out
+/// uncommitted work.
 pub(crate) struct Session(pub(crate) PooledConnection<Owned>);
 
-/// Reason why an operation on a connection failed: a refused MQI call, or no answer of the thread.
+/// Reason why an operation on a connection failed: a refused MQI call, or no answer of the
+/// connection's thread.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 pub(crate) enum Failure {
     #[error(transparent)]
@@ -86,7 +88,7 @@ impl Session {
         self.queue_manager().map(|queue_manager| queue_manager.id.as_str()).filter(|id| !id.is_empty())
     }
 
-    /// Runs `job` on the connection's thread and waits for its result.
+    /// Runs the function `job` on the connection's thread, and waits for its result.
     ///
     /// # Errors
     /// If the job's MQI call was refused, or there was no answer before `deadline`. In the second
@@ -99,7 +101,8 @@ impl Session {
         Ok(self.worker.run(deadline, job).await??)
     }
 
-    /// Waits for a further answer of a job that runs on the connection's thread.
+    /// Waits until `deadline` for a further answer of a job (function) that runs on the
+    /// connection's thread, and returns it.
     pub(crate) async fn answer<T>(
         &self,
         answer: oneshot::Receiver<Result<T, Refusal>>,
@@ -108,7 +111,8 @@ impl Session {
         Ok(wait_for(answer, deadline).await??)
     }
 
-    /// Starts a job on the connection's thread that receives its instructions while it runs.
+    /// Starts a job (function) on the connection's thread without waiting for it. The job receives
+    /// its instructions over a channel while it runs.
     pub(crate) fn begin(&self, job: impl FnOnce(&Connection) + Send + 'static) -> Result<(), Failure> {
         Ok(self.worker.begin(job)?)
     }
@@ -129,8 +133,8 @@ impl Session {
         Ok(())
     }
 
-    /// Ends the session after `failure`, backs out uncommitted work, and returns the error for the
-    /// caller. The connection is kept if it is still usable.
+    /// Ends the session after `failure`, and returns the error for the caller. Uncommitted work is
+    /// backed out. The connection is kept if it is still usable, and ended otherwise.
     pub(crate) async fn fail(self, failure: Failure, during: During<'_>, deadline: Deadline) -> BrokerError {
         if let Failure::Refused(refusal) = failure
             && refusal.spares_the_connection()

@@ -10,10 +10,10 @@ pub struct Settings {
     /// Absolute path of IBM's client library, which is loaded when the first connection is opened.
     pub library: PathBuf,
     /// Directory for the client's files (`MQ_OVERRIDE_DATA_PATH`). It is created before the library
-    /// is loaded, because the client requires it.
+    /// is loaded, because the client requires it. `None` creates no directory.
     pub data_path: Option<PathBuf>,
     /// Directory in which key repositories are written for the client to read.
-    pub secrets: PathBuf,
+    pub key_repository_dir: PathBuf,
     /// Application name that administrators see for a connection; at most 28 bytes.
     pub application: String,
     /// Time limits of connections, unless the target's profile sets others. A longer heartbeat
@@ -31,7 +31,7 @@ impl Default for Settings {
         Self {
             library: PathBuf::from(Self::LIBRARY),
             data_path: None,
-            secrets: PathBuf::from("/tmp/ibm-mq"),
+            key_repository_dir: PathBuf::from("/tmp/ibm-mq"),
             application: "integrahub".to_owned(),
             connections: ConnectionSettings::default(),
         }

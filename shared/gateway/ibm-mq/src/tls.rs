@@ -1,10 +1,10 @@
-//! TLS settings of the process: one set at a time, since IBM's client has one for the whole
-//! process.
+//! TLS settings that all connections of the process share, because IBM's client has one set for the
+//! whole process.
 //!
-//! The first TLS connection of a process sets its key repository. Connections with another one
-//! would silently use the first. The client accepts new settings only after all TLS connections
-//! have ended, so each of them holds a lease on the settings in use. The key repository is on disk
-//! for as long as there are leases.
+//! The first TLS connection of a process sets its key repository. A later connection with another
+//! key repository would silently use the first one. The client accepts new settings only after all
+//! TLS connections have ended, so each of them holds a lease on the settings in use. The key
+//! repository is on disk for as long as there are leases.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::key_repository::{Identity, KeyRepository, Written};
 
-/// TLS settings that all connections of the process have to share, since IBM's client has one key
-/// repository for the whole process.
+/// TLS settings in use, which all connections of the process have to share, since IBM's client has
+/// one key repository for the whole process; `None` without TLS connections.
 #[derive(Debug, Default)]
 pub(crate) struct TlsInUse(Mutex<Option<InUse>>);
 
@@ -36,7 +36,7 @@ pub(crate) struct TlsLease {
 }
 
 impl TlsInUse {
-    /// Returns the TLS settings that all connections of the process share.
+    /// Returns the TLS settings of this process, the same at each call.
     pub(crate) fn of_process() -> Arc<Self> {
         static IN_USE: Mutex<Option<Arc<TlsInUse>>> = Mutex::new(None);
         let mut in_use = IN_USE.lock().unwrap_or_else(PoisonError::into_inner);

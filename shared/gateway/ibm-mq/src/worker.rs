@@ -1,11 +1,12 @@
 //! Thread that owns a connection.
 //!
 //! A connection and every handle on it belong to one thread, so operations are sent to that thread.
-//! The thread ends when its sender is dropped: it backs out, disconnects, and returns its permit. A
-//! call of the library that does not return cannot be stopped. Its thread keeps the permit until
-//! the call returns, so that it counts against the cap, and no caller waits for it beyond the
-//! deadline. The cap is notified that the connection should have ended. A connection that cannot be
-//! ended keeps its permit for ever.
+//! When the sender of these operations is dropped, the thread backs out, disconnects, returns its
+//! permit under the connection cap, and ends. A call of the library that does not return cannot be
+//! stopped. Its thread keeps the permit until the call returns, so that the connection counts
+//! against the cap. No caller waits for the thread beyond its deadline, and the cap is notified
+//! that the connection should have ended. A connection that cannot be ended keeps its permit for
+//! ever.
 
 use std::convert::Infallible;
 use std::path::Path;
@@ -21,13 +22,15 @@ use crate::tls::TlsLease;
 
 type Job = Box<dyn FnOnce(&Connection) + Send>;
 
-/// Handle of the thread that owns a connection. Dropping it ends the connection.
+/// Handle of the thread that owns a connection. Dropping the handle ends the connection.
 pub(crate) struct Worker {
     jobs: mpsc::Sender<Job>,
-    /// Flag that is set when this handle is dropped, so that jobs with many calls stop.
+    /// Flag that is set when the worker is dropped, so that jobs with many calls on the thread
+    /// stop.
     abandoned: Arc<AtomicBool>,
-    /// Receiver that resolves when the thread has ended. Dropping this handle moves it to
-    /// `closing`.
+    /// Receiver that resolves when the thread has ended; `None` once it was taken out: by
+    /// [`Self::end`], which waits for it, or when the worker is dropped, which moves it into the
+    /// list `closing`, if that is set.
     ended: Option<Ended>,
     closing_handle: Option<ClosingHandle>,
     closing: Option<Arc<Closing>>,
@@ -35,7 +38,7 @@ pub(crate) struct Worker {
 
 type Ended = oneshot::Receiver<Infallible>;
 
-/// Threads whose connections are ending, for callers that wait for their end.
+/// List of threads whose connections are ending, for callers that wait for the end.
 #[derive(Debug, Default)]
 pub(crate) struct Closing(Mutex<Vec<Ended>>);
 
@@ -61,13 +64,13 @@ impl Closing {
 pub(crate) enum WorkerError {
     #[error("the call did not return in time")]
     TimedOut,
-    /// The thread of the connection has ended.
+    /// The thread of the connection has ended, or could not be started.
     #[error("the connection's thread has ended")]
     Gone,
 }
 
-/// Resources that belong to a connection until it has ended: its permit, TLS lease and log
-/// identity.
+/// Resources that belong to a connection until it has ended: its permit under the connection cap,
+/// its lease on the TLS settings, and the data by which log lines name it.
 #[derive(Debug)]
 pub(crate) struct ThreadState {
     permit: Permit,
@@ -97,10 +100,10 @@ impl Occupied for ThreadState {
 }
 
 impl Worker {
-    /// Starts a thread that opens a connection with `connect`, and waits for it until `deadline`.
-    /// `connect` returns the connection, which owns `belongings`, and a value for the caller. If
-    /// `closing` is given, dropping the handle adds the thread to that list, for callers that wait
-    /// for its end.
+    /// Starts a thread that opens a connection with `connect`, and waits for the connection until
+    /// `deadline`. `connect` returns the connection, which owns `belongings`, and a value for the
+    /// caller. If `closing` is given, dropping the handle adds the thread to that list, for callers
+    /// that wait for its end.
     ///
     /// # Errors
     /// If no thread could be started, or the connection was not open in time.
@@ -148,16 +151,16 @@ impl Worker {
         Ok(told.map(|told| (worker, told)))
     }
 
-    /// Returns the flag that is set when this handle is dropped, for jobs that take long.
+    /// Returns the flag that is set when the worker is dropped, for jobs that take long.
     pub(crate) fn abandoned(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.abandoned)
     }
 
-    /// Runs `job` on the connection's thread, and waits for its result until `deadline`. A job that
-    /// takes longer continues, and its result is dropped.
+    /// Runs the function `job` on the connection's thread, and waits for its result until
+    /// `deadline`. A job that takes longer continues, and its result is dropped.
     ///
     /// # Errors
-    /// If there was no answer in time. The handle must not be used again then.
+    /// If there was no answer in time. The worker must not be used again then.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         deadline: Deadline,
@@ -189,7 +192,8 @@ impl Worker {
     }
 }
 
-/// Waits until `deadline` for an answer of a connection's thread.
+/// Waits until `deadline` for an answer of a connection's thread. Fails if the thread ends without
+/// one.
 pub(crate) async fn wait_for<T>(answer: oneshot::Receiver<T>, deadline: Deadline) -> Result<T, WorkerError> {
     match deadline.run(answer).await {
         Ok(Ok(given)) => Ok(given),

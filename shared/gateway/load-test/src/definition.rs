@@ -1,4 +1,4 @@
-//! A load test as it was accepted.
+//! Definition of a load test, as it was accepted and stored.
 
 use std::borrow::Cow;
 
@@ -26,22 +26,22 @@ pub struct LoadTest {
     pub producers: Option<Producers>,
     /// Workers that take messages; `None` if the test only produces.
     pub consumers: Option<Consumers>,
-    /// Length of the test. In a search, the length of each run.
+    /// Length of the test; in a search, length of each of its runs.
     pub length: Length,
     /// Warm-up: seconds at the start of the test that the report's percentiles and rates leave out.
     pub warm_up: WarmUpSeconds,
     /// Number of messages that the queues must hold before the consumers begin; `None` if the
     /// consumers begin at once.
     pub backlog: Option<MessageCount>,
-    /// Condition on which consumers end before the test's length is over. With producers, `None`
-    /// means [`StopWhen::Empty`].
+    /// Condition on which a consumer ends before the test's length is over. `None` means
+    /// [`StopWhen::Empty`] in a test with producers, and no such condition in a test without.
     pub stop_when: Option<StopWhen>,
-    /// A single run, or a search for the highest rate.
+    /// Mode of the test: a single run, or a search for the highest rate that the target sustains.
     pub mode: Mode,
     /// Pass criteria of the load test, each of which gets a verdict in the report.
     pub expect: Expect,
-    /// Treatment of messages on the queues that this test did not put; `None` fails the test at the
-    /// first such message.
+    /// Treatment of foreign messages, which are on the queues but were not put by this test. `None`
+    /// fails the test at the first of them.
     pub foreign: Option<Foreign>,
     /// Limits of the deployment at the time when the test was accepted.
     pub limits: Limits,
@@ -51,10 +51,10 @@ pub struct LoadTest {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Producers {
-    /// Number of producers.
+    /// Number of producers of the load test, at least one for each queue.
     pub count: WorkerCount,
-    /// Rate of all producers together, in messages a second; `None` if the stages have rates, or if
-    /// there is no limit.
+    /// Rate of all producers together, in messages a second. `None` if the stages have rates, or if
+    /// the producers put messages as fast as they can.
     pub rate_per_sec: Option<RateLimit>,
     /// Body of each message that the producers put.
     pub payload: Payload,
@@ -62,10 +62,10 @@ pub struct Producers {
     pub mq_props: MqProps,
     /// Headers of each message that the producers put.
     pub headers: Headers,
-    /// Transaction of each producer: whether it commits its messages in groups, and the size of a
-    /// group.
+    /// Transactions of the producers: whether each producer commits its messages in groups, and the
+    /// number of messages in a group.
     pub transaction: Transaction,
-    /// Maximum number of unconfirmed messages of a producer.
+    /// Maximum number of messages that a producer has sent and the broker has not confirmed yet.
     pub confirms_in_flight: ConfirmsInFlight,
 }
 
@@ -73,15 +73,16 @@ pub struct Producers {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Consumers {
-    /// Number of consumers.
+    /// Number of consumers of the load test, at least one for each queue.
     pub count: WorkerCount,
-    /// Rate of all consumers together, in messages a second; `None` if there is no limit.
+    /// Rate of all consumers together, in messages a second; `None` if they take as fast as they
+    /// can.
     pub rate_per_sec: Option<RateLimit>,
     /// Prefetch: maximum number of unacknowledged messages of a consumer.
     pub prefetch: Prefetch,
     /// Number of messages that a consumer acknowledges together.
     pub ack_every: AckEvery,
-    /// Time that a consumer works on each message, in milliseconds.
+    /// Time in milliseconds that a consumer spends on each message before it takes the next.
     pub delay_ms: DelayMs,
     /// Number of messages that a consumer takes in one transaction; `None` without transactions.
     pub tx_size: Option<TxSize>,
@@ -91,33 +92,34 @@ pub struct Consumers {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Length {
-    /// The load test lasts this long.
+    /// Duration of the load test, in seconds.
     Seconds(TestSeconds),
-    /// The test ends once all workers together have put this number of messages, or have taken it
-    /// if the test has no producers.
+    /// Number of messages: the test ends once all workers together have put this number, or have
+    /// taken it if the test has no producers.
     Messages(MessageCount),
-    /// The test lasts as long as its stages together.
+    /// Stages of the load test, one after the other. The test lasts as long as all of them
+    /// together.
     Stages(Vec<Stage>),
 }
 
-/// Stage of a load test: a span with its own rate and duration.
+/// Stage of a load test: a span of time in which the producers put messages at a rate of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Stage {
-    /// Target rate of all producers together, in messages a second.
+    /// Target rate of all producers together in this stage, in messages a second; 0 is a pause.
     pub rate_per_sec: StageRate,
     /// Duration of the stage in seconds.
     pub seconds: TestSeconds,
 }
 
-/// Condition on which a consumer ends before the test's length is over. The producers have to be
-/// done in any case.
+/// Condition on which a consumer ends before the test's length is over, but never before all
+/// producers have ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum StopWhen {
-    /// A consumer ends once the producers are done and its queue is empty.
+    /// Empty queue: a consumer ends once the producers have ended and its queue is empty.
     Empty,
-    /// A consumer ends once the producers are done and it has received nothing for
+    /// Idle consumer: a consumer ends once the producers have ended and it has received nothing for
     /// [`StopWhen::IDLE`].
     Idle,
 }
@@ -127,20 +129,20 @@ impl StopWhen {
     pub const IDLE: Micros = Micros::from_seconds(10);
 }
 
-/// Mode of a load test: a single run, or a search with several.
+/// Mode of a load test: one run, or a search with several runs at different rates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
     /// The test runs once.
     #[default]
     Run,
-    /// The test runs as a series of probes at different rates, to find the highest rate that meets
-    /// its pass criteria.
+    /// The test is a search: a series of runs at different rates (probes), to find the highest rate
+    /// at which a run passes.
     Search,
 }
 
-/// Treatment of foreign messages: messages on the queues that this load test did not put. Without a
-/// treatment, the test fails at the first of them.
+/// Treatment of foreign messages, which are on the queues but were not put by this load test. A
+/// test without a treatment fails at the first foreign message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Foreign {
@@ -161,7 +163,8 @@ impl LoadTest {
         self.consumers.as_ref().map_or(0, |consumers| consumers.count.get())
     }
 
-    /// Returns the number of workers, producers and consumers together. Each holds a connection.
+    /// Returns the number of the test's workers, producers and consumers together. Each holds a
+    /// connection.
     #[must_use]
     pub fn worker_count(&self) -> u32 {
         self.producer_count().saturating_add(self.consumer_count())
@@ -181,7 +184,8 @@ impl LoadTest {
         }
     }
 
-    /// Returns the end of the warm-up, from which the report's percentiles and rates count.
+    /// Returns the end of the warm-up, as time since the run's start. The report's percentiles and
+    /// rates count from it.
     #[must_use]
     pub fn measured_from(&self) -> Micros {
         Micros::from_seconds(u64::from(self.warm_up.get()))
@@ -208,8 +212,8 @@ impl LoadTest {
         })
     }
 
-    /// Returns the number of messages that the request fixes: with `messages`, with stages, or with
-    /// a rate and a duration. `None` if producers put as many as they can for a duration, or if
+    /// Returns the number of messages that the definition fixes: by `messages`, by stages, or by a
+    /// rate and a duration. `None` if producers put as many as they can for a duration, or if
     /// consumers alone take for a duration.
     pub(crate) fn named_messages(&self) -> Option<u64> {
         match (&self.length, self.schedule()) {
@@ -220,7 +224,8 @@ impl LoadTest {
     }
 
     /// Returns the maximum number of messages that the producers may put. Without consumers, all
-    /// messages stay on the queues, so the limits on stored messages apply too.
+    /// messages stay on the queues, so the limits on messages that lie on the queues at one time
+    /// apply too.
     pub(crate) fn most_messages(&self) -> u64 {
         match self.consumers {
             Some(_) => self.limits.messages,
@@ -229,9 +234,9 @@ impl LoadTest {
     }
 
     /// Returns the highest rate of the load test in messages a second: the rate of all producers or
-    /// of all consumers together, whichever is higher. `None` if only the broker limits it: in a
-    /// search, if producers have no rate, and if consumers have neither a rate nor producers.
-    /// Consumers without a rate take at the rate of the producers.
+    /// of all consumers together, whichever is higher. Consumers without a rate count with the rate
+    /// of the producers. `None` if only the broker limits the rate: in a search, if producers have
+    /// no rate, or if consumers have neither a rate nor producers.
     #[must_use]
     pub fn highest_rate(&self) -> Option<u64> {
         if self.mode == Mode::Search {
@@ -254,8 +259,8 @@ impl LoadTest {
         put.max(taken)
     }
 
-    /// Returns this test as a single run at `rate`, which is how a search makes a probe. `None`
-    /// returns the test unchanged.
+    /// Returns the definition of a probe (run of a search): this test as a single run at `rate`, in
+    /// messages a second. With `None`, returns the test unchanged.
     #[must_use]
     pub fn at_rate(&self, rate: Option<RateLimit>) -> Cow<'_, Self> {
         if rate.is_none() {

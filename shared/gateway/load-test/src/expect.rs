@@ -1,4 +1,4 @@
-//! Criteria of a test.
+//! Pass criteria of a load test, from the member `expect` of the request.
 
 use mq::RateLimit;
 use serde::{Deserialize, Serialize};
@@ -6,15 +6,16 @@ use serde::{Deserialize, Serialize};
 use crate::metric::{Metric, Percentile};
 
 mq::bounded! {
-    /// Latency in microseconds, up to two minutes: the longest that the report's histograms
-    /// distinguish.
+    /// Bound of a pass criterion on a latency, in microseconds: at most two minutes, the longest
+    /// latency that the report's histograms distinguish.
     LatencyUs: u64, 1..=120_000_000, default 1;
-    /// Maximum number of messages that a pass criterion allows, such as lost or retained ones.
+    /// Maximum number of messages with a certain fate, such as lost or refused, that a pass
+    /// criterion allows.
     MostMessages: u64, 0..=1_000_000_000_000, default 0;
 }
 
-/// Pass criteria of a load test, each of which gets a verdict in the report. A member that is
-/// `None` is no criterion.
+/// Pass criteria of a load test, each of which gets a verdict in the report. For a member that is
+/// `None` there is no criterion.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub struct Expect {
@@ -30,8 +31,8 @@ pub struct Expect {
     retained: Option<MostMessages>,
 }
 
-/// Maximum latencies in microseconds, by percentile, for the put latency or the end-to-end latency.
-/// `None` is no criterion.
+/// Pass criteria for the put latency or the end-to-end latency: the maximum at each percentile, in
+/// microseconds. For a percentile that is `None` there is no criterion.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct LatencyBounds {
@@ -48,9 +49,10 @@ struct LatencyBounds {
 /// metric at most the bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Criterion {
-    /// Figure of the report that the criterion bounds.
+    /// Figure of the report, such as the throughput, that must stay within `bound`.
     pub metric: Metric,
-    /// Bound of the metric, in the metric's unit: microseconds, messages, or messages a second.
+    /// Minimum of the throughput, or maximum of any other metric, in the metric's unit:
+    /// microseconds, messages, or messages a second.
     pub bound: u64,
 }
 

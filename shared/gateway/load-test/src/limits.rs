@@ -7,20 +7,23 @@ use crate::micros::Micros;
 use crate::request::RequestError;
 use crate::search::{Next, Search};
 
-/// Maximum resources that one load test may use.
+/// Limits of a deployment on the resources that one load test may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Limits {
-    /// Maximum number of workers, producers and consumers together: each holds a connection.
+    /// Maximum number of workers of the test, producers and consumers together. Each holds a
+    /// connection.
     pub workers: u32,
-    /// Maximum number of hours that the producers run, or the consumers if there are no producers.
+    /// Maximum number of hours for which the producers work, or the consumers if there are no
+    /// producers. In a search, all runs count together.
     pub hours: u32,
-    /// Maximum number of messages that the load test puts.
+    /// Maximum number of messages that the test puts, or takes if it has no producers; in a search,
+    /// in all runs together.
     pub messages: u64,
     /// Maximum number of messages that the load test's queues hold at one time.
     pub retained: u64,
-    /// Maximum bytes of the bodies of all messages on the queues at one time. Unlimited in tests
-    /// that were stored by a version without this limit.
+    /// Maximum bytes of the bodies of all messages on the queues at one time. `u64::MAX`, which is
+    /// no limit, for a test that was stored by a version without this limit.
     #[serde(default = "unlimited")]
     pub retained_bytes: u64,
 }
@@ -30,8 +33,8 @@ const fn unlimited() -> u64 {
 }
 
 impl Limits {
-    /// Limits that no load test exceeds. Only the bounds of each member, which hold in every
-    /// deployment, still apply.
+    /// Limits that no load test exceeds. Only the bounds of each member of a request, which hold in
+    /// every deployment, still apply.
     pub const NONE: Self = Self {
         workers: u32::MAX,
         hours: u32::MAX,
@@ -40,7 +43,7 @@ impl Limits {
         retained_bytes: u64::MAX,
     };
 
-    /// Returns the limit of `hours` as a time.
+    /// Returns the maximum duration of a load test: `hours` as a time.
     #[must_use]
     pub fn longest(&self) -> Micros {
         Micros::from_seconds(3_600 * u64::from(self.hours))
@@ -144,8 +147,8 @@ impl Limits {
 }
 
 impl LoadTest {
-    /// Returns the maximum number of messages on the queues at one time: the limit on messages, or
-    /// the limit on bytes divided by the longest body, whichever is lower.
+    /// Returns the maximum number of messages that may be on the test's queues at one time: the
+    /// limit on messages, or the limit on bytes divided by the longest body, whichever is lower.
     #[must_use]
     pub fn most_retained(&self) -> u64 {
         self.limits.retained.min(self.limits.retained_bytes / self.message_bytes())

@@ -1,10 +1,10 @@
-//! Figures of a report that criteria and comparisons name.
+//! Metrics: the figures of a load test's report that pass criteria and comparisons refer to.
 
 use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-/// Percentile of a latency histogram.
+/// Percentile of a latency in a load test's report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[expect(missing_docs, reason = "each variant is named after its percentile")]
 pub enum Percentile {
@@ -47,20 +47,24 @@ impl Percentile {
     }
 }
 
-/// Figure of a load test's report. Its text is the path to the report's member, such as
-/// `putLatencyUs.p99`.
+/// Figure of a load test's report to which a pass criterion or a comparison refers. Its text is the
+/// path to the report's member, such as `putLatencyUs.p99`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Metric {
     /// Throughput: messages received a second, or messages confirmed a second if the test has no
     /// consumers.
     Throughput,
-    /// Put latency: time from when a message was due until it was confirmed.
+    /// Put latency at a percentile, in microseconds: time from when a message was due until the
+    /// broker confirmed it.
     PutLatency(Percentile),
-    /// End-to-end latency: time from when a message was due until it was received.
+    /// End-to-end latency at a percentile, in microseconds: time from when a message was due until
+    /// a consumer received it.
     EndToEndLatency(Percentile),
-    /// Lateness: time from when a message was due until it was sent.
+    /// Lateness at a percentile, in microseconds: time from when a message was due until its
+    /// producer sent it.
     Lateness(Percentile),
-    /// Number of messages that were confirmed and never received.
+    /// Number of messages that the broker confirmed and that no consumer received although the
+    /// queues are empty.
     Lost,
     /// Number of messages that were received more than once.
     Doubled,
@@ -68,16 +72,16 @@ pub enum Metric {
     InDoubt,
     /// Number of messages that the broker refused.
     Refused,
-    /// Number of messages that were received after a later message of the same producer.
+    /// Number of messages that a consumer received after a later message of the same producer.
     OutOfOrder,
     /// Number of messages that were due, but that their producer could not send.
     NotSent,
-    /// Maximum number of messages that were on the queues at once.
+    /// Maximum number of messages that were on all queues of the test at one time.
     Retained,
 }
 
 impl Metric {
-    /// Returns every metric, in the order in which reports list them.
+    /// Returns all metrics, in the order in which reports list them.
     pub fn all() -> impl Iterator<Item = Self> {
         let of_each = |metric: fn(Percentile) -> Self| Percentile::ALL.into_iter().map(metric);
         let counts = [

@@ -1,4 +1,4 @@
-//! Times of a test.
+//! Time in microseconds, as load tests measure it.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ impl Micros {
         Self(u64::try_from(at.as_microsecond().saturating_sub(start.as_microsecond())).unwrap_or(0))
     }
 
-    /// Returns this time as a timestamp, for a run that began at `start`.
+    /// Converts this time since a run's start to a timestamp, for a run that began at `start`.
     #[must_use]
     pub fn of_day(self, start: Timestamp) -> Timestamp {
         start.checked_add(Duration::from(self)).unwrap_or(Timestamp::MAX)
@@ -72,7 +72,8 @@ impl Micros {
 }
 
 impl From<Duration> for Micros {
-    /// Converts a duration to microseconds. A duration beyond 500,000 years is cut to that.
+    /// Converts a duration to microseconds. A duration beyond 500,000 years becomes the longest
+    /// time that the type can express.
     fn from(duration: Duration) -> Self {
         Self(u64::try_from(duration.as_micros()).unwrap_or(u64::MAX))
     }

@@ -1,4 +1,4 @@
-//! Queues of a test.
+//! Queues of a load test, by name or by a pattern of names.
 
 use std::fmt;
 
@@ -9,16 +9,16 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::bounds::QueueNumber;
 
-/// Queues that the workers of a load test use: that of the target, another one, or several.
+/// Queues that the workers of a load test use: the target's queue, another one, or several.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum Queues {
-    /// The queue that the load test's target names.
+    /// Queue that the load test's target names.
     #[default]
     OfTarget,
     /// Single queue, in place of the queue that the target names.
     One(QueueName),
-    /// Several queues, whose names differ in a number.
+    /// Several queues, whose names differ in a number, in place of the queue that the target names.
     Numbered(QueuePattern),
 }
 

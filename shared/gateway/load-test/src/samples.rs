@@ -1,4 +1,4 @@
-//! Tests that the tests of several modules use.
+//! Sample load tests for the unit tests of several modules.
 
 use serde_json::Value;
 
@@ -12,13 +12,14 @@ pub(crate) const LIMITS: Limits = Limits {
     retained_bytes: 1_073_741_824,
 };
 
-/// Parses a request's body, which must have the right form, and checks it against [`LIMITS`].
+/// Parses a request to start a load test, and checks the test against [`LIMITS`]. Panics if a
+/// member has a wrong form.
 pub(crate) fn checked(body: Value) -> Result<LoadTest, RequestError> {
     let request: LoadTestRequest = api::json::read(body).unwrap();
     request.into_parts().and_then(|(_, _, test)| test.within(&LIMITS))
 }
 
-/// Parses a request's body; panics unless the request is valid and within [`LIMITS`].
+/// Parses a request to start a load test. Panics unless the request is valid and within [`LIMITS`].
 pub(crate) fn accepted(body: Value) -> LoadTest {
     checked(body).unwrap()
 }

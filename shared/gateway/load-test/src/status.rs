@@ -1,22 +1,23 @@
-//! States of a test.
+//! States of a load test, and the events that change them.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// State of a load test.
+/// State of a load test, which the store records and the API shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum TestStatus {
-    /// The load test was accepted, and its workers are not ready yet.
+    /// The load test was accepted, and none of its runs has begun yet.
     Pending,
-    /// The workers of the load test produce and consume.
+    /// The load test runs: its first run has begun, nobody asked to stop it, and its report is not
+    /// stored yet.
     Running,
     /// A caller asked to stop the load test, and its report is not stored yet.
     Stopping,
     /// The load test was stopped by a caller, and its report is stored.
     Stopped,
-    /// The load test ran to its end, and its report is stored. It may have missed its pass
+    /// The load test ran to its end, and its report is stored. The test may have missed its pass
     /// criteria.
     Completed,
     /// The load test failed, and its report gives the reason.
@@ -26,31 +27,32 @@ pub enum TestStatus {
 /// Event that changes the state of a load test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TestEvent {
-    /// The start time of a run was recorded, and the workers begin.
+    /// A run of the load test begins: its start time is recorded.
     Began,
     /// A caller asked to stop the load test.
     StopRequested,
-    /// The workers have ended, and the test's report is stored.
-    ReportStored(Ending),
+    /// The workers of the load test have ended, and its report is stored.
+    ReportStored(TestEnding),
 }
 
 /// Manner in which the work of a load test ended: in order, or by a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Ending {
+pub enum TestEnding {
     /// The workers did all of the test's work, or a caller stopped the test.
     Orderly,
-    /// The work failed, for example because the target was lost or refused the test.
+    /// The test failed, for example because the target was lost or refused the test.
     Broken,
 }
 
-/// Error for an event that the load test's state does not allow: the caller assumed another state.
+/// Error for an event that cannot happen to a load test in its current state. The caller assumed
+/// another state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{event:?} cannot happen to a test that is {status}")]
 pub struct IllegalTransition {
     /// State of the load test when the event came.
     pub status: TestStatus,
-    /// Event that cannot happen in that state.
+    /// Event that cannot happen to a load test in the state `status`.
     pub event: TestEvent,
 }
 
@@ -59,8 +61,8 @@ impl TestStatus {
     pub const ALL: [Self; 6] =
         [Self::Pending, Self::Running, Self::Stopping, Self::Stopped, Self::Completed, Self::Failed];
 
-    /// Returns the state after an event. A repeated event leaves the state unchanged, and so does a
-    /// stop request for a test that has ended.
+    /// Returns the state of a load test after an event. A repeated event leaves the state
+    /// unchanged, and so does a stop request for a test that has ended.
     ///
     /// # Errors
     /// If the event cannot happen in this state.
@@ -72,13 +74,13 @@ impl TestStatus {
             (Self::Stopping, On::Began) => Self::Stopping,
             (Self::Pending | Self::Running | Self::Stopping, On::StopRequested) => Self::Stopping,
             (final_status, On::StopRequested) => final_status,
-            (Self::Pending | Self::Running | Self::Stopping, On::ReportStored(Ending::Broken)) => {
+            (Self::Pending | Self::Running | Self::Stopping, On::ReportStored(TestEnding::Broken)) => {
                 Self::Failed
             }
-            (Self::Running, On::ReportStored(Ending::Orderly)) => Self::Completed,
-            (Self::Stopping, On::ReportStored(Ending::Orderly)) => Self::Stopped,
-            (Self::Completed | Self::Stopped, On::ReportStored(Ending::Orderly)) => self,
-            (Self::Failed, On::ReportStored(Ending::Broken)) => self,
+            (Self::Running, On::ReportStored(TestEnding::Orderly)) => Self::Completed,
+            (Self::Stopping, On::ReportStored(TestEnding::Orderly)) => Self::Stopped,
+            (Self::Completed | Self::Stopped, On::ReportStored(TestEnding::Orderly)) => self,
+            (Self::Failed, On::ReportStored(TestEnding::Broken)) => self,
             (status, event) => return Err(IllegalTransition { status, event }),
         })
     }
@@ -113,8 +115,8 @@ impl fmt::Display for TestStatus {
 mod tests {
     use super::*;
 
-    const STORED: TestEvent = TestEvent::ReportStored(Ending::Orderly);
-    const BROKEN: TestEvent = TestEvent::ReportStored(Ending::Broken);
+    const STORED: TestEvent = TestEvent::ReportStored(TestEnding::Orderly);
+    const BROKEN: TestEvent = TestEvent::ReportStored(TestEnding::Broken);
 
     #[test]
     fn a_test_goes_its_way() {

@@ -1,4 +1,4 @@
-//! Addresses of brokers.
+//! Network addresses of brokers, and the list of addresses that a client tries in order.
 
 use std::fmt;
 use std::str::FromStr;
@@ -19,8 +19,8 @@ impl Address {
     /// Maximum length of a host name, in characters (RFC 1035, section 2.3.4).
     pub const MAX_HOST: usize = 253;
 
-    /// Writes the addresses as `host(port),…`, the form in which IBM MQ's client tries them in
-    /// order.
+    /// Returns the addresses as one text, `host(port)` with commas in between, the form in which
+    /// IBM MQ's client tries them in order.
     #[must_use]
     pub fn in_ibm_form(addresses: &[Self]) -> String {
         addresses.iter().map(|Self { host, port }| format!("{host}({port})")).collect::<Vec<_>>().join(",")

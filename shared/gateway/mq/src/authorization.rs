@@ -4,17 +4,17 @@ use std::net::IpAddr;
 use std::slice;
 
 use crate::address::Address;
+use crate::allowed_queues::AllowedQueues;
 use crate::inline::AllowedTargets;
 use crate::profile::Profile;
-use crate::reach::Reach;
 use crate::rules::TargetRule;
 use crate::secret_ref::SecretRef;
 use crate::special_address::{SpecialAddresses, is_special_literal};
 use crate::store_ref::StoreRef;
 use crate::target::{AuthSpec, BrokerKind, SslSpec, Target, TargetError, TargetSpec};
 
-/// Check whether a caller may use `target`, which is `inline` (the target in the request) merged
-/// over `profile`.
+/// Inputs of the check whether a caller may use `target`, with the check itself. `target` is
+/// `inline` (the target in the request) merged over `profile`.
 pub(crate) struct Authorization<'a> {
     pub(crate) profile: Option<&'a Profile>,
     pub(crate) inline: &'a TargetSpec,
@@ -52,12 +52,12 @@ impl Authorization<'_> {
     }
 
     /// Returns the queues that the caller may name instead of the target's own queue, with
-    /// everything else of the target unchanged. Requires that the target itself is allowed.
-    pub(crate) fn reach(&self) -> Reach {
+    /// everything else of the target unchanged. The target itself must have passed [`Self::check`].
+    pub(crate) fn reach(&self) -> AllowedQueues {
         let own = self.profile.filter(|profile| !self.redirects(&profile.target));
         let granted = self.named_secrets().map(|secret| self.allowed.granted_queues(secret, self.target));
         let covered = if self.is_fixed() { Vec::new() } else { self.allowed.covered_queues(self.target) };
-        Reach {
+        AllowedQueues {
             own_queue: own.and_then(|profile| profile.target.queue.clone()),
             own: own.map(|profile| profile.queues.clone()).unwrap_or_default(),
             covered,
@@ -88,7 +88,8 @@ impl Authorization<'_> {
         !self.is_fixed() && self.allowed.cover(self.target)
     }
 
-    /// True if the profile has `overrides: false`, so that the allow-list cannot extend it.
+    /// True if the target has a profile with `overrides: false`, so that no allow-list entry can
+    /// permit more than the profile does.
     fn is_fixed(&self) -> bool {
         self.profile.is_some_and(|profile| !profile.overrides)
     }
@@ -112,7 +113,7 @@ impl Authorization<'_> {
         let base = &profile.target;
         let (holds, refusal) = match rule {
             TargetRule::Overrides => (
-                profile.overrides || !self.names_more_than_a_place(),
+                profile.overrides || !self.sets_more_than_a_destination(),
                 "the profile takes a queue, an exchange and a routing key of a request, and nothing else",
             ),
             TargetRule::Queue => (
@@ -127,7 +128,7 @@ impl Authorization<'_> {
                     "the profile does not cover this exchange with this routing key",
                 )
             }
-            TargetRule::Place => (
+            TargetRule::Connection => (
                 covered || !self.redirects(base),
                 "no allowed inline target covers what the request changes in the profile",
             ),
@@ -164,7 +165,7 @@ impl Authorization<'_> {
     }
 
     /// True if the request sets any member of the target besides queue, exchange and routing key.
-    fn names_more_than_a_place(&self) -> bool {
+    fn sets_more_than_a_destination(&self) -> bool {
         let none = TargetSpec::default();
         let TargetSpec { queue, exchange, routing_key, .. } = self.inline.clone();
         *self.inline != TargetSpec { queue, exchange, routing_key, ..none }
@@ -209,7 +210,7 @@ impl Authorization<'_> {
     }
 }
 
-/// True if the request sets the member to a value that differs from the profile's.
+/// True if a member is set in the request (`inline`) to another value than in the profile (`base`).
 fn differs<T: PartialEq>(inline: Option<&T>, base: Option<&T>) -> bool {
     inline.is_some() && inline != base
 }

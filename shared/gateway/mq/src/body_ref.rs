@@ -1,4 +1,5 @@
-//! Bodies that no request can carry: clients upload them beforehand, and requests name them.
+//! Message bodies that are too large for a request. Clients upload such a body beforehand, and name
+//! it in the request by its SHA-256.
 
 use std::fmt;
 

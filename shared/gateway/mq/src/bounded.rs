@@ -1,13 +1,14 @@
-//! Integers, texts and lists that cannot be out of bounds once they exist.
+//! Types of integers, texts and lists that check their bounds when a value is parsed.
 
 use std::fmt;
 use std::marker::PhantomData;
 
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, SeqAccess, Visitor};
 
-/// Declares newtypes over integers with inclusive bounds and a default, which refuse anything
-/// else when they are parsed: `bounded!(/** Docs. */ TxSize: u32, 1..=100_000, default 100);` A
-/// crate that uses it depends on `serde`.
+/// Declares integer types with inclusive bounds and a default. Parsing a value out of bounds is an
+/// error. A crate that uses the macro depends on `serde`.
+///
+/// Example: `bounded!(/** Docs. */ TxSize: u32, 1..=100_000, default 100);`
 #[macro_export]
 macro_rules! bounded {
     ($(
@@ -52,8 +53,10 @@ macro_rules! bounded {
     };
 }
 
-/// Declares newtypes over texts with inclusive bounds of their length in bytes, all of whose
-/// characters pass a test: `text!(/** Docs. */ QueueName, 1..=255, not_control, "what must hold");`
+/// Declares text types with inclusive bounds of their length in bytes, and a test for each
+/// character. The last text is the error for a character that fails the test.
+///
+/// Example: `text!(/** Docs. */ Name, 1..=255, not_control, "must not …");`
 macro_rules! text {
     ($(
         $(#[$doc:meta])* $name:ident, $min:literal ..= $max:literal, $allowed:expr, $rule:literal

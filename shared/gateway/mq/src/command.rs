@@ -1,5 +1,5 @@
-//! Commands: the validated requests of a caller, as they travel to the function that speaks to the
-//! broker.
+//! Commands: validated requests of a caller, in the form in which the HTTP function sends them to
+//! `mq-access`, the function that connects to brokers.
 
 use serde::{Deserialize, Serialize};
 
@@ -19,15 +19,16 @@ bounded! {
     MessageSize: u32, 0..=4_194_304, default 1024;
     /// Number of messages in one transaction.
     TxSize: u32, 1..=100_000, default 100;
-    /// Rate of a produce, in messages per second.
+    /// Maximum rate at which a produce puts messages, in messages per second.
     RateLimit: u32, 1..=1_000_000, default 1;
     /// Priority of a message; 9 is the highest.
     Priority: u8, 0..=9, default 0;
-    /// Lifetime of a message, in milliseconds; 0 is for ever. AMQP carries at most 32 bits.
+    /// Lifetime of a message, in milliseconds; 0 means that it never expires. AMQP carries at most
+    /// 32 bits.
     ExpiryMs: u32, 0..=4_294_967_295, default 0;
     /// Maximum number of messages that a consume takes.
     MaxMessages: u32, 1..=10_000, default 1;
-    /// Time that a consume waits for the first message, in seconds.
+    /// Maximum time that a consume waits for the first message, in seconds.
     WaitSeconds: u32, 0..=60, default 20;
 }
 
@@ -258,9 +259,9 @@ pub enum Ack {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum AckMode {
-    /// Take the messages: remove them, or return them to the queue after the response.
+    /// The messages are taken: removed from the queue, or returned to it after the response.
     Take(Ack),
-    /// Browse the messages and leave them on the queue. The request gets no idempotency record.
+    /// The messages are browsed, and stay on the queue. The request gets no idempotency record.
     Browse,
 }
 
@@ -313,12 +314,12 @@ pub struct ConsumeCommand {
     /// Maximum number of messages to get. The response may have fewer: see
     /// [`Consumed::truncated`](crate::Consumed::truncated).
     pub max_messages: MaxMessages,
-    /// Maximum wait for the first message. A shorter remaining time of the request takes
-    /// precedence.
+    /// Maximum time in seconds that the consume waits for the first message. It waits less if the
+    /// request has less time left.
     pub wait_seconds: WaitSeconds,
     /// Mode that decides whether the messages leave the queue.
     pub mode: AckMode,
-    /// Selection of the messages to get.
+    /// Selection of the messages to get; an empty one selects every message.
     pub selector: Selector,
     /// True if the queue manager is asked to convert bodies to UTF-8 (IBM MQ).
     #[serde(default)]

@@ -1,6 +1,6 @@
-//! The content of outgoing messages. Every byte is a function of tenant, key, fingerprint, the
-//! claim's creation time and the message's index, so a message that is sent again after a crash is
-//! the same message with the same id.
+//! Content of outgoing messages. Each byte follows from the tenant, the idempotency key, the
+//! request's fingerprint, the creation time of its idempotency record, and the message's index. So
+//! a message that is sent again after a crash has the same id and content.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -19,8 +19,8 @@ use crate::headers::Headers;
 use crate::message::MessageId;
 use crate::properties::{Member, OwnProps};
 
-/// Seed from which message ids and generated bodies are derived, so that a repeated attempt at a
-/// request creates the same messages.
+/// Seed from which the message ids and generated bodies of one request are derived, so that a
+/// repeated attempt at the request creates the same messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContentSeed {
     digest: [u8; 32],
@@ -63,7 +63,7 @@ impl ContentSeed {
     }
 }
 
-/// Message that is ready to be put on a queue.
+/// Message of a produce, complete and ready to be put on a queue.
 #[derive(Clone, PartialEq, Eq)]
 pub struct OutgoingMessage {
     /// Id of the message, derived from the request's [`ContentSeed`]: the same in every attempt.
@@ -168,7 +168,7 @@ impl Outgoing {
     }
 
     /// Returns the properties of the message at `index`: the request's, unless the message sets its
-    /// own. Copies only in that second case.
+    /// own. Copies properties only for a message that sets its own.
     #[must_use]
     pub fn props_of(&self, index: u64) -> Cow<'_, MqProps> {
         match self.own(index) {
@@ -188,15 +188,17 @@ impl Outgoing {
         self.props.priority.get() > 0 || own.any(|priority| priority.get() > 0)
     }
 
-    /// Renders the routing key of the message at `index`: its own, or `of_all` if it has none.
+    /// Renders the routing key of the message at `index`: the message's own key, or `of_all` if the
+    /// message has none.
     #[must_use]
     pub fn routing_key(&self, index: u64, of_all: &RoutingKey) -> String {
         let own = self.own(index).and_then(|own| own.routing_key.as_ref());
         own.unwrap_or(of_all).render(&self.seed, index)
     }
 
-    /// Returns the JSON Pointer to the value of `member` that applies to the message at `index`: in
-    /// `messages` if the message itself sets `member` or `required_by`, otherwise in `mqProps`.
+    /// Returns the JSON Pointer to the request's `member` for the message at `index`: in `messages`
+    /// if the message itself sets `member` or `required_by`, otherwise in `mqProps`. `required_by`
+    /// is a member that makes `member` necessary.
     #[must_use]
     pub fn pointer(&self, index: u64, member: Member, required_by: Option<Member>) -> String {
         let name = member.name();
@@ -245,7 +247,7 @@ impl Outgoing {
         self.rate_limit_per_sec
     }
 
-    /// Returns the request's settings for transactions.
+    /// Returns how the request groups its messages into transactions.
     #[must_use]
     pub fn transaction(&self) -> Transaction {
         self.transaction
@@ -295,8 +297,8 @@ impl Outgoing {
         }
     }
 
-    /// True if the caller wrote each message out. Generated messages differ only in id, sequence
-    /// and body.
+    /// True if the request contains each message, possibly with properties and headers of its own.
+    /// False if a rule generates the messages, which then differ only in id, sequence and body.
     #[must_use]
     pub fn differs_by_message(&self) -> bool {
         matches!(*self.source, ProduceSource::Explicit { .. })
@@ -339,8 +341,8 @@ impl Outgoing {
         }
     }
 
-    /// Builds the generated message at `index`; `None` if the caller wrote the messages out. The
-    /// index may be past the end, because a load test has no fixed number of messages.
+    /// Builds the generated message at `index`; `None` if the request contains its messages itself.
+    /// The index may be past the end, because a load test has no fixed number of messages.
     #[must_use]
     pub fn generated(&self, index: u64) -> Option<OutgoingMessage> {
         let ProduceSource::Generated { payload, .. } = &*self.source else { return None };
@@ -356,8 +358,8 @@ impl Outgoing {
         Some(OutgoingMessage { body, ..self.without_body(index) })
     }
 
-    /// Builds the message at `index` with an empty body, for work that needs everything else of it.
-    /// The index may be past the end.
+    /// Builds the message at `index` with an empty body, for callers that need only its id and its
+    /// other fields. The index may be past the end.
     #[must_use]
     pub fn without_body(&self, index: u64) -> OutgoingMessage {
         let is_text = match &*self.source {

@@ -1,11 +1,11 @@
 //! Failures of operations on a broker. There are three outcomes: work that returns `Ok` was done,
 //! work that returns [`BrokerError::InDoubt`] may have been done, and any other error had no effect
-//! beyond the commits that the report lists.
+//! beyond the messages that the failure counts as committed, such as [`ProduceFailure::committed`].
 //!
-//! An error has two readers. Its own text is for the caller: it is written here, and contains no
-//! secret and no text of a broker, a library or an operating system. Their texts are the
-//! [cause](BrokerError::cause), for the operator's log. The broker's code and its symbolic name are
-//! for the caller too, as [`BrokerReply`]. Every kind of error has room for both.
+//! An error has two readers. The caller reads the error's text and the broker's code
+//! ([`BrokerReply`]); the text is written here, and contains no secret and no text of a broker, a
+//! library or an operating system. The operator reads those other texts in the log, as the
+//! [cause](BrokerError::cause). Every variant has a field for the code and a field for the cause.
 
 use std::error::Error;
 use std::fmt::Write as _;
@@ -23,8 +23,8 @@ use crate::names::QueueName;
 pub type Cause = Arc<dyn Error + Send + Sync>;
 
 /// Code with which the broker itself refused a call, for example `{"IBM MQ", 2053, "MQRC_Q_FULL"}`
-/// or `{"RabbitMQ", 403, "ACCESS_REFUSED"}`. Names come from the specification; the broker's own
-/// text is left out.
+/// or `{"RabbitMQ", 403, "ACCESS_REFUSED"}`. `name` comes from the product's specification. The
+/// text that the broker sent with the code is left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[expect(missing_docs, reason = "`broker` of `Problem` in openapi.yaml describes each member")]
 pub struct BrokerReply {
@@ -54,7 +54,7 @@ pub enum BrokerError {
     /// No address of the target answered, so nothing was sent.
     #[error("{detail}")]
     Unreachable { detail: String, reply: Option<BrokerReply>, source: Option<Cause> },
-    /// The deadline passed. Work that was not committed was not done.
+    /// The operation's deadline passed. Work that was not committed was not done.
     #[error("{detail}")]
     Timeout { detail: String, reply: Option<BrokerReply>, source: Option<Cause> },
     /// The broker was asked to commit, and its answer did not arrive: the work may have been done.
@@ -70,7 +70,7 @@ pub enum BrokerError {
     /// address that the operator has not listed. No connection was opened.
     #[error("{detail}")]
     AddressRefused { detail: String, reply: Option<BrokerReply>, source: Option<Cause> },
-    /// Timeout of the wait for a connection: all that the pool may open were in use.
+    /// No connection became free while the request waited: all that the pool may open were in use.
     #[error("no connection to the broker became free in time")]
     PoolTimeout { reply: Option<BrokerReply>, source: Option<Cause> },
 }
@@ -86,8 +86,8 @@ macro_rules! with_detail {
     };
 }
 
-/// Borrows the `reply` and `source` of a [`BrokerError`]; every variant has both.
-macro_rules! below {
+/// Borrows the fields `reply` and `source` of a [`BrokerError`] of any variant.
+macro_rules! reply_and_source {
     ($error:expr) => {
         match $error {
             BrokerError::QueueNotFound { reply, source, .. }
@@ -168,21 +168,22 @@ impl BrokerError {
     /// Sets the code with which the broker refused the call.
     #[must_use]
     pub fn with_reply(mut self, said: BrokerReply) -> Self {
-        *self.below_mut().0 = Some(said);
+        *self.reply_and_source_mut().0 = Some(said);
         self
     }
 
     /// Sets the underlying error, which only the operator sees in the log.
     #[must_use]
     pub fn caused_by(mut self, cause: impl Error + Send + Sync + 'static) -> Self {
-        *self.below_mut().1 = Some(Arc::new(cause));
+        *self.reply_and_source_mut().1 = Some(Arc::new(cause));
         self
     }
 
-    /// Copies the broker reply and the cause of `other` to this error, which replaces it.
+    /// Copies the broker reply and the cause of `other` to this error, which is reported in its
+    /// place.
     #[must_use]
     pub fn standing_for(mut self, other: &Self) -> Self {
-        let (reply, source) = self.below_mut();
+        let (reply, source) = self.reply_and_source_mut();
         (*reply, *source) = (other.reply(), other.cause().cloned());
         self
     }
@@ -199,7 +200,8 @@ impl BrokerError {
         self
     }
 
-    /// Converts the failure to [`Self::InDoubt`], for work that the broker may have done.
+    /// Converts the failure to [`Self::InDoubt`], for work that the broker may have done. `detail`
+    /// describes the outcome for the caller.
     #[must_use]
     pub fn left_in_doubt(self, detail: impl Into<String>) -> Self {
         Self::InDoubt { detail: detail.into(), reply: self.reply(), source: self.cause().cloned() }
@@ -209,21 +211,21 @@ impl BrokerError {
     /// refusal.
     #[must_use]
     pub fn reply(&self) -> Option<BrokerReply> {
-        *self.below().0
+        *self.reply_and_source().0
     }
 
     /// Returns the underlying error, which only the operator sees in the log.
     #[must_use]
     pub fn cause(&self) -> Option<&Cause> {
-        self.below().1.as_ref()
+        self.reply_and_source().1.as_ref()
     }
 
-    fn below(&self) -> (&Option<BrokerReply>, &Option<Cause>) {
-        below!(self)
+    fn reply_and_source(&self) -> (&Option<BrokerReply>, &Option<Cause>) {
+        reply_and_source!(self)
     }
 
-    fn below_mut(&mut self) -> (&mut Option<BrokerReply>, &mut Option<Cause>) {
-        below!(self)
+    fn reply_and_source_mut(&mut self) -> (&mut Option<BrokerReply>, &mut Option<Cause>) {
+        reply_and_source!(self)
     }
 
     /// True if another attempt to connect may succeed. Retrying is safe only if nothing was sent.

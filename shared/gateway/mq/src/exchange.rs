@@ -1,4 +1,5 @@
-//! Exchanges, to which messages are published instead of putting them on a queue by its name.
+//! Exchanges of RabbitMQ, to which messages are published instead of being put on a queue by its
+//! name.
 
 use serde::{Deserialize, Serialize};
 use wildmatch::WildMatch;
@@ -33,9 +34,9 @@ impl RoutingKey {
         self.0.render(seed, index)
     }
 
-    /// True if `pattern` matches every key that the template can render to. Each placeholder is
-    /// tested with a private-use character, once alone and once repeated 256 times, which only `*`
-    /// matches.
+    /// True if `pattern` matches every key that this template can render to. To find out, a
+    /// private-use character replaces each placeholder, once alone and once repeated 256 times. The
+    /// pattern covers the template if it matches both texts, as only its wildcard `*` can.
     pub(crate) fn is_covered_by(&self, pattern: &WildMatch) -> bool {
         const STAND_IN: &str = "\u{f8ff}";
         let matches = |stand_in: &str| pattern.matches(&self.0.with_stand_ins(stand_in));

@@ -1,8 +1,9 @@
-//! Messages that a caller wrote out, and their form on the way to the function that puts them.
+//! Messages that the request itself contains, and their JSON form in the order that the HTTP
+//! function sends to `mq-access`.
 //!
-//! In this form they take no more bytes than in the request: text stays text, names have one
-//! letter, and absent members are left out. So an order fits where its request did, however many
-//! messages it has.
+//! In this form messages take no more bytes than in the request: text stays text, names have one
+//! letter, and absent members are left out. So a request that fits into an invocation of the HTTP
+//! function also fits, as an order, into one of `mq-access`, however many messages it has.
 
 use std::borrow::Cow;
 
@@ -22,11 +23,13 @@ pub struct ExplicitMessage {
     pub body: Base64Bytes,
     /// True if the body was sent as `bodyText`; its media type is then `text/plain`.
     pub is_text: bool,
-    /// Reference to an uploaded body that replaces `body`, which is then empty.
+    /// Reference to an uploaded body, which is used in place of the then empty `body`; `None` if
+    /// the request contains the body.
     pub body_ref: Option<Box<BodyRef>>,
     /// Headers of this message, which take precedence over the request's `headers`.
     pub headers: Headers,
-    /// Correlation id of this message, which takes precedence over the request's `correlIdMode`.
+    /// Correlation id of this message, which takes precedence over the request's `correlIdMode`;
+    /// `None` if the message sets none.
     pub correl_id: Option<IdBytes>,
     /// Properties that this message sets for itself; `None`, which saves memory, if it sets none.
     pub own: Option<Box<OwnProps>>,

@@ -1,4 +1,5 @@
-//! A message's headers: names and values of its own, beside the properties that every message has.
+//! Headers of a message: names and values that the caller chooses, beside the properties that every
+//! message has.
 
 use std::borrow::{Borrow, Cow};
 use std::collections::BTreeMap;
@@ -67,8 +68,8 @@ impl Headers {
         weigh(&self.0).bytes
     }
 
-    /// True if `values` more values, with `bytes` bytes of names and values, stay within the
-    /// bounds.
+    /// True if the headers stay within their bounds after `values` more values, with `bytes` bytes
+    /// of names and values, are added.
     pub(crate) fn has_room(&self, values: usize, bytes: usize) -> bool {
         let weight = weigh(&self.0).plus(Weight { values, bytes });
         weight.values <= Self::MAX_COUNT && weight.bytes <= Self::MAX_BYTES

@@ -1,4 +1,5 @@
-//! Patterns for hosts, which keep apart what names and addresses are.
+//! Patterns of an allow-list for the hosts of brokers. A pattern for host names never matches an IP
+//! address, and a pattern for addresses never matches a name.
 
 use std::net::IpAddr;
 use std::str::FromStr;
@@ -10,9 +11,10 @@ const LOCAL_HOST: &str = "localhost";
 /// Pattern for the host of a broker. `?` stands for one character and `*` for any number of
 /// characters, both without dots (or the colons of an IPv6 address); `**` also matches those.
 ///
-/// A pattern of digits, dots and wildcards matches only literal addresses, so no name such as
-/// `10.0.attacker.example`. So does a range in CIDR notation, such as `10.0.0.0/8`. Every other
-/// pattern matches names only. `**` alone matches every host.
+/// A pattern of digits, dots and wildcards matches only literal IP addresses: `10.0.**` does not
+/// match the name `10.0.attacker.example`. A range in CIDR notation, such as `10.0.0.0/8`, matches
+/// only literal IP addresses, too. Every other pattern matches names only. `**` alone matches every
+/// host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HostPattern {
     kind: Kind,
@@ -275,7 +277,7 @@ mod tests {
         "[a-z][a-z0-9-]{0,5}"
     }
 
-    /// True if the pattern matches the text; a reference implementation that tries all ways.
+    /// True if the pattern matches the text. This reference implementation tries all ways to match.
     fn by_trying(pattern: &[char], text: &[char]) -> bool {
         match (pattern, text) {
             ([], _) => text.is_empty(),

@@ -1,8 +1,9 @@
-//! IBM MQ's key repository in a profile: its file, and the stash or password that opens it.
+//! IBM MQ's key repository in a profile: its file, and the stash file or password that opens it.
 //!
-//! A key store or a trust store that is a secret of text has everything in it. One that is the file
-//! itself, a binary secret or an object of S3, needs a stash file or a password beside it. Only
-//! profiles name such files: a request's secrets are granted one by one, and objects are not.
+//! A key store or a trust store may be a secret of text, which also contains the stash file or the
+//! password. If it is the file itself, in a binary secret or an object of S3, the profile also has
+//! to name a stash file or a password. Only profiles name such files: an allow-list can grant a
+//! request secrets, but no objects.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,19 +12,22 @@ use crate::store_ref::StoreRef;
 use crate::target::{BrokerKind, SslSpec, TargetError, TargetSpec};
 
 /// Stash file or password, and certificate label, with which IBM MQ opens a key repository that the
-/// target gives as a file.
+/// profile names as a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Opening {
-    /// Reference to the stash file that contains the key store's password.
+pub struct KeyRepositoryAccess {
+    /// Reference to the stash file with the key store's password; `None` unless the profile names
+    /// one.
     pub stash_ref: Option<StoreRef>,
-    /// Reference to the key store's password, in place of a stash file.
+    /// Reference to the key store's password, in place of a stash file; `None` unless the profile
+    /// names one.
     pub password_ref: Option<SecretRef>,
-    /// Label of the client's certificate in the key store.
+    /// Label of the client's certificate in the key store; `None` if the profile names no
+    /// certificate.
     pub certificate_label: Option<String>,
 }
 
-impl Opening {
+impl KeyRepositoryAccess {
     /// True if no stash file, no password and no label is set.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
@@ -31,7 +35,7 @@ impl Opening {
     }
 }
 
-/// Refuses the members of the request's `ssl` that only a profile may set.
+/// Returns an error if the request's `ssl` has a member that only a profile may set.
 pub(crate) fn check_request(ssl: Option<&SslSpec>) -> Result<(), TargetError> {
     let Some(ssl) = ssl else { return Ok(()) };
     let is_object = |store: &Option<StoreRef>| store.as_ref().is_some_and(StoreRef::is_object);

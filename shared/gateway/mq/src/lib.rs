@@ -1,11 +1,12 @@
-//! The broker-neutral vocabulary of the message gateway: requests of a caller about a queue, and
-//! results of a broker. This crate does not depend on HTTP, on Lambda, or on AMQP.
+//! Vocabulary of the message gateway, the same for every broker: requests of a caller about a
+//! queue, and results of a broker. This crate does not depend on HTTP, on Lambda, or on AMQP.
 //!
-//! A request names a [`TargetSpec`]; after the profile is merged and the rules are applied it is a
-//! [`Target`]; once its secrets are read, an [`Access`], which has all that a broker needs for a
-//! connection.
+//! A request contains a [`TargetSpec`]. Merged over its profile and checked against the rules, it
+//! becomes a [`Target`]. With the values of its secrets, this becomes an [`Access`], which has all
+//! that a broker needs for a connection.
 
 mod address;
+mod allowed_queues;
 mod authorization;
 mod base64_bytes;
 mod body_ref;
@@ -27,11 +28,10 @@ mod moving;
 mod names;
 mod optional;
 mod origin;
-mod place;
 mod profile;
 mod properties;
 mod property_values;
-mod reach;
+mod queue_identity;
 mod report;
 mod report_place;
 mod rules;
@@ -46,6 +46,7 @@ mod time;
 mod warnings;
 
 pub use address::{Address, ConnName};
+pub use allowed_queues::AllowedQueues;
 pub use base64_bytes::{Base64Bytes, IdBytes};
 pub use body_ref::{BodyRef, UploadSize};
 pub use bounded::List;
@@ -65,7 +66,7 @@ pub use form::{MessageForm, Misfit, PayloadForm, PropsForm};
 pub use header_value::{Decimal, Float32, Float64, HeaderValue};
 pub use headers::{HeaderName, Headers};
 pub use inline::{AllowedTargets, InlineTargets, InlineTargetsError};
-pub use key_repository::Opening;
+pub use key_repository::KeyRepositoryAccess;
 pub use message::{BodyAsText, Death, MessageBody, MessageId, ReceivedMessage, StoredBody, Unreadable};
 pub use moving::{Destination, KeptReason, MaxMoves, MoveCommand, MoveOutcome, MoveReport};
 pub use names::{
@@ -79,8 +80,7 @@ pub use properties::{Carrier, Carriers, Member, OwnProps, Properties, Uncarried}
 pub use property_values::{
     Group, GroupId, GroupSequence, MessageType, MqLong, PropertyText, ReplyQueueManager,
 };
-pub use reach::Reach;
-pub use report::{Consumed, DepthReport, Latency, PoolReport, ProduceReport, TestReport, TestStep};
+pub use report::{ConnectionCounts, Consumed, DepthReport, Latency, ProduceReport, TestReport, TestStep};
 pub use report_place::ReportPlace;
 pub use rules::{EntryPart, Judgement, TargetRule};
 pub use secret_ref::SecretRef;

@@ -29,7 +29,7 @@ pub enum BodyAsText {
     /// The response shows the body as `bodyText` if it is valid UTF-8.
     #[default]
     IfUtf8,
-    /// The body, converted from another character set.
+    /// Text of the body, converted from another character set than UTF-8.
     Is(String),
     /// The response has no `bodyText`, because the body's character set is unknown.
     Unknown,
@@ -94,7 +94,8 @@ pub struct ReceivedMessage {
     pub properties: Properties,
     /// Coded character set id (CCSID) of the body; IBM MQ only.
     pub ccsid: Option<i32>,
-    /// Encoding of binary numbers in the body; IBM MQ only.
+    /// Encoding of binary numbers in the body, as the number in the message's descriptor (MQMD,
+    /// Encoding); IBM MQ only.
     pub encoding: Option<i32>,
     /// Dead-letter history of the message, latest death first.
     pub deaths: Vec<Death>,
@@ -102,8 +103,8 @@ pub struct ReceivedMessage {
     pub unreadable: Unreadable,
 }
 
-/// Entry of a dead-letter history: why and how often a message left a queue for its dead-letter
-/// exchange or queue.
+/// Entry of a message's dead-letter history: why and how often the message left a queue for its
+/// dead-letter exchange or queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[expect(missing_docs, reason = "`Death` in openapi.yaml describes each member")]

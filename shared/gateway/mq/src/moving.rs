@@ -1,5 +1,5 @@
-//! Moving messages from a queue to others of the same broker, as people do by hand with dead-letter
-//! queues.
+//! Moves of messages from a queue to other queues of the same broker, for example out of a
+//! dead-letter queue.
 
 use std::collections::BTreeMap;
 

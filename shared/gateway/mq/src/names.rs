@@ -1,4 +1,4 @@
-//! Names and texts that callers give.
+//! Types of the names and texts in requests and profiles, each with a limit of its length.
 
 use crate::bounded::{not_control, text};
 
@@ -7,7 +7,7 @@ text! {
     /// MQ's own limit (48) is checked where the broker is known.
     QueueName, 1..=255, not_control, "must not contain control characters";
     /// Name of a queue manager, or of RabbitMQ's virtual host, at most 255 bytes. An empty name
-    /// means the default.
+    /// means any queue manager to which the channel leads, or the virtual host `/`.
     QueueManagerName, 0..=255, not_control, "must not contain control characters";
     /// Name of a channel of IBM MQ (MQ_CHANNEL_NAME_LENGTH).
     ChannelName, 1..=20, is_of_an_ibm_name, "must consist of letters, digits and ./_%";
@@ -20,13 +20,15 @@ text! {
     /// User name for a broker. It has no control characters, since SASL PLAIN separates user and
     /// password by NUL (RFC 4616, section 2).
     UserName, 1..=255, not_control, "must not contain control characters";
-    /// Name of a target profile. It is part of the key of a DynamoDB item, which has at most 2,048
-    /// bytes.
+    /// Name of a target profile. The name is part of a DynamoDB key, and such a key has at most
+    /// 2,048 bytes.
     ProfileName, 1..=255, not_control, "must not contain control characters";
-    /// Condition on the properties of messages, in the syntax of JMS selectors. IBM MQ's own limit
-    /// (MQ_SELECTOR_LENGTH) is beyond what a request without messages may have.
+    /// Condition on the properties of messages, in the syntax of JMS selectors. IBM MQ allows
+    /// longer ones (MQ_SELECTOR_LENGTH). With this limit, the body of a consume request stays below
+    /// 64 KiB even if every character is escaped.
     SelectorExpression, 1..=2_048, not_control, "must not contain control characters";
-    /// Message body as text. It shares the 4 MB of a request with all other members.
+    /// Message body as text. The request's limit of 4 MB applies to the body and all other members
+    /// together.
     BodyText, 0..=4_194_304, |_| true, "any text";
 }
 

@@ -1,4 +1,4 @@
-//! Members that a request may leave out.
+//! Deserialization of members that a request may leave out.
 
 use serde::{Deserialize, Deserializer};
 

@@ -1,4 +1,4 @@
-//! Origins of a target's parts, so that a fault is reported to the one who can correct it.
+//! Origin of a target's password, request or profile, so that an error names the one to correct.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,5 @@
-//! Targets that the server knows by name, and the changes that requests may make to them.
+//! Profiles: targets that the deployment stores under a name, with the changes that requests may
+//! make to them.
 
 use serde::{Deserialize, Serialize};
 use wildmatch::WildMatch;
@@ -38,7 +39,8 @@ pub struct Profile {
     /// Treatment of messages whose backout count has reached their queue's threshold.
     #[serde(default)]
     pub backout: BackoutRule,
-    /// Rule for an open connection when the request that used it ends.
+    /// Rule that decides whether an open connection is kept or closed when the request that used it
+    /// ends.
     #[serde(default)]
     pub idle_connections: IdleRule,
     /// Time limits for connections to the profile's target.

@@ -1,11 +1,12 @@
 //! Properties of a message apart from its body, its ids and its headers, under names that both
-//! brokers share: the one table that everything else is made from.
+//! brokers share. One table in this file lists them.
 //!
-//! The members of a request, the form in orders, the members of a response and each broker's
-//! [`Carriers`] follow from the table. `docs/messages.md` maps each property to AMQP 0-9-1 and to
-//! IBM MQ.
+//! From this table follow the members of a request, the form in orders (requests on the way to
+//! `mq-access`), the members of a response, and the [`Carriers`], each broker's functions that
+//! write and read the properties. `docs/messages.md` maps each property to AMQP 0-9-1 and to IBM
+//! MQ.
 //!
-//! To add a property, add a line to the table. The compiler then asks for its carrier in each
+//! To add a property, add a line to the table. The compiler then asks for its two functions in each
 //! broker, and tests ask for the property in `openapi.yaml`.
 
 use serde::ser::SerializeMap;
@@ -18,8 +19,8 @@ use crate::time::Time;
 
 /// Passes the table of message properties to the macro `$make`, after the tokens `$with`. A line
 /// has the property's [`Member`], its field in [`Properties`], its type, its name in requests and
-/// responses, and its short name in stored orders (requests to be executed), which is never reused
-/// for another property.
+/// responses, and its short name in orders (requests on the way to `mq-access`). A short name is
+/// never reused for another property.
 #[macro_export]
 macro_rules! properties {
     ($make:ident! {$($with:tt)*}) => {
@@ -40,7 +41,8 @@ macro_rules! properties {
     };
 }
 
-/// Declares [`Member`] from lines of variant, name in requests, and field in [`OwnProps`].
+/// Declares [`Member`] from one line for each property: the variant, the name in requests, and the
+/// field in [`OwnProps`].
 macro_rules! members {
     ($($variant:ident $name:literal $($field:ident).+;)*) => {
         /// Request member that sets a property of one message; most are also allowed in `mqProps`,

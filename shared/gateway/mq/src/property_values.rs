@@ -1,4 +1,4 @@
-//! Types of the values that properties have, and how responses show them.
+//! Types of the values that message properties have, and the forms of these values in responses.
 
 use std::fmt;
 
@@ -141,7 +141,7 @@ impl Value for ReplyQueueManager {
     }
 }
 
-/// Response form of a message's group, with every member.
+/// Group of a message in the form of a response, which has every member.
 #[derive(Serialize)]
 struct ShownGroup<'a> {
     id: &'a GroupId,

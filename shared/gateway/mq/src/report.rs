@@ -1,4 +1,5 @@
-//! Results of a broker.
+//! Results of a broker's operations: produce, consume, depth, connection test, and the connection
+//! pools.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -25,26 +26,29 @@ pub struct ProduceReport {
     pub enqueued: u64,
     /// Bytes of the bodies of the messages that this execution of the request put.
     pub bytes: u64,
-    /// Number of transactions that were committed; 0 if the request asked for none.
+    /// Number of transactions that this execution of the request committed; 0 if the request asked
+    /// for none.
     pub transactions: u64,
     /// True if each transaction was committed atomically.
     pub atomic: bool,
     /// Latency of the messages that this execution of the request put; all 0 if it put none.
     pub latency: Latency,
-    /// Id of the first message that this execution of the request put, in the broker's form.
+    /// Id of the first message that this execution of the request put, in the broker's form; `None`
+    /// if it put none.
     pub first_id: Option<Vec<u8>>,
-    /// Id of the last message that this execution of the request put, in the broker's form.
+    /// Id of the last message that this execution of the request put, in the broker's form; `None`
+    /// if it put none.
     pub last_id: Option<Vec<u8>>,
     /// Warnings about behaviour of the broker that the caller may not expect.
     pub warnings: Warnings,
 }
 
-/// Messages that a consume took, with facts about the messages left on the queue.
+/// Result of a consume: the messages that it took, and whether the queue has more of them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Consumed {
     /// Consumed messages, in the order in which the broker delivered them.
     pub messages: Vec<ReceivedMessage>,
-    /// True if the queue had more messages than fit in the response; they stay on it.
+    /// True if the queue had more messages than fit in the response. The others stay on the queue.
     pub truncated: bool,
     /// Seconds that the consume was allowed to wait: `waitSeconds` of the request, or less if its
     /// time budget was shorter.
@@ -53,7 +57,8 @@ pub struct Consumed {
     pub warnings: Warnings,
 }
 
-/// Depth of a queue, with further facts about it. A fact that the broker does not report is `None`.
+/// Depth of a queue, with its limit and the number of clients that use it. A number that the broker
+/// does not report is `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DepthReport {
     /// Number of messages that can be consumed now. RabbitMQ's unacknowledged messages do not
@@ -62,13 +67,15 @@ pub struct DepthReport {
     /// Maximum number of messages that the queue can hold.
     pub max_depth: Option<u64>,
     /// Number of clients that have the queue open for input; for RabbitMQ, the number of consumers.
+    /// `None` if the broker does not report it.
     pub open_input_count: Option<u64>,
-    /// Number of clients that have the queue open for output.
+    /// Number of clients that have the queue open for output; `None` if the broker does not report
+    /// it.
     pub open_output_count: Option<u64>,
 }
 
-/// Step of a connection test: done, failed with a code and a detail, or skipped because an earlier
-/// step failed.
+/// Step of a connection test, such as the login. A step was done, failed with a code and a detail,
+/// or was skipped because an earlier step failed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[expect(missing_docs, reason = "`steps` of `ConnectionTestResult` in openapi.yaml describes each member")]
@@ -114,24 +121,24 @@ impl TestReport {
     }
 }
 
-/// Pool of connections to one target, in the form of `GET /status`.
+/// Numbers of broker connections to one target, in the form of the response to `GET /status`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct PoolReport {
-    /// Address of the pool, as `<broker>://<addresses>/<virtual host or queue manager>`, without
-    /// user and secrets.
+pub struct ConnectionCounts {
+    /// Target of the connections, as `<broker>://<addresses>/<virtual host or queue manager>`,
+    /// without user and secrets.
     pub target: String,
     /// Number of open connections to the target, in use or idle.
     pub open: usize,
     /// Number of connections to the target that a request uses now.
     pub in_use: usize,
-    /// Maximum number of open connections, over all pools of the execution environment.
+    /// Maximum number of open connections to all targets together, in one execution environment.
     pub max_size: usize,
 }
 
-impl PoolReport {
-    /// Groups connections into pools by target. Each connection is given as its target, and true if
-    /// a request uses it.
+impl ConnectionCounts {
+    /// Counts connections by target. Each connection is given as its target, and true if a request
+    /// uses it. `max_size` is the limit on open connections to all targets together.
     #[must_use]
     pub fn by_target(connections: impl Iterator<Item = (String, bool)>, max_size: usize) -> Vec<Self> {
         let mut reports = BTreeMap::new();
@@ -148,7 +155,8 @@ impl PoolReport {
         reports.into_values().collect()
     }
 
-    /// Builds [`Self::target`] from these addresses, in the order in which they are tried.
+    /// Builds [`Self::target`] from the broker's product, its addresses in the order in which they
+    /// are tried, and its queue manager or virtual host.
     pub fn target_of(broker: BrokerKind, addresses: &[Address], queue_manager: &str) -> String {
         let addresses: Vec<_> = addresses.iter().map(ToString::to_string).collect();
         format!("{}://{}/{queue_manager}", broker.as_str(), addresses.join(","))

@@ -1,13 +1,13 @@
-//! Places to which a queue manager of IBM MQ sends reports about a message. A report is a message
-//! too, with the whole body of its own message if it is asked for: whoever asks for reports puts
-//! messages on the reply queue.
+//! Reply queues to which a queue manager of IBM MQ sends reports about a message. A report is a
+//! message too, and can contain the whole body of the message that it is about. So a caller that
+//! requests reports puts messages on the reply queue.
 
 use crate::properties::{OwnProps, Properties};
 use crate::property_values::{PropertyText, ReplyQueueManager};
 
-/// MQRO report options that request no report message (MQRO_PASS_MSG_ID, MQRO_PASS_CORREL_ID,
-/// MQRO_DISCARD_MSG, MQRO_PASS_DISCARD_AND_EXPIRY): they are about ids, and about a message that
-/// cannot be delivered.
+/// MQRO report options that request no report message: MQRO_PASS_MSG_ID, MQRO_PASS_CORREL_ID,
+/// MQRO_DISCARD_MSG and MQRO_PASS_DISCARD_AND_EXPIRY. These only set the ids of other reports, and
+/// the treatment of a message that cannot be delivered.
 const WITHOUT_A_MESSAGE: i32 = 128 | 64 | 0x0800_0000 | 16_384;
 
 /// Reply queue to which IBM MQ sends the reports that a message requests.
@@ -15,7 +15,7 @@ const WITHOUT_A_MESSAGE: i32 = 128 | 64 | 0x0800_0000 | 16_384;
 pub struct ReportPlace {
     /// Name of the reply queue, as the message gives it.
     pub queue: PropertyText,
-    /// Queue manager of the reply queue; `None` if it is the message's own.
+    /// Queue manager of the reply queue; `None` for the queue manager to which the message is put.
     pub queue_manager: Option<ReplyQueueManager>,
 }
 

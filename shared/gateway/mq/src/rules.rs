@@ -1,4 +1,5 @@
-//! Rules about targets by their names, so that a decision can be explained rule by rule.
+//! Rules that decide whether a caller may use a target, with names, so that a decision can be
+//! explained rule by rule.
 
 use crate::target::{Target, TargetError};
 
@@ -19,7 +20,7 @@ pub enum TargetRule {
     Exchange,
     /// The request keeps the profile's broker, queue manager, channel, addresses and login, or an
     /// allow-list entry has to cover the target.
-    Place,
+    Connection,
     /// The profile's credentials may go only to the profile's hosts.
     Credentials,
     /// The request must not change the TLS settings that the profile enforces.
@@ -38,8 +39,8 @@ pub enum EntryPart {
     Broker,
     /// Host and port of the allow-list entry, which each address of the target has to match.
     Address,
-    /// Loopback, link-local, multicast or unspecified address, which only an entry with this very
-    /// address or a range of addresses covers.
+    /// Loopback, link-local, multicast or unspecified address of the target, which an entry covers
+    /// only if it names this very address or a range that contains it.
     SpecialAddress,
     /// Virtual host of RabbitMQ, or queue manager of IBM MQ.
     QueueManager,
@@ -49,13 +50,13 @@ pub enum EntryPart {
     Queue,
     /// Exchange and routing keys that the allow-list entry permits.
     Exchange,
-    /// TLS, if the entry requires it.
+    /// TLS on the target's connection, if the allow-list entry requires it.
     Tls,
-    /// Login, which an IBM MQ target needs unless the entry has `login=none`.
+    /// Login, which an IBM MQ target needs unless the allow-list entry has `login=none`.
     Login,
 }
 
-/// Resolved target of a request, and the result of each rule about it.
+/// Target of a request, merged from request and profile, with the result of each rule about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Judgement {
     /// Target that was checked, whether it is allowed or not.
@@ -72,7 +73,7 @@ impl TargetRule {
         Self::Overrides,
         Self::Queue,
         Self::Exchange,
-        Self::Place,
+        Self::Connection,
         Self::Credentials,
         Self::Tls,
         Self::Secrets,
@@ -86,7 +87,7 @@ impl TargetRule {
             Self::Overrides => "overrides",
             Self::Queue => "queue",
             Self::Exchange => "exchange",
-            Self::Place => "place",
+            Self::Connection => "place",
             Self::Credentials => "credentials",
             Self::Tls => "tls",
             Self::Secrets => "secrets",
@@ -95,7 +96,8 @@ impl TargetRule {
 }
 
 impl EntryPart {
-    /// Returns the sentence that says in which way a target does not match this part of an entry.
+    /// Returns the sentence that says in which way a target does not match this part of an
+    /// allow-list entry.
     #[must_use]
     pub const fn difference(self) -> &'static str {
         match self {

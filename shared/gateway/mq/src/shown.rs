@@ -1,4 +1,4 @@
-//! Messages as a response shows them, and the bytes that they take there.
+//! Messages in the form of a response, and the number of bytes that they take there.
 
 use std::io::{self, Write};
 

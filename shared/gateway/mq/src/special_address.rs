@@ -1,5 +1,6 @@
-//! Addresses of special kinds, which no name may lead to unless the operator listed it: behind them
-//! are the function itself and the machine that it runs on, and not a broker.
+//! Special IP addresses: loopback, link-local, multicast, unspecified, and AWS's instance services.
+//! They lead to the function or the machine that it runs on, and not to a broker. So a target may
+//! use one only if the operator listed the target's address.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -51,8 +52,8 @@ pub(crate) fn is_special_literal(host: &str) -> bool {
     host.parse().is_ok_and(is_special)
 }
 
-/// True for loopback, link-local, multicast, broadcast and unspecified addresses and AWS's instance
-/// services, also as IPv4 addresses inside IPv6 ones.
+/// True for loopback, link-local, multicast, broadcast and unspecified addresses and for AWS's
+/// instance services. An IPv6 address with such an IPv4 address inside is special, too.
 fn is_special(address: IpAddr) -> bool {
     match address.to_canonical() {
         IpAddr::V4(address) => is_special_v4(address),

@@ -1,4 +1,4 @@
-//! Tags: short texts by which a caller finds its requests again, in our log and on its messages.
+//! Tags: short texts that a caller gives a request, to find it in the log and to find its messages.
 
 use serde::{Deserialize, Deserializer};
 
@@ -23,14 +23,14 @@ pub struct Tags(Vec<Tag>);
 /// Facts about the request that [`Tags::mark`] writes into the headers of its messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TagOrigin<'a> {
-    /// Trace id of the request, which its retries keep from the first execution.
+    /// Trace id of the request. Retries of the request keep the trace id of its first execution.
     pub trace_id: &'a str,
-    /// `traceparent` of the request (W3C Trace Context); `None` if the trace id did not come from
-    /// one.
+    /// Header `traceparent` of the request (W3C Trace Context); `None` if the trace id did not come
+    /// from such a header.
     pub traceparent: Option<&'a str>,
     /// Id of the tenant that sent the request.
     pub tenant: &'a str,
-    /// Target of the request, in the form of responses and records.
+    /// Target of the request, as responses and idempotency records show it.
     pub target: &'a str,
 }
 
@@ -39,11 +39,12 @@ impl Tags {
     pub const MOST: usize = 10;
     /// Names of the headers that the gateway adds to the messages of a request with tags.
     pub const HEADERS: [&'static str; 4] = ["tags", "traceId", "tenant", "target"];
-    /// Name of the header that carries the request's trace context, with or without tags.
+    /// Name of the header that carries the request's trace context. Messages get it whether or not
+    /// the request has tags.
     pub const TRACEPARENT: &'static str = "traceparent";
     /// The empty list of tags.
     pub const NONE: Self = Self(Vec::new());
-    /// Room in bytes that the caller's headers must leave for the names and values of
+    /// Number of bytes that the caller's headers must leave free for the names and values of
     /// [`Self::HEADERS`].
     const ROOM: usize = 2_560;
 

@@ -1,4 +1,4 @@
-//! Texts with placeholders, which are rendered for each message.
+//! Templates: texts with placeholders, which are rendered anew for each message.
 
 use rand_chacha::ChaCha8Rng;
 use rand_core::Rng as _;
@@ -32,7 +32,8 @@ pub enum TemplateError {
     TooLong(usize),
 }
 
-/// Text with placeholders: `{{seq}}`, `{{uuid}}`, `{{now}}`, `{{key}}` and `{{random(n)}}`.
+/// Text of a body or a routing key, with placeholders that are filled in for each message:
+/// `{{seq}}`, `{{uuid}}`, `{{now}}`, `{{key}}` and `{{random(n)}}`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Template {
@@ -82,7 +83,7 @@ impl Template {
         &self.source
     }
 
-    /// Returns the text of the template, with each placeholder replaced by `stand_in`.
+    /// Returns the template's text with `stand_in` in place of each placeholder.
     pub(crate) fn with_stand_ins(&self, stand_in: &str) -> String {
         let text = |piece: &Piece| match piece {
             Piece::Literal(text) => text.clone(),
@@ -154,7 +155,8 @@ impl From<Template> for String {
     }
 }
 
-/// Builds a version 8 UUID (RFC 9562, section 5.8) from the first 16 of the derived bytes.
+/// Builds a version 8 UUID (RFC 9562, section 5.8) from the first 16 of `bytes`, which are derived
+/// from the request's seed and the message's index.
 fn derived_uuid(bytes: &[u8; 32]) -> Uuid {
     let mut first = [0; 16];
     first.copy_from_slice(&bytes[..16]);

@@ -1,4 +1,4 @@
-//! Times of messages.
+//! Point in time as message headers and properties carry it.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,8 +6,9 @@ use std::str::FromStr;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// Time since 1970. Its text is RFC 3339 in UTC, or the number of seconds if it is after
-/// [`Self::LATEST_TEXT`], which is possible in AMQP.
+/// Point in time from 1970 on, with nanoseconds. Its text is RFC 3339 in UTC. A time after
+/// [`Self::LATEST_TEXT`], which is possible in AMQP, is written as the number of seconds since
+/// 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Time {
@@ -29,7 +30,7 @@ impl Time {
         Self { seconds, nanoseconds: 0 }
     }
 
-    /// Returns the whole seconds since 1970, since AMQP carries no fractions.
+    /// Returns the number of whole seconds since 1970, for AMQP, which carries no fractions.
     #[must_use]
     pub const fn as_seconds(self) -> u64 {
         self.seconds
@@ -97,8 +98,8 @@ fn beyond_the_latest() -> String {
     format!("must not be after {}", Time::LATEST_TEXT)
 }
 
-/// True if an RFC 3339 text names 30 or 31 December 9999, which with an offset may be outside the
-/// range of [`Timestamp`].
+/// True if an RFC 3339 text names 30 or 31 December 9999. Such a time, with its offset from UTC,
+/// may be outside the range of [`Timestamp`].
 fn is_in_the_last_days(text: &str) -> bool {
     let local = text.split_at_checked(FORM.len()).map(|(local, _)| local);
     let local = local.and_then(|local| local.parse::<jiff::civil::DateTime>().ok());
@@ -108,8 +109,8 @@ fn is_in_the_last_days(text: &str) -> bool {
 /// Date and time of RFC 3339 as `YYYY-MM-DDTHH:MM:SS`, with `0` in place of each digit.
 const FORM: &[u8] = b"0000-00-00T00:00:00";
 
-/// True if `text` has the form of RFC 3339, section 5.6. The parser of `jiff` accepts other forms,
-/// too.
+/// True if `text` has the form of a date and time in RFC 3339, section 5.6. The parser of `jiff`
+/// accepts other forms, too.
 fn is_rfc_3339(text: &str) -> bool {
     let Some((date_time, rest)) = text.as_bytes().split_at_checked(FORM.len()) else { return false };
     let has_form = |(byte, form): (&u8, &u8)| match form {

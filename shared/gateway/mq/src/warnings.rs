@@ -1,12 +1,12 @@
-//! Warnings beside a result.
+//! Warnings that a response contains beside its result.
 
 use std::ops::Deref;
 
 use serde::Serialize;
 
 /// Member `warnings` of a response: each text once, in order of arrival, and at most [`Self::MOST`]
-/// different texts. One more text counts the further ones, so that the response stays short even if
-/// every message causes a warning.
+/// different texts. If there were more, a last text states their number, so that the response stays
+/// short even if every message causes a warning.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct Warnings {

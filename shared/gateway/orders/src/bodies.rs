@@ -1,4 +1,4 @@
-//! Bodies of messages that lie in a bucket.
+//! Paths and S3 keys of message bodies that are stored in S3, outside of requests and responses.
 
 use api::Route;
 use idempotency::AttachmentId;

@@ -1,10 +1,10 @@
-//! The words in which the HTTP side of the gateway and `mq-access` speak: work orders, the problems
-//! that answer them, and the paths and keys of bodies that lie outside of a message's answer.
+//! Data that the HTTP functions of the gateway and `mq-access` exchange: work orders, and the
+//! problems that answer them. Also the paths and keys of message bodies that are stored in S3.
 
 #![forbid(unsafe_code)]
 
 mod bodies;
-mod former;
+mod previous_form;
 mod problems;
 mod work;
 

@@ -1,5 +1,5 @@
-//! Turns the errors of the crates below into problems of the contract, by one exhaustive function
-//! each.
+//! Conversion of the errors of other crates to the API's problem responses. Each function covers
+//! every variant of its error.
 
 use api::{Fault, Problem, Reason};
 use mq::{Base64Bytes, BrokerError, ProduceFailure, TargetError};
@@ -32,8 +32,9 @@ pub fn from_broker(error: &BrokerError) -> Problem {
     }
 }
 
-/// Builds the problem of a produce that did not finish, with the number of messages that are known
-/// to be on the queue, and of those that may be.
+/// Builds the problem of a produce that did not finish. It has the number of messages that are on
+/// the queue, the number of those that may be (`in_doubt`), and the ids of the latter as `wire_id`
+/// formats them for the broker.
 pub fn from_produce(
     failure: &ProduceFailure,
     in_doubt: u64,
@@ -62,8 +63,8 @@ pub fn from_move(error: &BrokerError, moved: u64, in_doubt: u64) -> Problem {
     }
 }
 
-/// Converts the error of a target to a problem response. A fault in a profile is 503, since no
-/// request can correct it.
+/// Converts the error of a target to a problem response. A fault in a profile has the status 503,
+/// since no request can correct it.
 #[must_use]
 pub fn from_target(error: &TargetError) -> Problem {
     match error {

@@ -1,4 +1,4 @@
-//! Work orders of the HTTP functions to `mq-access`. It responds with the finished
+//! Work orders that the HTTP functions send to `mq-access`. It responds with the finished
 //! [`Reply`](api::Reply).
 
 use api::TraceId;
@@ -6,10 +6,10 @@ use idempotency::Execution;
 use mq::{ConsumeCommand, MoveCommand, OversizedBodies, ProduceCommand, QueueName, Target};
 use serde::{Deserialize, Serialize};
 
-use crate::former::Received;
+use crate::previous_form::Received;
 
-/// Error type with which `mq-access` ends an invocation whose order it cannot read. Nothing was
-/// done then. Functions of neighbouring versions rely on this name.
+/// Error type with which `mq-access` ends an invocation whose order it cannot parse. No work was
+/// done then. Functions of the previous and the next version rely on this name.
 pub const UNREADABLE: &str = "Malformed";
 
 /// Order that an HTTP function sends to `mq-access`, the function that connects to brokers.
@@ -24,8 +24,8 @@ pub struct WorkOrder {
     pub work: Work,
 }
 
-/// Work of an order, with its target. A change also carries the execution (the claimed idempotency
-/// record) that allows it.
+/// Work of an order, with its target. `Change` also has the execution (the claimed idempotency
+/// record) that allows the work.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", from = "Received")]
 #[expect(clippy::large_enum_variant, reason = "there is one at a time, for as long as a request lasts")]
@@ -57,13 +57,14 @@ pub enum Read {
     Browse(ConsumeCommand),
     PreviewMove(MoveCommand),
     Depth,
-    /// Depths of these queues, which replace the target's queue.
+    /// Depths of these queues, each in place of the target's own queue.
     Depths(Vec<QueueName>),
     Test,
 }
 
 impl Change {
-    /// Returns the maximum number of bytes that the change adds to queues.
+    /// Returns the maximum number of bytes that the change adds to queues; 0 unless it is a
+    /// produce.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         match self {

@@ -120,8 +120,9 @@ async fn hold(config: ConnectionConfig, retry: RetryPolicy, time: Duration) -> E
     if is_held { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Checks the connection, and reconnects it if necessary, on each change of its state and every few
-/// seconds.
+/// Holds the connection until `deadline`: checks it, and reconnects it if necessary, on each change
+/// of its state and every few seconds. Returns early, after printing the error, if it cannot
+/// reconnect.
 async fn keep(manager: &ConnectionManager, deadline: Deadline) {
     let mut states = manager.subscribe();
     while !deadline.has_passed() {

@@ -14,7 +14,8 @@ use crate::errors::{During, Failure};
 use crate::pool::Pool;
 use crate::session::{call, inspect};
 
-/// Maximum time to wait for the broker to report whether it accepts messages.
+/// Maximum time for which a connection test waits for the broker to report whether it accepts
+/// messages.
 const BLOCKED: Duration = Duration::from_secs(1);
 
 pub(crate) async fn test(
@@ -72,7 +73,9 @@ async fn blocked(connection: &Connection, deadline: Deadline) -> Option<String> 
     shortage.map(|shortage| shortage.to_string())
 }
 
-/// Measures one round trip, and opens the queue if the test names one.
+/// Measures one round trip, and checks that the queue exists if the test names one. Returns the
+/// duration of the round trip (`None` if the broker did not answer), and the failure if there was
+/// one.
 async fn look(
     connection: &Connection,
     queue: Option<&QueueName>,
@@ -98,7 +101,7 @@ async fn look(
 }
 
 /// Opens a channel, and then measures a request that the broker answers at once (`basic.qos`).
-/// Opening the channel itself takes the broker longer.
+/// Returns the channel with that duration. Opening the channel itself takes the broker longer.
 async fn round_trip(
     connection: &Connection,
     deadline: Deadline,

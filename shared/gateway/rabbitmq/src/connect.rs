@@ -21,7 +21,7 @@ use crate::transport::{Socket, SocketShutdown, Transport, prepare, runtime};
 /// addresses, resolved IP addresses and attempts.
 pub(crate) const MOST_DIALS: usize = 32;
 
-/// Remaining number of TCP connections that may be tried.
+/// Number of TCP connections that one acquisition of a connection may still try.
 #[derive(Debug)]
 pub(crate) struct Dials(usize);
 
@@ -75,8 +75,9 @@ impl StepError {
     }
 }
 
-/// Runs a step of connecting until `deadline`, and adds its duration to the log.
-async fn take<T>(
+/// Runs `future`, which is one step of connecting, until `deadline`, and returns its result. Adds
+/// the step with its duration to the log.
+async fn timed<T>(
     log: &mut StepLog,
     step: Step,
     deadline: Deadline,
@@ -100,17 +101,17 @@ pub(crate) async fn open(
     dials: &mut Dials,
 ) -> Result<Connection, StepError> {
     let resolved = broker::resolve(&SystemNames, address, config.special.as_ref());
-    let candidates = take(log, Step::Resolve, deadline, address, resolved).await?;
+    let candidates = timed(log, Step::Resolve, deadline, address, resolved).await?;
     let dialled = dial(address, &candidates, deadline, dials);
-    let (mut socket, hangup) = take(log, Step::Connect, deadline, address, dialled).await?;
+    let (mut socket, hangup) = timed(log, Step::Connect, deadline, address, dialled).await?;
     if let Some(tls) = &config.tls {
-        socket = take(log, Step::Tls, deadline, address, secure(socket, address, tls)).await?;
+        socket = timed(log, Step::Tls, deadline, address, secure(socket, address, tls)).await?;
     }
     let peer = config.peer(address);
     let noticed = Arc::new(Noticed::of(peer.clone()));
     let transport = Transport::new(socket, Arc::clone(&noticed));
     let login = log_in(config, address, transport);
-    let mut amqp = take(log, Step::Authenticate, deadline, address, login).await;
+    let mut amqp = timed(log, Step::Authenticate, deadline, address, login).await;
     if let (Some(_), Err(StepError { error, .. })) = (&config.tls, &mut amqp) {
         suspect_the_certificate(error, noticed.broken_by.get());
     }
@@ -118,9 +119,10 @@ pub(crate) async fn open(
 }
 
 /// Adds to a [`BrokerError::Unreachable`] error under TLS that the client certificate may be the
-/// cause. If the broker sent a TLS alert, the error becomes an authentication failure. Under TLS
-/// 1.3 the broker checks the certificate only after the handshake and then closes the connection,
-/// so its alert is not always received.
+/// cause. `broken_by` is the error that ended reading from the socket. If it shows a TLS alert of
+/// the broker, `error` becomes an authentication failure. Under TLS 1.3 the broker checks the
+/// certificate only after the handshake and then closes the connection, so its alert is not always
+/// received.
 fn suspect_the_certificate(error: &mut BrokerError, broken_by: Option<&Arc<io::Error>>) {
     let BrokerError::Unreachable { detail, .. } = error else { return };
     match broken_by.filter(|why| matches!(tls::error(why), Some(rustls::Error::AlertReceived(_)))) {

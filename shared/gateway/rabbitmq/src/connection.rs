@@ -19,8 +19,8 @@ use crate::server::Server;
 use crate::session::call;
 use crate::transport::SocketShutdown;
 
-/// Maximum time for an idle connection to answer, before another one is opened: `TRUSTED` if it is
-/// [`Staleness::Fresh`], `PROBE` if it is [`Staleness::Doubtful`].
+/// Maximum time for an idle connection to answer, before another one is opened. `TRUSTED` applies
+/// to a [`Staleness::Fresh`] connection, `PROBE` to a [`Staleness::Doubtful`] one.
 const TRUSTED: Duration = Duration::from_secs(3);
 const PROBE: Duration = Duration::from_secs(1);
 
@@ -41,7 +41,8 @@ pub struct Connection {
     host: Host,
     pub(crate) known_queues: KnownQueues,
     last_used: Mutex<Moment>,
-    /// Permit of a pooled connection, which is released after the connection has ended.
+    /// Permit of a pooled connection, which is released after the connection has ended. `None` for
+    /// a connection outside a pool.
     _permit: Option<Permit>,
 }
 
@@ -107,8 +108,8 @@ impl Connection {
     }
 
     /// Opens a channel on an idle connection, which shows that the broker answers. `None` if it
-    /// does not answer within 3 s for a `Fresh` connection or 1 s for a `Doubtful` one. A `Dead`
-    /// one is not tried.
+    /// does not answer in time: 3 s if the connection is [`Staleness::Fresh`], 1 s if it is
+    /// [`Staleness::Doubtful`]. A [`Staleness::Dead`] connection is not tried.
     pub(crate) async fn reopen(&self, deadline: Deadline) -> Option<(Channel, HealthStatus)> {
         match self.staleness() {
             Staleness::Fresh => self.timed_channel(deadline.min(TRUSTED)).await.ok(),

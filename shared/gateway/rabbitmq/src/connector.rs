@@ -1,4 +1,4 @@
-//! Opens a connection from a configuration: tries its addresses in order, and again.
+//! Opens a connection from a configuration, by trying its addresses in order.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,7 +12,7 @@ use crate::connect::{self, Dials, Remedy, StepError};
 use crate::connection::Connection;
 use crate::errors::ConnectionError;
 
-/// Maximum number of addresses of a configuration that are tried in one round.
+/// Maximum number of addresses of a configuration that one attempt to connect tries.
 pub(crate) const MOST_ADDRESSES: usize = 16;
 
 /// Connector that tries the addresses of a configuration in order, beginning with the one that
@@ -35,7 +35,7 @@ impl Connector {
         &self.config
     }
 
-    /// Sets the index of the address to begin with.
+    /// Sets the index, in the configuration's list, of the address that is tried first.
     pub(crate) fn preferring(self, index: usize) -> Self {
         Self { preferred: AtomicUsize::new(index), ..self }
     }

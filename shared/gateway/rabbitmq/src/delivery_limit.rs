@@ -20,8 +20,8 @@ pub(crate) struct DeliveryLimit {
 }
 
 impl DeliveryLimit {
-    /// Returns the delivery limit of `queue`; `None` if it has none. If the broker did not disclose
-    /// any `facts`, assumes a quorum queue with the broker's default limit.
+    /// Returns the delivery limit of `queue`; `None` if it has none. If `facts` is `None`, because
+    /// the broker did not disclose any, assumes a quorum queue with the broker's default limit.
     pub(crate) async fn of(
         session: &Session,
         queue: &QueueName,
@@ -42,19 +42,21 @@ impl DeliveryLimit {
         Some(Self { times, is_declared, counted })
     }
 
-    /// True if a message with this count is dropped or dead-lettered by the next event that counts.
+    /// True if a message that has `count` returns or failures so far has used up the limit: at the
+    /// next one that the queue counts, the queue drops or dead-letters the message.
     const fn is_reached_by(self, count: u64) -> bool {
         count >= self.times
     }
 
-    /// True if a message with this count is certain to be dropped or dead-lettered when it is
-    /// requeued.
+    /// True if a message that has `count` returns or failures so far is certain to be dropped or
+    /// dead-lettered when it is requeued.
     pub(crate) fn is_passed_by_a_return(self, count: u64) -> bool {
         self.is_declared && self.counted == Counted::EveryReturn && self.is_reached_by(count)
     }
 
     /// Returns a warning about messages that have reached the limit; `None` if there are none.
-    /// `counts` has the count of each message, and `when` says when they are dropped.
+    /// `counts` has each message's count of returns or failures, and `when` is text that says when
+    /// they are dropped.
     pub(crate) fn warning(self, counts: &[u64], when: &str) -> Option<String> {
         let at_the_limit = counts.iter().filter(|count| self.is_reached_by(**count)).count();
         if at_the_limit == 0 {

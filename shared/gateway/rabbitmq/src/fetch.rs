@@ -36,9 +36,9 @@ pub(crate) async fn fetch(
     }
     let (session, taking) = take(pool, access, queue, command, room, deadline).await?;
     if matches!(taking.stop, Some(Full::First)) {
-        let error = too_large(queue, room, taking.returns, session.server.counted());
+        let error = too_large(queue, room, taking.last_count, session.server.counted());
         if taking.has_exceeded_the_intake {
-            session.cut(queue, deadline).await;
+            session.close_overfull(queue, deadline).await;
         } else {
             session.give_back(queue, deadline).await;
             session.release(deadline).await;
@@ -51,7 +51,7 @@ pub(crate) async fn fetch(
         last_tag: taking.last_tag,
         has_excess: taking.has_excess,
         kind: taking.kind(),
-        holders: taking.holders(),
+        consumers_to_settle: taking.consumers_to_settle(),
         consumed: taking.consumed,
     };
     match command.mode {
@@ -64,8 +64,9 @@ pub(crate) async fn fetch(
     }
 }
 
-/// Takes messages from a queue: by consumers if the queue allows them, otherwise by single
-/// `basic.get` requests.
+/// Takes messages from a queue, as many as the command asks for and fit into `room`: by consumers
+/// if the queue allows them, otherwise by single `basic.get` requests. Returns the session that
+/// holds the deliveries, and the kept messages.
 async fn take<'a>(
     pool: &Pool,
     access: &Access,
@@ -89,7 +90,7 @@ async fn take<'a>(
     }
     let mut taking = match taking.run(&session, most_held, deadline).await {
         Ok(()) if taking.has_exceeded_the_intake && !taking.consumed.messages.is_empty() => {
-            session.cut(queue, deadline).await;
+            session.close_overfull(queue, deadline).await;
             taking.again()
         }
         Ok(()) => return Ok((session, taking)),
@@ -110,8 +111,8 @@ async fn take<'a>(
     }
 }
 
-/// Opens a session whose connection limits the bytes of deliveries to those that one fetch may
-/// hold.
+/// Acquires a connection on which the bytes of deliveries are limited to those that one fetch may
+/// hold in memory.
 async fn open(pool: &Pool, access: &Access, room: Room, deadline: Deadline) -> Result<Session, BrokerError> {
     let session = pool.acquire(access, deadline).await?;
     session.intake().bind(pool.settings().most_held);
@@ -121,8 +122,9 @@ async fn open(pool: &Pool, access: &Access, room: Room, deadline: Deadline) -> R
     Ok(session)
 }
 
-/// Builds the error of a first message that alone exceeds the limit. For a quorum queue that counts
-/// every return, the text contains the number of returns.
+/// Builds the error of a first message that alone exceeds the size limit `room`. `returns` is how
+/// often the message was returned to its queue before, if known. For a quorum queue that counts
+/// every return, the text has this number plus one, because the message is returned once more.
 fn too_large(queue: &QueueName, room: Room, returns: Option<u64>, counted: Counted) -> BrokerError {
     let counted = returns.filter(|_| counted == Counted::EveryReturn).map_or_else(String::new, |returns| {
         let times = returns.saturating_add(1);
@@ -165,9 +167,9 @@ pub(crate) async fn refuse_harm(
     Ok(session)
 }
 
-/// Checks that the queue is a classic queue, and returns facts about it. A quorum queue that counts
-/// every return drops or dead-letters messages past its delivery limit, and a policy may set a
-/// limit that no client can see.
+/// Returns the type and arguments of a classic queue, and an error for any other queue. A quorum
+/// queue that counts every return drops or dead-letters messages past its delivery limit, and a
+/// policy may set a limit that no client can see.
 async fn refuse_to_requeue(
     session: &Session,
     queue: &QueueName,

@@ -1,4 +1,5 @@
-//! Messages in flight: published, and not answered yet as far as their publisher has looked.
+//! Messages in flight: published messages to which the publisher has not read the broker's answer
+//! yet.
 
 use std::collections::{HashSet, VecDeque};
 use std::future::poll_fn;
@@ -19,7 +20,8 @@ pub(crate) const BATCH: usize = 64;
 pub(crate) struct InFlight<'a, T> {
     messages: VecDeque<Message<'a, T>>,
     bytes: usize,
-    /// Ids of the messages that the broker returned as unroutable, from the answers that were read.
+    /// Ids of the messages that the broker returned as unroutable, according to the answers read so
+    /// far.
     pub(crate) returned: HashSet<String>,
     /// True if the broker refused a message with `basic.nack`.
     pub(crate) was_refused: bool,
@@ -60,19 +62,20 @@ impl<'a, T> InFlight<'a, T> {
         self.messages.is_empty()
     }
 
-    /// True if another message may be published: fewer than `most` messages and [`MOST_IN_FLIGHT`]
-    /// bytes are unconfirmed.
+    /// True if another message may be published: fewer than `most` messages and fewer than
+    /// [`MOST_IN_FLIGHT`] bytes of message bodies are unconfirmed.
     pub(crate) fn has_room(&self, most: usize) -> bool {
         self.messages.len() < most && self.bytes < MOST_IN_FLIGHT
     }
 
-    /// Adds a message that was published at the time `at`, with a body of `bytes` bytes.
+    /// Adds a message that was published at the time `at`, with a body of `bytes` bytes. `mark` is
+    /// the publisher's value for the message.
     pub(crate) fn push(&mut self, mark: T, bytes: usize, at: Instant, publish: Publish<'a>) {
         self.bytes += bytes;
         self.messages.push_back(Message { mark, bytes, at, publish });
     }
 
-    /// Waits until several messages are answered: an eighth of them, at most [`BATCH`].
+    /// Waits until an eighth of the messages in flight are answered, at most [`BATCH`].
     pub(crate) async fn some_answered(&mut self) {
         self.answered(BATCH.min(self.messages.len() / 8)).await;
     }
@@ -89,7 +92,7 @@ impl<'a, T> InFlight<'a, T> {
         }
     }
 
-    /// Removes and returns the oldest message, if it is answered.
+    /// Removes and returns the oldest message, if it is answered; otherwise returns `None`.
     pub(crate) fn take_answered(&mut self) -> Option<Landed<T>> {
         let answer = self.messages.front_mut()?.publish.take_answer()?;
         let Message { mark, bytes, at, .. } = self.messages.pop_front()?;
@@ -97,8 +100,8 @@ impl<'a, T> InFlight<'a, T> {
         Some(self.land(mark, at, answer))
     }
 
-    /// Removes and returns all messages. Unlike [`Self::take_answered`], reads answers behind a
-    /// missing one, too.
+    /// Removes and returns all messages. Unlike [`Self::take_answered`], it also reads the answers
+    /// to messages after one whose answer is missing.
     pub(crate) fn take_all(&mut self) -> Vec<Landed<T>> {
         self.bytes = 0;
         let messages = std::mem::take(&mut self.messages);
@@ -118,8 +121,8 @@ impl<'a, T> InFlight<'a, T> {
         Landed { mark, at, outcome }
     }
 
-    /// Records a failure. It replaces an earlier one only if it has a reply code of the broker,
-    /// which explains more.
+    /// Records why publishing failed. The failure replaces an earlier one only if it has a reply
+    /// code of the broker, which explains more.
     pub(crate) fn fail(&mut self, failure: Failure) {
         if self.failure.is_none() || failure.reply().is_some() {
             self.failure = Some(failure);

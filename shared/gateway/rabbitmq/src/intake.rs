@@ -41,7 +41,7 @@ pub(crate) struct Intake {
     exceeded_by: AtomicU64,
     exceeded: Notify,
     /// Bytes of each delivery that the caller has not taken yet, oldest first, if the limit applies
-    /// only to those (a stream). `None` if it applies to all deliveries together.
+    /// only to these ([`Self::bind_stream`]). `None` if it applies to all deliveries together.
     held: Mutex<Option<VecDeque<usize>>>,
 }
 
@@ -51,7 +51,7 @@ pub(crate) enum Admission {
     Whole,
     /// The delivery is passed on without its body, because it is the first that exceeds the limit.
     /// The fetch recognizes it by its tag.
-    Hollow,
+    WithoutBody,
 }
 
 impl Default for Intake {
@@ -112,8 +112,8 @@ impl Intake {
         self.bind(usize::MAX);
     }
 
-    /// True if a limit is set. The caller that set the limit recognizes deliveries without their
-    /// bodies.
+    /// True if a limit is set. The caller that set it can handle deliveries that the frame filter
+    /// has changed, for example those without their bodies.
     pub(crate) fn is_bound(&self) -> bool {
         self.left.load(Ordering::Acquire) != usize::MAX
     }
@@ -145,7 +145,7 @@ impl Intake {
         self.exceeded_by.store(tag, Ordering::Release);
         self.is_closed.store(true, Ordering::Release);
         self.exceeded.notify_one();
-        Admission::Hollow
+        Admission::WithoutBody
     }
 
     /// True if the delivery with this tag exceeded the limit and was passed on without its body.
@@ -174,11 +174,11 @@ mod tests {
     fn one_delivery_may_exceed_what_all_may_take_and_nothing_comes_in_with_it() {
         let intake = Intake::default();
         for (alone, first, more, expected) in [
-            (100_000, 90_000, 0, (Admission::Whole, Some(Admission::Hollow))),
-            (100_000, 100_000, 0, (Admission::Hollow, None)),
+            (100_000, 90_000, 0, (Admission::Whole, Some(Admission::WithoutBody))),
+            (100_000, 100_000, 0, (Admission::WithoutBody, None)),
             (100_000, 1_000, 2_000, (Admission::Whole, Some(Admission::Whole))),
-            (100_000, 1_000, 90_000, (Admission::Whole, Some(Admission::Hollow))),
-            (0, 90_000, 0, (Admission::Hollow, None)),
+            (100_000, 1_000, 90_000, (Admission::Whole, Some(Admission::WithoutBody))),
+            (0, 90_000, 0, (Admission::WithoutBody, None)),
         ] {
             intake.bind(10_000);
             intake.let_in_alone(alone);
@@ -188,7 +188,7 @@ mod tests {
         }
         intake.let_in_alone(100_000);
         intake.bind(10_000);
-        assert_eq!(intake.admit(1, 90_000), Admission::Hollow, "a new bound begins anew");
+        assert_eq!(intake.admit(1, 90_000), Admission::WithoutBody, "a new bound begins anew");
     }
 
     #[test]
@@ -202,12 +202,12 @@ mod tests {
             }
         }
         assert_eq!(intake.admit(100, 3_000), Admission::Whole);
-        assert_eq!(intake.admit(101, 3_000), Admission::Hollow, "two are held");
+        assert_eq!(intake.admit(101, 3_000), Admission::WithoutBody, "two are held");
         intake.bind(10_000);
-        assert_eq!(intake.admit(1, 9_000), Admission::Hollow);
+        assert_eq!(intake.admit(1, 9_000), Admission::WithoutBody);
         intake.bind(20_000);
         assert_eq!(intake.admit(1, 9_000), Admission::Whole);
         intake.release();
-        assert_eq!(intake.admit(2, 15_000), Admission::Hollow, "a fetch releases nothing");
+        assert_eq!(intake.admit(2, 15_000), Admission::WithoutBody, "a fetch releases nothing");
     }
 }

@@ -2,12 +2,12 @@
 //! acknowledgement, and closing the channel discards an acknowledgement that was lost with the
 //! queue's leader.
 //!
-//! The counts of a passive declaration show it. A quorum queue counts every channel that holds its
-//! messages as a consumer, also after `basic.get`. So, while messages are in hand, counts of 0 mean
-//! that the queue has no leader at present. After the acknowledgement, the count falls as soon as
-//! the leader has applied it, which it does when a majority of the queue's nodes have stored it.
-//! Until then the channel stays open, because an open channel sends the acknowledgement again to a
-//! new leader.
+//! The answer to a passive declaration shows it, by its counts of messages and consumers. A quorum
+//! queue counts every channel that holds its messages as a consumer, also after `basic.get`. So,
+//! while a channel holds messages, counts of 0 mean that the queue has no leader at present. After
+//! the acknowledgement, the consumer count falls as soon as the leader has applied it, which it
+//! does when a majority of the queue's nodes have stored it. Until then the channel stays open,
+//! because an open channel sends the acknowledgement again to a new leader.
 
 use std::time::Duration;
 
@@ -22,14 +22,14 @@ use crate::session::{Counts, Session, call, inspect, short};
 use crate::settlement::Unproven;
 
 /// Maximum time to wait until a queue has a leader, and until it has applied an acknowledgement.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// Time for which a queue that reports no messages and no consumers is assumed to have no leader.
 /// After it, the queue may be really empty.
 const ELECTION: Duration = Duration::from_secs(1);
 /// Pause before a queue is queried again. It doubles each time, up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(2);
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
-/// Maximum time for querying a queue again that reports no messages and no consumers.
+/// Maximum time for repeating the query of a queue that reports no messages and no consumers.
 const SECOND_LOOK: Duration = Duration::from_millis(500);
 
 /// Knowledge about whether a queue has an elected leader. When a leader is lost, acknowledgements
@@ -84,8 +84,8 @@ fn shows_a_leader(counts: Counts) -> bool {
     counts.messages > 0 || counts.consumers > 0
 }
 
-/// Returns the counts of a queue. A quorum queue that reports 0 messages and consumers is queried
-/// again, because it may be without a leader.
+/// Returns the counts of messages and consumers of a queue. A quorum queue that reports 0 of both
+/// is queried again, because it may be without a leader.
 pub(crate) async fn counts(
     session: &Session,
     queue: &QueueName,
@@ -104,7 +104,8 @@ pub(crate) async fn counts(
     }
 }
 
-/// Queries a queue until it reports messages or consumers, or for 500 ms.
+/// Queries a queue by `ask` until it reports messages or consumers, for at most 500 ms. Returns the
+/// last counts.
 async fn look_again<E, Answer: Future<Output = Result<Counts, E>>>(
     mut ask: impl FnMut() -> Answer,
     deadline: Deadline,
@@ -122,18 +123,18 @@ async fn look_again<E, Answer: Future<Output = Result<Counts, E>>>(
 /// Expected consumer count of a quorum queue after an acknowledgement. The count includes channels
 /// that hold unacknowledged messages.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Holders {
-    /// Maximum consumer count once the acknowledgement is applied.
+pub(crate) struct ExpectedConsumers {
+    /// Maximum consumer count that the queue may report once the acknowledgement is applied.
     left: u32,
     /// True if the queue may report no messages and no consumers although it has a leader.
     may_be_empty: bool,
 }
 
-impl Holders {
-    /// Queries the consumer count of the queue once it has a leader, and subtracts `settled`, the
-    /// number of consumers whose messages will be acknowledged. Uses a separate channel, because a
-    /// refusal closes its channel. RabbitMQ 4.3 would count that as a failure of the deliveries on
-    /// the same channel.
+impl ExpectedConsumers {
+    /// Returns the consumer count that the queue will have after an acknowledgement: its present
+    /// count, queried once it has a leader, minus `settled`, the number of consumers whose messages
+    /// will be acknowledged. Uses a separate channel, because a refusal closes its channel.
+    /// RabbitMQ 4.3 would count that as a failure of the deliveries on the same channel.
     ///
     /// # Errors
     /// If the queue has no leader in time, the broker refuses, or the connection is lost. Nothing
@@ -144,7 +145,7 @@ impl Holders {
         settled: usize,
         deadline: Deadline,
     ) -> Result<Self, BrokerError> {
-        let until = deadline.min(PATIENCE);
+        let until = deadline.min(TIMEOUT);
         let during = During::Queue(queue);
         let channel = session.open_channel(until).await.map_err(|failure| failure.into_error(during))?;
         let counted = Self::count_on(&channel, queue, settled, until).await;
@@ -180,7 +181,8 @@ impl Holders {
         }
     }
 
-    /// Waits until the queue's consumer count shows that the acknowledgement is applied.
+    /// Waits until the queue's consumer count has fallen so far that the acknowledgement is
+    /// applied, and returns the counts.
     ///
     /// # Errors
     /// If the count does not fall in time, or the queue cannot be queried.
@@ -190,7 +192,7 @@ impl Holders {
         queue: &QueueName,
         deadline: Deadline,
     ) -> Result<Counts, Unproven> {
-        let until = deadline.min(PATIENCE);
+        let until = deadline.min(TIMEOUT);
         let election = deadline.min(ELECTION);
         let mut pause = FIRST_PAUSE;
         loop {
@@ -205,7 +207,7 @@ impl Holders {
                 return Ok(counts);
             }
             if until.has_passed() {
-                return Err(Unproven::StillHeld);
+                return Err(Unproven::CountDidNotFall);
             }
             rest(&mut pause, until).await;
         }
@@ -238,8 +240,9 @@ mod tests {
 
     use super::*;
 
-    /// Simulates a broker that reports these counts, the last ones repeatedly. Returns the
-    /// resulting counts and the number of queries.
+    /// Calls [`look_again`] for a simulated queue that reports `answers`, the last one repeatedly;
+    /// each has the numbers of messages and consumers. Returns the result and the number of
+    /// queries.
     async fn look(answers: &[(u32, u32)], deadline: Deadline) -> (Counts, usize) {
         let mut asked = 0;
         let ask = || {

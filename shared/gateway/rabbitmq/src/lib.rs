@@ -59,8 +59,8 @@ use async_trait::async_trait;
 use broker::load::{GetOptions, LoadConsumer, LoadProducer, PutOptions};
 use broker::{Broker, ConnectionCap, Deadline, ReadyToPut, Relocation, UnitOfWork};
 use mq::{
-    Access, BrokerError, ConsumeCommand, DepthReport, Exchange, MoveCommand, MoveReport, Outgoing,
-    PoolReport, QueueName, Reach, TestReport,
+    Access, AllowedQueues, BrokerError, ConnectionCounts, ConsumeCommand, DepthReport, Exchange, MoveCommand,
+    MoveReport, Outgoing, QueueName, TestReport,
 };
 
 pub use crate::config::{ConfigError, ConfigFault, ConnectionConfig, Host, Login, Settings, TlsConfig};
@@ -158,8 +158,9 @@ impl Broker for RabbitMq {
         fetch::fetch(&self.pool, access, queue, command, room, deadline).await
     }
 
-    /// Fetches with a single request, unlike the default implementation: a requeued message would
-    /// be marked as redelivered, and a quorum queue would count its return.
+    /// Fetches messages, or a large first message by itself, without requeueing the large one
+    /// before. The default implementation would requeue it and fetch it again: it would be marked
+    /// as redelivered, and a quorum queue would count its return.
     async fn fetch_large(
         &self,
         access: &Access,
@@ -178,7 +179,7 @@ impl Broker for RabbitMq {
         access: &Access,
         queue: &QueueName,
         command: &MoveCommand,
-        reach: &Reach,
+        reach: &AllowedQueues,
         deadline: Deadline,
     ) -> Result<Box<dyn Relocation>, BrokerError> {
         let moving = moving::connect(&self.pool, access, queue, command, reach, deadline).await?;
@@ -190,7 +191,7 @@ impl Broker for RabbitMq {
         access: &Access,
         queue: &QueueName,
         command: &MoveCommand,
-        reach: &Reach,
+        reach: &AllowedQueues,
         deadline: Deadline,
     ) -> Result<MoveReport, BrokerError> {
         moving::preview(&self.pool, access, queue, command, reach, deadline).await
@@ -234,7 +235,7 @@ impl Broker for RabbitMq {
         check::test(&self.pool, access, queue, deadline).await
     }
 
-    fn pools(&self) -> Vec<PoolReport> {
+    fn pools(&self) -> Vec<ConnectionCounts> {
         self.pool.reports()
     }
 }

@@ -194,12 +194,12 @@ pub(crate) fn received(delivery: Delivery) -> ReceivedMessage {
     }
 }
 
-/// Splits a header table into the publisher's headers, and the properties that the frame filter
-/// moved into headers because they are unreadable.
+/// Splits a header table into the publisher's headers by name, and the properties that the frame
+/// filter moved into headers because they are unreadable. Returns these as bytes, by AMQP's names.
 fn shown(table: &FieldTable) -> (BTreeMap<String, HeaderValue>, BTreeMap<&'static str, Vec<u8>>) {
     let (mut headers, mut unreadable) = (BTreeMap::new(), BTreeMap::new());
     for (name, value) in table.inner() {
-        match (content_header::moved(name.as_str()), value) {
+        match (content_header::property_moved_to(name.as_str()), value) {
             (Some(property), AMQPValue::ByteArray(bytes)) => {
                 unreadable.insert(property, bytes.as_slice().to_vec());
             }
@@ -228,10 +228,11 @@ fn shown_names(unreadable: BTreeMap<&'static str, Vec<u8>>) -> Unreadable {
     Unreadable(unreadable.into_iter().map(|(property, bytes)| (name(property), bytes)).collect())
 }
 
-/// Returns how many returns of a message count towards its queue's delivery limit; `None` if the
-/// queue does not count. The publisher may have written the header if the queue is not a quorum
-/// queue or (from RabbitMQ 4.0 on) has never returned the message. If the message also has a count
-/// of all its returns, the result is at most that.
+/// Returns the count of a message that its queue compares with the delivery limit: its returns, or
+/// from RabbitMQ 4.3 on only its failures. `None` if the queue does not count. The publisher may
+/// have written the header if the queue is not a quorum queue or (from RabbitMQ 4.0 on) has never
+/// returned the message. If the message also has a count of all its returns, the result is at most
+/// that.
 pub(crate) fn counted_returns(delivery: &Delivery) -> Option<u64> {
     let counted = count(delivery, DELIVERY_COUNT)?;
     Some(count(delivery, ACQUIRED_COUNT).map_or(counted, |times| counted.min(times)))
@@ -308,7 +309,8 @@ pub(crate) mod tests {
         assert!(check(&CorrelId::Bytes(vec![0xff])).is_err());
     }
 
-    /// Builds a request of two messages, of which the first sets no properties itself.
+    /// Builds a request of two messages, of which the first sets no properties itself. `change` can
+    /// alter the request and the second message.
     pub(crate) fn two(change: impl FnOnce(&mut ProduceCommand, &mut ExplicitMessage)) -> Outgoing {
         let mut second = ExplicitMessage::of_text("b");
         let mut command = ProduceCommand {
@@ -325,7 +327,8 @@ pub(crate) mod tests {
         Outgoing::new(&command, ContentSeed::new("tenant", "key", "fingerprint", at))
     }
 
-    /// Returns the JSON Pointer to the member for which the message at `index` is refused.
+    /// Returns the JSON Pointer to the member for which the message at `index` of the request
+    /// [`two`] is refused.
     fn refused(change: impl FnOnce(&mut ProduceCommand, &mut ExplicitMessage), index: u64) -> String {
         match check(&two(change), index).unwrap_err() {
             BrokerError::Unsupported { pointer: Some(pointer), .. } => pointer,

@@ -1,4 +1,4 @@
-//! Connections of requests: the shared pool, with the address of each target that answered last.
+//! Pool of the connections to RabbitMQ. It remembers for each target which address answered last.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,7 +8,7 @@ use broker::{
     Opener, Peer, Permit, Reservation,
 };
 use lapin::Channel;
-use mq::{Access, Address, BrokerError, PoolReport};
+use mq::{Access, Address, BrokerError, ConnectionCounts};
 
 use crate::config::{ConnectionConfig, Settings};
 use crate::connect::{Dials, Remedy};
@@ -53,7 +53,8 @@ impl Pool {
         Ok(PooledConnection::new(acquired))
     }
 
-    /// Waits for a permit to open a new connection. Returns it with the connector for the target.
+    /// Waits for a permit to open a new connection. Returns it with the connector for the target,
+    /// and with the connection's entry in the pool.
     pub(crate) async fn reserve(
         &self,
         access: &Access,
@@ -76,7 +77,7 @@ impl Pool {
         self.pool.end_stale();
     }
 
-    pub(crate) fn reports(&self) -> Vec<PoolReport> {
+    pub(crate) fn reports(&self) -> Vec<ConnectionCounts> {
         self.pool.reports()
     }
 
@@ -114,7 +115,7 @@ impl<'a> Dialler<'a> {
 
 impl Opener for Dialler<'_> {
     type Connection = Connection;
-    type Begun = Channel;
+    type Started = Channel;
 
     fn peer(&self) -> Peer {
         self.connector.peer()

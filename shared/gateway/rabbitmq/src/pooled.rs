@@ -1,4 +1,4 @@
-//! A connection of a pool, with a channel for its user.
+//! A connection of a pool, with a channel for the caller that acquired it.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -25,13 +25,14 @@ impl<K: PoolKey> PooledConnection<K> {
         Self { pooled, channel }
     }
 
-    /// Returns the channel of this use, on which nothing is open at first.
+    /// Returns the channel that was opened when the connection was acquired. At first it has no
+    /// consumers and no deliveries.
     pub fn channel(&self) -> &Channel {
         &self.channel
     }
 
-    /// Opens a channel to check whether the broker answers, and records the result. True if it
-    /// does.
+    /// Opens another channel to check whether the broker answers, and records the result. Returns
+    /// true if it answers.
     pub async fn check_health(&mut self, deadline: Deadline) -> bool {
         let health = self.connection().check_health(deadline).await;
         self.pooled.mark_checked(health);

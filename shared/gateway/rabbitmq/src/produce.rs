@@ -134,7 +134,7 @@ impl Producer<'_> {
             let unusable = self.fill(&mut window).await.err();
             let bytes = u64::try_from(window.bytes()).unwrap_or(u64::MAX);
             let settled = window.settle(&mut self.latencies, self.deadline).await;
-            self.next += settled.prefix;
+            self.next += settled.confirmed_prefix;
             match settled.verdict {
                 Verdict::AllConfirmed => self.bytes += bytes,
                 _ => return Err(Stop::Window(settled)),
@@ -169,8 +169,9 @@ impl Producer<'_> {
         Ok(())
     }
 
-    /// Waits until the rate limit allows the next message. Returns `false` if the confirms of the
-    /// current window (group of messages) should be awaited first.
+    /// Waits until the rate limit allows the next message. Returns `false` if the message must wait
+    /// for a later window: the confirms of the current window (group of messages) should be awaited
+    /// first, or no time is left.
     async fn wait_for_turn(&mut self, window: &mut Window<'_>) -> bool {
         let Some(pacer) = &mut self.pacer else { return true };
         let now = tokio::time::Instant::now();
@@ -249,10 +250,11 @@ impl Producer<'_> {
     }
 }
 
-/// Builds the failure for a window (group of published messages) in which some were neither
-/// confirmed nor refused. All messages without a confirm are in doubt: they may be on a queue.
-/// Refused ones are, too, since the broker cannot be asked on a broken connection. If the broker
-/// refused the only message, none is in doubt.
+/// Builds the failure for a window (group of published messages) in which some messages were
+/// neither confirmed nor refused. `committed` is the number of the produce's first messages that
+/// are on the queue. All messages without a confirm are in doubt: they may be on a queue. Refused
+/// ones are, too, since the broker cannot be asked on a broken connection. If the broker refused
+/// the only message, none is in doubt.
 fn unknown(
     failure: Failure,
     session: Session,
@@ -272,8 +274,8 @@ fn unknown(
     ProduceFailure { error, committed, in_doubt }
 }
 
-/// True if the broker closed the channel over its only message, which was then refused. With
-/// several messages on the channel, it is unknown which were stored.
+/// True if only one message was `published` on the channel, and the broker closed the channel over
+/// it: the message was refused. With several messages, it is unknown which were stored.
 fn is_refused_alone(failure: &Failure, published: usize) -> bool {
     published == 1 && failure.spares_the_connection()
 }

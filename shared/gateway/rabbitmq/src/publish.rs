@@ -27,14 +27,14 @@ pub(crate) enum Publish<'a> {
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) outcome: Outcome,
-    /// Id of a returned message that the client library attached to this answer. It may be another
-    /// message's.
+    /// Id of a returned message that the client library attached to this answer; `None` if it
+    /// attached none. The returned message may be another one than the answered message.
     pub(crate) returned: Option<String>,
     pub(crate) failure: Option<Failure>,
 }
 
 impl Answer {
-    /// Answer in place of one that did not arrive.
+    /// Answer that stands for a broker's answer that did not arrive: the outcome is unknown.
     pub(crate) const MISSING: Self = Self { outcome: Outcome::Unknown, returned: None, failure: None };
 }
 
@@ -107,7 +107,8 @@ impl<'a> Publish<'a> {
         }
     }
 
-    /// Returns the error that prevented the message from being sent, if there was one.
+    /// Returns the error that came in place of the broker's answer, for example because the channel
+    /// is closed; `None` if there is no error so far, or the answer was taken.
     pub(crate) fn failure(&self) -> Option<&Failure> {
         match self {
             Self::Answered(answer) => answer.as_ref()?.failure.as_ref(),

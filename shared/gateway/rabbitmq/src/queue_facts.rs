@@ -2,7 +2,7 @@
 //! refuses a declaration that contradicts an existing queue, and names the first argument that
 //! differs with its current value. So we declare the queue with a queue type that does not exist,
 //! which never creates a queue, and adopt one argument after the other until only the type differs.
-//! A delivery limit or a time to live that is no number serves in the same way.
+//! To find out a delivery limit or a time to live, we declare it with a value that is no number.
 
 use std::collections::BTreeMap;
 
@@ -23,8 +23,8 @@ pub(crate) const MESSAGE_TTL: &str = "x-message-ttl";
 /// Value that is neither a queue type nor a valid limit or time, so that the broker refuses a
 /// declaration with it and discloses the actual value.
 const NOTHING: &str = "integrahub-asks-for-this";
-/// Maximum number of declarations to learn one argument of a queue, above the number of arguments
-/// that a queue has.
+/// Maximum number of declarations to find out one argument of a queue. It exceeds the number of
+/// arguments that a queue has.
 const MAX_QUESTIONS: usize = 20;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub(crate) enum QueueKind {
     Classic,
     Quorum,
     Stream,
-    /// Queue type that this version does not know.
+    /// Queue type that the gateway does not know, by its name.
     Other(String),
 }
 
@@ -46,7 +46,8 @@ pub(crate) struct QueueFacts {
 }
 
 impl QueueFacts {
-    /// Returns the value of a queue argument, if it is text.
+    /// Returns the value of a queue argument; `None` if the queue lacks the argument or it is not
+    /// text.
     pub(crate) fn text(&self, argument: &str) -> Option<String> {
         match self.arguments.get(argument) {
             Some(AMQPValue::LongString(text)) => Some(text.to_string()),
@@ -54,7 +55,8 @@ impl QueueFacts {
         }
     }
 
-    /// Returns the value of a queue argument, if it is a non-negative number.
+    /// Returns the value of a queue argument; `None` if the queue lacks the argument or it is not a
+    /// non-negative number.
     pub(crate) fn number(&self, argument: &str) -> Option<u64> {
         self.arguments.get(argument).and_then(crate::message::integer)
     }
@@ -77,8 +79,8 @@ pub(crate) async fn learn(
 }
 
 /// Returns the time to live in milliseconds that the queue was declared with; `None` if it has
-/// none. Quorum queues of some versions compare it after the queue type. [`learn`] stops at the
-/// type and does not find it, so this function asks for it separately.
+/// none. Some versions of the broker compare a quorum queue's time to live after its type.
+/// [`learn`] stops at the type and does not find it, so this function asks for it separately.
 pub(crate) async fn declared_ttl(
     session: &Session,
     queue: &QueueName,
@@ -92,7 +94,8 @@ pub(crate) async fn declared_ttl(
     u64::try_from(ttl).ok()
 }
 
-/// Returns the number that a quorum queue was declared with for `argument`; `None` if it has none.
+/// Returns the number with which a quorum queue was declared for `argument`; `None` if the queue
+/// has none or is not a quorum queue, or if the broker does not disclose it.
 pub(crate) async fn ask_quorum_queue(
     argument: &'static str,
     session: &Session,
@@ -125,7 +128,8 @@ struct Question {
 #[derive(Debug, PartialEq, Eq)]
 enum Learned {
     Argument,
-    /// The broker disclosed the wanted argument, in this text.
+    /// The broker disclosed the value of the argument that is to be determined. This is the
+    /// broker's text for the value.
     Wanted(String),
 }
 
@@ -135,8 +139,9 @@ impl Question {
         Self { wanted, options, arguments: BTreeMap::new(), corrected: Vec::new() }
     }
 
-    /// Declares the queue repeatedly, each time with the arguments disclosed so far, until only the
-    /// wanted one differs. Returns the broker's text for its value.
+    /// Declares the queue repeatedly, each time with the arguments disclosed so far, until the
+    /// broker's refusal names only the wanted argument. Returns the broker's text for the value of
+    /// that argument.
     async fn ask(
         &mut self,
         session: &Session,
@@ -186,6 +191,8 @@ impl Question {
     }
 
     /// Parses the refusal `inequivalent arg 'NAME' for queue …: received … but current is VALUE`.
+    /// Returns VALUE if NAME is the wanted argument, and otherwise adopts VALUE for the next
+    /// declaration. `None` if the text has another form, or names an argument for the second time.
     fn learn(&mut self, refusal: &str) -> Option<Learned> {
         let (_, rest) = refusal.split_once("inequivalent arg '")?;
         let (name, rest) = rest.split_once('\'')?;
@@ -224,7 +231,8 @@ fn kind(current: &str) -> QueueKind {
     }
 }
 
-/// Parses the text `the value 'VALUE' of type 'TYPE'`.
+/// Returns the value in the broker's text `the value 'VALUE' of type 'TYPE'`; `None` if the text
+/// has another form.
 fn value(current: &str) -> Option<AMQPValue> {
     let (_, rest) = current.split_once("the value '")?;
     let (value, kind) = rest.rsplit_once("' of type '")?;
@@ -236,7 +244,7 @@ fn value(current: &str) -> Option<AMQPValue> {
     }
 }
 
-/// Parses the text `'VALUE'` at the start.
+/// Returns VALUE of a text that begins with `'VALUE'`; `None` if the text begins otherwise.
 fn quoted(current: &str) -> Option<&str> {
     current.strip_prefix('\'')?.split_once('\'').map(|(value, _)| value)
 }

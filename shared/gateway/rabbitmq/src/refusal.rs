@@ -3,12 +3,12 @@
 //! have it, the queue may have dead-lettered what it refused, and RabbitMQ also refuses the
 //! messages that a queue was processing when it crashed or its node was lost.
 //!
-//! So a refused message is in doubt, unless the queue proves that it was full and keeps no copy. It
-//! must be the only queue that the message was sent to, be declared with the overflow
-//! `reject-publish`, which no policy overrules on a classic queue, and still hold as many messages
-//! as its declared maximum. Quorum queues have no other overflow setting that refuses. A classic
-//! queue whose process crashed and that is full when it is asked is taken for one that was full
-//! then: AMQP shows no difference.
+//! So a refused message is in doubt, unless the queue proves that it was full and keeps no copy.
+//! For that proof, it must be the only queue that the message was sent to, be declared with the
+//! overflow `reject-publish`, which no policy overrules on a classic queue, and still hold as many
+//! messages as its declared maximum. Quorum queues have no other overflow setting that refuses. A
+//! classic queue whose process crashed, and that is full when the gateway asks later, is taken for
+//! one that was full when it refused: AMQP shows no difference.
 
 use broker::Deadline;
 use mq::{BrokerError, QueueName};
@@ -18,7 +18,8 @@ use crate::publish_destination::PublishDestination;
 use crate::queue_facts::{self, MAX_LENGTH, OVERFLOW, QueueFacts, QueueKind};
 use crate::session::Session;
 
-/// Explanation of a refused publish (`basic.nack`).
+/// Explanation of a refused publish (`basic.nack`): the error for the caller, and whether the
+/// messages may be on a queue.
 #[derive(Debug)]
 pub(crate) struct Refusal {
     pub(crate) error: BrokerError,

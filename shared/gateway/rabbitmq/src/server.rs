@@ -12,7 +12,8 @@ const COUNTS_FAILURES: (u32, u32) = (4, 3);
 const LIMITS_DELIVERIES: (u32, u32) = (4, 0);
 /// First version of RabbitMQ that ignores an `x-death` history in messages that a client publishes.
 const KEEPS_NO_CLIENTS_DEATHS: (u32, u32) = (4, 0);
-/// Default delivery limit of quorum queues, from version [`LIMITS_DELIVERIES`] on.
+/// Default delivery limit of quorum queues (returns or failures of a message), from version
+/// [`LIMITS_DELIVERIES`] on.
 const DEFAULT_DELIVERY_LIMIT: u64 = 20;
 
 /// Events that a quorum queue counts towards its delivery limit, past which it drops or
@@ -41,7 +42,8 @@ impl Default for Server {
 }
 
 impl Server {
-    /// Reads `connection.start`, the first frame of a broker.
+    /// Reads `connection.start`, the first frame of a broker. If it cannot be parsed, the version
+    /// is unknown.
     pub(crate) fn from_greeting(frame: &[u8]) -> Self {
         let Ok((_, AMQPFrame::Method(_, AMQPClass::Connection(connection::AMQPMethod::Start(start))))) =
             parse_frame(frame)
@@ -82,7 +84,8 @@ impl Server {
     }
 }
 
-/// Parses the major and minor number of a version such as `4.3.6` or `4.3.0-rc.1`.
+/// Returns the major and minor number of a version such as `4.3.6` or `4.3.0-rc.1`; `None` if it
+/// has another form.
 fn release(version: &str) -> Option<(u32, u32)> {
     let mut parts = version.split('.').map(str::parse);
     Some((parts.next()?.ok()?, parts.next()?.ok()?))

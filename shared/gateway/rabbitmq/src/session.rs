@@ -1,4 +1,4 @@
-//! Session: a pooled connection with its channel, in the use of one operation.
+//! Session: a pooled connection with its channel, while one operation uses it.
 
 use std::time::Duration;
 
@@ -13,7 +13,8 @@ use crate::errors::{During, Failure};
 use crate::pooled::PooledConnection;
 use crate::server::Counted;
 
-/// Maximum time to wait for deliveries that were already sent, before the connection is closed.
+/// Maximum time to wait until deliveries over the connection's limit have arrived and been
+/// discarded, before the connection is closed.
 const UNDER_WAY: Duration = Duration::from_secs(5);
 /// Maximum time to wait until unsettled messages are returned to the queue, before the connection
 /// is closed.
@@ -64,15 +65,15 @@ impl Session {
     /// Closes the connection because more deliveries are still arriving than can be discarded in
     /// time. First returns all messages to `queue` by [`Self::give_back`], since a quorum queue may
     /// count unsettled messages of a closed connection as failed.
-    pub(crate) async fn cut(self, queue: &QueueName, deadline: Deadline) {
+    pub(crate) async fn close_overfull(self, queue: &QueueName, deadline: Deadline) {
         self.give_back(queue, deadline.min(FAREWELL)).await;
         self.abandon("more was on its way than it lets in");
     }
 
     /// Waits until the deliveries beyond the connection's limit (its intake) have arrived and been
     /// discarded, and then sets the limit to `most` bytes. Returns `false` if that took too long;
-    /// the caller must then [`cut`](Self::cut) the connection.
-    pub(crate) async fn let_pass(&self, queue: &QueueName, most: usize, deadline: Deadline) -> bool {
+    /// the caller must then [`close_overfull`](Self::close_overfull) the connection.
+    pub(crate) async fn discard_excess(&self, queue: &QueueName, most: usize, deadline: Deadline) -> bool {
         let has_passed = inspect(self.channel(), queue, deadline.min(UNDER_WAY)).await.is_ok();
         if has_passed {
             self.intake().bind(most);
@@ -80,8 +81,8 @@ impl Session {
         has_passed
     }
 
-    /// Queries the counts of a queue on a separate channel, so that a refusal does not close the
-    /// channel of the session.
+    /// Queries and returns the numbers of messages and consumers of a queue. Uses a separate
+    /// channel, so that a refusal does not close the channel of the session.
     pub(crate) async fn inspect_apart(
         &self,
         queue: &QueueName,
@@ -106,7 +107,8 @@ impl Session {
     }
 }
 
-/// Waits for the broker's answer until `deadline`.
+/// Waits until `deadline` for the broker's answer to `exchange`, a request of the client library,
+/// and returns it. The error is [`Failure::Deadline`] if no answer arrives.
 ///
 /// The future is boxed to shorten compile times: the compiler then checks once for each call that
 /// it may move between threads, not for each future that awaits it.
@@ -119,7 +121,7 @@ pub(crate) fn call<'a, T: Send + 'a>(
     )
 }
 
-/// Sets the prefetch and starts a consumer with this tag.
+/// Sets the channel's prefetch, and starts and returns a consumer of the queue with this tag.
 pub(crate) async fn consume(
     channel: &Channel,
     queue: ShortString,
@@ -143,12 +145,13 @@ pub(crate) fn short(queue: &QueueName) -> ShortString {
 pub(crate) struct Counts {
     /// Number of messages that are ready for delivery.
     pub(crate) messages: u32,
-    /// Number of consumers of the queue.
+    /// Number of consumers of the queue. A quorum queue also counts channels that hold its
+    /// messages.
     pub(crate) consumers: u32,
 }
 
-/// Queries the counts of a queue. The broker answers after it has processed everything sent before
-/// on the channel.
+/// Queries and returns the numbers of messages and consumers of a queue, by a passive declaration.
+/// The broker answers after it has processed everything sent before on the channel.
 pub(crate) async fn inspect(
     channel: &Channel,
     queue: &QueueName,

@@ -21,7 +21,7 @@ use mq::{BrokerError, QueueName};
 use broker::Deadline;
 
 use crate::errors::{During, Failure};
-use crate::leader::{Holders, Leadership};
+use crate::leader::{ExpectedConsumers, Leadership};
 use crate::session::{Counts, Session, inspect};
 
 /// Reply code of AMQP 0-9-1 for a missing permission (section 1.2).
@@ -31,13 +31,15 @@ const RESOURCE_LOCKED: i64 = 405;
 /// Event by which an acknowledgement, which the broker does not answer, is known to be applied.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Proof {
-    /// Next answer of the broker on the channel, for a queue without an elected leader.
+    /// Proof for a queue without an elected leader: the broker answers the next request on the
+    /// channel of the acknowledgement.
     Answer,
-    /// Next answer of the broker on the channel, for a queue of unknown type. It is no proof if the
-    /// queue has an elected leader, but there is no better one.
-    AnswerAlone,
-    /// Lower consumer count of a quorum queue, which counts channels that hold its messages.
-    Count(Holders),
+    /// Best evidence for a queue of unknown type: the broker answers the next request on the
+    /// channel of the acknowledgement. It is no proof if the queue has an elected leader.
+    AnswerOfUnknownType,
+    /// Proof for a quorum queue: its consumer count falls, which includes each channel that holds
+    /// messages of the queue.
+    Count(ExpectedConsumers),
 }
 
 /// Reason why it is unknown whether the queue has applied an acknowledgement.
@@ -46,7 +48,7 @@ pub(crate) enum Unproven {
     Failure(Failure),
     /// The queue still counted the channels whose messages were acknowledged, until the time was
     /// over.
-    StillHeld,
+    CountDidNotFall,
 }
 
 impl From<Failure> for Unproven {
@@ -65,7 +67,7 @@ impl Unproven {
     pub(crate) fn into_error(self, queue: &QueueName) -> BrokerError {
         match self {
             Self::Failure(failure) => failure.into_error(During::Queue(queue)),
-            Self::StillHeld => {
+            Self::CountDidNotFall => {
                 BrokerError::timeout(format!("the quorum queue `{queue}` did not apply it in time"))
             }
         }
@@ -73,8 +75,9 @@ impl Unproven {
 }
 
 impl Proof {
-    /// Prepares the proof before the acknowledgement is sent. `holders` is the number of consumers
-    /// whose messages will be acknowledged.
+    /// Chooses the proof for the type of queue, before the acknowledgement is sent. For a quorum
+    /// queue, reads the consumer count; `consumers` is the number of consumers whose messages will
+    /// be acknowledged.
     ///
     /// # Errors
     /// If the queue has no leader in time, or cannot be queried. The caller must not acknowledge
@@ -83,13 +86,15 @@ impl Proof {
         leadership: Leadership,
         session: &Session,
         queue: &QueueName,
-        holders: usize,
+        consumers: usize,
         deadline: Deadline,
     ) -> Result<Self, BrokerError> {
         Ok(match leadership {
-            Leadership::Elected => Self::Count(Holders::count(session, queue, holders, deadline).await?),
+            Leadership::Elected => {
+                Self::Count(ExpectedConsumers::count(session, queue, consumers, deadline).await?)
+            }
             Leadership::Absent => Self::Answer,
-            Leadership::Unknown => Self::AnswerAlone,
+            Leadership::Unknown => Self::AnswerOfUnknownType,
         })
     }
 
@@ -99,8 +104,9 @@ impl Proof {
         matches!(self, Self::Count(_))
     }
 
-    /// Waits for the proof after the acknowledgement was sent. Returns the queue's counts if the
-    /// broker reported them.
+    /// Waits for the proof that the broker applied the acknowledgement, which must have been sent.
+    /// Returns the queue's numbers of messages and consumers; `None` if the broker refused to
+    /// report them, which proves it as well.
     ///
     /// # Errors
     /// If the proof does not arrive. The acknowledgement may or may not be applied then.
@@ -111,8 +117,8 @@ impl Proof {
         deadline: Deadline,
     ) -> Result<Option<Counts>, Unproven> {
         let answer = match self {
-            Self::Count(holders) => holders.fewer(session, queue, deadline).await,
-            Self::Answer | Self::AnswerAlone => {
+            Self::Count(expected) => expected.fewer(session, queue, deadline).await,
+            Self::Answer | Self::AnswerOfUnknownType => {
                 inspect(session.channel(), queue, deadline).await.map_err(Unproven::from)
             }
         };
@@ -123,12 +129,13 @@ impl Proof {
         }
     }
 
-    /// True if the broker's refusal of the query proves that the acknowledgement sent before it was
-    /// applied.
+    /// Evaluates the failure of the request that followed an acknowledgement on the same channel.
+    /// True if it is a refusal that proves that the queue has applied the acknowledgement: one with
+    /// the reply code 403 or 405, and only for [`Self::Answer`].
     fn is_given_by_the_refusal(self, failure: &Failure) -> bool {
         match (self, failure.reply()) {
             (Self::Answer, Some(reply)) => matches!(reply.code, ACCESS_REFUSED | RESOURCE_LOCKED),
-            (Self::Answer, None) | (Self::AnswerAlone | Self::Count(_), _) => false,
+            (Self::Answer, None) | (Self::AnswerOfUnknownType | Self::Count(_), _) => false,
         }
     }
 }
@@ -158,11 +165,11 @@ mod tests {
         for (kind, proves) in all {
             let failure = refused(kind.clone());
             assert_eq!(Proof::Answer.is_given_by_the_refusal(&failure), proves, "{kind:?}");
-            assert!(!Proof::AnswerAlone.is_given_by_the_refusal(&failure), "{kind:?}");
-            let count = Proof::Count(Holders::default());
+            assert!(!Proof::AnswerOfUnknownType.is_given_by_the_refusal(&failure), "{kind:?}");
+            let count = Proof::Count(ExpectedConsumers::default());
             assert!(!count.is_given_by_the_refusal(&failure), "{kind:?}");
         }
-        for proof in [Proof::Answer, Proof::AnswerAlone] {
+        for proof in [Proof::Answer, Proof::AnswerOfUnknownType] {
             assert!(!proof.is_given_by_the_refusal(&Failure::Deadline));
         }
     }

@@ -128,7 +128,8 @@ pub(crate) fn runtime() -> Runtime<RuntimeParts<Tokio, TransportReactor>> {
     Runtime::new(RuntimeParts::new(Tokio::current(), TransportReactor(Tokio::current())))
 }
 
-/// Tokio timers for the client library, which cannot open connections by itself.
+/// Tokio timers for the client library. Connections are opened by this crate, and not through this
+/// type.
 #[derive(Clone, Debug)]
 pub(crate) struct TransportReactor(Tokio);
 

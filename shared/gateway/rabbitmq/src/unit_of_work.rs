@@ -24,12 +24,14 @@ pub(crate) struct Taken {
     /// Type of the queue; `None` if it is unknown.
     pub(crate) kind: Option<QueueKind>,
     /// Number of consumers that a quorum queue counts until the messages are settled.
-    pub(crate) holders: usize,
+    pub(crate) consumers_to_settle: usize,
     pub(crate) consumed: Consumed,
 }
 
 impl Taken {
-    /// Prepares the proof that the queue applies the acknowledgement.
+    /// Prepares the proof that the queue has applied the acknowledgement of the messages, which the
+    /// broker does not answer. Must be called before the acknowledgement is sent. Fails if the
+    /// connection was lost, or the queue has no leader.
     async fn prepare(&self, deadline: Deadline) -> Result<Proof, BrokerError> {
         if !self.session.seems_open() {
             return Err(not_ours_any_more());
@@ -38,8 +40,8 @@ impl Taken {
             Some(kind) => kind.into(),
             None => leader::leadership(&self.session, &self.queue, deadline).await?,
         };
-        let holders = self.holders.max(1);
-        Proof::prepare(leadership, &self.session, &self.queue, holders, deadline).await
+        let consumers = self.consumers_to_settle.max(1);
+        Proof::prepare(leadership, &self.session, &self.queue, consumers, deadline).await
     }
 
     /// Acknowledges the kept deliveries up to `tag`, and waits for the proof that the queue has
@@ -67,8 +69,9 @@ impl Taken {
         }
     }
 
-    /// Acknowledges the messages and returns them with the result. If no proof can be prepared,
-    /// they return to the queue instead.
+    /// Acknowledges the messages, and returns them with the result. If no proof of the
+    /// acknowledgement can be prepared, for example because the queue has no leader, sends none:
+    /// the messages return to the queue, and the result is an error.
     pub(crate) async fn remove(self, deadline: Deadline) -> (Consumed, Result<(), BrokerError>) {
         let Some(tag) = self.last_tag else {
             return (self.restore(deadline).await, Ok(()));

@@ -1,4 +1,4 @@
-//! Window: messages in flight and the broker's answer to each.
+//! Window: a group of published messages whose answers from the broker are judged together.
 
 use std::collections::HashSet;
 use std::time::Instant;
@@ -71,18 +71,18 @@ pub(crate) struct Settled {
     /// Number of messages that the window has published.
     pub(crate) published: usize,
     /// Number of messages from the start of the window that are on the queue.
-    pub(crate) prefix: u64,
-    /// Ids of the messages after the first [`Self::prefix`] ones that are or may be on a queue,
-    /// without the refused messages.
+    pub(crate) confirmed_prefix: u64,
+    /// Ids of the messages after the first [`Self::confirmed_prefix`] ones that are or may be on a
+    /// queue, without the refused messages.
     pub(crate) in_doubt: Vec<MessageId>,
-    /// Ids of the messages after the first [`Self::prefix`] ones that the broker refused. Refused
-    /// messages may be on a queue nevertheless.
+    /// Ids of the messages after the first [`Self::confirmed_prefix`] ones that the broker refused.
+    /// Refused messages may be on a queue nevertheless.
     pub(crate) refused: Vec<MessageId>,
 }
 
 impl Settled {
-    /// Returns the ids of all messages that may be on a queue after the first [`Self::prefix`]
-    /// ones, including those that the broker refused.
+    /// Returns the ids of all messages that may be on a queue after the first
+    /// [`Self::confirmed_prefix`] ones, including those that the broker refused.
     pub(crate) fn all_in_doubt(mut self) -> Vec<MessageId> {
         self.in_doubt.append(&mut self.refused);
         self.in_doubt
@@ -257,7 +257,7 @@ fn judge(messages: &[Published], returned: &HashSet<String>, failure: Option<Fai
     Settled {
         verdict,
         published: messages.len(),
-        prefix: u64::try_from(prefix).unwrap_or(u64::MAX),
+        confirmed_prefix: u64::try_from(prefix).unwrap_or(u64::MAX),
         in_doubt: ids(in_doubt),
         refused: ids(refused),
     }
@@ -292,7 +292,7 @@ mod tests {
                 .map(|(i, _)| id(i).to_hex())
                 .collect();
             let settled = judge(&messages, &returned, None);
-            let prefix = usize::try_from(settled.prefix).unwrap();
+            let prefix = usize::try_from(settled.confirmed_prefix).unwrap();
             for (i, (outcome, returned, delayed)) in cases.iter().enumerate() {
                 let confirmed = *outcome == Outcome::Confirmed && !returned;
                 let may_be_there = !returned || *delayed;

@@ -1,9 +1,10 @@
-//! Awaited uploads: an index of the items whose payload the client puts by itself, in the order of
-//! the time at which to check if it did.
+//! Awaited uploads: the DynamoDB index of batch items whose payload has not arrived yet, because a
+//! client uploads it by itself, or it is copied from a dropped object. Items are in the order of
+//! the time at which to check whether the payload arrived.
 //!
-//! Only awaited items have the index's attributes, so the index is as small as the number of
-//! uploads in progress. Its key is one of [`SHARDS`], by the batch's id, so that a flood of uploads
-//! is not in one partition.
+//! Only such items have the index's attributes, so the index is as small as the number of uploads
+//! in progress. Its partition key is one of [`SHARDS`] numbers, chosen by the batch's id, so that a
+//! flood of uploads is not in one partition.
 
 use aws_sdk_dynamodb::error::SdkError;
 use aws_sdk_dynamodb::operation::query::builders::QueryFluentBuilder;
@@ -57,16 +58,18 @@ impl AwaitedUpload {
 /// Result of an attempt to claim the notification of a batch's payload, which one caller at a time
 /// may send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Taken {
+pub enum NotificationClaim {
     /// The caller has the claim and must send the notification.
-    Yes,
+    Granted,
     /// Another caller claimed the notification recently, so it must not be sent now.
-    Recently,
-    /// The table has no item of the batch.
+    Refused,
+    /// The table has no item of the batch: it was never accepted, or its item has expired.
     NotAccepted,
 }
 
-/// Returns the attributes by which the index of awaited uploads finds a batch's item.
+/// Returns the attributes by which the index of awaited uploads finds a batch's item: the shard of
+/// the batch's id, and `expires_at`, the time until which the upload is awaited and at which its
+/// first check is due.
 pub(crate) fn attributes(batch_id: Uuid, expires_at: Timestamp) -> [(&'static str, AttributeValue); 2] {
     [
         ("awaited", shard(batch_id.as_bytes().last().copied().unwrap_or_default())),
@@ -103,15 +106,15 @@ impl BatchItems {
     }
 
     /// Marks the batch of an upload that never arrived as expired, and takes it out of the index of
-    /// awaited uploads. False if another call changed the item first, or the client was given more
-    /// time since `upload` was read.
+    /// awaited uploads. Returns false if another call changed the item first, or if the client was
+    /// given more time since `upload` was read.
     pub async fn expire(&self, upload: &AwaitedUpload) -> Result<bool, BatchItemError> {
         let update = self
             .of_awaited(upload)
             .update_expression("SET #status = :expired REMOVE awaited, awaitedUntil")
             .expression_attribute_names("#status", "status")
             .expression_attribute_values(":expired", text(BatchStatus::Expired));
-        Ok(done(update).await? == Taken::Yes)
+        Ok(done(update).await? == NotificationClaim::Granted)
     }
 
     /// Records that an awaited upload arrived, and takes its batch out of the index. A repeated
@@ -127,8 +130,8 @@ impl BatchItems {
         done(received(update)).await.map(drop)
     }
 
-    /// Schedules another check of an upload at `until`: it arrived, but its batch is not in the
-    /// database yet.
+    /// Schedules another check at `until` of an upload whose payload arrived but whose batch is not
+    /// in the database yet, or of an upload that could not be marked as expired.
     pub async fn look_again(&self, upload: &AwaitedUpload, until: Timestamp) -> Result<(), BatchItemError> {
         let update = self
             .of_awaited(upload)
@@ -140,12 +143,12 @@ impl BatchItems {
     /// Claims the right to send the notification of a batch's payload, unless it was claimed at
     /// `told_before` or later. The write is conditional, so of concurrent callers only one gets the
     /// claim.
-    pub async fn take(
+    pub async fn claim_notification(
         &self,
         tenant_id: Uuid,
         batch_id: Uuid,
         told_before: Timestamp,
-    ) -> Result<Taken, BatchItemError> {
+    ) -> Result<NotificationClaim, BatchItemError> {
         let update = self
             .update(tenant_id, batch_id)
             .update_expression("SET toldAt = :now")
@@ -158,7 +161,7 @@ impl BatchItems {
     }
 
     /// Releases the claim on a batch's notification that was not sent after all.
-    pub async fn put_back(&self, tenant_id: Uuid, batch_id: Uuid) -> Result<(), BatchItemError> {
+    pub async fn release_claim(&self, tenant_id: Uuid, batch_id: Uuid) -> Result<(), BatchItemError> {
         let update = self
             .update(tenant_id, batch_id)
             .update_expression("REMOVE toldAt")
@@ -175,8 +178,8 @@ impl BatchItems {
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
     }
 
-    /// Builds an update of the item of an awaited upload, on the condition that the times in the
-    /// item are still those in `upload`.
+    /// Builds an update of the item of an awaited upload, on the condition that the time of its
+    /// next check and its expiry are still those in `upload`.
     fn of_awaited(&self, upload: &AwaitedUpload) -> UpdateItemFluentBuilder {
         self.update(upload.tenant_id, upload.batch_id)
             .condition_expression("awaitedUntil = :awaitedUntil AND uploadExpiresAt = :uploadExpiresAt")
@@ -215,18 +218,19 @@ fn received(update: UpdateItemFluentBuilder) -> UpdateItemFluentBuilder {
         .expression_attribute_values(":received", text(BatchStatus::Received))
 }
 
-/// Sends a conditional update. Returns [`Taken::Yes`] if its condition held, [`Taken::Recently`] if
-/// it did not, and [`Taken::NotAccepted`] if the item does not exist.
-async fn done(update: UpdateItemFluentBuilder) -> Result<Taken, BatchItemError> {
+/// Sends a conditional update. Returns [`NotificationClaim::Granted`] if its condition held,
+/// [`NotificationClaim::Refused`] if it did not, and [`NotificationClaim::NotAccepted`] if the item
+/// does not exist.
+async fn done(update: UpdateItemFluentBuilder) -> Result<NotificationClaim, BatchItemError> {
     let error = match update.send().await {
-        Ok(_) => return Ok(Taken::Yes),
+        Ok(_) => return Ok(NotificationClaim::Granted),
         Err(error) => error,
     };
     match error {
         SdkError::ServiceError(ref answer) => match answer.err() {
             UpdateItemError::ConditionalCheckFailedException(failed) => {
                 let there = failed.item().is_some_and(|item| !item.is_empty());
-                Ok(if there { Taken::Recently } else { Taken::NotAccepted })
+                Ok(if there { NotificationClaim::Refused } else { NotificationClaim::NotAccepted })
             }
             _ => Err(BatchItemError::unavailable(error)),
         },

@@ -1,4 +1,4 @@
-//! Items of batches.
+//! Conversion of batches to DynamoDB items, and of items to batches.
 
 use std::collections::BTreeSet;
 use std::fmt::Display;

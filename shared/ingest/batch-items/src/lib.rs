@@ -6,13 +6,14 @@
 //! TTL removes it 30 days after it was written, when PostgreSQL has long had its batch, or will
 //! never have it.
 //!
-//! Every call fails if the table does not respond: its documentation names only other reasons.
+//! Every call fails if the table does not respond, also where the call's documentation names only
+//! other reasons.
 
 mod awaited;
 mod item;
 mod recent;
 
-pub use awaited::{AWAITED_INDEX, AwaitedUpload, SHARDS, Taken};
+pub use awaited::{AWAITED_INDEX, AwaitedUpload, NotificationClaim, SHARDS};
 pub use recent::{MAX_PAGE, Recent, Wanted};
 
 use std::collections::HashMap;
@@ -194,7 +195,7 @@ impl BatchItems {
 }
 
 /// Determines the state of a batch's item after DynamoDB refused its conditional update. `item` is
-/// the item that DynamoDB returned with the refusal.
+/// the item that DynamoDB returned with the refusal, `None` or empty if the batch has none.
 fn instead(item: Option<Item>) -> Result<Stored, BatchItemError> {
     let Some(item) = item.filter(|item| !item.is_empty()) else { return Ok(Stored::Gone) };
     // A later time stands there if the payload has not arrived.

@@ -1,4 +1,4 @@
-//! A tenant's items in the order of their receipt, a bounded number at a time.
+//! Search of a tenant's batch items, the newest first, a bounded number at a time.
 
 use ingestion::Viewer;
 use ingestion::batch::BatchStatus;

@@ -1,4 +1,4 @@
-//! A batch's counters and state, derived from its chunks under the batch's lock.
+//! Derivation of a batch's counters and state from its chunks, while the batch's row is locked.
 
 use ingestion::batch::{
     BatchEvent, BatchStatus, Changes, ChunkCounts, ChunkResult, ChunkStatus, Counters, Deactivation,
@@ -24,24 +24,25 @@ const SETTLE: &str = "UPDATE batches SET status = $2, items_failed = $3, inserte
      finished_at = CASE WHEN $12 THEN COALESCE(finished_at, now()) END, moved_at = now(), \
      rejected_unlisted = $13 WHERE batch_id = $1";
 
-/// State of a batch, as derived from the states of its chunks.
+/// Result of [`settle`]: the state of a batch, as derived from the states of its chunks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settled {
     pub(crate) status: BatchStatus,
-    /// True if all chunks of a full load are done while its deactivation is still undecided. Until
-    /// then the batch's state does not change.
+    /// True if all chunks of a full load are done, but the deactivation of the products that it
+    /// lacks is still pending. The batch's state then does not change.
     pub(crate) undecided: bool,
 }
 
 /// Derives the counters and the state of a locked batch from its chunks, and writes them to the
-/// batch's row, with the deactivation of `batch`.
+/// batch's row, together with `batch.deactivation`. Writes an event to the outbox if the batch
+/// became final, or if a final batch changed.
 pub(crate) async fn settle(session: &mut Session<'_>, batch: &LockedBatch) -> Result<Settled, DatabaseError> {
     let rows = session.query(TALLY, &[&batch.batch_id]).await?;
     settle_by(session, batch, &rows).await
 }
 
-/// Does the same as [`settle`], with the rows of [`TALLY`], which must be queried after the batch
-/// is locked.
+/// Derives the counters and the state of a locked batch from `rows`, and writes them as [`settle`]
+/// does. `rows` are the result of [`TALLY`], which must be queried after the batch is locked.
 pub(crate) async fn settle_by(
     session: &mut Session<'_>,
     batch: &LockedBatch,
@@ -83,8 +84,8 @@ pub(crate) async fn settle_by(
     Ok(Settled { status, undecided })
 }
 
-/// Counts of a batch's chunks by state, with the outcomes of written chunks and the items of chunks
-/// that were given up.
+/// Counts of a batch's chunks by state, with the summed outcomes of the written chunks (`done`) and
+/// the number of items in chunks that were given up.
 #[derive(Default)]
 struct Tally {
     counts: ChunkCounts,

@@ -1,4 +1,4 @@
-//! Chunks that could not be written: failed attempts, and giving up.
+//! Failed attempts to write a chunk to PostgreSQL, and giving up a chunk that cannot be written.
 
 use ingestion::batch::{BatchStatus, ChunkStatus};
 use ingestion::chunk::ChunkReady;
@@ -11,7 +11,7 @@ use crate::error::DatabaseError;
 use crate::outbox;
 use crate::rows::{count, word};
 
-/// Result of giving up a chunk that could not be written.
+/// Result of [`Database::fail_chunk`], which gives up a chunk that could not be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GivenUp {
     /// This call marked the chunk as failed.
@@ -33,7 +33,7 @@ pub enum GivenUp {
     OtherObject,
 }
 
-/// Maximum number of characters that are stored of an error of a chunk.
+/// Maximum number of characters of a chunk's error that the database stores.
 const LONGEST_ERROR: usize = 500;
 
 const NOTE: &str = "UPDATE batch_chunks SET attempts = attempts + 1, last_error = $3 \
@@ -45,7 +45,8 @@ const FAIL: &str = "UPDATE batch_chunks SET status = $3, last_error = COALESCE(l
 
 impl Database {
     /// Records a failed attempt to write a chunk, with its error. Nothing is recorded if the chunk
-    /// is done, is stored in another S3 object, or belongs to an outdated generation of the batch.
+    /// is done, is stored in another S3 object, or belongs to an outdated generation (round of
+    /// processing) of the batch.
     pub async fn note_failed_attempt(&self, chunk: &ChunkReady, error: &str) -> Result<(), DatabaseError> {
         self.with_connection(async |connection| note(connection, chunk, error).await).await
     }
@@ -53,7 +54,7 @@ impl Database {
     /// Gives up a chunk that could not be written, and updates its batch's state and counters. Only
     /// a pending chunk becomes failed; it becomes done if it is written later after all. `error` is
     /// stored if no attempt recorded an error. Idempotent by the batch, the chunk's index and the
-    /// generation.
+    /// batch's generation (round of processing).
     ///
     /// # Errors
     /// If the database fails, or does not have the chunk.
@@ -105,7 +106,8 @@ async fn fail(
 }
 
 /// Returns the result for a chunk that is not in the database: [`GivenUp::Superseded`] if its batch
-/// is in a later generation, whose chunks are stored only once the whole payload is cut.
+/// is in a later generation (round of processing), whose chunks are stored only once the whole
+/// payload is cut. Otherwise the chunk is unknown, which is an error.
 async fn missing(session: &mut Session<'_>, place: &ChunkReady) -> Result<GivenUp, DatabaseError> {
     let batch = lock(session, place.batch_id).await?;
     if batch.generation > place.generation { Ok(GivenUp::Superseded) } else { Err(unknown(place)) }

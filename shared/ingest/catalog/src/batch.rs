@@ -1,4 +1,4 @@
-//! A batch's row: created by the first run over its payload, locked by every change of its state.
+//! Row of a batch: created when its processing begins, locked by each change of the batch's state.
 
 use std::borrow::Cow;
 
@@ -23,7 +23,7 @@ use crate::rows::{bigint, cnpj, count, word};
 
 /// Accepted batch, with all values for its row in the database, since the row may not exist yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NewBatch {
+pub struct BatchRow {
     /// Metadata of the S3 object with the payload.
     pub metadata: PayloadMetadata,
     /// Location of the payload, as `s3://bucket/key`.
@@ -38,8 +38,8 @@ pub struct NewBatch {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the fields are described where their types are")]
 pub enum ChunkingOutcome {
-    /// The payload has to be cut into chunks by this plan, which was fixed when the chunker first
-    /// processed the payload.
+    /// The payload has to be cut into chunks by this plan, which is now fixed for this generation
+    /// (round of processing) of the batch.
     Chunk { plan: Plan, generation: Generation },
     /// The payload was cut into chunks before. The chunks in `pending` are not written yet, and
     /// perhaps no message about them was ever sent.
@@ -53,7 +53,7 @@ pub enum ChunkingOutcome {
     TooOld(BatchStatus),
 }
 
-/// Failure of a batch as a whole, as the sender sees it.
+/// Reason why a whole batch failed, as it is stored with the batch and shown to its sender.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PayloadFailure {
     /// Code of the failure for programs, such as [`GIVEN_UP`](Self::GIVEN_UP).
@@ -67,11 +67,11 @@ pub struct PayloadFailure {
 
 impl PayloadFailure {
     /// Code of a batch whose processing failed too often, although its payload may be sound. The
-    /// chunker continues such a batch if a run is still in progress or the notification is
-    /// repeated.
+    /// chunker still continues such a batch if an attempt is in progress, or if it gets the
+    /// notification about the payload again.
     pub const GIVEN_UP: &str = "GIVEN_UP";
-    /// Code of a batch that was not processed before the kept history of loads moved past the time
-    /// of its receipt.
+    /// Code of a batch that was not processed in time: it was received before the start of the
+    /// history of loads, which is the period for which batches are retained.
     pub const TOO_OLD: &str = "TOO_OLD";
 
     /// Returns the failure with code [`TOO_OLD`](Self::TOO_OLD).
@@ -87,12 +87,12 @@ impl PayloadFailure {
     }
 }
 
-/// Processing of a payload by the chunker, which found the payload unusable.
+/// Chunker's processing of a payload that turned out to be unusable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FailedRun {
+pub struct FailedChunking {
     /// Generation (round of processing) of the batch when the chunker began.
     pub generation: Generation,
-    /// Number of items in error that the chunker found beyond those that it recorded.
+    /// Number of items in error that the chunker found but, as there were too many, did not record.
     pub errors_omitted: u64,
 }
 
@@ -107,9 +107,9 @@ macro_rules! insert {
         )
     };
 }
-/// Inserts a batch's row unless it exists. The conflict clause names no constraint: if it named one
-/// of the table's two, concurrent inserts of the same batch could deadlock, each waiting in another
-/// index.
+/// Inserts a batch's row unless it exists. The conflict clause names no unique constraint: if it
+/// named one of the table's two, concurrent inserts of the same batch could deadlock, each waiting
+/// in another index.
 const INSERT_IF_ABSENT: &str = insert!(" ON CONFLICT DO NOTHING");
 /// Inserts a batch's row; fails if a constraint is violated.
 const INSERT: &str = insert!("");
@@ -132,14 +132,14 @@ const PENDING: &str = "SELECT batch_id, generation, chunk_index, chunk_uri, item
 
 impl Database {
     /// Begins to cut a batch's payload: creates the batch's row if it is missing, and fixes `plan`
-    /// for the batch unless an earlier run fixed one. Idempotent by the batch's id.
+    /// for the batch unless it has a current plan already. Idempotent by the batch's id.
     ///
     /// # Errors
     /// If the database fails, or has another batch of the same tenant with the same idempotency
     /// key.
     pub async fn begin_chunking(
         &self,
-        batch: &NewBatch,
+        batch: &BatchRow,
         plan: Plan,
     ) -> Result<ChunkingOutcome, DatabaseError> {
         self.with_connection(async |connection| begin(connection, batch, plan).await).await
@@ -156,20 +156,20 @@ impl Database {
     }
 
     /// Fails a batch whose payload cannot be read, and returns its state afterwards. No product
-    /// changes. `run` is the run of the chunker that found the payload unusable; `None` if no run
-    /// read that far. A batch whose chunks are known does not change, since its payload was read
-    /// before. A batch in a later generation than `run` does not change either, since that
-    /// generation may use the payload.
+    /// changes. `chunking` is the chunker's processing that found the payload unusable; `None` if
+    /// the batch is given up without such a finding. A batch whose chunks are known does not
+    /// change, since its payload was read before. A batch in a later generation than `chunking`
+    /// does not change either, since that generation may use the payload.
     ///
     /// # Errors
     /// Same as [`begin_chunking`](Self::begin_chunking).
     pub async fn fail_payload(
         &self,
-        batch: &NewBatch,
+        batch: &BatchRow,
         failure: &PayloadFailure,
-        run: Option<FailedRun>,
+        chunking: Option<FailedChunking>,
     ) -> Result<BatchStatus, DatabaseError> {
-        self.with_connection(async |connection| fail(connection, batch, failure, run).await).await
+        self.with_connection(async |connection| fail(connection, batch, failure, chunking).await).await
     }
 
     /// Fails a batch whose payload no longer exists, and returns its states before and after the
@@ -197,7 +197,7 @@ impl Database {
 
 async fn begin(
     connection: &mut Connection,
-    batch: &NewBatch,
+    batch: &BatchRow,
     plan: Plan,
 ) -> Result<ChunkingOutcome, DatabaseError> {
     let mut session = connection.begin().await?;
@@ -226,16 +226,16 @@ async fn begin(
 
 async fn fail(
     connection: &mut Connection,
-    batch: &NewBatch,
+    batch: &BatchRow,
     failure: &PayloadFailure,
-    run: Option<FailedRun>,
+    chunking: Option<FailedChunking>,
 ) -> Result<BatchStatus, DatabaseError> {
     let mut session = connection.begin().await?;
     let found = find_or_insert(&mut session, batch).await?;
-    if run.is_some_and(|run| run.generation < found.generation) {
+    if chunking.is_some_and(|chunking| chunking.generation < found.generation) {
         return Ok(found.status);
     }
-    let errors_omitted = run.map_or(0, |run| run.errors_omitted);
+    let errors_omitted = chunking.map_or(0, |chunking| chunking.errors_omitted);
     let status = fail_found(&mut session, &found, failure, errors_omitted).await?;
     session.commit().await?;
     Ok(status)
@@ -262,7 +262,7 @@ async fn fail_found(
     Ok(status)
 }
 
-async fn find_or_insert(session: &mut Session<'_>, batch: &NewBatch) -> Result<LockedBatch, DatabaseError> {
+async fn find_or_insert(session: &mut Session<'_>, batch: &BatchRow) -> Result<LockedBatch, DatabaseError> {
     let metadata = &batch.metadata;
     let allowed: Option<Vec<&str>> = match &batch.cnpjs {
         CnpjAccess::Any => None,
@@ -321,11 +321,11 @@ pub(crate) struct LockedBatch {
     pub(crate) is_sealed: bool,
     pub(crate) chunks: ChunkCounts,
     pub(crate) deactivation: Deactivation,
-    /// True if a user has confirmed the deactivation, so that the guard against mass deactivation
-    /// does not stop it.
+    /// True if a user has confirmed that the load deactivates the products that it lacks, so that
+    /// the guard against mass deactivation does not stop it.
     pub(crate) deactivation_confirmed: bool,
     /// Number of products that the batch has deactivated so far; `None` before the guard against
-    /// mass deactivation has allowed it to begin.
+    /// mass deactivation has allowed it to begin, and once the batch is final.
     pub(crate) deactivated_so_far: Option<u64>,
     /// Number of missing products that the guard against mass deactivation has found so far in its
     /// check before the deactivation.
@@ -337,7 +337,7 @@ pub(crate) struct LockedBatch {
 }
 
 impl LockedBatch {
-    /// Parses the row that the statement [`LOCK`] returned.
+    /// Parses the row that the statement [`LOCK`] returned; an error if the batch has no row.
     pub(crate) fn of(batch_id: Uuid, row: Option<&Row>) -> Result<Self, DatabaseError> {
         let row = row.ok_or(DatabaseError::UnknownBatch(batch_id))?;
         let Json(deactivation) = row.try_get("deactivation")?;

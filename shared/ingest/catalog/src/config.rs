@@ -35,7 +35,7 @@ pub enum Tls {
     Off,
 }
 
-/// Certificates of authorities in PEM form.
+/// Certificates of certificate authorities in PEM form, which verify the database server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pem(pub String);
 

@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use crate::config::{DatabaseConfig, Tls};
 use crate::error::DatabaseError;
-use crate::outbox::Outbox;
+use crate::outbox::OutboxMode;
 use crate::tls;
 
 const CONNECT: Duration = Duration::from_secs(5);
@@ -40,8 +40,9 @@ pub(crate) const NO_SCANS: &str = "SELECT set_config('enable_seqscan', 'off', tr
 
 pub(crate) type Params<'a> = &'a [&'a (dyn ToSql + Sync)];
 
-/// Connection to PostgreSQL, with its prepared statements, and with findings from the last chunk
-/// that probably hold for the next one.
+/// Connection to PostgreSQL, with its prepared statements, and with two observations about the last
+/// chunk that was written on it. They decide which locks and which kind of look-up the next chunk
+/// uses.
 pub(crate) struct Connection {
     client: Client,
     statements: HashMap<&'static str, Statement>,
@@ -51,13 +52,13 @@ pub(crate) struct Connection {
     /// True if the rows of the last chunk were close together in the table, so that range scans
     /// found them. The rows of the next chunk probably are close together too.
     pub(crate) were_neighbours: bool,
-    pub(crate) events: Events,
+    pub(crate) outbox: OutboxState,
 }
 
-/// Outbox events that transactions of a connection have written.
+/// Outbox mode of a connection, and the batches for which its transactions wrote events.
 #[derive(Default)]
-pub(crate) struct Events {
-    pub(crate) outbox: Outbox,
+pub(crate) struct OutboxState {
+    pub(crate) mode: OutboxMode,
     /// Ids of batches whose events are committed, but not published yet.
     pub(crate) committed: Vec<Uuid>,
 }
@@ -70,7 +71,7 @@ impl Connection {
             statements: HashMap::new(),
             nothing_differed: false,
             were_neighbours: false,
-            events: Events::default(),
+            outbox: OutboxState::default(),
         })
     }
 
@@ -95,10 +96,10 @@ impl Connection {
     /// Begins a transaction with isolation level READ COMMITTED: each statement sees everything
     /// that was committed before that statement.
     pub(crate) async fn begin(&mut self) -> Result<Session<'_>, DatabaseError> {
-        let Self { client, statements, were_neighbours, events, .. } = self;
+        let Self { client, statements, were_neighbours, outbox, .. } = self;
         let transaction =
             client.build_transaction().isolation_level(IsolationLevel::ReadCommitted).start().await?;
-        Ok(Session { transaction, statements, were_neighbours, events, written: Vec::new() })
+        Ok(Session { transaction, statements, were_neighbours, outbox, written: Vec::new() })
     }
 }
 
@@ -107,7 +108,7 @@ pub(crate) struct Session<'a> {
     pub(crate) transaction: Transaction<'a>,
     statements: &'a mut HashMap<&'static str, Statement>,
     pub(crate) were_neighbours: &'a mut bool,
-    events: &'a mut Events,
+    outbox: &'a mut OutboxState,
     /// Ids of batches for which this transaction wrote outbox events.
     written: Vec<Uuid>,
 }
@@ -177,8 +178,8 @@ impl Session<'_> {
         Ok(self.transaction.execute(&statement, params).await?)
     }
 
-    pub(crate) const fn outbox(&self) -> Outbox {
-        self.events.outbox
+    pub(crate) const fn outbox_mode(&self) -> OutboxMode {
+        self.outbox.mode
     }
 
     /// Records that this transaction wrote an outbox event of a batch, which may be published after
@@ -191,7 +192,7 @@ impl Session<'_> {
 
     pub(crate) async fn commit(self) -> Result<(), DatabaseError> {
         self.transaction.commit().await?;
-        self.events.committed.extend(self.written);
+        self.outbox.committed.extend(self.written);
         Ok(())
     }
 }
@@ -209,8 +210,8 @@ async fn prepared(
     Ok(statement)
 }
 
-/// Connects to PostgreSQL, and runs the statements `session` with its settings. The settings are
-/// not part of the login, because connection poolers refuse or ignore them there.
+/// Connects to PostgreSQL, and runs `session`, the statements that set the session's parameters.
+/// These are not part of the login, because connection poolers refuse or ignore them there.
 pub(crate) async fn connect(config: &DatabaseConfig, session: &str) -> Result<Client, DatabaseError> {
     let mut postgres = Config::new();
     postgres

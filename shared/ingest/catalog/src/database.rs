@@ -12,14 +12,15 @@ use crate::config::DatabaseConfig;
 use crate::connection::{Connection, Params};
 use crate::error::DatabaseError;
 use crate::item_errors::LISTED_ITEM_ERRORS;
-use crate::outbox::Outbox;
+use crate::outbox::OutboxMode;
 use crate::owners::OwnerRule;
 use crate::secret::DatabaseSecret;
 
 /// Default time limit of each call: 25 s, less than the 30 s of the functions that write.
 const BUDGET: Duration = Duration::from_secs(25);
 
-/// Maximum number of rows with additions to counters that one call of [`Database::fold`] sums up.
+/// Maximum number of rows, each with an increment of a counter, that one call of [`Database::fold`]
+/// adds to the counters' totals.
 const FOLDED: i64 = 50_000;
 
 /// Database of the product catalogue and its batches.
@@ -34,7 +35,7 @@ pub struct Database {
     pub(crate) owner_rule: OwnerRule,
     pub(crate) listed_errors: u64,
     budget: Duration,
-    outbox: Outbox,
+    outbox: OutboxMode,
     /// Ids of batches whose outbox events this process committed, and has not published yet.
     committed: std::sync::Mutex<Vec<Uuid>>,
 }
@@ -51,18 +52,18 @@ impl fmt::Debug for Database {
 }
 
 impl Database {
-    /// Creates a database with these connection settings. The first call connects.
+    /// Creates a client of the database with these connection settings. The first call connects.
     #[must_use]
     pub fn new(config: DatabaseConfig) -> Self {
         Self::of(Source::Given(config))
     }
 
-    /// Creates the database that the environment names. `DATABASE_SECRET_ARN` is the secret with
-    /// host, port, dbname, username and password, as RDS writes it. `DATABASE_HOST`,
-    /// `DATABASE_PORT` and `DATABASE_NAME` override its values. `DATABASE_TLS` is `verify-full`
-    /// (the default) or `off`. `DATABASE_CA_SECRET_ARN` is a secret with the certificates of
-    /// authorities in PEM form. Those authorities verify the server, instead of the authorities
-    /// that the system trusts and those of Amazon RDS.
+    /// Creates a client of the database that the environment variables name. `DATABASE_SECRET_ARN`
+    /// is the secret with host, port, dbname, username and password, as RDS writes it.
+    /// `DATABASE_HOST`, `DATABASE_PORT` and `DATABASE_NAME` override its values. `DATABASE_TLS` is
+    /// `verify-full` (the default) or `off`. `DATABASE_CA_SECRET_ARN` is a secret with the
+    /// certificates of authorities in PEM form. These authorities verify the server, instead of the
+    /// authorities that the system trusts and those of Amazon RDS.
     ///
     /// # Errors
     /// If a variable is missing or invalid. The secrets are read later, each time a connection is
@@ -80,7 +81,7 @@ impl Database {
             owner_rule: OwnerRule::default(),
             listed_errors: LISTED_ITEM_ERRORS,
             budget: BUDGET,
-            outbox: Outbox::default(),
+            outbox: OutboxMode::default(),
             committed: std::sync::Mutex::default(),
         }
     }
@@ -107,7 +108,7 @@ impl Database {
     /// Sets whether events about batches are written to the outbox, from which the caller publishes
     /// them.
     #[must_use]
-    pub fn with_outbox(self, outbox: Outbox) -> Self {
+    pub fn with_outbox(self, outbox: OutboxMode) -> Self {
         Self { outbox, ..self }
     }
 
@@ -158,9 +159,9 @@ impl Database {
             } else {
                 Connection::open(&self.config().await?).await?
             };
-            connection.events.outbox = self.outbox;
+            connection.outbox.mode = self.outbox;
             let result = work(&mut connection).await;
-            self.committed().append(&mut connection.events.committed);
+            self.committed().append(&mut connection.outbox.committed);
             *slot = Some(connection);
             result
         };
@@ -191,8 +192,8 @@ impl Database {
         .await
     }
 
-    /// Sums up additions to counters with the statement `sql`, at most [`FOLDED`] rows. Returns
-    /// true if more rows may be left.
+    /// Runs the statement `sql`, which removes at most [`FOLDED`] rows, each with an increment of a
+    /// counter, and adds them to the counters' totals. Returns true if more rows may be left.
     pub(crate) async fn fold(&self, sql: &'static str) -> Result<bool, DatabaseError> {
         let rows = self.change(sql, &[&FOLDED]).await?;
         let folded: i64 = rows.first().map_or(Ok(0), |row| row.try_get("folded"))?;

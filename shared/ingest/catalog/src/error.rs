@@ -41,14 +41,16 @@ pub enum DatabaseError {
     Migration(#[source] Box<refinery::Error>),
     #[error("another process is migrating the database")]
     MigrationUnderWay,
-    /// A writer that ignores the establishments' locks changed a row after it was looked up.
+    /// Another writer, which does not take the establishments' locks, changed the row of a product
+    /// or of an owner after it was looked up.
     #[error("a row was changed by another writer meanwhile")]
     Moved,
     #[error("batch {0} is not known")]
     UnknownBatch(Uuid),
     #[error("chunk {index} of batch {batch_id} is not known")]
     UnknownChunk { batch_id: Uuid, index: u32 },
-    /// A stored value, or a part of a chunk, has a form that this version cannot read.
+    /// A stored value, or a part of a chunk, has a form that this version cannot read. The text
+    /// names the value.
     #[error("{0} cannot be read")]
     Unreadable(&'static str),
     #[error("a number does not fit its column")]

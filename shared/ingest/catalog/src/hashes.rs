@@ -1,14 +1,14 @@
 //! Hashes that the database stores for each item of a chunk: only the first bytes.
 //!
-//! A chunk keeps 13 bytes an item, so that it can be asked long afterwards which products it
-//! contained, and with what content.
+//! A chunk's row keeps 13 bytes for each item, so that queries can find out long afterwards which
+//! products the chunk contained, and with what content.
 //!
 //! - 8 bytes are of the key's hash, as one number. Among a million keys of an establishment, two
 //!   share a number once in forty million such establishments.
-//! - 5 bytes are of the content's hash. The only question is whether a chunk contained a product
-//!   with exactly the content that the table has, so each comparison is with one other content of
-//!   the same product, and is wrong once in 10^12. Then a late item would count as outranked, and
-//!   the table would keep the content that a newer load replaces again.
+//! - 5 bytes are of the content's hash. They only have to show whether a chunk contained a product
+//!   with exactly the content that the table has. So each comparison is with one other content of
+//!   the same product, and is wrong once in 10^12. A late item then counts as outdated by mistake,
+//!   and the table keeps the content that it has until a newer load replaces it.
 
 /// Returns the first eight bytes of a hash, as a big-endian number.
 pub(crate) const fn first_eight(hash: [u8; 16]) -> i64 {

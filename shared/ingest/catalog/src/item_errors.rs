@@ -1,4 +1,4 @@
-//! Items in error: recorded while the payload is read, listed in pages.
+//! Items in error of a batch: recorded while its payload is cut, and listed in pages.
 
 use ingestion::Viewer;
 use ingestion::chunk::Generation;
@@ -15,10 +15,10 @@ use crate::hashes::first_eight;
 use crate::rows::{bigint, count, word};
 use crate::visible::{accepted_within, visible};
 
-/// Default number of items in error that a batch's report lists.
+/// Default maximum number of items in error that a batch's report lists.
 pub const LISTED_ITEM_ERRORS: u64 = 10_000;
 
-/// Page of a batch's items in error.
+/// Page of a batch's items in error, as the batches API lists them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ItemErrorPage {
     /// Items in error of the page, in the order of the payload.
@@ -33,24 +33,25 @@ const INSERT: &str = "INSERT INTO batch_item_errors \
      SELECT $1, e.* FROM unnest($2::bigint[], $3::bigint[], $4::text[], $5::text[], $6::text[], \
      $7::jsonb[], $8::bigint[]) e \
      ON CONFLICT (batch_id, item_index) DO NOTHING";
-/// Locks a batch until the commit if it is still being cut in this generation (start or replay), so
-/// that a replay sees the errors recorded here. Returns no row otherwise.
+/// Locks a batch until the commit if it is still being cut in this generation (round of
+/// processing), so that a replay sees the errors recorded here. Returns no row otherwise.
 const IS_CHUNKING: &str = "SELECT FROM batches WHERE batch_id = $1 AND generation = $2 \
      AND (status = 'CHUNKING' OR status = 'FAILED' AND error->>'code' = 'GIVEN_UP') FOR SHARE";
 const FORGET_REFUSED: &str = "DELETE FROM batch_item_errors WHERE batch_id = $1 AND item_index = ANY($2) \
      AND code IN ('REJECTED_BY_DATABASE', 'CNPJ_NOT_ALLOWED')";
 const LISTED: &str =
     "SELECT count(*) AS listed FROM (SELECT FROM batch_item_errors WHERE batch_id = $1 LIMIT $2) AS listed";
-/// Query for a batch that the viewer may see, and for whether it may see all of its errors. A batch
-/// that the viewer could not have sent may have errors about other establishments.
+/// Query for the batch `$1` if the viewer (tenant `$2`, limited to the establishments `$3`) may see
+/// it, and for whether the viewer may see all of the batch's errors. A batch that the viewer could
+/// not have sent may have errors about other establishments.
 const SHOWN: &str = concat!(
     "SELECT $3::text[] IS NULL OR ",
     accepted_within!("$3"),
     " AS is_own, b.errors_omitted + b.rejected_unlisted AS omitted FROM batches b WHERE b.batch_id = $1 AND ",
     visible!("$2", "$3")
 );
-/// Query for the file of a batch's items in error, for a viewer that may see the items of all
-/// establishments in it.
+/// Query for the file of a batch's items in error, for a viewer (tenant `$2`, limited to the
+/// establishments `$3`) that may see the items of all establishments in it.
 const FILE: &str = concat!(
     "SELECT b.errors_uri FROM batches b WHERE b.batch_id = $1 AND b.errors_uri IS NOT NULL AND ($3::text[] IS NULL OR ",
     accepted_within!("$3"),
@@ -63,7 +64,8 @@ const PAGE: &str = "SELECT item_index, byte_offset, code, field, detail, key FRO
 
 impl Database {
     /// Records items in error while the batch's payload is being cut. Idempotent by batch and item.
-    /// Nothing is recorded if the batch has moved to another generation or state.
+    /// Nothing is recorded if the batch has moved to another generation (round of processing) or
+    /// state.
     pub async fn record_item_errors(
         &self,
         batch_id: Uuid,
@@ -84,10 +86,10 @@ impl Database {
         .await
     }
 
-    /// Returns a page of a batch's items in error, in the order of the payload; `after` is the
-    /// index of the last item on the previous page. `None` if the viewer may not see the batch. A
-    /// viewer that is limited to some establishments sees only their errors in a batch that it
-    /// could not have sent itself.
+    /// Returns a page of up to `limit` items in error of a batch, in the order of the payload;
+    /// `after` is the index of the last item on the previous page. `None` if the viewer may not see
+    /// the batch. A viewer that is limited to some establishments sees only their errors in a batch
+    /// that it could not have sent itself.
     pub async fn item_errors(
         &self,
         viewer: &Viewer,
@@ -118,8 +120,9 @@ impl Database {
     }
 }
 
-/// Removes refusals of these items in an earlier generation from the report. The items are in
-/// chunks, so the chunker found no error in them.
+/// Deletes from a batch's report the errors of these items that were recorded when their chunk was
+/// written in an earlier generation (round of processing) of the batch. The items have no other
+/// errors, since the chunker puts only valid items into chunks.
 pub(crate) async fn forget_refused(
     session: &mut Session<'_>,
     batch_id: Uuid,

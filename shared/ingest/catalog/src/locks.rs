@@ -32,19 +32,19 @@ const LOWEST: i64 = SPACE - 1 - GATES;
 /// lock never takes it exclusively afterwards, because two such transactions would wait for each
 /// other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Hold {
+pub(crate) enum LockMode {
     /// Exclusive lock, for a transaction that writes products of the establishments.
-    Alone,
+    Exclusive,
     /// Shared lock, for a transaction that only prevents writes to the locked establishments.
     Shared,
 }
 
-impl Hold {
+impl LockMode {
     /// Returns the statement that takes the locks with the keys of [`numbers`], one by one. A gate
     /// (a lock that limits how many transactions hold many locks) is always taken exclusively.
     pub(crate) const fn statement(self) -> &'static str {
         match self {
-            Self::Alone => "SELECT pg_advisory_xact_lock(lock) FROM unnest($1::bigint[]) AS l (lock)",
+            Self::Exclusive => "SELECT pg_advisory_xact_lock(lock) FROM unnest($1::bigint[]) AS l (lock)",
             Self::Shared => {
                 "SELECT CASE WHEN lock < x'636e706a00000000'::bigint THEN pg_advisory_xact_lock(lock) \
                  ELSE pg_advisory_xact_lock_shared(lock) END FROM unnest($1::bigint[]) AS l (lock)"
@@ -53,8 +53,9 @@ impl Hold {
     }
 }
 
-/// Returns the keys of the advisory locks of these establishments, preceded by a gate if they are
-/// more than [`MOST_WITHOUT_GATE`].
+/// Returns the keys of the advisory locks of these establishments, in ascending order. If there are
+/// more than [`MOST_WITHOUT_GATE`], the key of a gate comes first: a lock that limits how many
+/// transactions hold many locks.
 pub(crate) fn numbers(cnpjs: &[Cnpj]) -> Vec<i64> {
     let mut numbers: Vec<i64> = cnpjs.iter().map(stripe).collect();
     numbers.sort_unstable();

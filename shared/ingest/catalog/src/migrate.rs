@@ -21,7 +21,7 @@ const LOCK: i64 = i64::from_be_bytes(*b"migrate\0");
 const WAIT: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(100);
 
-/// Result of a run of the migrations.
+/// Result of [`Database::migrate`]: the applied migrations, and the version that was reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Migrated {
     /// Names of the migrations that this run applied, in order.
@@ -32,12 +32,12 @@ pub struct Migrated {
 
 impl Database {
     /// Applies the migrations that the database lacks. A repeated run changes nothing, and of
-    /// concurrent runs one waits for the other. A database with later migrations than this version
-    /// has is not changed.
+    /// concurrent runs one waits for the other, for at most 60 s. A database with later migrations
+    /// than this version has is not changed.
     ///
     /// # Errors
-    /// If a migration fails, in which case it changed nothing, or if a migration was edited after
-    /// it was applied.
+    /// If a migration fails, in which case it changed nothing, if a migration was edited after it
+    /// was applied, or if another run takes longer than 60 s.
     pub async fn migrate(&self) -> Result<Migrated, DatabaseError> {
         let config = self.config().await?;
         // In a separate session: the lock ends with it, however this ends.
@@ -56,7 +56,8 @@ impl Database {
     }
 }
 
-/// True if the database has migrations of a later version of this program, as after a rollback.
+/// True if the database has migrations of a later version of this program, as after a rollback:
+/// those with a greater number than `newest`, this version's last migration.
 fn is_ahead(error: &refinery::Error, newest: Option<i32>) -> bool {
     matches!(error.kind(), Kind::MissingVersion(missing) if Some(missing.version()) > newest)
 }

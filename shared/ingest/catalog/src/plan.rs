@@ -1,4 +1,4 @@
-//! Chunking plan that a batch's first run pins.
+//! Plan by which a batch's payload is cut into chunks, fixed before the chunker cuts it.
 
 use ingestion::chunk::{Generation, Plan};
 use tokio_postgres::Row;
@@ -8,16 +8,18 @@ use crate::connection::Session;
 use crate::error::DatabaseError;
 
 const PIN: &str = "UPDATE batches SET planner = $2, chunk_items = $3, generation = $4 WHERE batch_id = $1";
-/// Removes a batch's chunking plan, so that the next run over its payload fixes its own.
+/// Removes a batch's chunking plan, so that the chunker fixes a new one when it next cuts the
+/// payload.
 const UNPIN: &str = "UPDATE batches SET planner = NULL, chunk_items = NULL WHERE batch_id = $1";
 /// Deletes a batch's items in error, because a cut by another version of the planner may give items
 /// other indexes.
 const FORGET_ERRORS: &str = "WITH forgotten AS (DELETE FROM batch_item_errors WHERE batch_id = $1) \
      UPDATE batches SET errors_omitted = 0 WHERE batch_id = $1";
 
-/// Fixes the chunking plan of a batch that is about to be cut: keeps the plan of an earlier run, or
-/// stores `plan` if there is none. If the kept plan is of an older version of the planner, stores
-/// `plan`, and the batch starts again in its next generation.
+/// Fixes the chunking plan of a batch that is about to be cut, and returns it with the batch's
+/// generation. A stored plan of the current planner version is kept. Otherwise `plan` is stored; if
+/// it replaces a plan of an older version, the batch starts again in its next generation (round of
+/// processing).
 pub(crate) async fn pin(
     session: &mut Session<'_>,
     batch: &LockedBatch,
@@ -38,9 +40,9 @@ pub(crate) async fn pin(
     Ok((plan, generation))
 }
 
-/// Deletes the items in error of a payload that a replay cuts again in a new generation. A chunking
-/// plan of an older version of the planner is deleted too, since it would make the next run begin
-/// yet another generation.
+/// Deletes the items in error of a payload that a replay cuts again in a new generation (round of
+/// processing). A chunking plan of an older version of the planner is deleted too, since the
+/// chunker would otherwise begin yet another generation.
 pub(crate) async fn cut_anew(session: &mut Session<'_>, batch: &LockedBatch) -> Result<(), DatabaseError> {
     session.execute(FORGET_ERRORS, &[&batch.batch_id]).await?;
     if batch.plan.is_some_and(|plan| !plan.planner.is_current()) {
@@ -49,7 +51,7 @@ pub(crate) async fn cut_anew(session: &mut Session<'_>, batch: &LockedBatch) -> 
     Ok(())
 }
 
-/// Reads a batch's chunking plan from its row; `None` if no run has fixed one.
+/// Reads a batch's chunking plan from its row; `None` if none is stored.
 pub(crate) fn plan(row: &Row) -> Result<Option<Plan>, DatabaseError> {
     let (planner, items): (Option<i16>, Option<i16>) = (row.try_get("planner")?, row.try_get("chunk_items")?);
     let (Some(planner), Some(items)) = (planner, items) else { return Ok(None) };

@@ -1,19 +1,21 @@
-//! End of the history of loads: too old batches are ended and deleted.
+//! End and deletion of batches that are older than the history of loads, which is the period for
+//! which batches are retained.
 //!
 //! Batches that were received before `batch_history.kept_since` are *too old*. Every transaction
 //! reads that time once, and acts as if nothing older existed:
 //!
-//! - a chunk that is too old is not written, a full load that is too old decides nothing, a replay
-//!   is refused;
-//! - no batch is asked what it confirmed before that time. Instead every row counts as confirmed at
-//!   that time, which no confirmation from before exceeds. So an item that lost against one still
-//!   loses when it is written again.
+//! - no chunk of such a batch is written, such a full load deactivates no product, and a replay of
+//!   such a batch is refused;
+//! - such batches are not searched for products that they contained with the content of the
+//!   product's row, by which they *confirmed* the row. Instead, every row counts as confirmed at
+//!   that time, which is later than all confirmations that are left out. So an item that one of
+//!   them outdated is still outdated when it is written again.
 //!
-//! Late chunks and full loads that are not too old ask only about batches that were received after
-//! them, which are not too old either. So no decision depends on whether a batch that is too old
-//! still exists, and it can be deleted in any order, in slices, at any time. The one exception is a
-//! transaction that read an earlier time. Hence nothing is deleted in the first ten minutes after
-//! the time was set.
+//! Late chunks and full loads that are not too old search only batches that were received after
+//! them, which are not too old either. So no write and no deactivation depends on whether a batch
+//! that is too old still exists, and such batches can be deleted in any order, in slices, at any
+//! time. The one exception is a transaction that read `kept_since` before it was advanced. Hence
+//! nothing is deleted in the first ten minutes after the time was set.
 
 use std::time::Duration;
 
@@ -28,10 +30,11 @@ use crate::database::Database;
 use crate::error::DatabaseError;
 use crate::outbox;
 use crate::rows::seconds;
-use crate::stopped::{self, StalledBatch};
+use crate::stopped::{self, BatchToRecover};
 
-/// Time to wait after a new start of the history is set: every transaction that began before has
-/// ended by then.
+/// Time between setting a new start of the history of loads (the period for which batches are
+/// retained) and the first deletion of batches before it. Every transaction that began before the
+/// start was set has ended by then.
 ///
 /// The server ends a session that idles in a transaction after 10 s, and each statement after 20 s.
 /// A call's client stops after 25 s. A transaction has about twenty statements, or sends more
@@ -52,7 +55,8 @@ const GIVEN_UP_AT_ONCE: i64 = 1000;
 const ADVANCE: &str = "UPDATE batch_history SET kept_since = now() - $1 * interval '1 second', announced_at = now() \
      WHERE kept_since < now() - $1 * interval '1 second' AND announced_at <= now() - $2 * interval '1 second' \
      RETURNING is_only";
-/// Query for the seconds by which the batch that ended first has exceeded its retention.
+/// Query for the seconds by which the batch that ended first has exceeded its retention of `$1`
+/// seconds.
 const BEHIND: &str = "SELECT extract(epoch FROM now() - min(finished_at))::double precision - $1 AS seconds \
      FROM (SELECT finished_at FROM batches WHERE finished_at IS NOT NULL ORDER BY finished_at LIMIT 1) AS oldest";
 
@@ -61,8 +65,8 @@ const UNDER_WAY: &str = "SELECT batch_id, tenant_id, idempotency_key, trace_id, 
      WHERE status IN ('RECEIVED', 'CHUNKING', 'PROCESSING') AND received_at < (SELECT kept_since FROM batch_history) \
          AND (status <> 'PROCESSING' OR chunks_pending > 0) \
      ORDER BY received_at, batch_id LIMIT $1";
-/// Statement that gives up pending chunks of a batch. As everywhere, chunks are locked in the order
-/// of their indexes, before their batch.
+/// Statement that gives up at most `$4` pending chunks of the batch `$1`. As everywhere, chunks are
+/// locked in the order of their indexes, before their batch.
 const GIVE_UP: &str = "UPDATE batch_chunks SET status = $3, last_error = COALESCE(last_error, $2) \
      WHERE chunk_id IN (SELECT chunk_id FROM batch_chunks WHERE batch_id = $1 AND status = 'PENDING' \
          ORDER BY chunk_index LIMIT $4 FOR NO KEY UPDATE)";
@@ -71,9 +75,11 @@ const FAIL: &str = "UPDATE batches SET status = $2, error = $3, deactivation = $
      finished_at = COALESCE(finished_at, now()) \
      WHERE batch_id = $1";
 
-/// Query for the batches to delete. A batch must also have ended before the start of the history,
-/// so that a batch that was replayed late is kept as long after its end as any other. A batch whose
-/// S3 objects lack the tag by which they expire is kept, because only its rows name the objects.
+/// Query for up to `$2` batches to delete, once the start of the history of loads (the period for
+/// which batches are retained) was set `$1` seconds ago. A batch must have been received and have
+/// ended before that start, so that a batch that was replayed late is kept as long after its end as
+/// any other. A batch whose S3 objects lack the tag by which they expire is kept, because only its
+/// rows name the objects.
 const PRUNABLE: &str = "SELECT batch_id FROM batches WHERE finished_at < \
          (SELECT kept_since FROM batch_history WHERE announced_at <= now() - $1 * interval '1 second') \
      AND received_at < (SELECT kept_since FROM batch_history) \
@@ -97,25 +103,27 @@ macro_rules! delete {
 /// one statement.
 const DETAILS: [(&str, i64); 3] =
     [(delete!("batch_item_errors"), ROWS), (delete!("batch_chunks"), CHUNKS), (delete!("batch_cnpjs"), ROWS)];
-/// Deletes the rows of batches, and by cascade those of their replays, which are few.
+/// Deletes the rows of batches that are marked for deletion, and by cascade the rows of their
+/// replays, which are few.
 const DELETE: &str = "DELETE FROM batches WHERE batch_id = ANY($1) AND is_pruned";
 
-/// Result of one call of [`Database::prune`].
+/// Result of one call of [`Database::prune`], which deletes batches older than the history of loads
+/// (the period for which batches are retained).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pruned {
     /// Number of batches that were deleted completely.
     pub batches: u64,
     /// Number of deleted rows of batches, chunks, establishments and errors.
     pub rows: u64,
-    /// True if there may be more to delete.
+    /// True if more batches, or more rows of them, may be left to delete.
     pub is_more: bool,
 }
 
 impl Database {
     /// Deletes some of the batches that were received and became final before the start of the
-    /// history, and whose S3 objects are [released](Self::note_released), with everything that
-    /// belongs to them. No query shows such a batch from the first call on. Each call continues the
-    /// deletion.
+    /// history of loads (the period for which batches are retained), with everything that belongs
+    /// to them. Their S3 objects must be [released](Self::note_released). No query shows such a
+    /// batch from the first call on. Each call continues the deletion.
     ///
     /// # Errors
     /// If the database fails. Earlier deletions remain.
@@ -123,8 +131,9 @@ impl Database {
         self.with_connection(async |connection| prune(connection).await).await
     }
 
-    /// Moves the start of the kept history of loads to `kept_for` ago. It moves at most every ten
-    /// minutes, and never back. Returns true if it was moved.
+    /// Moves the start of the history of loads (the period for which batches are retained) to
+    /// `kept_for` ago. The start moves at most every ten minutes, and never back. Returns true if
+    /// it was moved.
     pub async fn advance_history(&self, kept_for: Duration) -> Result<bool, DatabaseError> {
         let (kept_for, announced) = (kept_for.as_secs_f64(), ANNOUNCED_BEFORE.as_secs_f64());
         Ok(!self.change(ADVANCE, &[&kept_for, &announced]).await?.is_empty())
@@ -137,13 +146,13 @@ impl Database {
         rows.first().map_or(Ok(Duration::ZERO), seconds)
     }
 
-    /// Ends up to `limit` batches in progress that were received before the start of the history,
-    /// the oldest first. Their pending chunks will not be written. Returns each with its previous
-    /// state.
+    /// Ends up to `limit` batches in progress that were received before the start of the history of
+    /// loads (the period for which batches are retained), the oldest first. Their pending chunks
+    /// will not be written. Returns each with its previous state.
     ///
     /// # Errors
     /// If the database fails. Batches that were already ended remain so.
-    pub async fn end_too_old(&self, limit: u32) -> Result<Vec<StalledBatch>, DatabaseError> {
+    pub async fn end_too_old(&self, limit: u32) -> Result<Vec<BatchToRecover>, DatabaseError> {
         let rows = self.read(UNDER_WAY, &[&i64::from(limit)]).await?;
         let batches = rows.iter().map(stopped::batch).collect::<Result<Vec<_>, _>>()?;
         for batch in &batches {
@@ -180,7 +189,8 @@ async fn prune(connection: &mut Connection) -> Result<Pruned, DatabaseError> {
     Ok(pruned)
 }
 
-/// Ends a batch that was received before the start of the history, by giving up its pending chunks.
+/// Ends a batch that was received before the start of the history of loads (the period for which
+/// batches are retained), by giving up its pending chunks.
 async fn end(connection: &mut Connection, batch_id: Uuid) -> Result<(), DatabaseError> {
     loop {
         let mut session = connection.begin().await?;
@@ -203,8 +213,9 @@ async fn end(connection: &mut Connection, batch_id: Uuid) -> Result<(), Database
     }
 }
 
-/// Fails a locked batch that was received before the start of the history and whose payload was not
-/// cut, and returns its state afterwards. A batch whose chunks are known does not change here.
+/// Fails a locked batch that was received before the start of the history of loads (the period for
+/// which batches are retained) and whose payload was not cut, and returns its state afterwards. A
+/// batch whose chunks are known does not change here.
 pub(crate) async fn fail_too_old(
     session: &mut Session<'_>,
     batch: &LockedBatch,

@@ -1,8 +1,8 @@
-//! Processes a batch again, in a new generation.
+//! Replays: processing a batch again, in a new generation (round of processing).
 //!
 //! Chunks that are written again keep their objects and the hashes of their contents, so nothing is
-//! lost until they are done. Messages of earlier generations are ignored. Which versions win does
-//! not depend on generations, so a replay changes no product that was written before.
+//! lost until they are done. Messages of earlier generations are ignored. Generations do not decide
+//! which version of a product wins, so a replay changes no product that was written before.
 
 use ingestion::Viewer;
 use ingestion::batch::{
@@ -24,15 +24,16 @@ use crate::plan::cut_anew;
 use crate::rows::{bigint, count, word};
 use crate::visible::visible;
 
-/// Request to replay a batch.
+/// Request to replay a batch (to process it again), as the batches API receives it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReplayRequest {
-    /// Part of the batch to process again, and how.
+    /// Part of the batch to process again (all of it, or only what failed), and whether a held
+    /// deactivation is confirmed.
     pub replay: Replay,
-    /// Idempotency key of the client, in canonical spelling.
+    /// Idempotency key of the client's replay request, in canonical spelling.
     pub idempotency_key: String,
-    /// Time at which the idempotency key was first claimed, which is the same in every attempt. By
-    /// key and time, an attempt finds the replay that an earlier one began.
+    /// Time at which the idempotency key was first claimed, which stays the same if the request is
+    /// repeated. By key and time, a repeated request finds the replay that the first one began.
     pub requested_at: Timestamp,
 }
 
@@ -94,8 +95,9 @@ const NOTE: &str = "INSERT INTO batch_replays (batch_id, generation, idempotency
      confirm_deactivation, status, chunks) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
 
 impl Database {
-    /// Begins a replay of a batch, in a new generation. Idempotent by the batch, the idempotency
-    /// key and the time of its claim: a repeated call returns the replay that the first one began.
+    /// Begins a replay of a batch, in a new generation (round of processing). Idempotent by the
+    /// batch, the idempotency key and the time of its claim: a repeated call returns the replay
+    /// that the first one began.
     pub async fn replay(
         &self,
         viewer: &Viewer,
@@ -153,7 +155,8 @@ async fn replay(
     Ok(ReplayOutcome::Begun(begun))
 }
 
-/// Starts a locked batch's next generation, in which the chosen chunks are pending.
+/// Starts a locked batch's next generation (round of processing), in which the chunks with the
+/// indexes `chosen` are pending.
 async fn begin(
     session: &mut Session<'_>,
     batch: LockedBatch,

@@ -1,4 +1,4 @@
-//! Reads columns into the types of `ingestion`, and writes them.
+//! Conversions between columns of PostgreSQL and the types of the crate `ingestion`.
 
 use std::time::Duration;
 

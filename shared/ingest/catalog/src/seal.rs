@@ -1,4 +1,4 @@
-//! Seals a batch: its payload was read to the end, and its chunks are known.
+//! Seal of a batch: the transaction that records all chunks of a payload that was cut to its end.
 
 use ingestion::Cnpj;
 use ingestion::batch::{BatchStatus, Deactivation, SkipReason, Unbalanced};
@@ -27,7 +27,7 @@ pub struct Seal {
     pub items_in_error: u64,
     /// Number of items in error whose key could not be read completely.
     pub unreadable_keys: u64,
-    /// Number of items in chunks that lack members which other items of the payload have.
+    /// Number of valid items that lack members which other items of the payload have.
     pub items_partial: u64,
     /// Number of items in error that were not recorded, because there were too many. Their keys are
     /// not known.
@@ -38,7 +38,7 @@ pub struct Seal {
     pub chunks: Vec<SealedChunk>,
 }
 
-/// Chunk of a batch whose file is stored.
+/// Chunk of a batch, as it is recorded once its file is stored in S3.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SealedChunk {
     /// Index of the chunk in its batch, from 0.
@@ -60,7 +60,8 @@ pub enum SealOutcome {
     /// This call sealed the batch, which now has this state. It is final at once if it has no
     /// chunk.
     Sealed(BatchStatus),
-    /// Another run sealed the batch before, with the same chunks. This is the batch's state.
+    /// An earlier or concurrent call sealed the batch, with the same chunks. The batch has this
+    /// state.
     AlreadySealed(BatchStatus),
     /// The batch is in a later generation (round of processing), so the caller's chunks are
     /// outdated.
@@ -81,7 +82,7 @@ const CNPJS: &str = "INSERT INTO batch_cnpjs (batch_id, cnpj, received_at, decid
 
 impl Database {
     /// Seals a batch: records all of its chunks and establishments in one transaction. Idempotent
-    /// by the batch and its generation.
+    /// by the batch and its generation (round of processing).
     ///
     /// # Errors
     /// If the items in chunks and the items in error do not add up to all items, or the database

@@ -1,4 +1,5 @@
-//! Stalled batches, as after a crash or a lost message.
+//! Search for batches that have stalled, as after a crash or a lost message, so that `reconcile`
+//! can move them on.
 
 use std::time::Duration;
 
@@ -25,10 +26,11 @@ pub struct StallThresholds {
     pub given_up_after: Duration,
 }
 
-/// Batch that made no progress for longer than its threshold.
+/// Batch that `reconcile` has to restart, finalize, end or release, because nothing else has done
+/// so in time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "columns of `batches`, under their names")]
-pub struct StalledBatch {
+pub struct BatchToRecover {
     pub batch_id: Uuid,
     pub tenant_id: Uuid,
     /// Idempotency key of the request that created the batch.
@@ -51,7 +53,7 @@ pub struct StuckBatches {
     /// Number of all stuck batches, listed or not.
     pub count: u64,
     /// Stuck batches that were received first, up to the requested number.
-    pub oldest: Vec<StalledBatch>,
+    pub oldest: Vec<BatchToRecover>,
 }
 
 const UNKNOWN: &str = "SELECT asked.batch_id FROM unnest($1::uuid[]) AS asked (batch_id) \
@@ -66,10 +68,10 @@ macro_rules! stopped_where {
     };
 }
 
-/// Builds the statement that takes stalled batches for a restart. `SKIP LOCKED` leaves out rows
-/// that other transactions hold, since those batches make progress or are being taken, so that the
-/// statement never waits.
-macro_rules! take {
+/// Builds the statement that selects stalled batches for a restart, and marks them as selected now.
+/// `SKIP LOCKED` leaves out rows that other transactions hold, since these batches make progress or
+/// are being selected, so that the statement never waits.
+macro_rules! select {
     ($condition:literal) => {
         concat!(
             "WITH stopped AS MATERIALIZED (SELECT batch_id FROM batches WHERE ",
@@ -84,18 +86,18 @@ macro_rules! take {
     };
 }
 
-const TAKE_STOPPED: &str = take!(
+const SELECT_STALLED: &str = select!(
     "(status <> 'PROCESSING' OR chunks_pending > 0) AND generation_began_at >= now() - $3 * interval '1 second'"
 );
-const TAKE_UNFINISHED: &str = take!("status = 'PROCESSING' AND chunks_pending = 0");
-const TAKE_KEPT: &str = "WITH kept AS MATERIALIZED (SELECT batch_id FROM batches WHERE NOT objects_let_go \
+const SELECT_UNFINALIZED: &str = select!("status = 'PROCESSING' AND chunks_pending = 0");
+const SELECT_UNRELEASED: &str = "WITH kept AS MATERIALIZED (SELECT batch_id FROM batches WHERE NOT objects_let_go \
          AND finished_at < now() - $1 * interval '1 second' AND (reconciled_at IS NULL OR reconciled_at < finished_at \
               OR now() - finished_at >= 2 * (reconciled_at - finished_at)) \
       ORDER BY finished_at LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED) \
       UPDATE batches b SET reconciled_at = now() FROM kept WHERE b.batch_id = kept.batch_id \
       RETURNING b.batch_id, b.tenant_id, b.idempotency_key, b.trace_id, b.payload_uri, b.status, b.generation, \
           b.chunks_pending, b.moved_at, b.received_at";
-const PUT_BACK: &str = "UPDATE batches SET reconciled_at = NULL WHERE batch_id = ANY($1)";
+const UNSELECT: &str = "UPDATE batches SET reconciled_at = NULL WHERE batch_id = ANY($1)";
 
 macro_rules! stuck {
     ($columns:literal, $order:literal) => {
@@ -123,59 +125,60 @@ impl Database {
         rows.iter().map(|row| Ok(row.try_get("batch_id")?)).collect()
     }
 
-    /// Takes up to `limit` stalled batches whose payload is not cut or whose chunks are not all
-    /// written, the oldest first, for a restart. A batch that was taken is not taken again before
-    /// the time since its last progress has doubled.
+    /// Selects up to `limit` stalled batches whose payload is not cut or whose chunks are not all
+    /// written, the oldest first, so that the caller restarts them. A selected batch is not
+    /// selected again before the time since its last progress has doubled.
     ///
     /// # Errors
     /// If the database fails. If only the answer to the commit was lost, the batches count as
-    /// taken.
-    pub async fn take_stopped(
+    /// selected.
+    pub async fn select_stalled(
         &self,
         thresholds: StallThresholds,
         limit: u32,
-    ) -> Result<Vec<StalledBatch>, DatabaseError> {
+    ) -> Result<Vec<BatchToRecover>, DatabaseError> {
         let (stopped, given_up) =
             (thresholds.stopped_for.as_secs_f64(), thresholds.given_up_after.as_secs_f64());
-        self.take_batches(TAKE_STOPPED, &[&stopped, &i64::from(limit), &given_up]).await
+        self.select_batches(SELECT_STALLED, &[&stopped, &i64::from(limit), &given_up]).await
     }
 
-    /// Takes up to `limit` batches without progress for `stopped_for` that have no pending chunk
+    /// Selects up to `limit` batches without progress for `stopped_for` that have no pending chunk
     /// and only lack [`finalize`](Self::finalize). The waiting times of
-    /// [`take_stopped`](Self::take_stopped) apply, without a maximum age.
+    /// [`select_stalled`](Self::select_stalled) apply, without a maximum age.
     ///
     /// # Errors
-    /// Same as [`take_stopped`](Self::take_stopped).
-    pub async fn take_unfinished(
+    /// Same as [`select_stalled`](Self::select_stalled).
+    pub async fn select_unfinalized(
         &self,
         stopped_for: Duration,
         limit: u32,
-    ) -> Result<Vec<StalledBatch>, DatabaseError> {
-        self.take_batches(TAKE_UNFINISHED, &[&stopped_for.as_secs_f64(), &i64::from(limit)]).await
+    ) -> Result<Vec<BatchToRecover>, DatabaseError> {
+        self.select_batches(SELECT_UNFINALIZED, &[&stopped_for.as_secs_f64(), &i64::from(limit)]).await
     }
 
-    /// Takes up to `limit` batches that have been final for `final_for` and whose S3 objects still
-    /// lack the tag by which they expire. The waiting times of [`take_stopped`](Self::take_stopped)
-    /// apply, counted from the batch's end and without a maximum age.
+    /// Selects up to `limit` batches that have been final for `final_for` and whose S3 objects
+    /// still lack the tag by which they expire. The waiting times of
+    /// [`select_stalled`](Self::select_stalled) apply, counted from the batch's end and without a
+    /// maximum age.
     ///
     /// # Errors
-    /// Same as [`take_stopped`](Self::take_stopped).
-    pub async fn take_unreleased(
+    /// Same as [`select_stalled`](Self::select_stalled).
+    pub async fn select_unreleased(
         &self,
         final_for: Duration,
         limit: u32,
-    ) -> Result<Vec<StalledBatch>, DatabaseError> {
-        self.take_batches(TAKE_KEPT, &[&final_for.as_secs_f64(), &i64::from(limit)]).await
+    ) -> Result<Vec<BatchToRecover>, DatabaseError> {
+        self.select_batches(SELECT_UNRELEASED, &[&final_for.as_secs_f64(), &i64::from(limit)]).await
     }
 
-    /// Releases batches that were taken but could not be restarted, so that they can be taken again
-    /// at once.
-    pub async fn put_back(&self, batch_ids: &[Uuid]) -> Result<(), DatabaseError> {
-        self.change(PUT_BACK, &[&batch_ids]).await.map(drop)
+    /// Undoes the selection of batches that could not be restarted, so that they can be selected
+    /// again at once.
+    pub async fn unselect(&self, batch_ids: &[Uuid]) -> Result<(), DatabaseError> {
+        self.change(UNSELECT, &[&batch_ids]).await.map(drop)
     }
 
-    /// Returns the stalled batches that are too old for [`take_stopped`](Self::take_stopped): their
-    /// number, and up to `limit` of them.
+    /// Returns the stalled batches that are too old for
+    /// [`select_stalled`](Self::select_stalled): their number, and up to `limit` of them.
     pub async fn stuck(
         &self,
         thresholds: StallThresholds,
@@ -192,11 +195,11 @@ impl Database {
         Ok(StuckBatches { count, oldest: rows.iter().map(batch).collect::<Result<_, _>>()? })
     }
 
-    async fn take_batches(
+    async fn select_batches(
         &self,
         sql: &'static str,
         params: Params<'_>,
-    ) -> Result<Vec<StalledBatch>, DatabaseError> {
+    ) -> Result<Vec<BatchToRecover>, DatabaseError> {
         let rows = self.change(sql, params).await?;
         let mut taken = rows.iter().map(batch).collect::<Result<Vec<_>, _>>()?;
         taken.sort_by_key(|batch| (batch.received_at, batch.batch_id));
@@ -204,8 +207,8 @@ impl Database {
     }
 }
 
-pub(crate) fn batch(row: &Row) -> Result<StalledBatch, DatabaseError> {
-    Ok(StalledBatch {
+pub(crate) fn batch(row: &Row) -> Result<BatchToRecover, DatabaseError> {
+    Ok(BatchToRecover {
         batch_id: row.try_get("batch_id")?,
         tenant_id: row.try_get("tenant_id")?,
         idempotency_key: row.try_get("idempotency_key")?,

@@ -1,9 +1,9 @@
-//! Usage of the ingest: batches, bytes and items of each tenant and day, and the bytes that it had
-//! stored at the day's end, for `GET /v1/usage`.
+//! Usage of the ingest for `GET /v1/usage`: batches, bytes and items of each tenant and day, and
+//! the bytes that the tenant had stored at the day's end.
 //!
-//! A trigger counts a batch when it becomes final, and again if a chunk that was given up is
-//! written after all, so a version that does not know the tables counts too. They outlive the
-//! batches, which are deleted.
+//! A database trigger counts a batch when it becomes final, and again if a chunk that was given up
+//! is written after all. So the counts stay complete even while an older version of this program
+//! runs, which does not know them. They outlive the batches, which are deleted.
 
 use jiff::civil::Date;
 use serde::Serialize;
@@ -21,14 +21,14 @@ const DAYS: &str = "SELECT tenant_id, day, sum(batches)::bigint AS batches, sum(
              UNION ALL SELECT tenant_id, day, 0, 0, 0, 0, 0, 0, 0, bytes FROM usage_stored) AS counted \
      WHERE day BETWEEN $1 AND $2 AND ($3::uuid IS NULL OR tenant_id = $3) AND ($4::uuid IS NULL OR tenant_id > $4) \
      GROUP BY tenant_id, day ORDER BY tenant_id, day LIMIT $5";
-/// Selects the next day whose stored bytes are to be summed, if that day is over, and locks it. If
-/// another run has it locked, nothing is selected.
+/// Selects the next day whose stored bytes are to be summed, if that day is before `$1` (today),
+/// and locks it. If another transaction has it locked, nothing is selected.
 const NEXT: &str =
     "SELECT day + 1 AS day FROM usage_stored_until WHERE day + 1 < $1::date FOR UPDATE SKIP LOCKED";
-/// Adds the next batches to the tenants' sums of stored bytes at the end of a day. A payload counts
-/// as stored until its objects have the tag by which they expire and the retention is over. Each
-/// tenant of these batches gets a sum, even if it is zero, because the sum also records where the
-/// next batches begin.
+/// Adds the next `$3` batches to the tenants' sums of the bytes that were stored at the end of the
+/// day `$1`. A payload counts as stored until its objects have the tag by which they expire and
+/// `$2` days have passed since its receipt. Each tenant of these batches gets a sum, even if it is
+/// zero, because the sum also records where the next batches begin.
 const ADD: &str = "WITH slice AS MATERIALIZED (SELECT batch_id, tenant_id, CASE \
                  WHEN payload_bytes > 0 AND status NOT IN ('AWAITING_UPLOAD', 'EXPIRED') \
                      AND received_at < ($1::date + 1)::timestamp AT TIME ZONE 'UTC' \
@@ -44,7 +44,8 @@ const ADD: &str = "WITH slice AS MATERIALIZED (SELECT batch_id, tenant_id, CASE 
              FROM slice GROUP BY tenant_id \
              ON CONFLICT (day, tenant_id) DO UPDATE SET bytes = parts.bytes + EXCLUDED.bytes, up_to = EXCLUDED.up_to) \
      SELECT count(*) AS batches FROM slice";
-/// Completes a day for which all batches have been added.
+/// Completes a day for which all batches have been added: moves the tenants' sums to
+/// `usage_stored`, from which the API reads them.
 const STORE: &str = "WITH parts AS (DELETE FROM usage_stored_parts WHERE day <= $1 RETURNING day, tenant_id, bytes), \
          stored AS (INSERT INTO usage_stored (day, tenant_id, bytes) \
              SELECT day, tenant_id, bytes FROM parts WHERE day = $1 AND bytes > 0) \
@@ -64,8 +65,8 @@ const FOLD: &str = "WITH taken AS (DELETE FROM usage_additions WHERE ctid = ANY(
                  failed = usage_days.failed + EXCLUDED.failed) \
      SELECT count(*) AS folded FROM taken";
 
-/// Usage of one tenant on one day: the final batches that were received on it, their items, and the
-/// bytes stored at its end.
+/// Usage of one tenant on one day: the final batches that were received on the day, their items,
+/// and the bytes that were stored at the day's end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct UsageDay {
     /// Id of the tenant that sent the batches.
@@ -74,9 +75,10 @@ pub struct UsageDay {
     pub day: Date,
     /// Number of final batches that were received on the day.
     pub batches: u64,
-    /// Bytes of the decoded payloads of these batches.
+    /// Bytes of the decoded payloads of the final batches that were received on the day.
     pub bytes: u64,
-    /// Items of these batches by outcome, as of the last time each batch became final.
+    /// Items of the final batches that were received on the day, by outcome, as of the last time
+    /// each batch became final.
     pub items: UsageItems,
     /// Bytes of all decoded payloads that were stored at the end of the day, whenever they were
     /// received; 0 for a day that is not over.
@@ -84,12 +86,12 @@ pub struct UsageDay {
     pub stored_bytes: u64,
 }
 
-/// Numbers of a tenant's items by outcome.
+/// Numbers of a tenant's items on one day, by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct UsageItems {
-    /// Number of items that inserted a new row.
+    /// Number of items that inserted a new product row.
     pub inserted: u64,
-    /// Number of items that updated a row.
+    /// Number of items that updated a product row, or made a product active again.
     pub updated: u64,
     /// Number of items whose row already had the same content.
     pub unchanged: u64,
@@ -114,16 +116,18 @@ impl Database {
         rows.iter().map(day).collect()
     }
 
-    /// Sums up a part of the usage that final batches have added. Returns true if more may be left.
-    /// The results of [`Database::usage`] stay the same, and the call may be repeated.
+    /// Removes some of the rows in which final batches stored their usage, and adds them to the
+    /// sums of each tenant and day. Returns true if more rows may be left. The results of
+    /// [`Database::usage`] stay the same, and the call may be repeated.
     pub async fn fold_usage(&self) -> Result<bool, DatabaseError> {
         self.fold(FOLD).await
     }
 
-    /// Adds the next `slice` batches to the bytes that each tenant had stored at the end of the
-    /// next day that is over. Payloads are kept for `retention_days` after they are released.
-    /// Returns true if more batches or days may be left. Each batch counts once for each day, and a
-    /// day is shown once all batches are added.
+    /// Adds the next `slice` batches to the sums of the bytes that each tenant had stored at the
+    /// end of a day. The day is the first one before `today` that is not complete. A payload whose
+    /// objects may expire counts as stored until `retention_days` after its receipt. Returns true
+    /// if more batches or days may be left. Each batch counts once for each day, and a day is shown
+    /// once all batches are added.
     pub async fn measure_stored(
         &self,
         today: Date,

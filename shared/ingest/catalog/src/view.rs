@@ -59,7 +59,7 @@ pub struct BatchView {
 #[expect(missing_docs, reason = "`ProductBatch` in openapi.yaml describes each member")]
 pub struct PayloadView {
     pub bytes: Option<u64>,
-    /// SHA-256 of the batch's payload, in hex.
+    /// SHA-256 of the batch's decoded payload, in hex; `None` if the payload was not read yet.
     pub checksum: Option<String>,
 }
 
@@ -95,8 +95,8 @@ pub struct BatchFilter {
     pub source_key: Option<SourceKey>,
 }
 
-/// Builds the SQL that selects batches, for a viewer limited to the establishments `$cnpjs`, or
-/// without an argument for a viewer of all.
+/// Builds the SQL that selects batches for a viewer. `$cnpjs` is the parameter with the viewer's
+/// establishments; without it, the viewer may see all of them.
 macro_rules! batches {
     () => {
         batches!(@ "true")
@@ -129,8 +129,8 @@ const PAGE: &str = batches_where!(
     "batch_id < $2 AND ($3::text IS NULL OR status = $3) AND ($4::text IS NULL OR load_type = $4) \
      ORDER BY batch_id DESC LIMIT $5"
 );
-/// Query for a page of the batches that were made of the object with one key, by the index on that
-/// key.
+/// Query for a page of the batches that were made of dropped objects with the key `$7`, by the
+/// index on that key.
 const PAGE_OF_SOURCE: &str = batches_where!(
     "$6",
     "batch_id < $2 AND ($3::text IS NULL OR status = $3) AND ($4::text IS NULL OR load_type = $4) \
@@ -144,8 +144,8 @@ impl Database {
         found.first().map(view).transpose()
     }
 
-    /// Returns a page of the batches that meet the filter and that the viewer may see, the newest
-    /// first; `before` is the id of the last batch on the previous page.
+    /// Returns a page of up to `limit` batches that meet the filter and that the viewer may see,
+    /// the newest first; `before` is the id of the last batch on the previous page.
     pub async fn batches(
         &self,
         viewer: &Viewer,

@@ -1,8 +1,10 @@
 //! Conditions in SQL for the batches that a [`Viewer`](ingestion::Viewer) may see.
 //!
-//! Every query for a caller has one of these conditions. Both take the viewer's establishments as a
-//! parameter, which is null for a viewer of all of them. `NOT IN` with a subquery of its own is one
-//! hash table a statement, so the cost is linear in what is compared.
+//! Every query of batches for a caller has the condition of the macro `visible`, which contains
+//! that of `accepted_within`. Both macros take the name of the SQL parameter with the viewer's
+//! establishments, whose value is null for a viewer of all of them. For `NOT IN` with a subquery of
+//! its own, PostgreSQL builds one hash table a statement, so the cost is linear in the number of
+//! compared establishments.
 
 /// Builds the SQL condition that batch `b` was allowed, when it was accepted, to load only
 /// establishments that the viewer may see.

@@ -1,4 +1,4 @@
-//! Warnings for a batch's sender about facts that are not errors of the batch.
+//! Warnings for a batch's sender about conditions that are not errors of the batch.
 
 use ingestion::batch::Changes;
 use tokio_postgres::Row;

@@ -1,9 +1,10 @@
 //! The CNPJ, the number of a Brazilian establishment: the first part of every product's key.
 //!
-//! It has fourteen characters: eight for the company, four for the establishment, two check digits.
-//! From July 2026 the first twelve may also be letters (Receita Federal, Instrução Normativa RFB
-//! 2.229/2024). A character then counts as its ASCII code less 48, which leaves digits as they
-//! were, so one rule covers both.
+//! A CNPJ has fourteen characters: eight for the company, four for the establishment, two check
+//! digits. From July 2026 the first twelve may also be letters (Receita Federal, Instrução
+//! Normativa RFB 2.229/2024). The check digits are calculated from the characters' values: a
+//! character's value is its ASCII code less 48, which for a digit is the digit itself. So the same
+//! rule covers digits and letters.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,7 +14,8 @@ use serde::{Deserialize, Serialize};
 /// Number of characters of a CNPJ without punctuation.
 const LENGTH: usize = 14;
 
-/// Weights of a CNPJ's first check digit. Those of the second are the same with a 6 in front.
+/// Weights of a CNPJ's characters in the calculation of its first check digit. Those of the second
+/// check digit are the same with a 6 in front.
 const WEIGHTS: [u32; 12] = [5, 4, 3, 2, 9, 8, 7, 6, 5, 4, 3, 2];
 
 /// CNPJ (the number of a Brazilian establishment) with valid check digits, in upper case and
@@ -36,7 +38,7 @@ pub enum CnpjError {
     /// placeholder.
     #[error("a CNPJ of zeros belongs to nobody")]
     Zeros,
-    /// The number has a sign, a point or an exponent, so it is not a CNPJ.
+    /// The number has a sign, a point, an exponent or more than 14 digits, so it is not a CNPJ.
     #[error("a CNPJ given as a number has up to 14 digits and nothing else")]
     Number,
 }

@@ -22,8 +22,8 @@ pub struct Viewer {
 }
 
 impl Viewer {
-    /// Creates the viewer for an API key that is limited to these establishments of its tenant;
-    /// `None` if it is not limited.
+    /// Creates the viewer for an API key that is limited to the establishments `cnpjs` of its
+    /// tenant, or is not limited if `cnpjs` is `None`.
     ///
     /// # Errors
     /// If one of `cnpjs` is not a CNPJ.

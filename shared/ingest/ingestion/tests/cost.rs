@@ -1,6 +1,6 @@
-//! What it costs to split a payload and to read its items grows with their length and with nothing
-//! else, however hostile they are. Counted in allocations and allocated bytes, at one, two and four
-//! times the length of the worst shapes.
+//! Tests that the cost of splitting a payload and of reading an item grows only with their length,
+//! however hostile they are. The cost is counted in allocations and allocated bytes, at one, two
+//! and four times the length of the worst shapes.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails where it finds itself wrong")]
 
@@ -12,22 +12,25 @@ use jiff::tz::TimeZone;
 const RULES: ItemRules =
     ItemRules { zone: TimeZone::UTC, cnpjs: CnpjAccess::Any, partial: PartialPolicy::Warn };
 
-/// Length in bytes of a payload at its base size.
+/// Length in bytes of the shortest of the three payloads or items of each shape.
 const LENGTH: usize = 32 * 1024;
-/// Maximum number of bytes allocated for each byte of content. A line of two bytes needs its error,
-/// twice if the line has no separable items; a member of six bytes needs its place in a list that
-/// doubles as it grows.
+/// Maximum number of bytes allocated for each byte of a payload or item. Two contents come closest:
+/// lines of two bytes, each of which needs an error, and needs it twice if its items cannot be
+/// separated; and members of six bytes, each with an entry in a list that doubles as it grows.
 const BYTES_PER_BYTE: u64 = 1024;
-/// Maximum cost of a longer payload, as a percentage of the proportional cost: lists grow in steps.
+/// Maximum cost of a payload that is two or four times as long, in percent of the proportional
+/// cost. It exceeds 100 because lists grow in steps.
 const SLACK: u64 = 150;
-/// Number of allocations that a payload may cost in addition to those proportional to its length.
+/// Number of allocations, of 64 bytes each, that a payload may cost in addition to those
+/// proportional to its length.
 const FEW: u64 = 64;
 
 fn item(members: &str) -> String {
     format!(r#"{{"CNPJ":"11222333000181","SHOPID":3,"PRODUCTID":"1",{members}}}"#)
 }
 
-/// Returns as many members, made by `each`, as fit into `length` bytes.
+/// Returns JSON members or elements, separated by commas: as many results of `each` as fit into
+/// `length` bytes.
 fn many(length: usize, each: impl Fn(usize) -> String) -> String {
     let mut text = String::new();
     for number in 0.. {
@@ -47,8 +50,8 @@ fn nested(depth: usize, inner: &str) -> String {
     format!("{}{inner}{}", r#"{"a":"#.repeat(depth), "}".repeat(depth))
 }
 
-/// Returns an item of about this length for each of the most expensive shapes, with the name of the
-/// shape.
+/// Returns an item of about `length` bytes for each shape that is expensive to read, with the
+/// shape's name.
 fn items(length: usize) -> Vec<(&'static str, String)> {
     let name = |number: usize| format!(r#""k{number}":1"#);
     vec![
@@ -77,8 +80,8 @@ fn items(length: usize) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Returns payloads of about this length: with many items, many of them in error, or with one item
-/// that is too large.
+/// Returns payloads of about `length` bytes, each with the name of its shape: with many items, with
+/// many items in error, or with one item that is too large.
 fn payloads(length: usize) -> Vec<(&'static str, Format, String)> {
     let right = item(r#""TITLE":"a""#);
     let lines = |each: &str| format!("{each}\n").repeat(length / (each.len() + 1));
@@ -106,7 +109,8 @@ fn parse(item: &str) -> AllocationInfo {
     measure(|| drop(RULES.parse(ItemPlace { index: 0, offset: 0 }, item.as_bytes())))
 }
 
-/// Splits a payload in windows and parses its items. Returns the allocations that this took.
+/// Splits a payload that arrives in pieces of 1,000 bytes, and parses its items. Returns the
+/// allocations that this took.
 fn split(format: Format, payload: &str) -> AllocationInfo {
     measure(|| {
         let mut splitter = Splitter::new(format, ITEM_LIMIT);
@@ -129,8 +133,8 @@ fn split(format: Format, payload: &str) -> AllocationInfo {
     })
 }
 
-/// Checks that the allocations for one, two and four times the length grow no faster than the
-/// length.
+/// Checks that the allocations for one, two and four times the length of a shape grow no faster
+/// than the length, and keep within [`BYTES_PER_BYTE`].
 fn is_linear(shape: &str, counted: &[(usize, AllocationInfo)]) {
     let [(_, once), rest @ ..] = counted else { panic!() };
     for (length, cost) in counted {

@@ -1,5 +1,5 @@
-//! Stored payloads: the way from a notification to the object and its metadata, and the expiry of
-//! objects.
+//! Stored payloads: opens the S3 object that a notification names, with its metadata, and tags the
+//! objects of final batches so that they expire.
 
 pub mod retention;
 
@@ -7,12 +7,13 @@ use attempt::{Retry, Retryable};
 use ingestion::payload::{InvalidMetadata, PayloadMetadata, PayloadNotice};
 use objects::{Head, ObjectError, Objects};
 
-/// Payload in S3, whose object has the key that follows from its own metadata.
+/// Payload in S3 that was opened. The key of its object is the one that follows from its metadata.
 #[derive(Debug)]
 pub struct Payload {
-    /// Metadata of the S3 object.
+    /// Metadata of the payload's S3 object, with its ETag and length.
     pub head: Head,
-    /// Metadata of the payload, which are part of the object's.
+    /// Metadata of the payload, such as its tenant and batch, read from the user metadata of its
+    /// object.
     pub metadata: PayloadMetadata,
 }
 

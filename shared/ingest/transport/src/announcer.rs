@@ -1,4 +1,4 @@
-//! Announcing chunks over the transport of the deployment.
+//! Announcement of chunks to the function `upsert`, over SQS or Kafka as the deployment chose.
 
 use std::str::FromStr;
 
@@ -14,7 +14,7 @@ use crate::{AnnounceError, ChunkQueue, Origin, chunk_event};
 pub enum ChunkTransport {
     /// Chunks are announced on the SQS queue `chunks-ready`.
     Sqs {
-        /// URL of the SQS queue.
+        /// URL of the SQS queue `chunks-ready`.
         queue_url: String,
     },
     /// Chunks are announced on a Kafka topic.

@@ -11,6 +11,6 @@ pub mod text;
 
 pub use announcer::{ChunkAnnouncer, ChunkTransport};
 pub use event::{ChunkEvent, Origin, chunk_event, read_chunk_event, record_chunk};
-pub use payload::{PayloadQueue, UnknownNotice, read_payload_notices};
+pub use payload::{NotificationQueue, UnknownNotice, read_payload_notices};
 pub use probe::{QueueAway, probe};
 pub use queue::{AnnounceError, ChunkQueue};

@@ -1,5 +1,5 @@
-//! The notification that a payload was stored: as S3 sends it, and in the same form when this
-//! system sends it again.
+//! Notification that a payload was stored or an object dropped: as S3 sends it, and in the same
+//! form when this system sends it again.
 
 use attempt::{Malformed, Retry, Retryable};
 use aws_lambda_events::s3::{S3Event, S3EventRecord};
@@ -69,15 +69,17 @@ fn notice(record: S3EventRecord) -> Result<PayloadNotice, UnknownNotice> {
     Ok(PayloadNotice { bucket, key: key.into_owned(), version_id })
 }
 
-/// Client of the SQS queue with notifications of stored payloads.
+/// Client of an SQS queue with S3's notifications: that of the chunker, for stored payloads, or
+/// that of `drop-intake`, for dropped objects.
 #[derive(Clone, Debug)]
-pub struct PayloadQueue {
+pub struct NotificationQueue {
     client: Client,
     queue_url: String,
 }
 
-impl PayloadQueue {
-    /// Creates a client of the queue with this URL, to which S3 sends notifications too.
+impl NotificationQueue {
+    /// Creates a client of the queue with this URL. S3 does not send to this queue itself:
+    /// `dispatch` passes S3's notifications on.
     #[must_use]
     pub const fn new(client: Client, queue_url: String) -> Self {
         Self { client, queue_url }

@@ -95,8 +95,8 @@ impl ChunkQueue {
     }
 
     /// Sends the value of a Kafka record as a message that is delivered after `pause`, with these
-    /// attributes. The value may have any content: see [`text`]. A repeated call sends a second
-    /// copy.
+    /// attributes. The value may have any bytes: those that SQS does not accept are replaced, and a
+    /// long value is cut. A repeated call sends a second copy.
     pub async fn park(
         &self,
         value: Option<&[u8]>,
@@ -121,7 +121,7 @@ impl ChunkQueue {
         self.send(vec![entry.build().map_err(refused)?]).await
     }
 
-    /// Sends messages, and sends those that SQS rejects again, up to [`ATTEMPTS`] times in all.
+    /// Sends messages. Those that SQS rejects are sent again, up to [`ATTEMPTS`] times in all.
     async fn send(&self, mut entries: Vec<SendMessageBatchRequestEntry>) -> Result<(), AnnounceError> {
         let mut pause = FIRST_PAUSE;
         for attempt in 1.. {

@@ -9,16 +9,17 @@ const LONGEST_ATTRIBUTE: usize = 300;
 /// KiB that every queue accepts.
 const LONGEST_BODY: usize = 250_000;
 
-/// Returns the beginning of a text as the value of a message attribute, without control characters.
+/// Returns the first 300 characters of a text, without control characters, as the value of a
+/// message attribute.
 #[must_use]
 pub fn attribute(text: &str) -> String {
     let is_fit = |character: &char| !character.is_control() && is_accepted(*character);
     text.chars().filter(is_fit).take(LONGEST_ATTRIBUTE).collect()
 }
 
-/// Converts the value of a record, whatever its bytes, to a message body. Bytes that are not UTF-8,
-/// and characters that SQS does not accept, become `\u{fffd}`. A long value is cut, and a missing
-/// or empty one becomes a text that says so.
+/// Converts the value of a Kafka record, whatever its bytes, to a message body. Bytes that are not
+/// UTF-8, and characters that SQS does not accept, become `\u{fffd}`. A long value is cut, and a
+/// missing or empty one becomes a text that says so.
 pub(crate) fn body(value: Option<&[u8]>) -> Cow<'_, str> {
     let Some(value) = value else { return "(the record has no value, or one that cannot be read)".into() };
     if value.is_empty() {

@@ -1,4 +1,4 @@
-//! API keys, and the hashes by which the access table knows them.
+//! API keys, and the hashes under which the access table stores them.
 
 use std::fmt;
 use std::str::FromStr;
@@ -19,7 +19,7 @@ const BASE_62: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmno
 #[derive(Clone, Debug)]
 pub struct ApiKey(SecretString);
 
-/// SHA-256 of an API key.
+/// SHA-256 of an API key, by which the access table identifies the key.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyHash([u8; 32]);
 
@@ -62,7 +62,7 @@ impl ApiKey {
     }
 
     /// Returns whether the key has the prefix of a generated key, but a wrong length or checksum,
-    /// as one that was copied incompletely.
+    /// like a key that was copied incompletely.
     #[must_use]
     pub fn is_damaged(&self) -> bool {
         let Some(rest) = self.expose().strip_prefix(PREFIX) else { return false };

@@ -1,4 +1,4 @@
-//! Callers, and their permissions.
+//! Authenticated callers, and their permissions.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -15,7 +15,7 @@ use uuid::Uuid;
 use crate::api_key::{ApiKey, KeyHash};
 use crate::items::{KeyItem, TenantItem};
 use crate::pk;
-use crate::store::{AccessStore, ReadError};
+use crate::store::{AccessStore, AccessTableError};
 use crate::token::{self, Bearer, TokenError, Tokens};
 
 /// Permission of an API key or a token.
@@ -35,7 +35,7 @@ impl Scope {
     pub const ALL: [Self; 6] =
         [Self::MqRead, Self::MqWrite, Self::MqAdmin, Self::ProductsRead, Self::ProductsWrite, Self::OpsRead];
 
-    /// Returns the scope's name in key items and problems.
+    /// Returns the scope's name in items of API keys and in problems, such as `mq:read`.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -87,7 +87,7 @@ pub struct Principal {
 enum Credential {
     /// The caller sent the API key with this hash.
     Key(KeyHash),
-    /// The caller sent a token of the issuer.
+    /// The caller sent a token of the issuer that the deployment accepts.
     Token,
     /// No credential: the caller is another function, or a test.
     None,
@@ -150,15 +150,15 @@ impl Principal {
         })
     }
 
-    /// Returns the CNPJs that the caller is limited to, as the access table has them; `None` if it
-    /// may load every establishment of its tenant.
+    /// Returns the CNPJs (registration numbers), as the access table has them, of the
+    /// establishments to which the caller is limited; `None` if it is not limited.
     #[must_use]
     pub const fn cnpjs(&self) -> Option<&BTreeSet<String>> {
         self.cnpjs.as_ref()
     }
 
-    /// Refuses the caller because a member of the key's item cannot be parsed, and logs the member.
-    /// Guessing a value might permit more than the operator intended.
+    /// Logs that `member` of the API key's item cannot be parsed, and returns the problem that
+    /// refuses the caller: a default value might permit more than the operator intended.
     #[must_use]
     pub fn refused(&self, member: &str, error: &(dyn std::error::Error + 'static)) -> Problem {
         let pk = match &self.credential {
@@ -261,8 +261,8 @@ async fn by_token(store: &AccessStore, tokens: &Tokens, token: &str) -> Result<P
         Ok(Some(tenant)) if tenant.enabled => Ok(Principal::of_token(bearer)),
         Ok(Some(_)) => Err(TokenError::TenantDisabled.into()),
         Ok(None) => Err(TokenError::TenantUnknown.into()),
-        Err(ReadError::Malformed) => Err(TokenError::TenantMalformed.into()),
-        Err(error @ ReadError::Unavailable) => Err(error.into()),
+        Err(AccessTableError::Malformed) => Err(TokenError::TenantMalformed.into()),
+        Err(error @ AccessTableError::Unavailable) => Err(error.into()),
     }
 }
 
@@ -282,8 +282,8 @@ async fn by_key(store: &AccessStore, api_key: &str) -> Result<Principal, Problem
     find(store, hash, item, Timestamp::now()).await
 }
 
-/// Checks that an API key and its tenant are enabled and the key has not expired, and records its
-/// use.
+/// Returns the caller of an API key, if the key and its tenant are enabled and the key has not
+/// expired. Records the key's use.
 async fn find(
     store: &AccessStore,
     hash: KeyHash,
@@ -301,17 +301,17 @@ async fn find(
     Ok(Principal::of(hash, item))
 }
 
-/// Refuses an API key because its item or its tenant's item cannot be read.
-fn unread(hash: &KeyHash, error: ReadError) -> Problem {
+/// Returns the problem for an API key whose item, or whose tenant's item, cannot be read.
+fn unread(hash: &KeyHash, error: AccessTableError) -> Problem {
     match error {
-        ReadError::Unavailable => error.into(),
-        ReadError::Malformed => refuse(hash, "its item, or its tenant's, is malformed"),
+        AccessTableError::Unavailable => error.into(),
+        AccessTableError::Malformed => refuse(hash, "its item, or its tenant's, is malformed"),
     }
 }
 
-/// Logs why an existing API key is refused. The caller does not learn it, because it may have
-/// guessed the key. A key that does not exist is not logged here, so that guessing does not fill
-/// the log.
+/// Logs why an existing API key is refused, and returns a problem that does not say why, because
+/// the caller may have guessed the key. A key that does not exist is not logged here, so that
+/// guessing does not fill the log.
 fn refuse(hash: &KeyHash, why: &str) -> Problem {
     let key_id = hash.id();
     tracing::warn!(event_type = "access.key_refused", key_id, why, "key `{key_id}` is refused: {why}");

@@ -20,5 +20,5 @@ pub use items::{
     read_rates, without_version,
 };
 pub use limits_in_force::{DefaultLimits, DefaultLimitsError, LimitedTarget, LimitsInForce, TenantLimit};
-pub use store::{AccessStore, Account, ReadError};
+pub use store::{AccessStore, AccessTableError, Account};
 pub use token::{Audiences, JwksUrl, TokenSettingError, TokenSettings};

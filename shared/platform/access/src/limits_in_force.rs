@@ -1,11 +1,12 @@
-//! Limits in force for a request: the tenant's own, and the defaults in place of those that it does
-//! not set.
+//! Rate limits in force for a request: the tenant's own, and the deployment's default in place of
+//! each limit that the tenant does not set.
 
 use std::str::FromStr;
 
 use crate::items::{LimitsItem, Rate, RateError, TargetLimits};
 
-/// Name in limits that stands for a target whose queue manager may be any.
+/// Name that stands for the queue manager, in the rate limits of targets that may lead to any queue
+/// manager.
 const ANY_QUEUE_MANAGER: &str = "*";
 
 /// Rate limits of the deployment for tenants and targets without limits of their own.
@@ -13,11 +14,12 @@ const ANY_QUEUE_MANAGER: &str = "*";
 pub struct DefaultLimits {
     /// Rate limit of a tenant's requests; `None` for no limit.
     pub requests: Option<Rate>,
-    /// Rate limits of one tenant at one target.
+    /// Rate limits of each tenant at each target. A member that is `None` sets no limit.
     pub targets: TargetLimits,
 }
 
-/// Default rate limit of a tenant's requests, parsed from a text such as `requests=100/200`.
+/// Default rate limit of a tenant's requests, parsed from a text such as `requests=100/200`; `None`
+/// for no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct TenantLimit(pub Option<Rate>);
 
@@ -27,7 +29,7 @@ pub enum DefaultLimitsError {
     /// The text is malformed, or a number is out of range.
     #[error(transparent)]
     Rate(#[from] RateError),
-    /// The tenant's default limit counts another quantity than requests.
+    /// The default limit for tenants is for another quantity than requests.
     #[error("a tenant has a limit of requests alone")]
     Unit,
 }
@@ -73,8 +75,9 @@ impl DefaultLimits {
         Ok(Self { requests, targets: target.parse()? })
     }
 
-    /// Returns the rate limits of a request: the tenant's limits in `own`, and the default in place
-    /// of each limit that `own` does not set.
+    /// Returns the rate limits of a request to `target` (`None` for a request without a target):
+    /// the tenant's limits in `own`, and the default in place of each limit that `own` does not
+    /// set.
     #[must_use]
     pub fn in_force(&self, own: &LimitsItem, target: Option<&LimitedTarget<'_>>) -> LimitsInForce {
         let target = target.map(|target| {
@@ -87,8 +90,8 @@ impl DefaultLimits {
         LimitsInForce { requests: own.requests.or(self.requests), target: target.unwrap_or_default() }
     }
 
-    /// Returns the rate limits of a target. The default replaces each limit that `own` does not
-    /// set.
+    /// Returns the rate limits of a tenant at a target: the tenant's limits in `own`, and the
+    /// default in place of each limit that `own` does not set.
     #[must_use]
     pub fn of_target(&self, own: Option<&TargetLimits>) -> TargetLimits {
         let own = own.copied().unwrap_or_default();
@@ -102,18 +105,18 @@ impl DefaultLimits {
 
 impl<'a> LimitedTarget<'a> {
     /// Creates the target of a request from the name of its profile (`None` if it is inline) and
-    /// the name of its queue manager (`None` if any is possible). Targets that lead to any queue
-    /// manager share one limit, because otherwise each of their names would have a limit of its
-    /// own.
+    /// the name of its queue manager (`None` if the name may lead to any queue manager, as `*QM`
+    /// may). All targets with such names share one limit, because otherwise a caller could get a
+    /// further limit by another name.
     #[must_use]
     pub fn new(target_ref: Option<&'a str>, queue_manager: Option<&'a str>) -> Self {
         Self { target_ref, queue_manager: queue_manager.unwrap_or(ANY_QUEUE_MANAGER) }
     }
 }
 
-/// Returns the tenant's rate limits at a queue manager. Without limits for `*`, a target that leads
-/// to any queue manager has the lowest limits of all queue managers, because it may lead to each of
-/// them.
+/// Returns the tenant's own rate limits at the queue manager `name`; `None` if it has none. A
+/// target that may lead to any queue manager has the name `*`. If the tenant has no limits for `*`,
+/// such a target has the lowest limits of all queue managers, because it may lead to each of them.
 fn of_queue_manager(item: &LimitsItem, name: &str) -> Option<TargetLimits> {
     let own = item.queue_managers.get(name).copied();
     if own.is_some() || name != ANY_QUEUE_MANAGER {

@@ -7,29 +7,29 @@ pub(crate) const PROFILES: &str = "PROFILE#";
 /// Partition key of the rate card's item, which belongs to no tenant.
 pub const RATES: &str = "RATES";
 
-/// Partition key of an item, by the kind of the item.
+/// Partition key of an item of the access table, by the kind of the item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pk<'a> {
-    /// Item of an API key, by the key's hash.
+    /// Key of an API key's item, by the hash of the API key.
     Key(KeyHash),
-    /// Item with the day on which an API key was last used.
+    /// Key of the item with the day on which the API key with this hash was last used.
     Used(KeyHash),
-    /// Item of a tenant.
+    /// Key of a tenant's item, by the tenant's id.
     Tenant(&'a str),
-    /// Item of a target profile.
+    /// Key of a target profile's item, by the tenant's id and the profile's name.
     #[expect(missing_docs, reason = "the tenant, and the name that `targetRef` has")]
     Profile { tenant: &'a str, name: &'a str },
-    /// Item with a tenant's permission to drop files into S3 buckets.
+    /// Key of the item with a tenant's permission to drop files into S3, by the tenant's id.
     Drops(&'a str),
-    /// Item of a tenant's allow-list of inline targets.
+    /// Key of the item with a tenant's allow-list of inline targets, by the tenant's id.
     Targets(&'a str),
-    /// Item of a tenant's rate limits.
+    /// Key of the item with a tenant's rate limits, by the tenant's id.
     Limits(&'a str),
-    /// Item of a tenant's budget.
+    /// Key of the item with a tenant's budget, by the tenant's id.
     Budget(&'a str),
-    /// Item with the amount that a tenant with a budget has spent.
+    /// Key of the item with the amount that a tenant has spent, by the tenant's id.
     Spent(&'a str),
-    /// Item of the rate card.
+    /// Key of the rate card's item.
     Rates,
 }
 

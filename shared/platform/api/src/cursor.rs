@@ -1,10 +1,10 @@
-//! Cursors: the position at which a list continues.
+//! Cursors, which encode the position at which the next page of a list begins.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sha2::{Digest as _, Sha256};
 
-/// Bytes of the tag that binds a cursor to its list.
+/// Length in bytes of the hash in a cursor, which binds the cursor to its list.
 const TAG: usize = 8;
 
 /// Identity of a list of results: a hash of the tenant and its query. A cursor of another list is
@@ -13,7 +13,8 @@ const TAG: usize = 8;
 pub struct ListOf(Sha256);
 
 impl ListOf {
-    /// Creates the identity of the list of results of a tenant's query `asked`.
+    /// Creates the identity of a tenant's list. `asked` has the texts that determine its content,
+    /// such as the kind of list and its filters.
     #[must_use]
     pub fn new(tenant: impl AsRef<[u8]>, asked: &[&str]) -> Self {
         let mut hash = Sha256::new();

@@ -7,7 +7,8 @@ use strsim::osa_distance;
 const LONGEST: usize = 64;
 
 /// Returns the known name that `name` probably is a misspelling of: one with other capitals or
-/// separators, or with one or two letters wrong, missing, added or exchanged.
+/// separators, or with one or two letters wrong, missing, added or exchanged. `None` if no known
+/// name is so similar.
 #[must_use]
 pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     if name.is_empty() || name.len() > LONGEST {

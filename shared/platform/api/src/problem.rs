@@ -20,7 +20,7 @@ pub const MAX_BODY: usize = 4096;
 mod budget {
     pub(super) const DETAIL: usize = 600;
     /// Maximum bytes of the JSON pointer of a fault.
-    pub(super) const NAME: usize = 240;
+    pub(super) const POINTER: usize = 240;
     /// Maximum bytes of the detail of one fault.
     pub(super) const FAULT: usize = 400;
     /// Maximum bytes of the list of faults, `errors`.
@@ -41,7 +41,7 @@ pub struct Fault {
 impl Fault {
     fn cut(&self) -> Self {
         let detail = cut(&self.detail, budget::FAULT).into_owned();
-        Self { pointer: cut(&self.pointer, budget::NAME).into_owned(), detail }
+        Self { pointer: cut(&self.pointer, budget::POINTER).into_owned(), detail }
     }
 }
 
@@ -56,7 +56,8 @@ pub struct Problem {
     pub detail: String,
     /// Faults of members of the body. Only the first ones are sent if they are too many.
     pub faults: Vec<Fault>,
-    /// Seconds in the response header `Retry-After`, if it has one.
+    /// Seconds in the response header `Retry-After`; `None` if the response does not have this
+    /// header.
     pub retry_after: Option<u32>,
     /// Further members of the problem document, such as a broker's reply, or the ids of messages of
     /// which it is unknown whether they were delivered.
@@ -89,13 +90,13 @@ impl Problem {
         }
     }
 
-    /// Creates a problem about faults of the request body.
+    /// Creates a problem about faults of the request body. Its `detail` describes the first fault.
     #[must_use]
     pub fn faulty(reason: Reason, faults: Vec<Fault>) -> Self {
         let first = match faults.first() {
             None => "the body is at fault".to_owned(),
             Some(Fault { pointer, detail }) if pointer.is_empty() => detail.clone(),
-            Some(Fault { pointer, detail }) => format!("{}: {detail}", cut(pointer, budget::NAME)),
+            Some(Fault { pointer, detail }) => format!("{}: {detail}", cut(pointer, budget::POINTER)),
         };
         let detail = match faults.len() {
             0 | 1 => first,

@@ -1,4 +1,4 @@
-//! Parameters of a query string.
+//! Parsing of a request's query string.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -57,7 +57,8 @@ impl<'a> Query<'a> {
     /// Parses the parameter `limit`; `default` if the query does not have it.
     ///
     /// # Errors
-    /// 400 if the value is not a number within `bounds`.
+    /// 400 if the parameter is given more than once, or if its value is not a number within
+    /// `bounds`.
     pub fn limit(&self, default: u16, bounds: RangeInclusive<u16>) -> Result<u16, Problem> {
         let Some(text) = self.value("limit")? else { return Ok(default) };
         let number = if text.bytes().all(|byte| byte.is_ascii_digit()) { text.parse().ok() } else { None };
@@ -70,7 +71,8 @@ impl<'a> Query<'a> {
     /// Parses the value of a parameter; `None` if the query does not have it.
     ///
     /// # Errors
-    /// 400 if the value cannot be parsed, with the error text of the type.
+    /// 400 if the parameter is given more than once, or if its value cannot be parsed (with the
+    /// error text of the type).
     pub fn parsed<T: FromStr<Err: ToString>>(&self, name: &str) -> Result<Option<T>, Problem> {
         self.value(name)?.map(|text| typed(name, text)).transpose()
     }
@@ -78,7 +80,8 @@ impl<'a> Query<'a> {
     /// Parses the value of a parameter. An empty value counts as `None`, as `openapi.yaml` says.
     ///
     /// # Errors
-    /// 400 if the value cannot be parsed, with the error text of the type.
+    /// 400 if the parameter is given more than once, or if its value cannot be parsed (with the
+    /// error text of the type).
     pub fn parsed_or_empty<T: FromStr<Err: ToString>>(&self, name: &str) -> Result<Option<T>, Problem> {
         self.text(name)?.map(|text| typed(name, text)).transpose()
     }

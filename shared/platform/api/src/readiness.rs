@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 /// Time limit for a dependency to respond. After it, the dependency counts as unreachable.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 /// Time limit for a dependency that checks further dependencies itself. It is longer, so that the
 /// dependency can report which of those is unreachable.
 const PATIENCE_WITH_OTHERS: Duration = Duration::from_secs(4);
 
-/// State of a dependency of the API, such as a store. Its name does not reveal the name of the
-/// table, bucket or function.
+/// Result of checking a dependency of the API, such as a store. Field `name` does not reveal the
+/// name of the table, bucket or function.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Dependency {
@@ -25,7 +25,7 @@ pub struct Dependency {
     pub latency_ms: f64,
 }
 
-/// States of all dependencies of one function, as it reports them.
+/// Results of checking all dependencies of one function, as the function reports them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Dependencies {
     /// Dependencies in the order of the response.
@@ -33,12 +33,13 @@ pub struct Dependencies {
 }
 
 impl Dependency {
-    /// Checks a dependency by running `probe` within two seconds. Why it failed is only logged.
+    /// Checks a dependency by running `probe` within two seconds. The reason of a failure is only
+    /// logged.
     pub async fn check<E: Into<Box<dyn Error + Send + Sync>>>(
         name: &'static str,
         probe: impl Future<Output = Result<(), E>>,
     ) -> Self {
-        Self::within(PATIENCE, name, probe).await
+        Self::within(TIMEOUT, name, probe).await
     }
 
     /// Checks a dependency that itself [checks](Self::check) further ones before it responds,
@@ -51,13 +52,13 @@ impl Dependency {
     }
 
     async fn within<E: Into<Box<dyn Error + Send + Sync>>>(
-        patience: Duration,
+        timeout: Duration,
         name: &'static str,
         probe: impl Future<Output = Result<(), E>>,
     ) -> Self {
         let started = Instant::now();
         let answer: Result<(), Box<dyn Error + Send + Sync>> =
-            match tokio::time::timeout(patience, probe).await {
+            match tokio::time::timeout(timeout, probe).await {
                 Ok(answer) => answer.map_err(Into::into),
                 Err(_) => Err("it did not answer in time".into()),
             };

@@ -1,4 +1,4 @@
-//! Error codes of the contract.
+//! Reasons of problems, with their HTTP statuses and the contract's error codes.
 
 use serde::{Serialize, Serializer};
 

@@ -1,4 +1,5 @@
-//! A finished response: a handler makes it, a record keeps it and a replay sends it again.
+//! Finished HTTP response. A handler builds it, an idempotency record stores it, and a repeated
+//! request gets the stored one again.
 
 use std::collections::BTreeMap;
 
@@ -10,8 +11,8 @@ use sha2::{Digest as _, Sha256};
 /// HTTP response: status, headers (lower-case names) and a text body.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reply {
-    /// HTTP status code. Without HTTP, it is a number on which the sender and the reader have
-    /// agreed.
+    /// HTTP status code. If the reply is not sent through HTTP, it is a number on which its sender
+    /// and reader have agreed.
     pub status: u16,
     /// HTTP headers of the response, by lower-case name.
     pub headers: BTreeMap<String, String>,

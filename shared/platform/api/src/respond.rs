@@ -1,4 +1,4 @@
-//! The HTTP form of a [`Reply`].
+//! Conversion of a [`Reply`] to an HTTP response.
 
 use crate::Reply;
 use http::header::{HeaderName, HeaderValue};

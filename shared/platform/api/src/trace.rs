@@ -67,8 +67,8 @@ pub struct Traceparent<'a> {
 }
 
 impl<'a> Traceparent<'a> {
-    /// Name of the header in HTTP requests, of the header of messages, and of the attribute of
-    /// events.
+    /// Name under which a trace context is sent: as a header of HTTP requests and of messages, and
+    /// as an attribute of events.
     pub const HEADER: &'static str = "traceparent";
 
     /// Returns the trace context of a request; `None` if the request has no `traceparent`, several
@@ -97,7 +97,8 @@ fn is_hex(part: &str, digits: usize) -> bool {
     part.len() == digits && part.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// Returns whether a part is an id of this number of hexadecimal digits, not all of them zero.
+/// Returns whether a part of `traceparent` is an id of this number of hexadecimal digits, not all
+/// of them zero.
 fn is_id(part: &str, digits: usize) -> bool {
     is_hex(part, digits) && part.bytes().any(|byte| byte != b'0')
 }

@@ -2,8 +2,8 @@
 
 use std::error::Error;
 
-/// Returns the texts of an error and its causes, separated by colons. A cause whose text is
-/// repeated in the text before is left out.
+/// Returns the texts of an error and its causes, separated by colons. A cause is left out if its
+/// text is already part of the texts before it.
 #[must_use]
 pub fn chain(error: &(dyn Error + 'static)) -> String {
     let mut text = error.to_string();

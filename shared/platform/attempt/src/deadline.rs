@@ -1,4 +1,4 @@
-//! Deadlines of work.
+//! Deadlines of operations, such as the work of an invocation.
 
 use std::time::{Duration, SystemTime};
 

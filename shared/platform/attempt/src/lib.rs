@@ -1,7 +1,8 @@
-//! One attempt of some work in a function that freezes: the [`Deadline`] that it has, how old what
-//! it uses is ([`Moment`], [`Remembered`]), and what its failure says: whether another attempt
-//! helps ([`Retryable`]), and where a document from outside is wrong ([`Malformed`]). [`chain()`]
-//! writes an error with its causes.
+//! Limits and outcome of an attempt at some work, in a function that Lambda freezes between
+//! invocations. [`Deadline`] limits the attempt. [`Moment`] and [`Remembered`] tell how old cached
+//! values and connections are. [`Retryable`] tells whether another attempt helps after a failure,
+//! and [`Malformed`] where a document from outside is wrong. [`chain()`] writes an error with its
+//! causes.
 
 mod chain;
 mod deadline;

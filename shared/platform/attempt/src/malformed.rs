@@ -2,8 +2,8 @@
 //!
 //! An error of serde quotes the value that it found: `invalid type: string "hunter2"`. The
 //! documents here come from queues, tables, secrets and other functions, and an error ends up in a
-//! log, with a chunk or in a message attribute. [`Malformed`] keeps the place and the kind of the
-//! fault, in bounded length, and drops the text.
+//! log, in the database row of a failed chunk, or in a message attribute. [`Malformed`] keeps the
+//! place and the kind of the fault, in bounded length, and drops the text.
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -38,10 +38,10 @@ pub enum Fault {
     /// The JSON document ends too early.
     #[error("the JSON ends too early")]
     Incomplete,
-    /// The object lacks this member.
+    /// The object lacks the member with this name.
     #[error("the member `{0}` is missing")]
     Missing(String),
-    /// The object has this member twice.
+    /// The object has the member with this name twice.
     #[error("the member `{0}` occurs twice")]
     Repeated(String),
     /// The object has an unknown member.

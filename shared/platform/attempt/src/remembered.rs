@@ -1,4 +1,4 @@
-//! Values that are remembered for a limited time.
+//! Cache of values for a limited time, which also runs while Lambda freezes the function.
 
 use std::borrow::Borrow;
 use std::collections::HashMap;
@@ -44,12 +44,14 @@ impl<K: Eq + Hash, V: Clone> Remembered<K, V> {
         self.get_at(key, Moment::now())
     }
 
-    /// Stores a value in the cache, with the present time.
+    /// Stores a value for the cache's lifetime from now on. A full cache does not store values of
+    /// further keys.
     pub fn put(&self, key: K, value: V) {
         self.put_weighing(1, key, value);
     }
 
-    /// Stores a value that counts as `weight` values of the capacity.
+    /// Stores a value that counts as `weight` values of the capacity. It is not stored if less
+    /// capacity is free.
     pub fn put_weighing(&self, weight: usize, key: K, value: V) {
         self.put_at(weight, key, value, Moment::now());
     }

@@ -1,4 +1,4 @@
-//! Whether trying again helps after a failure.
+//! Decision after a failure: whether and when another attempt at the same work may succeed.
 //!
 //! Each error type decides once, in an exhaustive `match` next to its definition. A function acts
 //! on the result, and does not inspect the variants of other crates' errors.

@@ -1,5 +1,6 @@
-//! Limits of a request: what it draws from them before its work, and what its work charges
-//! afterwards. The tenant's budget of the month is one of them.
+//! Admission of requests by rate limits and by the tenant's monthly budget. A request is charged
+//! before its work. Afterwards, the messages and bytes that the work put, got or moved replace
+//! those that were charged.
 
 use std::fmt;
 
@@ -9,8 +10,8 @@ use jiff::Timestamp;
 
 use crate::limits::{Cost, Limiter, Policies, Ticket};
 
-/// Function that returns the messages and bytes that work moved, from its response and from the
-/// cost charged before.
+/// Function that returns the number and bytes of the messages that a request put, got or moved,
+/// from the response and from the cost that was charged before the work.
 pub type Moved = fn(&Reply, Cost) -> Cost;
 
 /// Rate limits and budget that a request must pass before its work.
@@ -33,8 +34,8 @@ impl<'a> Admission<'a> {
         Self { limiter, policies, spent: None, cost: Cost::default(), moved: None }
     }
 
-    /// Creates the admission of a request without a target: only the limit of the tenant's requests
-    /// and its budget apply.
+    /// Creates the admission of a request without a target: only the tenant's limit of requests and
+    /// the tenant's budget apply.
     ///
     /// # Errors
     /// `STORE_UNAVAILABLE` if the tenant's limits cannot be read.
@@ -47,7 +48,8 @@ impl<'a> Admission<'a> {
         Ok(Self::new(limiter, limiter.policies(&item?, tenant, None)).within(spent))
     }
 
-    /// Sets the amount that the tenant has spent of its budget, which may refuse the request.
+    /// Sets the amount that the tenant has spent of its monthly budget. If the budget is spent, the
+    /// request may be refused; with `None` it is not.
     #[must_use]
     pub fn within(self, spent: Option<SpentItem>) -> Self {
         Self { spent, ..self }
@@ -123,8 +125,9 @@ pub async fn limits_of(limiter: &Limiter, access: &AccessStore, tenant: &str) ->
     Ok(access.limits(tenant).await?)
 }
 
-/// Reads the amount that a tenant has spent of its budget; `None` if it cannot be read. A budget
-/// protects no data, so the request then proceeds, and the store has logged the error.
+/// Reads the amount that a tenant has spent of its budget; `None` if no amount is stored, or if it
+/// cannot be read. A budget protects no data, so the request then proceeds. The store has logged
+/// the error.
 pub async fn spent_of(access: &AccessStore, tenant: &str) -> Option<SpentItem> {
     access.spent(tenant).await.ok().flatten()
 }

@@ -1,7 +1,7 @@
-//! The wrapper of every HTTP endpoint's own work: the request as either kind of API passes it on
-//! ([`run()`]); the trace, the log line and the metric of a request ([`serve()`]); the [`limits`]
-//! that it draws from ([`Admission`]); and for work that must be done once, the claim before it,
-//! the end of its record after it, and the replay instead of it ([`once()`]).
+//! Parts that all HTTP endpoints have in common: reading the requests of either kind of API
+//! ([`run()`]); the trace, log line and metric of a request ([`serve()`]); its rate [`limits`] and
+//! budget ([`Admission`]); and for work that must be done once, the claim and the end of its
+//! idempotency record, and the replay ([`once()`]).
 
 mod admission;
 pub mod limits;

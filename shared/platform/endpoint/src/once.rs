@@ -1,5 +1,5 @@
-//! Work that must be done once: the limits and the claim before it, and the end of its record after
-//! it.
+//! Work that must be done once for an idempotency key: the check of the limits and the claim before
+//! the work, and the end of the idempotency record after it.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use jiff::fmt::rfc2822::DateTimePrinter;
 use crate::admission::Admission;
 use crate::serve::REPLAY;
 
-/// Result of successful work.
+/// Response of work that was done. The variant tells whether the idempotency record already has it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum WorkDone {
     /// Response that [`once`] has yet to store in the idempotency record, so that retries receive
@@ -25,7 +25,7 @@ pub enum WorkDone {
     Recorded(Reply),
 }
 
-/// Failure of work: it was certainly not done, or may have been done.
+/// Problem of work that failed. The variant tells whether the work may have been done all the same.
 #[derive(Clone, Debug, PartialEq)]
 pub enum WorkFailure {
     /// The work was not done. A retry with the same key executes it at once.
@@ -90,11 +90,11 @@ pub async fn once(
     admission.end(ticket, answer)
 }
 
-/// Result of claiming the idempotency key.
+/// Result of claiming an idempotency key: the right to execute the work, or the stored response.
 #[expect(clippy::large_enum_variant, reason = "there is one at a time, for as long as a request lasts")]
 enum Granted {
     Execution(Execution),
-    /// The record has the response to this request, so the work must not be executed.
+    /// The idempotency record has the response to this request, so the work must not be executed.
     Answer(Reply),
 }
 
@@ -119,7 +119,8 @@ async fn claimed(store: &Store, request: &ClaimRequest<'_>) -> Result<Granted, P
 }
 
 /// Reads the response to a refused request from its idempotency record, without writing to it.
-/// `None` if there is no record, or if the record has no response.
+/// `None` if there is no record, or if the record has no response. Fails if the key is in use or
+/// was used for another request, or if the record cannot be read.
 async fn recorded(store: &Store, request: &ClaimRequest<'_>) -> Result<Option<Reply>, Problem> {
     let found = store.look(request).await;
     let found = found.map_err(|error| from_store(&error, "cannot read the idempotency record"))?;

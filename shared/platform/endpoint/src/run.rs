@@ -1,5 +1,5 @@
-//! Requests as the two kinds of APIs pass them on: payload format 2.0 of an HTTP API, and the
-//! format of a REST API.
+//! Lambda runtime of an HTTP endpoint: reads requests as the two kinds of APIs send them, in
+//! payload format 2.0 of an HTTP API or in the format of a REST API.
 
 use std::fmt;
 
@@ -139,16 +139,16 @@ fn as_sent(mut event: ApiGatewayProxyRequest) -> ApiGatewayProxyRequest {
     event
 }
 
-/// Returns the prefix of the API's paths, such as `/live`. A REST API has its stage there, except
-/// under its own domain.
+/// Returns the prefix of a REST API's paths, such as the stage `/live`. `None` for an HTTP API, and
+/// for paths without a prefix, as under a custom domain.
 fn stage(request: &Request) -> Option<String> {
     let Some(RequestContext::ApiGatewayV1(context)) = request.request_context_ref() else { return None };
     let stage = context.path.as_deref()?.strip_suffix(request.raw_http_path())?;
     (!stage.is_empty()).then(|| stage.to_owned())
 }
 
-/// Adds the stage in front of a `Location` that is only a path, because it would otherwise lead out
-/// of the API.
+/// Adds the prefix `stage` in front of a `Location` that is only a path, because it would otherwise
+/// lead out of the API.
 fn located(stage: Option<&str>, mut response: Response<Body>) -> Response<Body> {
     let path = response.headers().get(LOCATION).and_then(|value| value.to_str().ok());
     let path = path.filter(|path| path.starts_with('/'));
@@ -173,7 +173,8 @@ mod tests {
 
     use super::*;
 
-    /// Returns a REST API's event for a request to `/v1/things`.
+    /// Returns a REST API's event for a request to `/v1/things`. `path_of_client` is the path that
+    /// the client sent, with the stage.
     fn rest(path_of_client: &str) -> Value {
         json!({
             "resource": "/v1/things",

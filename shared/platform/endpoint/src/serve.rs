@@ -1,4 +1,4 @@
-//! The way of one request, from its trace id to its metric.
+//! Handling of one HTTP request: its trace id, log span, response, audit event and metrics.
 
 use std::time::{Duration, Instant};
 
@@ -26,7 +26,7 @@ pub enum Keyed {
 /// Lets `answer` respond to a request, in a span with the trace id, the idempotency key and the
 /// operation (method and path of the route). Authentication fills the span's fields `tenant`,
 /// `key_name` and `key_id`. `answer` fills those of the target, `tags` and `batch_id`, when it
-/// knows them.
+/// knows them. `service` is the name of the function, for metrics.
 ///
 /// The line `request.completed` at the end has all of these fields: it is the request's audit event
 /// (docs/audit.md).
@@ -80,7 +80,8 @@ pub async fn serve(
     .await
 }
 
-/// Logs and counts a request once its response is ready.
+/// Writes the audit event of a request and counts the request in the metrics of the function
+/// `service`, once its response is ready, `took` after its receipt.
 fn account(service: &str, answer: &Result<Reply, Problem>, took: Duration) {
     let (status, reason, action) = match answer {
         Ok(reply) => (reply.status, reason_of(reply), None),
@@ -104,8 +105,9 @@ fn account(service: &str, answer: &Result<Reply, Problem>, took: Duration) {
     metrics::count(service, &counted, properties);
 }
 
-/// Logs the end of a request. This line is the request's audit event, so no `LOG_LEVEL` suppresses
-/// it.
+/// Logs the end of a request: its status, whether it was a replay, the reason of a problem and what
+/// to do about it, and how long it `took`. This line is the request's audit event, so no
+/// `LOG_LEVEL` suppresses it.
 pub fn log_completed(
     status: u16,
     replay: bool,
@@ -132,7 +134,8 @@ pub fn log_completed(
     );
 }
 
-/// Returns the member `reason` of a reply that is a problem from another function.
+/// Returns the member `reason` of a reply that is a problem from another function; `None` for any
+/// other reply.
 fn reason_of(reply: &Reply) -> Option<String> {
     if reply.status < 400 {
         return None;

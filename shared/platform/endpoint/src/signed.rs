@@ -1,7 +1,7 @@
-//! Responses that lead to a signed URL.
+//! Responses that redirect the client to a signed URL.
 //!
-//! Such a response is made anew for each request, after all checks: a signature ends with the
-//! credentials of the function that made it.
+//! Each request gets a new signature, after all checks. A signature becomes invalid with the
+//! temporary credentials of the function that made it.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Limits on a table of their own: several limiters are several environments.
+//! Tests of rate limits on a DynamoDB table. Several limiters stand for several environments.
 
 #![allow(
     clippy::unwrap_used,
@@ -76,7 +76,7 @@ impl Stand {
     }
 }
 
-/// Returns limits whose buckets regain nothing while a test runs.
+/// Returns limits with these bursts, whose buckets regain nothing while a test runs.
 fn slow(requests: u64, messages: u64) -> LimitsItem {
     let messages =
         TargetLimits { messages: Rate::new(0.001, Some(messages)).ok(), ..TargetLimits::default() };

@@ -7,7 +7,7 @@ use crate::encoded::Encoded;
 /// Value of `source` in every event on the bus, by which rules select the events of this system.
 const SOURCE: &str = "integrahub";
 
-/// EventBridge event bus.
+/// Client of an EventBridge event bus to which events are published.
 #[derive(Clone, Debug)]
 pub struct EventBus {
     client: Client,
@@ -15,7 +15,7 @@ pub struct EventBus {
 }
 
 impl EventBus {
-    /// Creates the event bus from its name or ARN.
+    /// Creates a client of the event bus with this name or ARN.
     #[must_use]
     pub const fn new(client: Client, name: String) -> Self {
         Self { client, name }

@@ -1,4 +1,4 @@
-//! Encodes events for the destinations.
+//! Encoding of events as JSON for all destinations: EventBridge, SNS and Kafka.
 
 use std::time::SystemTime;
 
@@ -40,7 +40,7 @@ pub struct Encoded {
 /// Event that a function publishes directly, without the outbox of the catalogue's database, and
 /// its message group.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Fact {
+pub struct DirectEvent {
     /// Event to publish.
     pub event: Published,
     /// Message group of the event on a FIFO topic: 1 to 128 visible ASCII characters.

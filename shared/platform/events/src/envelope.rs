@@ -29,13 +29,15 @@ pub struct Attributes {
     pub source: String,
     /// Type of the event, in reverse DNS order.
     pub event_type: String,
-    /// Entity that the event is about.
+    /// Entity that the event is about, within its source, such as the index of a chunk; `None` if
+    /// the event has no attribute `subject`.
     pub subject: Option<String>,
     /// Time at which the event happened.
     pub time: Timestamp,
-    /// Idempotency key of the event itself.
+    /// Idempotency key of the event itself, by which a handler recognizes repetitions of the event.
     pub idempotency_key: IdempotencyKey,
-    /// Idempotency key of the client's request that caused the event.
+    /// Idempotency key of the client's request that caused the event; `None` if no such request
+    /// caused it.
     pub source_idempotency_key: Option<IdempotencyKey>,
     /// Id of the tenant that the event belongs to.
     pub tenant: String,

@@ -16,13 +16,13 @@ const FAILURE: &str = "integrahub.chunk.given_up";
 /// Time limit of connecting to the cluster, and time limit of sending the records of one call to
 /// one topic. Each is shorter than the time limit of publishing as a whole. So if one of the two
 /// steps is slow, its own limit passes first, and the log names the step.
-const PATIENCE: Duration = Duration::from_secs(4);
+const TIMEOUT: Duration = Duration::from_secs(4);
 
 /// Kafka topic with the rule that selects its events.
 #[derive(Clone, Debug)]
 pub struct KafkaTopic {
     producer: Arc<Producer>,
-    /// Rule: true for an event that is sent to this topic.
+    /// Returns true for an event that is sent to this topic.
     gets: fn(&Encoded) -> bool,
 }
 
@@ -43,7 +43,7 @@ impl KafkaTopic {
     }
 
     fn new(settings: Settings, sdk: &Sdk, gets: fn(&Encoded) -> bool) -> Self {
-        let cluster = Cluster::new(settings, sdk).with_patience(PATIENCE);
+        let cluster = Cluster::new(settings, sdk).with_timeout(TIMEOUT);
         Self { producer: Arc::new(Producer::new(cluster)), gets }
     }
 

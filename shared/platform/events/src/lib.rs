@@ -3,19 +3,19 @@
 
 mod bus;
 mod call;
+mod call_series;
 mod encoded;
 mod envelope;
 pub mod kafka;
 mod kafka_topic;
 mod publisher;
-mod round;
 mod topic;
 
 pub use bus::EventBus;
 pub use call::{PublishError, Refusal, calls};
-pub use encoded::{Encoded, Fact, Published, UnpublishableEvent};
+pub use call_series::CallSeries;
+pub use encoded::{DirectEvent, Encoded, Published, UnpublishableEvent};
 pub use envelope::{Attributes, Event, EventError};
 pub use kafka_topic::KafkaTopic;
 pub use publisher::{Destination, Publisher, Settings, Unpublished, log_refusal};
-pub use round::Round;
 pub use topic::Topic;

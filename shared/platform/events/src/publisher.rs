@@ -1,15 +1,17 @@
-//! Destinations of the deployment, and events of facts that are stored elsewhere than in the
-//! catalogue.
+//! Publisher of events to the destinations of the deployment: EventBridge, SNS and Kafka. It
+//! publishes events of the outbox of the catalogue's database, and events that functions publish
+//! directly.
 //!
 //! All destinations get the events of a call at the same time, so an unavailable one does not delay
-//! the others. It gets no further call in the same run.
+//! the others. A destination that failed gets no further call in the same series of calls
+//! ([`CallSeries`]).
 
 use runtime::{Environment, Sdk};
 
 use crate::call::{PublishError, calls};
-use crate::encoded::{Encoded, Fact};
+use crate::call_series::CallSeries;
+use crate::encoded::{DirectEvent, Encoded};
 use crate::kafka::EventTopics;
-use crate::round::Round;
 use crate::{EventBus, KafkaTopic, Topic};
 
 /// Destination to which events are published: EventBridge, SNS or Kafka.
@@ -40,10 +42,11 @@ pub struct Publisher {
     destinations: Vec<Destination>,
 }
 
-/// Error if not all facts were published as events.
+/// Error of [`Publisher::publish`]: a destination did not accept all events.
 #[derive(Debug)]
 pub struct Unpublished {
-    /// Index of the first fact that may be unpublished. Facts after it may be published already.
+    /// Index, in the call's `events`, of the first event that may be unpublished. Events after it
+    /// may be published already.
     pub first: usize,
     /// Failure of a destination. `None` if the destinations only refused single events, which is
     /// logged.
@@ -79,50 +82,52 @@ impl Publisher {
         Self::new(bus.into_iter().chain(topic).chain(kafka.map(Destination::Kafka)).collect())
     }
 
-    /// True if the deployment has any destination. Otherwise no event needs to be stored.
+    /// True if the deployment has any destination. Otherwise functions need not store events for
+    /// later publishing.
     #[must_use]
     pub const fn has_destinations(&self) -> bool {
         !self.destinations.is_empty()
     }
 
-    /// Starts a run of calls, in which a destination that fails gets no further call.
+    /// Starts a series of calls, in which a destination that fails gets no further call.
     #[must_use]
-    pub fn round(&self) -> Round<'_> {
-        Round::new(&self.destinations)
+    pub fn series(&self) -> CallSeries<'_> {
+        CallSeries::new(&self.destinations)
     }
 
-    /// Publishes the events of `facts` in their order to every destination. An event that no
-    /// destination can ever accept is logged and skipped.
+    /// Publishes `events` in their order to every destination. An event that no destination can
+    /// ever accept is logged and skipped.
     ///
     /// # Errors
     /// If a destination did not accept all events. A repeated call publishes events with the same
     /// ids.
-    pub async fn publish(&self, facts: &[Fact]) -> Result<(), Unpublished> {
-        let mut encoded = Vec::with_capacity(facts.len());
-        for (sequence, Fact { event, group }) in (0..).zip(facts) {
+    pub async fn publish(&self, events: &[DirectEvent]) -> Result<(), Unpublished> {
+        let mut encoded = Vec::with_capacity(events.len());
+        for (sequence, DirectEvent { event, group }) in (0..).zip(events) {
             match Encoded::new(sequence, event, group.clone()) {
                 Ok(event) => encoded.push(event),
                 Err(error) => log_refusal(sequence, &event.attributes().event_type, &error),
             }
         }
         let index = |sequence: i64| usize::try_from(sequence).unwrap_or_default();
-        let mut round = self.round();
+        let mut series = self.series();
         for call in calls(&encoded) {
-            let refused = round.send(call).await;
-            let first = if round.has_failed() {
+            let refused = series.send(call).await;
+            let first = if series.has_failed() {
                 call.first().map(|event| event.sequence)
             } else {
                 refused.first().copied()
             };
             if let Some(first) = first {
-                return Err(Unpublished { first: index(first), why: round.end().err() });
+                return Err(Unpublished { first: index(first), why: series.end().err() });
             }
         }
         Ok(())
     }
 }
 
-/// Logs that an event was not published to a destination. Other events may have been published.
+/// Logs that the event with the number `sequence` and the type `of_type` was not published to a
+/// destination. Other events may have been published.
 pub fn log_refusal(sequence: i64, of_type: &str, why: &(dyn std::error::Error + 'static)) {
     tracing::error!(
         event_type = "event.refused",

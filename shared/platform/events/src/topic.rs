@@ -7,7 +7,7 @@ use crate::encoded::Encoded;
 /// Suffix of the name of a FIFO topic.
 const FIFO: &str = ".fifo";
 
-/// SNS topic that events are published to.
+/// Client of an SNS topic to which events are published.
 #[derive(Clone, Debug)]
 pub struct Topic {
     client: Client,
@@ -26,9 +26,10 @@ impl Topic {
         &self.arn
     }
 
-    /// Publishes events to the SNS topic, and returns the events that SNS refused. The message is
-    /// the event's JSON; subscriptions can filter by the message attributes `type` and `tenant`. On
-    /// a FIFO topic, all events of a batch have the same message group.
+    /// Publishes events to the SNS topic, and returns the events that SNS refused, by their
+    /// sequence numbers. The message is the event's JSON; subscriptions can filter by the message
+    /// attributes `type` and `tenant`. On a FIFO topic, all events of a batch have the same message
+    /// group.
     pub(crate) async fn publish(&self, events: &[Encoded]) -> Result<Vec<(i64, Refusal)>, PublishError> {
         let entries = events.iter().map(|event| self.entry(event)).collect::<Result<_, _>>()?;
         let request = self.client.publish_batch().topic_arn(&self.arn);

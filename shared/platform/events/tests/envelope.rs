@@ -1,4 +1,5 @@
-//! Events are written as the schema describes, and no other text is read as an event.
+//! Tests that events are written as their schema describes, and that no other text is read as an
+//! event.
 
 #![allow(
     clippy::unwrap_used,
@@ -182,7 +183,8 @@ fn data_of_another_form_are_refused_with_their_place() {
     assert!(error.contains("the event's data at /items: the value has the wrong type"), "{error}");
 }
 
-/// The fingerprint must not depend on which members of the data the handler's version knows.
+/// Checks that the fingerprint does not depend on which members of the data the handler's version
+/// knows.
 #[test]
 fn the_fingerprint_is_of_the_data_as_they_were_sent_whatever_the_handler_knows_of_them() {
     #[derive(Deserialize)]

@@ -1,7 +1,7 @@
-//! Payments that are made once, whatever is retried, with the DynamoDB that `AWS_ENDPOINT_URL`
-//! names (or the account's own).
+//! Example: makes payments once although requests are retried. The idempotency records are in
+//! DynamoDB at `AWS_ENDPOINT_URL`, or in the AWS account if the variable is not set.
 //!
-//! Makes a table, plays six requests and three deliveries of an event against it, and removes it.
+//! Creates a table, plays six requests and three deliveries of an event against it, and deletes it.
 
 #![allow(clippy::print_stdout, reason = "it shows what happens")]
 
@@ -22,7 +22,7 @@ use uuid::Uuid;
 
 type Failure = Box<dyn Error>;
 
-/// Operation type of a payment.
+/// Operation type under which payment requests claim their idempotency keys.
 const PAY: OperationType = OperationType::named("PAY");
 const EVENT: OperationType = OperationType::named("EVENT").per_target();
 
@@ -64,14 +64,16 @@ async fn play(store: &Store) -> Result<(), Failure> {
     Ok(())
 }
 
-/// State of the simulated bank during a request.
+/// State of the simulated bank during a payment request: always available, or unavailable after the
+/// given number of payments.
 #[derive(Clone, Copy)]
 enum Bank {
     Up,
     DownAfter(u64),
 }
 
-/// Handles a payment request as an HTTP handler would.
+/// Handles a payment request as an HTTP handler would: claims its idempotency key, makes the
+/// payments or replays the stored response, and prints the answer.
 async fn pay(store: &Store, key: &str, body: &Value, bank: Bank) -> Result<(), Failure> {
     let key = IdempotencyKey::parse(key, KeyForm::Uuid)?;
     let fingerprint = Fingerprint::of(body)?;
@@ -101,8 +103,9 @@ async fn pay(store: &Store, key: &str, body: &Value, bank: Bank) -> Result<(), F
     Ok(())
 }
 
-/// Pays the orders one by one, with a checkpoint after each, so that a takeover does not pay an
-/// order again.
+/// Makes the payments of a request one by one, with a checkpoint after each, so that a takeover
+/// does not repeat them. Returns the text of the answer. If the bank is unavailable, the execution
+/// ends as failed.
 async fn execute(store: &Store, execution: &Execution, body: &Value, bank: Bank) -> Result<String, Failure> {
     let orders = body["orders"].as_array().map_or(1, |orders| orders.len().try_into().unwrap_or(0));
     let mut progress = execution.progress;
@@ -127,7 +130,8 @@ async fn execute(store: &Store, execution: &Execution, body: &Value, bank: Bank)
     Ok(answer)
 }
 
-/// Handles an event message as a consumer of a queue would.
+/// Handles an event message as a consumer of a queue would: pretends to send a mail at the first
+/// delivery of the event, and only acknowledges later ones.
 async fn handle(store: &Store, message: &[u8]) -> Result<(), Failure> {
     let event: Event = Event::read(message)?;
     let mail = async |_: &Execution| {

@@ -1,4 +1,5 @@
-//! The protocol with one guard taken out, to see that the checker misses it.
+//! Idempotency protocol without one of its rules (guards). A test checks each of these incomplete
+//! protocols, to prove that the model checker finds the error.
 
 use std::time::Duration;
 
@@ -7,60 +8,67 @@ use idempotency::protocol::{Decision, Progress, Record, Status, Token, Transitio
 use jiff::Timestamp;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-/// Rule of the idempotency protocol. The model leaves out one rule at a time, to show that the
-/// checker then finds a breach.
+/// Rule of the idempotency protocol. A test leaves out one rule at a time, and expects the model
+/// checker to find a state that breaks an invariant.
 pub(crate) enum Guard {
-    /// The store accepts an attempt's writes only under the owner and attempt number of its claim.
+    /// A write of an attempt succeeds only while the record has the owner and the attempt number of
+    /// the attempt's claim.
     OwnToken,
     /// A record whose execution has ended accepts no further write of that execution.
     OpenStatus,
-    /// A takeover is refused until the lease of the earlier attempt has passed.
+    /// A takeover is refused until the lease of the earlier attempt, its time to work alone, has
+    /// ended.
     Lease,
-    /// The lease is longer by the maximum difference between two clocks.
+    /// The lease of an attempt includes 5 s for a takeover whose clock is ahead of the worker's.
     Skew,
-    /// A worker refuses work that arrives too long after its claim.
+    /// A worker refuses to start work that it receives more than 8 s after the claim, by its own
+    /// clock.
     StartBefore,
-    /// The response is stored before the messages are removed from the queue.
+    /// A consume stores its response before it removes the messages from the queue.
     PrepareFirst,
-    /// A retry that finds a prepared response returns it, and does not execute the work again.
+    /// A retry returns the response that an earlier attempt has stored (prepared), and does not
+    /// execute the work again.
     KeepPrepared,
-    /// A takeover keeps the earlier attempt's checkpoint.
+    /// A takeover keeps the progress that the earlier attempt recorded at its last checkpoint.
     KeepCheckpoint,
-    /// If an attempt ended without a report, a takeover counts all units beyond its checkpoint as
-    /// in doubt (may have been done).
+    /// If an attempt ended without a report, a takeover counts all messages beyond the last
+    /// checkpoint as in doubt (may have been put).
     KeepDoubt,
-    /// A request with another body under the same key is a conflict.
+    /// A request is refused as a conflict if its idempotency key was used with another body.
     SameBody,
-    /// A claim owns a record that has the claim's own token: it wrote the record before, and only
-    /// the response to this write was lost.
+    /// A claim is granted if the record that refuses it has the claim's own owner token. The claim
+    /// wrote this record itself, and only the store's response was lost.
     OwnClaim,
-    /// The time limit for the start of work is longer by the maximum by which the worker's clock
-    /// may be ahead of the clock of the claim.
+    /// The maximum time between a claim and the start of its work includes 5 s, because the
+    /// worker's clock may be ahead of the claim's.
     TolerantStart,
     /// An attempt resumes the progress of an earlier attempt only if both work at the same place
     /// (such as a queue).
     SamePlace,
-    /// Units of work (such as messages) that an earlier attempt left at another place count as
-    /// possible duplicates.
+    /// Messages that an earlier attempt put at another place (such as a queue) count as possible
+    /// duplicates.
     CountMoved,
-    /// The record is updated with an attempt's new place before the attempt puts a message there.
+    /// An attempt that works at another place (such as a queue) than the attempt before it records
+    /// the new place before it puts a message there.
     NoteMove,
     /// A takeover is refused if the record's progress has changed since the takeover read it.
     SeenProgress,
-    /// Units that an earlier attempt may have done at an unrecorded place count as possible
-    /// duplicates. None of them counts as in doubt at the place of the next attempt.
+    /// Messages that an earlier attempt may have put at an unrecorded place (such as a queue) count
+    /// as possible duplicates, and not as in doubt at the place of the next attempt.
     DoubtOfNoPlace,
-    /// A failed attempt records its place only if units were done there, or may have been.
+    /// A failed attempt keeps its place (such as a queue) in the record only if messages were put
+    /// there, or may have been.
     PlaceOfWork,
-    /// A move puts a message at the new place before it removes the message from the old place.
+    /// A move puts a message on the destination queue before it removes it from the source queue.
     PutFirst,
-    /// A message that an earlier attempt was moving when it ended without a report counts as a
-    /// possible duplicate.
+    /// If an attempt to move messages ends without a report, the message that it was moving counts
+    /// as a possible duplicate.
     CountHands,
     /// A message whose put was refused counts as in doubt (perhaps delivered): a copy may be in
     /// another queue.
     DoubtRefusals,
-    /// The record is updated with a refused message before the next message is put.
+    /// If a queue refuses a message of a move, the attempt records this message before it puts the
+    /// next one.
     NoteRefusals,
 }
 
@@ -91,7 +99,8 @@ impl Guard {
     ];
 }
 
-/// Applies a transition as [`Transition::apply`] does, but without the guard `broken`.
+/// Returns the record after a write, as [`Transition::apply`] does, but without the rule `broken`.
+/// If `broken` is `None`, all rules apply. Returns `None` if the write's condition fails.
 pub(crate) fn apply(
     broken: Option<Guard>,
     transition: &Transition,
@@ -141,13 +150,14 @@ pub(crate) fn apply(
     if guard == Guard::KeepPrepared && matches!(transition, Transition::TakeOver { .. }) {
         after.status = Status::InProgress;
     }
-    if let (Guard::PlaceOfWork, Transition::Fail { whereabouts, .. }) = (guard, transition) {
-        after.whereabouts = whereabouts;
+    if let (Guard::PlaceOfWork, Transition::Fail { place_history, .. }) = (guard, transition) {
+        after.place_history = place_history;
     }
     Some(after)
 }
 
-/// Decides about a claim as [`decide`] does, but without the guard `broken`.
+/// Decides about a claim that found the record `found`, as [`decide`] does, but without the rule
+/// `broken`. If `broken` is `None`, all rules apply.
 pub(crate) fn decision(
     broken: Option<Guard>,
     found: &Record,
@@ -169,7 +179,7 @@ trait At {
 }
 
 impl At for Decision {
-    /// Returns the same decision, with `time` as the time of its write.
+    /// Returns the same decision. If it is a takeover, the time of its write is `time`.
     fn at(mut self, time: Timestamp) -> Self {
         if let Self::TakeOver(Transition::TakeOver { now, .. }) = &mut self {
             *now = time;

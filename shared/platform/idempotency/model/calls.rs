@@ -1,4 +1,5 @@
-//! Calls to the store, and what can become of them.
+//! Calls of the model's workers to the idempotency store, and their possible outcomes: answered,
+//! repeated, lost or late.
 
 use std::sync::Arc;
 
@@ -7,9 +8,9 @@ use idempotency::protocol::{Record, Transition};
 use crate::scenario::Scenario;
 use crate::world::World;
 
-/// Result of a call to the store, as the calling worker sees it.
+/// Result of a write to the model's idempotency store, as the calling worker sees it.
 pub(crate) enum Called {
-    /// The write was made, and left this record.
+    /// The write was made. The value is the record after it.
     Done(Arc<Record>),
     Refused(Arc<Record>),
     Unavailable,
@@ -19,11 +20,13 @@ pub(crate) enum Called {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Fate {
     Answered,
-    /// The store's response is lost, and the SDK repeats the call.
+    /// The store's response is lost, and the SDK repeats the call. The worker sees the second
+    /// result.
     SentTwice,
     AnswerLost,
     RequestLost,
-    /// The caller gives up, and the call reaches the store later.
+    /// The worker gives up, as if the store were unavailable, and the write reaches the store
+    /// later.
     Late,
 }
 
@@ -35,7 +38,7 @@ impl Fate {
 
     /// Applies a write with this outcome to the state of the model (`world`), and returns the
     /// result that the calling worker sees.
-    pub(crate) fn befalls(self, scenario: &Scenario, world: &mut World, transition: &Transition) -> Called {
+    pub(crate) fn apply(self, scenario: &Scenario, world: &mut World, transition: &Transition) -> Called {
         world.faults_left -= u8::from(!matches!(self, Self::Answered));
         match self {
             Self::Answered => settled(transition, world.write(scenario, transition)),
@@ -56,9 +59,10 @@ impl Fate {
     }
 }
 
-/// Treats a refused write as done if the record shows that the same write was made before, as after
-/// a lost response. A claim or takeover that is refused stays refused, since
-/// [`decide`](idempotency::protocol::decide) recognizes its own record.
+/// Converts the result of a write to the result that the worker sees. A refused write counts as
+/// done if the record shows that the same write was made before, as after a lost response. A
+/// refused claim or takeover stays refused, since [`decide`](idempotency::protocol::decide)
+/// recognizes a record that it wrote itself.
 fn settled(transition: &Transition, written: Result<Arc<Record>, Arc<Record>>) -> Called {
     match written {
         Ok(record) => Called::Done(record),

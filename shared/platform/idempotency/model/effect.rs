@@ -1,17 +1,17 @@
-//! The queue, as an onlooker who knows everything sees it.
+//! True content of the model's queues. It shows whether the workers lost or duplicated a message.
 
 use crate::scenario::Kind;
 
-/// Messages of the model's queues, with all changes that the workers made to them.
+/// True state of all messages in the model's queues, by the kind of work that the workers do.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Effect {
     /// State of the single message that the workers consume.
     Consume(Message),
-    /// Number of copies of each message: one array for each place, and the last for copies that a
-    /// refused put left [elsewhere](ASIDE).
+    /// Number of copies of each message: one array for each place (queue) at which workers put
+    /// messages, and the last for copies that a refused put left [elsewhere](ASIDE).
     Produce([[u8; MESSAGES]; PLACES + 1]),
-    /// State of each message at its old place (`old`), and the number of its copies at the new
-    /// place (`new`) and of those that a refused put left elsewhere (`aside`).
+    /// State of each message on the source queue (`old`), number of its copies on the destination
+    /// queue (`new`), and number of copies that a refused put left elsewhere (`aside`).
     Move { old: [Message; MESSAGES], new: [u8; MESSAGES], aside: [u8; MESSAGES] },
 }
 
@@ -40,8 +40,8 @@ impl Effect {
         }
     }
 
-    /// Puts the messages that a worker holds back on the queue, when the worker dies or ends its
-    /// attempt.
+    /// Puts the messages that a worker has got, and not removed, back on the queue. A broker does
+    /// so when the worker dies or ends its attempt.
     pub(crate) fn release(&mut self, worker: usize) {
         let messages = match self {
             Self::Consume(message) => std::slice::from_mut(message),

@@ -1,6 +1,7 @@
-//! What must never be seen.
+//! Invariants of the idempotency protocol, which the model checker tests in every state.
 
-/// Invariant of the protocol, named after its breach.
+/// Invariant of the idempotency protocol. Each variant is named after the error that occurs in a
+/// state which breaks it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Invariant {
     ResultChanged,

@@ -1,10 +1,11 @@
-//! Every interleaving of a few workers over one key: crashes, lost answers, late writes, clocks
-//! that differ, expiry.
+//! Model checker of the idempotency protocol. It goes through every interleaving of a few workers
+//! with one idempotency key, with crashes, lost responses, late writes, clocks that differ, and
+//! expiry.
 //!
-//! The model keeps the store's record and changes it by `idempotency::protocol` alone, the code
-//! that runs in production. The checker visits every state that can be reached within the bounds of
-//! a `Scenario` and looks for one that breaks an `Invariant`. That it would find one is tested too:
-//! with any single guard taken out, it does.
+//! The model keeps the store's record and changes it only by `idempotency::protocol`, the code that
+//! runs in production. The checker visits every state that can be reached within the bounds of a
+//! `Scenario`, and looks for one that breaks an `Invariant`. Another test proves that the checker
+//! finds errors: it finds one if any single rule of the protocol (`Guard`) is left out.
 
 #![cfg(test)]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails where it finds itself wrong")]
@@ -24,12 +25,12 @@ use stateright::{Checker, HasDiscoveries, Model as _};
 
 use broken::Guard;
 use scenario::{Kind, Scenario};
-use steps::TELLS;
+use steps::BUILDS_LABELS;
 
-/// Prints the path to each breach that the checker found. Returns the names of the breaches and the
-/// number of states visited.
+/// Prints the actions that lead to each broken invariant that the checker found. Returns
+/// descriptions of the broken invariants, and the number of states visited.
 fn found(checker: &impl Checker<Scenario>) -> (Vec<&'static str>, usize) {
-    TELLS.set(true);
+    BUILDS_LABELS.set(true);
     let mut breaches = Vec::new();
     for path in checker.discoveries().into_values() {
         breaches.extend(path.last_state().breaches());
@@ -51,25 +52,25 @@ fn assert_holds(scenario: Scenario) {
     assert_eq!(breaches, Vec::<&str>::new());
 }
 
-/// Returns the number of requests that each party sends: `MODEL_REQUESTS`, or 1. One more request
-/// means about ten times as many states.
+/// Returns the number of requests that each client of the model sends: the environment variable
+/// `MODEL_REQUESTS`, or 1. One more request means about ten times as many states.
 fn requests() -> u8 {
     std::env::var("MODEL_REQUESTS").map_or(1, |requests| requests.parse().unwrap())
 }
 
 fn of(kind: Kind, fingerprints: &[&'static str]) -> Scenario {
     let mut scenario = Scenario::of(kind, fingerprints);
-    for party in &mut scenario.parties {
-        party.requests = requests();
+    for client in &mut scenario.clients {
+        client.requests = requests();
     }
-    scenario.parties[0].requests += 1;
+    scenario.clients[0].requests += 1;
     scenario
 }
 
 const KINDS: [Kind; 3] = [Kind::Consume, Kind::Produce, Kind::Move];
 
-/// Returns the kinds of work to check in a large scenario: one of them, selected by `turn`, or all
-/// with `MODEL_KINDS=all`.
+/// Returns the kinds of work (consume, produce, move) that a large scenario checks: one kind,
+/// selected by the index `turn` modulo 3, or all with the environment variable `MODEL_KINDS=all`.
 fn kinds(turn: usize) -> Vec<Kind> {
     if std::env::var("MODEL_KINDS").is_ok_and(|kinds| kinds == "all") {
         KINDS.to_vec()
@@ -99,10 +100,10 @@ fn clocks_that_differ_by_as_much_as_they_may() {
     // The successor's clock is ahead; the worker's is behind its claimer's alone, ahead of it, and
     // behind everybody's.
     let all = [(1, skew, 0), (0, skew, 0), (0, 0, skew), (0, 0, -skew)];
-    for (turn, (party, claims_ahead, works_ahead)) in all.into_iter().enumerate() {
+    for (turn, (client, claims_ahead, works_ahead)) in all.into_iter().enumerate() {
         for kind in kinds(turn) {
-            let mut scenario = Scenario::of(kind, &["a", "a"]).clocks(party, claims_ahead, works_ahead);
-            scenario.parties.iter_mut().for_each(|party| party.requests = requests());
+            let mut scenario = Scenario::of(kind, &["a", "a"]).clocks(client, claims_ahead, works_ahead);
+            scenario.clients.iter_mut().for_each(|client| client.requests = requests());
             assert_holds(scenario);
         }
     }
@@ -112,7 +113,7 @@ fn clocks_that_differ_by_as_much_as_they_may() {
 fn two_bodies_under_one_key() {
     for kind in kinds(0) {
         let mut scenario = Scenario::of(kind, &["a", "b", "a"]);
-        scenario.parties.iter_mut().for_each(|party| party.requests = 1);
+        scenario.clients.iter_mut().for_each(|client| client.requests = 1);
         scenario.crashes = 0;
         assert_holds(scenario);
     }
@@ -127,31 +128,33 @@ fn a_retention_that_ends_while_requests_come() {
     }
 }
 
-/// Checks three or more executions in a row, with up to two crashes and two faults of calls.
+/// Checks one client that sends its request at least three times, with up to two crashes of workers
+/// and two faulty calls.
 #[test]
 fn one_trouble_after_the_other() {
     for kind in kinds(1) {
         let mut scenario = Scenario::of(kind, &["a"]);
-        scenario.parties[0].requests = 2 + requests();
+        scenario.clients[0].requests = 2 + requests();
         scenario.crashes = 2;
         scenario.faults = 2;
         assert_holds(scenario);
     }
 }
 
-/// Checks attempts that may each work at either of two places.
+/// Checks produce requests whose attempts may each put messages at either of two places (such as
+/// queues).
 #[test]
 fn a_target_that_changes_between_attempts() {
     let mut scenario = Scenario::of(Kind::Produce, &["a", "a"]);
-    scenario.parties.iter_mut().for_each(|party| party.requests = requests());
+    scenario.clients.iter_mut().for_each(|client| client.requests = requests());
     assert_holds(Scenario { places: 2, ..scenario });
     let mut scenario = Scenario::of(Kind::Produce, &["a"]);
-    scenario.parties[0].requests = 2 + requests();
+    scenario.clients[0].requests = 2 + requests();
     assert_holds(Scenario { places: 2, crashes: 2, ..scenario });
 }
 
-/// Proves that the checker can find breaches: for each guard that is left out, it finds at least
-/// one breach.
+/// Proves that the checker can find errors: if any single rule of the protocol is left out, it
+/// finds a broken invariant.
 #[test]
 fn without_any_one_guard_an_invariant_breaks() {
     for guard in Guard::ALL {
@@ -178,7 +181,7 @@ fn where_it_matters(guard: Guard) -> Scenario {
         Guard::PutFirst | Guard::CountHands | Guard::SeenProgress => Scenario::of(Kind::Move, &same),
         Guard::NoteRefusals => {
             let mut scenario = Scenario::of(Kind::Move, &["a"]);
-            (scenario.parties[0].requests, scenario.faults) = (2, 2);
+            (scenario.clients[0].requests, scenario.faults) = (2, 2);
             scenario
         }
         Guard::Skew => Scenario::of(Kind::Consume, &same).clocks(1, 5, 0),
@@ -189,7 +192,7 @@ fn where_it_matters(guard: Guard) -> Scenario {
         | Guard::DoubtOfNoPlace
         | Guard::PlaceOfWork => {
             let mut scenario = Scenario::of(Kind::Produce, &["a"]);
-            (scenario.parties[0].requests, scenario.crashes) = (3, 2);
+            (scenario.clients[0].requests, scenario.crashes) = (3, 2);
             Scenario { places: 2, ..scenario }
         }
         Guard::SameBody => Scenario::of(Kind::Consume, &["a", "b"]),

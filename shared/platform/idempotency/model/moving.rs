@@ -1,4 +1,5 @@
-//! Moving messages: each is put at its new place, noted, and then removed from the old one.
+//! Steps of the model's workers that move messages. A worker puts each message on the destination
+//! queue, records that, and then removes the message from the source queue.
 
 use std::sync::Arc;
 
@@ -13,38 +14,39 @@ use crate::scenario::Scenario;
 use crate::steps::Successors;
 use crate::world::{Granted, Moving, Step, response};
 
-/// Number of messages that a request moves; the old place has
+/// Number of messages that a request of the model moves. The source queue has
 /// [`MESSAGES`](crate::effect::MESSAGES).
 pub(crate) const WANTED: u64 = 1;
 
-/// Returns the first step of an attempt to move messages. All attempts have the same new place.
+/// Returns the first step of an attempt to move messages, which has the claim `granted`. All
+/// attempts have the same destination queue.
 pub(crate) fn begins(granted: Granted) -> Step {
     let place = Place { id: 0.to_string(), name: 0.to_string() };
-    let Arrival { progress, whereabouts, .. } = granted.whereabouts.arrive(granted.progress, place);
+    let Arrival { progress, place_history, .. } = granted.place_history.arrive(granted.progress, place);
     let done = progress.done;
     Step::Move(Moving {
-        granted: Granted { progress, whereabouts, ..granted },
+        granted: Granted { progress, place_history, ..granted },
         done,
-        hand: None,
+        held_message: None,
         noted: false,
         is_refusal_unnoted: false,
     })
 }
 
-/// Counts the messages that may be at both places, or twice at the new place. An attempt that ended
-/// without a report may have left one such message.
+/// Returns the number of messages of which more than one copy may exist, on the two queues or
+/// elsewhere. Each attempt that ended without a report may have left one.
 fn possible_duplicates(scenario: &Scenario, granted: &Granted) -> u64 {
     if scenario.is_without(Guard::CountHands) {
         return 0;
     }
-    let Tally { counted, is_whole } = granted.progress.in_doubt_or_repeated();
-    let silent = if is_whole { 0 } else { granted.token.attempt - 1 };
+    let Tally { counted, is_complete } = granted.progress.in_doubt_or_repeated();
+    let silent = if is_complete { 0 } else { granted.token.attempt - 1 };
     counted.saturating_add(silent.into())
 }
 
 impl Successors<'_> {
     pub(crate) fn moves(&mut self, w: usize, moving: &Moving, now: Timestamp) {
-        match moving.hand {
+        match moving.held_message {
             None if moving.is_refusal_unnoted => self.notes_refusal(w, moving, now),
             None => self.puts_or_ends(w, moving),
             Some(_) if !moving.noted => self.notes_move(w, moving, now),
@@ -71,7 +73,8 @@ impl Successors<'_> {
                 world.effect.arrive(message);
             }
             world.may_hold[0] = true;
-            world.workers[w].step = Arc::new(Step::Move(Moving { hand: Some(message), ..moving.clone() }));
+            world.workers[w].step =
+                Arc::new(Step::Move(Moving { held_message: Some(message), ..moving.clone() }));
         });
         if self.world.faults_left == 0 {
             return;
@@ -80,8 +83,8 @@ impl Successors<'_> {
         self.is_in_doubt(w, moving, message);
     }
 
-    /// Adds the step in which a put is refused: a copy of the message is elsewhere, and the
-    /// original stays with the worker.
+    /// Adds the step in which a put of worker `w` is refused, although a copy of the message is
+    /// delivered elsewhere. The worker keeps the original until its attempt ends.
     fn is_refused(&mut self, w: usize, moving: &Moving, message: usize) {
         let granted = &moving.granted;
         self.happens(format_args!("{w}'s put of {message} is refused and left aside"), |scenario, world| {
@@ -112,13 +115,13 @@ impl Successors<'_> {
         }
     }
 
-    /// Adds the steps that record a refused message, which may be elsewhere, before the next
-    /// message is put.
+    /// Adds the steps in which worker `w` records a message whose put was refused, before it puts
+    /// the next message. A copy of the refused message may be elsewhere.
     fn notes_refusal(&mut self, w: usize, moving: &Moving, now: Timestamp) {
         let Moving { granted, done, .. } = moving;
-        let (token, whereabouts) = (granted.token.clone(), granted.whereabouts.clone());
+        let (token, place_history) = (granted.token.clone(), granted.place_history.clone());
         let progress = granted.progress.advanced(*done, 0);
-        let note = Transition::Checkpoint { token, progress, whereabouts, now };
+        let note = Transition::Checkpoint { token, progress, place_history, now };
         self.calls(w, &note, |_, world, called| {
             world.workers[w].step = Arc::new(match called {
                 Called::Done(_) => Step::Move(Moving { is_refusal_unnoted: false, ..moving.clone() }),
@@ -134,14 +137,14 @@ impl Successors<'_> {
         });
     }
 
-    /// Adds the steps that record the message held by the worker, after it was put at the new place
-    /// and before it is removed from the old place. If the store is unavailable, the message is
-    /// removed all the same, and the attempt ends as failed.
+    /// Adds the steps in which worker `w` records the message that it has put on the destination
+    /// queue, and not yet removed from the source queue. If the store is unavailable, the message
+    /// is removed all the same, and the attempt ends as failed.
     fn notes_move(&mut self, w: usize, moving: &Moving, now: Timestamp) {
         let Moving { granted, done, .. } = moving;
-        let (token, whereabouts) = (granted.token.clone(), granted.whereabouts.clone());
+        let (token, place_history) = (granted.token.clone(), granted.place_history.clone());
         let progress = granted.progress.advanced(done + 1, 0);
-        let note = Transition::Checkpoint { token, progress, whereabouts, now };
+        let note = Transition::Checkpoint { token, progress, place_history, now };
         self.calls(w, &note, |_, world, called| {
             world.workers[w].step = Arc::new(match called {
                 Called::Done(_) => Step::Move(Moving { noted: true, ..moving.clone() }),
@@ -150,7 +153,7 @@ impl Successors<'_> {
                     Step::Idle
                 }
                 Called::Unavailable => {
-                    if let Some(message) = moving.hand {
+                    if let Some(message) = moving.held_message {
                         world.effect.leave(w, message);
                     }
                     world.effect.release(w);
@@ -167,7 +170,7 @@ impl Successors<'_> {
                 world.effect.arrive(message);
             }
             world.effect.leave(w, message);
-            let settled = Moving { done: done + 1, hand: None, noted: false, ..moving.clone() };
+            let settled = Moving { done: done + 1, held_message: None, noted: false, ..moving.clone() };
             world.workers[w].step = Arc::new(Step::Move(settled));
         });
         if self.world.faults_left == 0 {
@@ -191,7 +194,8 @@ impl Successors<'_> {
 }
 
 impl Effect {
-    /// Returns the first message that is still on the old queue.
+    /// Returns the index of the first message on the source queue that no worker has got; `None` if
+    /// there is none, or if the workers do not move messages.
     fn next_to_move(&self) -> Option<usize> {
         let Self::Move { old, .. } = self else { return None };
         old.iter().position(|message| *message == Message::OnQueue)

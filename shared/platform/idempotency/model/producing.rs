@@ -1,4 +1,5 @@
-//! Putting messages, at a place that may be another one than an earlier attempt's.
+//! Steps of the model's workers that put messages. Each attempt may put them at another place (such
+//! as a queue) than the attempt before it.
 
 use std::sync::Arc;
 
@@ -13,18 +14,19 @@ use crate::scenario::Scenario;
 use crate::steps::Successors;
 use crate::world::{Granted, Putting, Step, response};
 
-/// Returns the first step of an attempt that puts messages at the place `at`.
+/// Returns the first step of an attempt that has the claim `granted`, and puts its messages at the
+/// place (such as a queue) with the index `at`.
 pub(crate) fn arrives(scenario: &Scenario, granted: Granted, at: usize) -> Step {
     let place = Place { id: at.to_string(), name: at.to_string() };
-    let Arrival { mut progress, whereabouts, mut has_moved } =
-        granted.whereabouts.arrive(granted.progress, place);
+    let Arrival { mut progress, place_history, mut has_moved } =
+        granted.place_history.arrive(granted.progress, place);
     match scenario.broken {
         Some(Guard::SamePlace) => (progress, has_moved) = (granted.progress, false),
         Some(Guard::CountMoved) if has_moved => progress.repeated = 0,
         Some(Guard::DoubtOfNoPlace) if !has_moved => progress = granted.progress,
         _ => {}
     }
-    let arrived = Granted { progress, whereabouts, ..granted.clone() };
+    let arrived = Granted { progress, place_history, ..granted.clone() };
     if has_moved && !scenario.is_without(Guard::NoteMove) {
         return Step::Note { granted, arrived, at };
     }
@@ -37,7 +39,9 @@ fn begins(granted: Granted, at: usize) -> Step {
 }
 
 impl Successors<'_> {
-    /// Adds the steps that record an attempt's new place before any message is put there.
+    /// Adds the steps in which worker `w` records the new place `at` (such as a queue) before it
+    /// puts a message there. `arrived` is its claim with the new place, and `granted` its claim
+    /// before.
     pub(crate) fn notes(
         &mut self,
         w: usize,
@@ -46,8 +50,8 @@ impl Successors<'_> {
         at: usize,
         now: Timestamp,
     ) {
-        let Granted { token, progress, whereabouts, .. } = arrived.clone();
-        let note = Transition::Checkpoint { token, progress, whereabouts, now };
+        let Granted { token, progress, place_history, .. } = arrived.clone();
+        let note = Transition::Checkpoint { token, progress, place_history, now };
         self.calls(w, &note, |_, world, called| {
             world.workers[w].step = Arc::new(match called {
                 Called::Done(_) => begins(arrived.clone(), at),
@@ -66,8 +70,8 @@ impl Successors<'_> {
         let (at, done, noted) = (*at, *done, *noted);
         let of = |done, in_doubt| granted.progress.advanced(done, in_doubt);
         if done > noted {
-            let (token, whereabouts) = (granted.token.clone(), granted.whereabouts.clone());
-            let checkpoint = Transition::Checkpoint { token, progress: of(done, 0), whereabouts, now };
+            let (token, place_history) = (granted.token.clone(), granted.place_history.clone());
+            let checkpoint = Transition::Checkpoint { token, progress: of(done, 0), place_history, now };
             self.calls(w, &checkpoint, |_, world, called| {
                 world.workers[w].step = Arc::new(match called {
                     Called::Refused(_) => Step::Idle,

@@ -1,4 +1,5 @@
-//! What can happen next.
+//! Actions that are possible in a state of the model: steps of the workers, crashes, late writes,
+//! and the passage of time.
 
 use std::cell::Cell;
 use std::fmt;
@@ -14,19 +15,19 @@ use crate::calls::{Called, Fate};
 use crate::invariants::Invariant;
 use crate::moving;
 use crate::producing::arrives;
-use crate::scenario::{Kind, Party, Scenario};
+use crate::scenario::{Client, Kind, Scenario};
 use crate::world::{Granted, Step, World, response};
 
 /// Timeout in seconds of the function that claims the idempotency key.
 const CLAIMER_ENDS_AFTER: i64 = 29;
 
 thread_local! {
-    /// True in the thread that prints the path to a breach. The threads that search for breaches
-    /// see millions of actions, and build no labels for them.
-    pub(crate) static TELLS: Cell<bool> = const { Cell::new(false) };
+    /// True in the thread that prints the actions which lead to a broken invariant. The threads
+    /// that search for one see millions of actions, and build no labels for them.
+    pub(crate) static BUILDS_LABELS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Action of the model: its label, and the state of the world after it.
+/// Action that is possible in a state of the model: its label, and the state after it.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Action {
     label: String,
@@ -55,7 +56,7 @@ pub(crate) fn successors(scenario: &Scenario, world: &World, actions: &mut Vec<A
         if *worker.step != Step::Idle && world.crashes_left > 0 {
             to.happens(format_args!("{w} dies"), |_, world| {
                 world.crashes_left -= 1;
-                world.fall_silent(w);
+                world.end_without_report(w);
                 end(world, w);
             });
         }
@@ -63,7 +64,8 @@ pub(crate) fn successors(scenario: &Scenario, world: &World, actions: &mut Vec<A
     }
 }
 
-/// Ends a worker without an answer to its client.
+/// Ends the work of worker `w`: the messages that it has not removed return to the queue, and its
+/// client may send the next request.
 fn end(world: &mut World, w: usize) {
     world.effect.release(w);
     world.workers[w].step = Arc::new(Step::Idle);
@@ -82,7 +84,7 @@ pub(crate) struct Successors<'a> {
 
 impl Successors<'_> {
     pub(crate) fn happens(&mut self, name: fmt::Arguments<'_>, change: impl FnOnce(&Scenario, &mut World)) {
-        let label = if TELLS.get() { name.to_string() } else { String::new() };
+        let label = if BUILDS_LABELS.get() { name.to_string() } else { String::new() };
         let mut next = self.world.clone();
         change(self.scenario, &mut next);
         next.inspect();
@@ -95,14 +97,15 @@ impl Successors<'_> {
             world.now = moment;
             for w in 0..world.workers.len() {
                 if *world.workers[w].step != Step::Idle && world.workers[w].ends_at <= moment {
-                    world.fall_silent(w);
+                    world.end_without_report(w);
                     end(world, w);
                 }
             }
         });
     }
 
-    /// Adds one step for each possible outcome of a worker's call to the store.
+    /// Adds one action for each possible outcome of the write `transition` by worker `w`. `then`
+    /// changes the state by the result that the worker sees.
     pub(crate) fn calls(
         &mut self,
         w: usize,
@@ -112,7 +115,7 @@ impl Successors<'_> {
         for fate in Fate::possible(self.world) {
             let what = transition_name(transition);
             self.happens(format_args!("{w} writes {what}: {fate:?}"), |scenario, world| {
-                let called = fate.befalls(scenario, world, transition);
+                let called = fate.apply(scenario, world, transition);
                 then(scenario, world, called);
             });
         }
@@ -120,13 +123,13 @@ impl Successors<'_> {
 
     fn steps(&mut self, w: usize) {
         let (scenario, world) = (self.scenario, self.world);
-        let party = &scenario.parties[w];
+        let client = &scenario.clients[w];
         let retention = Duration::from_secs(scenario.retention);
-        let claim_clock = moment(world.now + party.claims_ahead);
+        let claim_clock = moment(world.now + client.claims_ahead);
         match Step::clone(&world.workers[w].step) {
             Step::Idle => self.asks(w),
             Step::Claim { owner } => {
-                let request_hash = party.fingerprint.to_owned();
+                let request_hash = client.fingerprint.to_owned();
                 let claim =
                     Transition::Claim { request_hash, owner: owner.clone(), now: claim_clock, retention };
                 self.calls(w, &claim, |_, world, called| {
@@ -148,7 +151,7 @@ impl Successors<'_> {
                 self.completes(w, &complete, &response, true);
             }
             Step::Start { granted } => self.starts(w, &granted),
-            work => self.works(w, work, moment(world.now + party.works_ahead), retention),
+            work => self.works(w, work, moment(world.now + client.works_ahead), retention),
         }
     }
 
@@ -165,7 +168,7 @@ impl Successors<'_> {
     }
 
     fn decides(&mut self, w: usize, owner: &str, found: &Record, now: Timestamp, retention: Duration) {
-        let fingerprint = self.scenario.parties[w].fingerprint;
+        let fingerprint = self.scenario.clients[w].fingerprint;
         let is_own = found.owner == owner;
         match decision(self.scenario.broken, found, fingerprint, owner, now, retention) {
             Decision::TakeOver(take_over) if !is_own => {
@@ -200,7 +203,7 @@ impl Successors<'_> {
     }
 
     fn starts(&mut self, w: usize, granted: &Granted) {
-        let Party { claims_ahead, works_ahead, .. } = self.scenario.parties[w];
+        let Client { claims_ahead, works_ahead, .. } = self.scenario.clients[w];
         let clock = moment(self.world.now + works_ahead);
         let mut bound = Execution::START_WITHIN;
         if !self.scenario.is_without(Guard::TolerantStart) {
@@ -209,7 +212,7 @@ impl Successors<'_> {
         if clock <= granted.claimed_at + bound || self.scenario.is_without(Guard::StartBefore) {
             for at in 0..self.scenario.places {
                 self.happens(format_args!("{w} starts at {at}"), |scenario, world| {
-                    world.tell_what_was_left(granted);
+                    world.check_reported_places(granted);
                     if world.record.as_ref().is_some_and(|record| record.status == Status::Completed) {
                         world.breach(Invariant::DoneAgain);
                     }
@@ -281,11 +284,11 @@ impl Successors<'_> {
                 self.completes(w, &complete, &response, false);
             }
             Step::Fail { granted, progress } => {
-                let Granted { token, whereabouts, .. } = granted;
-                let fail = Transition::Fail { token, progress, whereabouts, now, retention };
+                let Granted { token, place_history, .. } = granted;
+                let fail = Transition::Fail { token, progress, place_history, now, retention };
                 self.calls(w, &fail, |_, world, called| {
                     if matches!(called, Called::Unavailable) {
-                        world.fall_silent(w);
+                        world.end_without_report(w);
                     }
                     end(world, w);
                 });
@@ -294,8 +297,8 @@ impl Successors<'_> {
         }
     }
 
-    /// Adds the steps that complete an execution. The client gets the answer even if the store is
-    /// unavailable, but not if another execution owns the record.
+    /// Adds the steps that complete an execution. The client gets the answer (labelled if it is
+    /// `in_doubt`) even if the store is unavailable, but not if another execution owns the record.
     fn completes(&mut self, w: usize, complete: &Transition, response: &StoredResponse, in_doubt: bool) {
         self.calls(w, complete, |_, world, called| {
             if !matches!(called, Called::Refused(_)) {
@@ -341,7 +344,7 @@ fn granted(record: &Record) -> Step {
         token: Token { owner: record.owner.clone(), attempt: record.attempt },
         claimed_at: record.updated_at,
         progress: record.progress,
-        whereabouts: record.whereabouts.clone(),
+        place_history: record.place_history.clone(),
     };
     match &record.response {
         Some(response) if record.status == Status::Prepared => {

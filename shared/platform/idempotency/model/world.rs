@@ -1,10 +1,10 @@
-//! One state: the record, what is still on its way to it, the workers, the queue, and what clients
-//! were told.
+//! State of the model: the record, late writes to it, the workers, the queues, and the answers that
+//! clients received.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use idempotency::LocationHistory;
+use idempotency::PlaceHistory;
 use idempotency::protocol::{Body, Progress, Record, Status, StoredResponse, Token, Transition};
 use jiff::Timestamp;
 
@@ -17,14 +17,15 @@ use crate::scenario::Scenario;
 /// State of the model. Each step clones it, so parts that rarely change are shared by `Arc`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct World {
-    /// Present true time in seconds.
+    /// True time in this state, in seconds since the start of the model.
     pub(crate) now: i64,
     pub(crate) record: Option<Arc<Record>>,
-    /// Writes whose sender has given up, and which may still reach the store.
+    /// Writes that may still reach the store, although their senders have given up.
     pub(crate) late: Vec<Arc<Transition>>,
     pub(crate) workers: Vec<Worker>,
     pub(crate) effect: Effect,
-    /// For each place, true if a message was put there, or may have been according to the record.
+    /// For each place (such as a queue), true if an attempt put a message there, or may have done
+    /// so as far as the record shows.
     pub(crate) may_hold: [bool; PLACES],
     pub(crate) crashes_left: u8,
     pub(crate) faults_left: u8,
@@ -39,7 +40,7 @@ pub(crate) struct World {
 pub(crate) struct Worker {
     pub(crate) requests_left: u8,
     pub(crate) step: Arc<Step>,
-    /// Time in seconds at which the worker's function times out.
+    /// Time at which the worker's function times out, in seconds since the start of the model.
     pub(crate) ends_at: i64,
 }
 
@@ -50,11 +51,11 @@ pub(crate) struct Granted {
     /// Time of the claim, by the clock of the claiming function.
     pub(crate) claimed_at: Timestamp,
     pub(crate) progress: Progress,
-    pub(crate) whereabouts: LocationHistory,
+    pub(crate) place_history: PlaceHistory,
 }
 
-/// Progress of an attempt that puts messages: `done` messages are put at the place `at`, and the
-/// record counts `noted` of them.
+/// Progress of an attempt that puts messages: `done` messages are at the place (such as a queue)
+/// with the index `at`, and the record counts `noted` of them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Putting {
     pub(crate) granted: Granted,
@@ -63,14 +64,15 @@ pub(crate) struct Putting {
     pub(crate) noted: u64,
 }
 
-/// Progress of an attempt that moves messages: `done` messages are moved. The message `hand` is at
-/// its new place and not yet removed from the old one; `noted` is true once the record counts it.
-/// `is_refusal_unnoted` is true if a message was refused that the record does not count yet.
+/// Progress of an attempt that moves messages: `done` messages are moved. The message with the
+/// index `held_message` is on the destination queue and not yet removed from the source queue;
+/// `noted` is true once the record counts it. `is_refusal_unnoted` is true if the put of a message
+/// was refused and the record does not count this message yet.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Moving {
     pub(crate) granted: Granted,
     pub(crate) done: u64,
-    pub(crate) hand: Option<usize>,
+    pub(crate) held_message: Option<usize>,
     pub(crate) noted: bool,
     pub(crate) is_refusal_unnoted: bool,
 }
@@ -78,7 +80,7 @@ pub(crate) struct Moving {
 /// Next step of a worker in the model.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Step {
-    /// Do nothing: the client has no answer yet, or its final one.
+    /// Do nothing until the client sends its request for the first time, or again.
     Idle,
     Claim {
         owner: String,
@@ -88,7 +90,8 @@ pub(crate) enum Step {
         owner: String,
         found: Arc<Record>,
     },
-    /// Return the response that a crashed execution had prepared, labelled as in doubt.
+    /// Return the response that an earlier attempt stored before it ended without a report,
+    /// labelled as in doubt.
     AnswerInDoubt {
         granted: Granted,
         response: StoredResponse,
@@ -112,7 +115,7 @@ pub(crate) enum Step {
         granted: Granted,
         response: StoredResponse,
     },
-    /// Record that the attempt works at another place than the earlier one.
+    /// Record that the attempt works at another place (such as a queue) than the attempt before it.
     Note {
         granted: Granted,
         arrived: Granted,
@@ -131,7 +134,7 @@ pub(crate) enum Step {
 }
 
 impl Step {
-    /// True while the worker may change the queue.
+    /// True if the worker may change a queue in this step.
     pub(crate) fn is_work(&self) -> bool {
         matches!(
             self,
@@ -154,7 +157,7 @@ impl World {
             now: 0,
             record: None,
             late: Vec::new(),
-            workers: scenario.parties.iter().map(|party| worker(party.requests)).collect(),
+            workers: scenario.clients.iter().map(|client| worker(client.requests)).collect(),
             effect: Effect::new(scenario.kind),
             may_hold: [false; PLACES],
             crashes_left: scenario.crashes,
@@ -165,7 +168,7 @@ impl World {
         }
     }
 
-    /// Returns the names of the invariants that are broken.
+    /// Returns descriptions of the invariants that this state breaks.
     pub(crate) fn breaches(&self) -> Vec<&'static str> {
         self.breaches.iter().map(|invariant| invariant.name()).collect()
     }
@@ -228,8 +231,9 @@ impl World {
         Ok(Arc::new(after))
     }
 
-    /// Gives a client the successful answer of an execution, and checks that its label covers all
-    /// duplicates.
+    /// Records that a client receives the successful response of an execution (`in_doubt`: labelled
+    /// as in doubt), and checks it against the queues. For example, its number of possible
+    /// duplicates must cover all messages that are there twice.
     pub(crate) fn answer(&mut self, response: StoredResponse, in_doubt: bool) {
         if let Effect::Produce(places) = &self.effect {
             let copies = |index: usize| places.iter().map(|counts| u64::from(counts[index])).sum::<u64>();
@@ -262,23 +266,25 @@ impl World {
         }
     }
 
-    /// Checks the places that a beginning attempt would report as those of earlier units: a message
-    /// must have been put at each of them, or may have been.
-    pub(crate) fn tell_what_was_left(&mut self, Granted { whereabouts, progress, .. }: &Granted) {
-        let named = whereabouts.left_by(*progress).into_iter().filter_map(|left| left.name);
+    /// Checks the places (such as queues) at which a new attempt would report messages of earlier
+    /// attempts. If no message can have been put at one of them, records that an invariant is
+    /// broken.
+    pub(crate) fn check_reported_places(&mut self, Granted { place_history, progress, .. }: &Granted) {
+        let named = place_history.left_by(*progress).into_iter().filter_map(|left| left.name);
         let places: Vec<usize> = named.map(|name| name.parse().unwrap()).collect();
         if places.into_iter().any(|place| !self.may_hold[place]) {
             self.breach(Invariant::NeverThere);
         }
     }
 
-    /// Notes the place where a worker that ends without a report may have left messages.
-    pub(crate) fn fall_silent(&mut self, w: usize) {
+    /// Records the place (such as a queue) where a worker that ends without a report may have left
+    /// messages.
+    pub(crate) fn end_without_report(&mut self, w: usize) {
         let place = match &*self.workers[w].step {
             Step::Note { at, .. } | Step::Put(Putting { at, .. }) => Some(*at),
             Step::Move(_) => Some(0),
             Step::Fail { granted, .. } => {
-                granted.whereabouts.place.as_ref().map(|place| place.id.parse().unwrap())
+                granted.place_history.place.as_ref().map(|place| place.id.parse().unwrap())
             }
             _ => None,
         };
@@ -287,7 +293,8 @@ impl World {
         }
     }
 
-    /// Checks the invariants that must hold in every state.
+    /// Checks the invariants that must hold in every state, and records those that this state
+    /// breaks.
     pub(crate) fn inspect(&mut self) {
         if self.workers.iter().filter(|worker| worker.step.is_work()).count() > 1 {
             self.breach(Invariant::TwoAtOnce);
@@ -326,8 +333,10 @@ fn is_claim(transition: &Transition) -> bool {
     matches!(transition, Transition::Claim { .. })
 }
 
-/// Builds the response of an execution, which differs from the response of every other execution.
-/// `status` holds the number of messages that may be duplicates, in place of a label.
+/// Builds the response of an execution. Its body is `text` and the execution's owner token, so two
+/// executions never have equal responses. Its `status` is the number of possible duplicates
+/// `repeated` (2 at most), and its `digest` is the index `at` of the place (such as a queue) of the
+/// messages.
 pub(crate) fn response(granted: &Granted, text: &str, repeated: u64, at: usize) -> StoredResponse {
     StoredResponse {
         status: u16::try_from(repeated.min(u64::try_from(MESSAGES).unwrap())).unwrap(),
@@ -338,7 +347,7 @@ pub(crate) fn response(granted: &Granted, text: &str, repeated: u64, at: usize) 
     }
 }
 
-/// Returns the number of possible duplicates with which a response is labelled.
+/// Returns the number of possible duplicates that a response of the model states in its `status`.
 fn labelled(response: &StoredResponse) -> u64 {
     response.status.into()
 }

@@ -1,5 +1,5 @@
-//! Attachments: parts of a response that no function can send. They are objects of their own in the
-//! results' bucket, and available as long as the record of their response lives.
+//! Attachments: parts of a response that are too large for a function to send. Each is an S3 object
+//! in the bucket of stored responses, and available as long as the record of its response lives.
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,8 +15,8 @@ use crate::operation::OperationType;
 use crate::protocol::{Record, Status};
 use crate::results::life;
 
-/// Id of an attachment: an S3 object that belongs to a stored response, because no function can
-/// send so many bytes. It consists of the request's idempotency key, the owner token of the
+/// Id of an attachment: an S3 object with the part of a stored response that is too large for a
+/// function to send. The id consists of the request's idempotency key, the owner token of the
 /// execution that stored the object, and the days for which the object is kept. It has one spelling
 /// only, since responses contain it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,7 +32,8 @@ pub struct AttachmentId {
 pub struct MalformedAttachmentId;
 
 impl AttachmentId {
-    /// Builds the id of the attachment of `execution`. An execution has at most one attachment.
+    /// Builds the id of the attachment of `execution`, which has at most one attachment. Fails if
+    /// the execution's owner token is not a UUID.
     pub(crate) fn of(execution: &Execution) -> Result<Self, StoreError> {
         let owner = Uuid::try_parse(&execution.owner).map_err(StoreError::unreadable)?;
         let key = execution.idempotency_key.clone();
@@ -63,7 +64,8 @@ impl AttachmentId {
     }
 
     /// Returns the latest time at which the execution that stored the attachment can have been
-    /// claimed, allowing for clock skew.
+    /// claimed: the time in its owner token, plus the clock skew. `None` if the token contains no
+    /// time.
     fn made_before(&self) -> Option<Timestamp> {
         let (seconds, nanoseconds) = self.owner.get_timestamp()?.to_unix();
         let claimed = Duration::new(seconds, nanoseconds).checked_add(Execution::SKEW)?;
@@ -104,7 +106,7 @@ mod tests {
         text.parse()
     }
 
-    /// Builds the id of an attachment whose execution was claimed at second 1,000.
+    /// Builds the id of an attachment whose execution was claimed 1,000 seconds after the epoch.
     fn made() -> AttachmentId {
         let time = uuid::Timestamp::from_unix(uuid::NoContext, 1_000, 0);
         AttachmentId { key: KEY.to_owned(), owner: Uuid::new_v7(time), days: 2 }
@@ -124,7 +126,7 @@ mod tests {
             updated_at: at(created),
             expires_at: at(expires),
             progress: Default::default(),
-            whereabouts: Default::default(),
+            place_history: Default::default(),
             response: None,
         }
     }

@@ -1,4 +1,4 @@
-//! Events of records, for logs and metrics.
+//! Audit events of idempotency records, for logs and metrics.
 
 use std::fmt::Debug;
 
@@ -21,7 +21,8 @@ pub enum AuditEvent {
     /// The request was refused: the key was used with another body, or by a caller with other
     /// rights.
     Conflict,
-    /// The request was refused: the tenant used keys with other bodies or rights too often.
+    /// The request was refused: the tenant reused idempotency keys with other bodies or rights more
+    /// often than [`ReuseLimits`](crate::ReuseLimits) allow.
     ReusedTooOften,
     /// The request was refused, because the same request is being executed.
     InProgress,
@@ -55,10 +56,11 @@ impl AuditEvent {
     }
 }
 
-/// An entry of the audit trail. It names the request and never shows its body.
+/// Entry of the audit trail about one event of an idempotency record. It identifies the request,
+/// and never contains its body.
 #[derive(Clone, Copy, Debug)]
 pub struct AuditEntry<'a> {
-    /// Kind of the event.
+    /// Kind of event that the entry reports.
     pub event: AuditEvent,
     /// Type of the requested work, such as `PRODUCE`.
     pub operation: &'a str,
@@ -71,8 +73,8 @@ pub struct AuditEntry<'a> {
     /// Trace id of the request that caused the event. The execution that owns the record may have
     /// another trace id.
     pub trace_id: &'a str,
-    /// Number of the attempt that caused the event, from 1; `None` for a request that was granted
-    /// no attempt.
+    /// Number of the attempt (execution of the request) that caused the event, from 1; `None` if
+    /// the request was granted no attempt.
     pub attempt: Option<u32>,
 }
 

@@ -1,4 +1,4 @@
-//! Events of records, in the log and as metrics.
+//! Audit receiver that writes the events of idempotency records to the log and to metrics.
 
 use crate::{Audit, AuditEntry, AuditEvent};
 use runtime::metrics::{self, Metric};

@@ -1,4 +1,4 @@
-//! Claims, and their possible results.
+//! Claims of idempotency keys, and their possible results.
 
 use std::time::Duration;
 
@@ -54,13 +54,14 @@ pub enum Claimed {
     Execute(Execution),
     /// The request was completed at `completed_at`, with this response.
     Replay { response: Reply, completed_at: Timestamp },
-    /// An earlier attempt stored this response, but its lease passed before it made the effect
-    /// final. The response is labelled as in doubt: the effect may be final or not. The caller
-    /// returns it and [completes](crate::Store::end) the execution.
+    /// An earlier attempt stored this response, and had not ended when its lease passed. The
+    /// response is labelled as in doubt: the effect of the work (for example that messages are
+    /// removed) may be final or not. The caller returns the response and
+    /// [completes](crate::Store::end) the execution.
     InDoubt { execution: Execution, response: Reply },
-    /// The key was used with another request body before.
+    /// The request is refused: the key was used with another request body before.
     Conflict,
-    /// The key was used for the same request before, by a caller with other rights.
+    /// The request is refused: a caller with other rights sent it with the same key before.
     OtherRights,
     /// The tenant used keys with other bodies or rights too often. Such requests are refused until
     /// `retry_after` has passed.

@@ -1,7 +1,7 @@
-//! Doubts: messages of which it is unknown whether they were put or removed, as changes of a record
-//! show them.
+//! Doubts: reports that it is unknown whether an attempt put or removed messages. They are derived
+//! from the changes of an idempotency record.
 //!
-//! A reader of the table's stream sees each change, with the record before and after it.
+//! A reader of the table's DynamoDB stream sees each change, with the record before and after it.
 
 use std::collections::HashMap;
 
@@ -18,7 +18,8 @@ use crate::protocol::Status;
 /// Cause for which the outcome of an attempt is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// The broker did not clearly accept or refuse the request that makes the work final.
+    /// The broker did not clearly accept or refuse the call that makes the work final, such as a
+    /// commit.
     Broker,
     /// The attempt ended without a report: it crashed, or ran out of time.
     Interrupted,
@@ -40,16 +41,17 @@ pub struct Doubt {
     pub target: String,
     /// Trace id of the request that made the attempt.
     pub trace_id: String,
-    /// Number of the attempt, from 1.
+    /// Number of the attempt (execution of the request), from 1.
     pub attempt: u32,
     /// Cause for which it is unknown whether the work was done.
     pub cause: Cause,
-    /// Number of units of work, such as messages, that are known to be done.
+    /// Number of units of work (for example messages) that the record counts as done.
     pub done: u64,
     /// Maximum number of further units (for example messages) that this attempt may have done,
     /// besides `done`; `None` if unknown.
     pub in_doubt: Option<u64>,
-    /// Time at which the record showed that the outcome is in doubt.
+    /// Time of the write to the idempotency record that revealed the doubt. If the record was
+    /// deleted, the time at which it was last written.
     pub noticed_at: Timestamp,
 }
 
@@ -59,8 +61,9 @@ pub struct Doubtful<'a> {
     /// Types whose work consists of ordered units (for example messages), and whose progress is
     /// recorded at checkpoints.
     pub resumable: &'a [OperationType],
-    /// Types that store their response first and then make their effect final in one step. An
-    /// attempt that ends before it has stored the response has no effect.
+    /// Types whose work stores its response first, and then makes its effect (for example that
+    /// messages are removed) final in one step. An attempt that ends before it has stored the
+    /// response has no effect.
     pub prepared: &'a [OperationType],
 }
 
@@ -137,8 +140,8 @@ impl Doubtful<'_> {
         operation.is_some_and(|name| is_among(self.resumable, name) || is_among(self.prepared, name))
     }
 
-    /// True if the attempt of this record has not ended, and if a doubt would have to be published
-    /// should it end without a report now.
+    /// True if the record's attempt has not ended, and would leave a doubt that is not published
+    /// yet if it ended without a report now.
     fn is_open(&self, image: &Image) -> bool {
         match image.status {
             Status::InProgress => is_among(self.resumable, &image.operation_type),
@@ -169,8 +172,9 @@ impl Image {
         }
     }
 
-    /// Returns the id of the doubt, a hash of the attempt. The time of the first claim is part of
-    /// it, because attempts count from 1 again when an expired key is claimed again.
+    /// Returns the id of the doubt: a hash of the record's key, the time of the first claim and the
+    /// number of the attempt. The time is needed because attempts count from 1 again when an
+    /// expired key is claimed again.
     fn id(&self) -> Uuid {
         let mut hash = Sha256::new();
         hash.update(b"integrahub.message.in_doubt");

@@ -1,4 +1,4 @@
-//! Errors of the store.
+//! Errors of the idempotency store.
 
 use std::error::Error;
 

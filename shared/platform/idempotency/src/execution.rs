@@ -1,4 +1,5 @@
-//! The right to execute, as it travels to the function that does the work.
+//! Granted claims, as the claiming function sends them to the function that does the work, and the
+//! outcomes of executions.
 
 use std::fmt::Display;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::claim::ClaimRequest;
-use crate::protocol::{Arrival, LocationHistory, Place, Progress, Record, Token};
+use crate::protocol::{Arrival, Place, PlaceHistory, Progress, Record, Token};
 
 /// Granted claim: the right to execute a request. Its holder is the only writer of the idempotency
 /// record until the lease ends.
@@ -47,12 +48,14 @@ pub struct Execution {
     pub progress: Progress,
     /// Place (for example a queue) where the units of `progress` (for example messages) were done,
     /// and the units that earlier attempts did, or may have done, at other places.
-    #[serde(default)]
-    pub whereabouts: LocationHistory,
+    #[serde(default, rename = "whereabouts")]
+    pub place_history: PlaceHistory,
 }
 
 impl Execution {
-    /// Time limit between a claim and the start of its work, by one clock.
+    /// Time after a claim within which the worker accepts the work, however much the clocks differ.
+    /// The worker's limit by its own clock is longer by [`Self::SKEW`], because this clock may be
+    /// ahead of the claim's.
     pub const START_WITHIN: Duration = Duration::from_secs(3);
     /// Maximum duration of the work: the timeout of the function that does it.
     pub const WORK: Duration = Duration::from_secs(24);
@@ -73,8 +76,8 @@ impl Execution {
         Self::start_bound().saturating_add(Self::WORK).saturating_add(Self::SKEW)
     }
 
-    /// Returns the time limit between a claim and the start of its work, where the worker's clock
-    /// may be ahead of the claim's.
+    /// Returns the maximum time between a claim and the start of its work by the worker's clock,
+    /// which may be ahead of the claim's by [`Self::SKEW`].
     const fn start_bound() -> Duration {
         Self::START_WITHIN.saturating_add(Self::SKEW)
     }
@@ -98,19 +101,19 @@ impl Execution {
             created_at: record.created_at,
             claimed_at: record.updated_at,
             progress: record.progress,
-            whereabouts: record.whereabouts.clone(),
+            place_history: record.place_history.clone(),
         }
     }
 
-    /// Returns the execution with its progress at `place`, and true if earlier attempts worked at
-    /// another place.
+    /// Returns the execution with the progress with which it begins at `place` (for example a
+    /// queue), and true if the record must be updated first: see [`Arrival::has_moved`].
     pub(crate) fn at(&self, place: Place) -> (Self, bool) {
-        let Arrival { progress, whereabouts, has_moved } = self.whereabouts.arrive(self.progress, place);
-        (Self { progress, whereabouts, ..self.clone() }, has_moved)
+        let Arrival { progress, place_history, has_moved } = self.place_history.arrive(self.progress, place);
+        (Self { progress, place_history, ..self.clone() }, has_moved)
     }
 
     /// Returns the remaining time of this claim's lease, during which no other attempt can claim
-    /// the record.
+    /// the record; zero after its end.
     #[must_use]
     pub fn lease_left(&self, now: Timestamp) -> Duration {
         Duration::try_from((self.claimed_at + Self::lease()).duration_since(now)).unwrap_or_default()
@@ -149,7 +152,7 @@ impl Execution {
     }
 }
 
-/// Outcome of an execution, which ends it in the idempotency record.
+/// Outcome of an execution. [`Store::end`](crate::Store::end) writes it to the idempotency record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The work was done. A retry of the request gets this response.
@@ -263,7 +266,8 @@ mod tests {
         }
     }
 
-    /// DynamoDB may delete an item whose TTL has passed, regardless of the lease.
+    /// Checks that a record expires after its lease even if its retention is shorter. DynamoDB may
+    /// delete an item whose TTL has passed, regardless of the lease.
     #[test]
     fn a_record_that_is_kept_for_a_second_does_not_expire_before_its_lease() {
         let (_, record) = execution(Duration::from_secs(1));

@@ -1,5 +1,5 @@
-//! One conditional record per operation, tenant and key, so that a retry is answered and not
-//! executed.
+//! Idempotency records in DynamoDB: one for each operation, tenant and key, so that a retry gets
+//! the stored response and is not executed again.
 //!
 //! The function that takes a request [claims](Store::claim) its record with one conditional write
 //! that reads nothing. The function that executes the work [ends](Store::end) the record with a
@@ -38,23 +38,23 @@
 //! # }
 //! ```
 //!
-//! - Work that can be resumed notes how far it is with [checkpoints](Store::checkpoint); a takeover
-//!   begins after the last one. Work with a place of its own [arrives](Store::arrive) there first:
-//!   at another place than the last attempt's it begins again.
+//! - Work that can be resumed records its progress with [checkpoints](Store::checkpoint). The next
+//!   attempt at the request begins after the last one. Work at a place (for example a queue)
+//!   [arrives](Store::arrive) there first: after an attempt elsewhere, it begins again.
 //! - Work whose effect becomes final at one moment [prepares](Store::prepare): the response is
-//!   stored first, so that a crash after the effect cannot lose it. It is stored with room for its
-//!   [label](Prepared), which marks the effect as in doubt after such a crash.
+//!   stored first, so that a crash after the effect cannot lose it. After such a crash, its
+//!   [label](Prepared) marks the effect as in doubt.
 //! - A reader of the table's stream finds work whose outcome is unknown: [`Doubtful`].
 //! - A response that no record can hold is kept in S3, and is stored before the record names it.
-//! - A part of a response that no function can send is [attached](Store::attach) to its record: it
-//!   is an object of its own, which is available as long as the record lives.
+//! - A part of a response that is too large for a function to send is [attached](Store::attach): it
+//!   is an S3 object of its own, which is available as long as the record lives.
 //! - An operator or the request's sender reads what happened to a request: [`Timeline`].
-//! - [`protocol`] is all of it without the store; a model checker goes through its states in the
-//!   tests.
+//! - [`protocol`] has the rules without the store. In the tests, a model checker goes through their
+//!   states.
 //!
-//! The times are fixed ([`Execution`]): work starts within 3 s of its claim or not at all, takes at
-//! most 24 s, and clocks differ by at most 5 s. Nothing outlives its lease, so none is ever
-//! renewed.
+//! The times are fixed ([`Execution`]): work starts within 3 s of its claim (plus 5 s, the maximum
+//! difference of two clocks) or not at all, and takes at most 24 s. No work outlives its lease (the
+//! time in which no other attempt may start), so no lease is ever renewed.
 
 mod attachment;
 mod audit;
@@ -90,8 +90,8 @@ pub use once::{Delivery, OnceError};
 pub use operation::OperationType;
 pub use prepared::Prepared;
 pub use problems::{from_store, in_progress, whole_seconds};
-pub use protocol::{AbandonedProgress, LocationHistory, Place, Progress, Status, Tally};
+pub use protocol::{Place, PlaceHistory, Progress, ProgressLeftBehind, Status, Tally};
 pub use reuse::ReuseLimits;
 pub use settings::{expiry_bounds, records, reuse_limits};
 pub use store::{Store, WriteOutcome};
-pub use timeline::{LeftBehind, Timeline, Units};
+pub use timeline::{Timeline, Units, UnitsLeftBehind};

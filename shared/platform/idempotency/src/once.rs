@@ -1,4 +1,5 @@
-//! Work without a response that is done once, as for a message that may be delivered several times.
+//! Work that is done once although its message may be delivered several times, and that has no
+//! response to replay.
 
 use std::fmt::Display;
 use std::time::Duration;
@@ -38,9 +39,9 @@ pub enum OnceError<E> {
 }
 
 impl Store {
-    /// Does `work` once for each key and fingerprint. It serves work whose effect cannot store the
-    /// key in its own transaction. Later deliveries return [`Delivery::Duplicate`] without doing
-    /// the work.
+    /// Does `work` once for each idempotency key and fingerprint. Later deliveries return
+    /// [`Delivery::Duplicate`] without doing the work. This is for work that cannot store the key
+    /// in the same transaction as its effect.
     ///
     /// If the program dies during the work, or cannot write the record afterwards, a delivery after
     /// the end of the lease does the work again. So the work is done at least once, and more often

@@ -1,4 +1,5 @@
-//! Types of work. The programs that do the work name the types.
+//! Operation types: the kinds of work that have idempotency keys, such as `PRODUCE`. The programs
+//! that do the work define them.
 
 use std::fmt;
 
@@ -47,7 +48,8 @@ impl OperationType {
         self.name
     }
 
-    /// Returns the partition key of a record of this operation type.
+    /// Returns the partition key of a record of this operation type. It contains `target` only if
+    /// the type has keys per target.
     pub(crate) fn pk(self, tenant: &str, key: &str, target: &str) -> String {
         let pk = record_key(self.key_space, tenant, key);
         if self.has_keys_per_target { format!("{pk}#{target}") } else { pk }
@@ -61,7 +63,7 @@ impl fmt::Display for OperationType {
 }
 
 /// True if `name` is allowed for an operation type: 1 to 32 upper-case letters and underscores. A
-/// `#` would separate the parts of a partition key.
+/// `#` is not allowed, because it separates the parts of a partition key.
 const fn is_name(mut name: &[u8]) -> bool {
     if name.len() > 32 {
         return false;

@@ -1,19 +1,22 @@
-//! Responses that are stored before their effect is final.
+//! Responses that are stored before the effect of the work is final, for example before messages
+//! are removed from a queue.
 
 use api::Reply;
 use serde::Serialize;
 
 use crate::error::StoreError;
 
-/// Beginning of a prepared response's body, labelled as certain.
+/// Beginning of a prepared response's body, labelled as certain: the effect of the work is final.
 const CERTAIN: &str = r#"{"deliveryInDoubt":false,"#;
-/// Beginning of a prepared response's body, labelled as in doubt: its effect may be final or not.
+/// Beginning of a prepared response's body, labelled as in doubt: the effect of the work may be
+/// final or not.
 const IN_DOUBT: &str = r#"{"deliveryInDoubt":true,"#;
 
-/// Response that can be labelled as in doubt. Its body is a JSON object whose first member is
-/// `deliveryInDoubt`.
+/// Response that is stored before the effect of the work (for example that messages are removed) is
+/// final, and can be labelled as in doubt later. Its body is a JSON object whose first member is
+/// the label `deliveryInDoubt`.
 ///
-/// The label is replaced by its position at the beginning of the body. The other members are not
+/// The label is found by its position at the beginning of the body. The other members are not
 /// parsed, so their values cannot interfere with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prepared(Reply);
@@ -38,10 +41,11 @@ impl Prepared {
         Self::stored(Reply { status, headers, body })
     }
 
-    /// Wraps a stored response.
+    /// Wraps a response that has the label already, such as one that was read from a record.
     ///
     /// # Errors
-    /// [`StoreError::Unlabelled`] if its body does not begin with the label.
+    /// [`StoreError::Unlabelled`] if its body does not begin with `deliveryInDoubt` and the value
+    /// false.
     pub(crate) fn stored(response: Reply) -> Result<Self, StoreError> {
         if response.body.starts_with(CERTAIN) {
             Ok(Self(response))
@@ -62,8 +66,8 @@ impl Prepared {
         self.0
     }
 
-    /// Returns the response with the label `"deliveryInDoubt": true`: its effect may be final or
-    /// not.
+    /// Returns the response with the label `"deliveryInDoubt": true`: the effect of the work may be
+    /// final or not.
     #[must_use]
     pub fn in_doubt(self) -> Reply {
         let Self(mut response) = self;

@@ -1,4 +1,4 @@
-//! Turns a store's errors into problems of the contract.
+//! Problem responses for errors of the idempotency store.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Bodies of responses: in the record if they fit, compressed if that helps, and in a bucket if
-//! not.
+//! Storage of response bodies: short ones as text in the idempotency record, longer ones compressed
+//! in the record, and large ones compressed in an S3 bucket.
 
 use std::io::{Read as _, Write as _};
 use std::time::Duration;
@@ -21,7 +21,7 @@ use crate::error::StoreError;
 use crate::execution::Execution;
 use crate::protocol::{Body, StoredResponse};
 
-/// Maximum length in bytes of a body that is stored uncompressed, which people can read in the
+/// Maximum length in bytes of a body that is stored uncompressed, so that people can read it in the
 /// table.
 const PLAIN: usize = 4 * 1024;
 /// Maximum length in bytes of a compressed body in a record, if the store has a bucket. DynamoDB
@@ -42,7 +42,7 @@ const TRACE: &str = "x-amzn-trace-id";
 
 const DAY: Duration = Duration::from_secs(86_400);
 /// Retention classes in days: the bucket's lifecycle rules delete objects under `results/<days>d/`
-/// after so many days.
+/// after this number of days.
 const LIVES: [u64; 4] = [1, 2, 8, 32];
 
 /// S3 bucket for response bodies that are too large for a record, and for attachments.
@@ -118,7 +118,9 @@ impl Bucket {
     }
 }
 
-/// Stores a response's body: large bodies in the bucket, others in the returned [`StoredResponse`].
+/// Converts a response to the form in which a record stores it, and writes a large body to the
+/// bucket. Fails if the body has more than 8 MiB, or does not fit into the record and cannot be
+/// written to the bucket.
 pub(crate) async fn store(
     bucket: Option<&Bucket>,
     execution: &Execution,
@@ -150,7 +152,8 @@ pub(crate) async fn store(
     }
 }
 
-/// Reads a stored response, and checks its body against the digest.
+/// Reads a stored response, its body from `bucket` if it is an S3 object, and checks the body
+/// against the digest.
 pub(crate) async fn load(bucket: Option<&Bucket>, stored: &StoredResponse) -> Result<Reply, StoreError> {
     let body = match &stored.body {
         Body::Text(text) => text.clone().into_bytes(),
@@ -197,8 +200,8 @@ fn object_key(execution: &Execution) -> String {
     format!("results/{days}d/{operation}/{tenant}/{idempotency_key}/{owner}.gz")
 }
 
-/// Returns the shortest retention class, in days, that covers `retention` and the lease. The object
-/// is stored before the execution ends, when the retention starts.
+/// Returns the shortest retention class, in days, that covers `retention` and the lease. The lease
+/// counts because the object is stored during the execution, and the retention starts at its end.
 pub(crate) fn life(retention: Duration) -> u64 {
     let needed = (retention + Execution::lease()).as_secs().div_ceil(DAY.as_secs());
     LIVES.into_iter().find(|days| *days >= needed).unwrap_or(needed)

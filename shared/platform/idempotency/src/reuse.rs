@@ -1,4 +1,5 @@
-//! Limits on keys that come with other bodies, so that a caller who tries out keys is stopped.
+//! Limits to requests that reuse an idempotency key with another body or other rights, so that a
+//! caller who tries out keys is stopped.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -16,11 +17,13 @@ use crate::error::StoreError;
 /// or other rights) in a time window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReuseLimits {
-    /// Maximum number of conflicts in a window that a tenant may cause under one key.
+    /// Maximum number of conflicts that a tenant may cause under one key in one time window.
     pub per_key: u64,
-    /// Maximum number of conflicts in a window that a tenant may cause under all of its keys.
+    /// Maximum number of conflicts that a tenant may cause under all of its keys in one time
+    /// window.
     pub per_tenant: u64,
-    /// Length of a window in whole seconds. Windows begin at multiples of it since the epoch.
+    /// Length of a time window in whole seconds. Windows begin at multiples of this length since
+    /// the epoch.
     pub window: Duration,
 }
 
@@ -35,7 +38,7 @@ impl Default for ReuseLimits {
 #[derive(Debug)]
 pub(crate) struct ReuseCounter {
     limits: ReuseLimits,
-    /// Tenants that exceeded their limit, with the end of the window in epoch seconds. Until then,
+    /// Tenants that exceeded `per_tenant`, with the end of the window in epoch seconds. Until then,
     /// further conflicts of these tenants are refused without a write.
     over: Mutex<HashMap<String, i64>>,
 }
@@ -45,8 +48,8 @@ impl ReuseCounter {
         Self { limits, over: Mutex::default() }
     }
 
-    /// Counts a conflict of a request. Returns the time until the window ends if a limit is
-    /// exceeded.
+    /// Counts a conflict of a request. If a limit is exceeded, returns the time until the window
+    /// ends; otherwise `None`.
     pub(crate) async fn count(
         &self,
         dynamodb: &Client,
@@ -79,7 +82,8 @@ impl ReuseCounter {
     }
 }
 
-/// Increments the conflict count of an item, and returns the new count.
+/// Increments the number of key conflicts in the item `pk`, and returns the new number. DynamoDB
+/// deletes the item after the time `end` (epoch seconds).
 async fn increment(dynamodb: &Client, table: &str, pk: &str, end: i64) -> Result<u64, StoreError> {
     let update = dynamodb
         .update_item()

@@ -1,4 +1,4 @@
-//! Building a store of records from a function's environment.
+//! Construction of the idempotency store from a function's environment variables.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,8 +8,8 @@ use runtime::{Environment, Sdk};
 
 use crate::audit_trail::AuditTrail;
 
-/// Reads the limits to key conflicts for each minute: `KEY_REUSE_LIMIT` and
-/// `KEY_REUSE_LIMIT_PER_TENANT`.
+/// Reads the limits to key conflicts (requests that reuse a key with another body or other rights)
+/// in each minute: `KEY_REUSE_LIMIT` and `KEY_REUSE_LIMIT_PER_TENANT`. Both are optional.
 pub fn reuse_limits<F: Fn(&str) -> Option<String>>(environment: &mut Environment<F>) -> ReuseLimits {
     let defaults = ReuseLimits::default();
     ReuseLimits {
@@ -20,8 +20,8 @@ pub fn reuse_limits<F: Fn(&str) -> Option<String>>(environment: &mut Environment
 }
 
 /// Reads the default and the maximum retention of records: `IDEMPOTENCY_EXPIRY_DEFAULT_SECONDS` and
-/// `IDEMPOTENCY_EXPIRY_MAX_SECONDS`. A default that is too short, or above the maximum, is added to
-/// the faults of the environment.
+/// `IDEMPOTENCY_EXPIRY_MAX_SECONDS`. A default below [`ExpiryBounds::MIN`], or above the maximum,
+/// is reported as a fault of the environment.
 pub fn expiry_bounds<F: Fn(&str) -> Option<String>>(environment: &mut Environment<F>) -> ExpiryBounds {
     let mut seconds = |name| Duration::from_secs(environment.required(name));
     let bounds = ExpiryBounds {

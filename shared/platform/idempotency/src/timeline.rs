@@ -1,4 +1,4 @@
-//! Timelines: all that a record says about its request, except the response.
+//! Timelines: the history of a request that its idempotency record shows, without the response.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::dynamodb::text;
 use crate::error::StoreError;
-use crate::protocol::{AbandonedProgress, Status};
+use crate::protocol::{ProgressLeftBehind, Status};
 
 /// Attributes of a record that a timeline reads. The response, the fingerprints and the owner token
 /// are left out.
@@ -38,8 +38,8 @@ const ATTRIBUTES: [&str; 22] = [
     "bytes",
 ];
 
-/// Number from which a count means "any number": 2^53, above which JSON numbers are not exact. No
-/// work has so many units.
+/// Lowest count that means an unknown number: 2^53, above which JSON numbers are not exact. No work
+/// has so many units.
 const ANY: u64 = 1 << 53;
 
 /// History of one request, read from its idempotency record.
@@ -49,7 +49,7 @@ pub struct Timeline {
     /// Name of the operation type of the request.
     #[serde(skip)]
     pub operation: String,
-    /// Status of the record.
+    /// Status of the request's record, for example completed.
     pub status: Status,
     /// Queue of the work, as `<queueManager>:<queue>`; `None` if the work has no queue.
     pub target: Option<String>,
@@ -82,11 +82,12 @@ pub struct Timeline {
     pub reason: Option<String>,
     /// Error text of the last failure; `None` if none is recorded.
     pub detail: Option<String>,
-    /// Units of work (for example messages) that all attempts have done until now.
+    /// Units of work (for example messages) that all attempts have done, or may have done, until
+    /// now.
     pub progress: Units,
-    /// Number of messages that were put, got or moved.
+    /// Number of messages that all attempts put, got or moved; 0 if none is recorded.
     pub messages: u64,
-    /// Bytes of the messages that were put, got or moved.
+    /// Bytes of the messages that all attempts put or got; 0 if none are recorded.
     pub bytes: u64,
 }
 
@@ -95,9 +96,9 @@ pub struct Timeline {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Units {
-    /// Number of units that are known to be done at `place`, by the last checkpoint. In a completed
-    /// record, the last checkpoint may be missing: the number is then at least that of all messages
-    /// minus the units done at other places.
+    /// Number of units that are known to be done at `place`, by the last checkpoint. A completed
+    /// request may lack its last checkpoint: the number is then that of all its messages, minus the
+    /// units done at other places.
     pub done: u64,
     /// Maximum number of further units that may have been done; `None` if there is no known
     /// maximum.
@@ -107,14 +108,14 @@ pub struct Units {
     /// Display name of the place where the units were done; `None` if it was not recorded.
     pub place: Option<String>,
     /// Units that earlier attempts did, or may have done, at other places.
-    pub left_behind: Vec<LeftBehind>,
+    pub left_behind: Vec<UnitsLeftBehind>,
 }
 
 /// Units of work (for example messages) that an earlier attempt left at another place (for example
 /// a queue) than the last attempt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct LeftBehind {
+pub struct UnitsLeftBehind {
     /// Display name of the place; `None` if it was not recorded, or if the entry sums up several
     /// places.
     pub place: Option<String>,
@@ -125,7 +126,7 @@ pub struct LeftBehind {
     pub in_doubt: Option<u64>,
 }
 
-/// Attributes of the idempotency record, as they are in the table.
+/// Attributes of an idempotency record that a timeline reads, as they are in the table.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Stored {
@@ -148,7 +149,7 @@ struct Stored {
     possible_duplicates: u64,
     place_name: Option<String>,
     #[serde(default)]
-    left_behind: Vec<AbandonedProgress>,
+    left_behind: Vec<ProgressLeftBehind>,
     doubt_noted_at: Option<Timestamp>,
     http_status: Option<u16>,
     error_message: Option<String>,
@@ -173,7 +174,7 @@ impl From<Stored> for Timeline {
         let (reason, detail) = stored.error_message.map_or((None, None), failed_for);
         let last = stored.trace_id.into_iter().filter(|last| Some(last) != stored.first_trace_id.as_ref());
         let trace_ids = last.collect::<Vec<_>>();
-        let left_behind = stored.left_behind.into_iter().map(|left| LeftBehind {
+        let left_behind = stored.left_behind.into_iter().map(|left| UnitsLeftBehind {
             place: left.name,
             done: left.done,
             in_doubt: counted(left.in_doubt),
@@ -219,7 +220,7 @@ impl From<Stored> for Timeline {
     }
 }
 
-/// Reads a record with strong consistency; `None` if it does not exist.
+/// Reads the timeline of a record with strong consistency; `None` if the record does not exist.
 pub(crate) async fn read(dynamodb: &Client, table: &str, pk: &str) -> Result<Option<Timeline>, StoreError> {
     let marked = ATTRIBUTES.map(|name| format!("#{name}"));
     let mut get = dynamodb
@@ -251,7 +252,7 @@ fn failed_for(text: String) -> (Option<String>, Option<String>) {
     }
 }
 
-/// Returns `units`, or `None` if the number means "any number".
+/// Returns `units`, or `None` if the value means an unknown number.
 fn counted(units: u64) -> Option<u64> {
     (units < ANY).then_some(units)
 }

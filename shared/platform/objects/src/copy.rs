@@ -1,4 +1,4 @@
-//! Objects that other programs put, and copies of them.
+//! Versions of S3 objects that other programs put, and copies of them.
 
 use std::collections::BTreeMap;
 
@@ -31,7 +31,7 @@ pub struct CopyOf<'a> {
     pub encoded_key: &'a str,
     /// Version of the source object. If the object has another ETag now, the copy fails.
     pub version: &'a Version,
-    /// Key of the copy.
+    /// Key of the copy, in the bucket of the client that makes it.
     pub key: &'a str,
     /// Media type of the copy.
     pub content_type: &'a str,

@@ -1,5 +1,5 @@
-//! Objects that get exactly the bytes that they are named for, from this system or from a client
-//! with a signed request.
+//! Creation of S3 objects, by this system or by a client with a signed request. S3 accepts only the
+//! bytes that have the SHA-256 of the [`NewObject`].
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Requests for many objects, several at once.
+//! Concurrent S3 requests for many objects.
 
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, StreamExt as _};

@@ -18,8 +18,9 @@ pub enum ObjectError {
         #[source]
         source: Box<dyn Error + Send + Sync>,
     },
-    /// The object has another ETag than the request expects, because it was replaced meanwhile.
-    #[error("object `{key}` was replaced while it was being read")]
+    /// The object has another ETag than the request expects, because it was replaced, or it exists
+    /// although the request may only create it.
+    #[error("object `{key}` was replaced or created meanwhile")]
     Replaced { key: String },
     #[error("object `{key}` is larger than {limit} bytes")]
     TooLarge { key: String, limit: usize },

@@ -54,7 +54,7 @@ impl Objects {
         Self { client, bucket }
     }
 
-    /// Returns a client of another bucket, with the same SDK client.
+    /// Returns a client of the bucket with the name `bucket`, with the same SDK client.
     #[must_use]
     pub fn in_bucket(&self, bucket: &str) -> Self {
         Self { client: self.client.clone(), bucket: bucket.to_owned() }

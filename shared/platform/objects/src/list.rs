@@ -63,8 +63,8 @@ impl Objects {
     }
 }
 
-/// Converts an entry of a listing. Returns `None` if it has no key or no time, which does not
-/// happen in S3.
+/// Converts an entry of a listing, whose key is URL-encoded if `is_encoded`. Returns `None` if it
+/// has no key or no time, which does not happen in S3.
 fn listed(object: Object, is_encoded: bool) -> Option<Listed> {
     let key = object.key?;
     Some(Listed {
@@ -75,7 +75,8 @@ fn listed(object: Object, is_encoded: bool) -> Option<Listed> {
     })
 }
 
-/// Decodes a URL-encoded key of a listing, in which a plus sign is a space.
+/// Decodes a URL-encoded key of a listing, in which a plus sign is a space; `None` if the key is
+/// not UTF-8.
 fn decoded(key: &str) -> Option<String> {
     let key = key.replace('+', " ");
     percent_decode_str(&key).decode_utf8().ok().map(Cow::into_owned)

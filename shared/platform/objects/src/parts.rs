@@ -1,4 +1,4 @@
-//! Objects that are written part by part.
+//! S3 objects that are written part by part.
 
 use aws_sdk_s3::primitives::ByteStream;
 use aws_sdk_s3::types::{ChecksumAlgorithm, CompletedMultipartUpload, CompletedPart};

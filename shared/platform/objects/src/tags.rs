@@ -1,5 +1,5 @@
-//! Tags: `state=final`, by which the bucket's lifecycle expires an object, and those of objects
-//! that other programs put.
+//! Tags of S3 objects: `state=final`, by which the bucket's lifecycle expires an object, and all
+//! tags of objects that other programs put.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,6 @@
-//! A body that breaks off is resumed where it broke, as long as the object is the same. No mock
-//! server breaks bodies off or denies anything, so this one writes to its socket.
+//! Tests that the body of an S3 object is resumed where the response broke off, as long as the
+//! object is the same. No mock server breaks bodies off or denies anything, so the fake S3 server
+//! here writes to its socket itself.
 
 #![allow(
     clippy::unwrap_used,

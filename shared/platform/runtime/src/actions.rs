@@ -1,5 +1,6 @@
-//! Actions of AWS services for which no SDK is compiled: a signed request, and the body of its
-//! answer. The SDK of a service takes longer to compile than a program that asks it for little.
+//! Calls of AWS services for which no SDK crate is compiled: signs a request, and returns the body
+//! of the response. A service's SDK takes long to compile, also for a program that calls few of its
+//! actions.
 
 use std::time::{Duration, SystemTime};
 
@@ -67,7 +68,7 @@ pub enum ActionError {
         /// Error code such as `AccessDeniedException`, or `status` with the HTTP status if the
         /// response has no code.
         code: String,
-        /// Error message, which may quote the request.
+        /// Error message of the AWS service, which may quote the request.
         message: SecretString,
     },
 }
@@ -125,8 +126,8 @@ impl Actions {
         self.call(service, &[("content-type", JSON), ("x-amz-target", target)], body.into()).await
     }
 
-    /// Makes a call. It is retried as often as the configuration says, as long as the failure may
-    /// pass.
+    /// Calls an action. The call is retried as often as the configuration says, as long as the
+    /// failure may be transient.
     async fn call(&self, service: &str, headers: &[(&str, &str)], body: Bytes) -> Result<Bytes, ActionError> {
         let limits = self.config.timeout_config();
         let for_attempt = limits.and_then(TimeoutConfig::operation_attempt_timeout).unwrap_or(Duration::MAX);
@@ -246,7 +247,8 @@ impl ActionError {
     }
 }
 
-/// Parses an AWS error of the form `{"__type": "namespace#Code", "message": "…"}`.
+/// Parses an AWS error of the form `{"__type": "namespace#Code", "message": "…"}` to its code and
+/// message; `None` for any other body.
 fn from_json(body: &[u8]) -> Option<(String, String)> {
     let document: Value = serde_json::from_slice(body).ok()?;
     let text = |name: &str| document.get(name).and_then(Value::as_str);
@@ -256,7 +258,8 @@ fn from_json(body: &[u8]) -> Option<(String, String)> {
     Some((code.to_owned(), message.to_owned()))
 }
 
-/// Parses an AWS error in XML from its elements `<Code>` and `<Message>`, at any depth.
+/// Parses an AWS error in XML to its code and message, from its elements `<Code>` and `<Message>`
+/// at any depth; `None` if there is no code.
 fn from_xml(text: &str) -> Option<(String, String)> {
     let element = |name: &str| {
         let (_, rest) = text.split_once(format!("<{name}>").as_str())?;

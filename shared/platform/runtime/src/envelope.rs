@@ -1,9 +1,10 @@
-//! The envelope of every log line: `timestamp`, `level`, `event_type`, `message`, `context`,
+//! JSON envelope of every log line: `timestamp`, `level`, `event_type`, `message`, `context`,
 //! `correlation_id`.
 //!
-//! The fields of an event and of the spans around it form `context`; `event_type` and
-//! `correlation_id` among them stand beside it. The innermost value of a name wins. The text names
-//! the [ids](IDS) too that it does not contain, so that a line reads well alone.
+//! The fields of an event and of the spans around it form `context`, except `event_type` and
+//! `correlation_id`, which stand beside it. If several fields have the same name, the innermost
+//! value wins. Ids (see [`IDS`]) that the message does not contain are appended to the message, so
+//! that it reads well alone.
 //!
 //! The span of Lambda's runtime around an invocation gives every line the ids of AWS and X-Ray.
 

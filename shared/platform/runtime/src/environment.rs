@@ -49,23 +49,26 @@ impl<F: Fn(&str) -> Option<String>> Environment<F> {
         value.unwrap_or_default()
     }
 
-    /// Reads an optional variable; returns `default` if it is missing or empty.
+    /// Reads an optional variable; returns `default` if it is missing or empty. If it is malformed,
+    /// also returns `default`, and [`check`](Self::check) will fail.
     pub fn optional<T: FromStr<Err: Display>>(&mut self, name: &str, default: T) -> T {
         self.given(name).unwrap_or(default)
     }
 
-    /// Reads an optional variable; returns `None` if it is missing or empty.
+    /// Reads an optional variable; returns `None` if it is missing or empty. If it is malformed,
+    /// also returns `None`, and [`check`](Self::check) will fail.
     pub fn given<T: FromStr<Err: Display>>(&mut self, name: &str) -> Option<T> {
         let value = (self.lookup)(name).filter(|value| !value.is_empty())?;
         value.parse().map_err(|error| self.wrong.push(format!("{name}: {error}"))).ok()
     }
 
-    /// Adds a fault that concerns several variables, or a value that was parsed without error.
+    /// Adds a fault for [`check`](Self::check) to report, which concerns several variables or a
+    /// value that was parsed without error.
     pub fn refuse(&mut self, fault: impl Into<String>) {
         self.wrong.push(fault.into());
     }
 
-    /// Ends the reading.
+    /// Ends the reading of variables.
     ///
     /// # Errors
     /// If any variable is missing or malformed, or if a fault was added: the error names all of

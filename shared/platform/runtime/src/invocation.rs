@@ -1,8 +1,8 @@
-//! The wrapper of every function: it logs why the function cannot start, why an invocation failed
-//! as a whole, and where it panicked.
+//! Wrapper of every function: it logs why the function cannot start, why an invocation failed as a
+//! whole, and where it panicked.
 //!
-//! Without it, a start that fails is a debug print outside the log's envelope, and the runtime logs
-//! the name of an error's variant.
+//! Without it, a failed start would be a debug print outside the log's envelope, and the runtime
+//! would log the name of an error's variant.
 
 use std::any::type_name;
 use std::error::Error;

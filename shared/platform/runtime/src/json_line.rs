@@ -1,4 +1,4 @@
-//! Lines of JSON on the log.
+//! Writing of log lines as JSON.
 
 use std::io::Write;
 

@@ -1,5 +1,4 @@
-//! Logs in one JSON envelope, metrics in CloudWatch's embedded metric format, and the names of
-//! both.
+//! Initialization of the log: which events are logged, at which level, as lines of JSON.
 
 use crate::Envelope;
 use tracing_subscriber::Registry;
@@ -27,7 +26,7 @@ const QUIET: [(&str, LevelFilter); 10] = [
     ("h2", LevelFilter::WARN),
 ];
 
-/// Target of audit events, which are logged at each `LOG_LEVEL`.
+/// Tracing target of audit events, which are logged whatever `LOG_LEVEL` is.
 pub const AUDIT: &str = "audit_event";
 
 /// Initializes the log: each event is a line of JSON on standard output. `level` is the value of

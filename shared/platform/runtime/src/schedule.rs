@@ -1,4 +1,5 @@
-//! Events that start a run of a function that a schedule invokes.
+//! Events that invoke a scheduled function: the event that its schedule sends, and the empty event
+//! of a manual invocation.
 
 use serde_json::Value;
 
@@ -8,11 +9,9 @@ use serde_json::Value;
 #[error("the event is neither the schedule's nor empty")]
 pub struct UnknownEvent;
 
-/// Accepts a scheduled event of EventBridge, and the empty event of a manual invocation. All
-/// parameters of the run are settings of the deployment.
-///
-/// # Errors
-/// If the event is neither a scheduled event nor empty.
+/// Accepts a scheduled event of EventBridge, and the empty event of a manual invocation. A
+/// scheduled function takes its parameters from the settings of the deployment, never from the
+/// event.
 pub fn check(event: &Value) -> Result<(), UnknownEvent> {
     let is_empty = event.is_null() || event.as_object().is_some_and(serde_json::Map::is_empty);
     let member = |name| event.get(name).and_then(Value::as_str);

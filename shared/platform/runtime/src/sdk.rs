@@ -19,8 +19,9 @@ use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
 use aws_smithy_types::retry::RetryConfig;
 use aws_smithy_types::timeout::TimeoutConfig;
 
-/// Timeouts of a call to DynamoDB or another store: for connecting, for each attempt, and for the
-/// call with all attempts. A store that does not respond is reported in less than 3 s.
+/// Timeout of connecting to DynamoDB or another store. `ATTEMPT` is the timeout of each attempt of
+/// a call, and `OPERATION` that of the call with all attempts. A store that does not respond is
+/// reported in less than 3 s.
 const CONNECT: Duration = Duration::from_millis(700);
 const ATTEMPT: Duration = Duration::from_millis(900);
 const OPERATION: Duration = Duration::from_millis(2_600);

@@ -1,4 +1,5 @@
-//! Changes of records, and the counters that one transaction adds for them.
+//! Chunks: changes of idempotency records that one transaction counts, with the differences that it
+//! adds to the usage counters.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,14 +9,17 @@ use crate::contribution::{Item, contribution, created_at};
 use crate::counts::{COUNTERS, Counts};
 use crate::key::Key;
 
-/// Maximum number of items in a DynamoDB transaction. One of them is the stream shard's mark.
+/// Maximum number of items in a DynamoDB transaction. One of them stores the position up to which
+/// the stream's shard is counted.
 const MOST_ITEMS: usize = 100;
-/// Maximum number of targets (such as queues) with their own totals in a deployment.
+/// Maximum number of pairs of an operation and a target (such as a queue) with totals of their own,
+/// in a deployment.
 const MOST_TARGETS: usize = 500;
-/// Target under which the totals of all targets beyond [`MOST_TARGETS`] are counted.
+/// Name that stands in the totals for all targets beyond [`MOST_TARGETS`] together.
 const OTHER: &str = "other";
 
-/// Change of an item of the idempotency table, as its DynamoDB stream reports it.
+/// Change of an item of the idempotency table, as a record of the table's DynamoDB stream reports
+/// it.
 #[derive(Clone, Debug)]
 pub struct Change {
     /// Sequence number of the change in its shard of the stream.
@@ -28,8 +32,9 @@ pub struct Change {
     pub new: Option<Item>,
 }
 
-/// Differences to add to counters. Counters of a day or an hour may decrease: if a retry completes
-/// a failed request, there is one failed request less. Totals never decrease.
+/// Differences to add to the usage counters of one item. Counters of a day or an hour may decrease:
+/// if a retry completes a failed request, there is one failed request less. Totals since the
+/// installation never decrease.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Delta([i64; COUNTERS]);
 
@@ -54,7 +59,8 @@ impl Delta {
         }
     }
 
-    /// Returns the differences with each negative one replaced by 0.
+    /// Returns the differences with 0 in place of each negative one, for totals that never
+    /// decrease.
     fn upwards(self) -> Self {
         Self(self.0.map(|number| number.max(0)))
     }
@@ -73,8 +79,9 @@ fn whole(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// Operations and targets that have their own totals. Their number is limited, so that arbitrary
-/// queue names in requests cannot fill the table and the response of `GET /metrics`.
+/// Pairs of an operation and a target that have totals of their own. Their number is limited. So
+/// arbitrary queue names in requests cannot fill the usage table and the response of `GET
+/// /metrics`.
 #[derive(Clone, Debug, Default)]
 pub struct Targets(BTreeSet<(String, String)>);
 
@@ -83,8 +90,8 @@ impl Targets {
         Self(known.into_iter().collect())
     }
 
-    /// Returns the table key of the totals of an operation on a target, and remembers a new target.
-    /// Beyond [`MOST_TARGETS`] it is the key of the target [`OTHER`].
+    /// Returns the key in the usage table of an operation's totals on a target, and remembers a new
+    /// target. Beyond [`MOST_TARGETS`] pairs, returns the key of the target [`OTHER`].
     fn key(&mut self, operation: &str, target: &str) -> Key {
         let pair = (operation.to_owned(), target.to_owned());
         if target.is_empty() || self.0.contains(&pair) {
@@ -98,18 +105,18 @@ impl Targets {
     }
 }
 
-/// Changes of a stream shard that are counted in one transaction.
+/// Changes of a stream shard that are counted in one transaction, summed up by counter.
 #[derive(Debug)]
 pub(crate) struct Chunk {
     pub(crate) counters: BTreeMap<Key, Delta>,
-    /// Sequence number of the last change that is counted.
+    /// Sequence number of the chunk's last change in the stream's shard.
     pub(crate) sequence: String,
     pub(crate) at: Timestamp,
 }
 
 impl Chunk {
-    /// Takes as many changes from the beginning of `changes` as one transaction can count, and
-    /// returns them with the remaining ones. Returns `None` if `changes` is empty.
+    /// Builds a chunk of as many changes from the beginning of `changes` as one transaction can
+    /// count. Returns the chunk and the remaining changes; `None` if `changes` is empty.
     pub(crate) fn take<'a>(changes: &'a [Change], targets: &mut Targets) -> Option<(Self, &'a [Change])> {
         let (first, mut rest) = changes.split_first()?;
         let counters = additions(first, targets);
@@ -132,8 +139,8 @@ impl Chunk {
     }
 }
 
-/// Returns the differences that a change of an idempotency record adds to each counter. If a record
-/// is deleted, or replaced by the record of a later request, its usage stays counted.
+/// Returns the differences to add to each counter for a change of an idempotency record. If the
+/// record is deleted, or replaced by the record of a later request, its usage stays counted.
 fn additions(change: &Change, targets: &mut Targets) -> BTreeMap<Key, Delta> {
     let mut additions: BTreeMap<Key, Delta> = BTreeMap::new();
     let Some(new) = change.new.as_ref().and_then(contribution) else { return additions };
@@ -147,12 +154,12 @@ fn additions(change: &Change, targets: &mut Targets) -> BTreeMap<Key, Delta> {
     let before = old.as_ref().map_or_else(Counts::default, |old| old.counts);
     let total = Delta::between(&before, &new.counts).upwards();
     if !total.is_zero() {
-        add(targets.key(&new.window.operation, &new.target), total);
+        add(targets.key(&new.line.operation, &new.target), total);
     }
-    let subtracted = old.iter().map(|old| (&old.window, Delta::between(&old.counts, &Counts::default())));
-    for (window, delta) in subtracted.chain([(&new.window, Delta::adding(&new.counts))]) {
-        add(Key::day(window), delta);
-        add(Key::hour(window), delta);
+    let subtracted = old.iter().map(|old| (&old.line, Delta::between(&old.counts, &Counts::default())));
+    for (line, delta) in subtracted.chain([(&new.line, Delta::adding(&new.counts))]) {
+        add(Key::day(line), delta);
+        add(Key::hour(line), delta);
     }
     additions
 }
@@ -172,12 +179,12 @@ mod tests {
         Change { sequence: "7".to_owned(), at: LATER.parse().unwrap(), old, new }
     }
 
-    /// Counts changes chunk by chunk, and returns the counters that are not 0.
+    /// Counts the changes in chunks, and returns each counter that is not 0 by its key.
     fn counted(changes: &[Change]) -> BTreeMap<String, Vec<(&'static str, i64)>> {
         let (mut targets, mut rest) = (Targets::default(), changes);
         let mut sums: BTreeMap<Key, Delta> = BTreeMap::new();
         while let Some((chunk, others)) = Chunk::take(rest, &mut targets) {
-            assert!(chunk.counters.len() < MOST_ITEMS, "the mark has a place too");
+            assert!(chunk.counters.len() < MOST_ITEMS, "the position has a place too");
             for (key, delta) in chunk.counters {
                 sums.entry(key).or_default().add(delta);
             }
@@ -205,7 +212,8 @@ mod tests {
     const DAY: (&str, &str) = ("DAY#2026-11-27", "HOUR#2026-11-27T02");
     const DONE: [(&str, i64); 3] = [("requests", 1), ("messages", 3), ("bytes", 40)];
 
-    /// Changes of one record from the claim to its expiry. The first attempt fails.
+    /// Returns the changes of one idempotency record from the claim to the expiry. The first
+    /// attempt fails.
     fn life() -> Vec<Change> {
         let begun = image("IN_PROGRESS", CREATED, &[]);
         let failed = image("FAILED", CREATED, &[("messages", 1), ("bytes", 10), ("durationMs", 5)]);
@@ -255,7 +263,8 @@ mod tests {
         }
     }
 
-    /// The expired record of a request is replaced by that of another request with the same key.
+    /// Tests that a request stays counted after its expired record is replaced by the record of
+    /// another request with the same key.
     #[test]
     fn a_record_that_is_replaced_stays_counted() {
         let (old, new) = (image("COMPLETED", CREATED, VOLUME), image("IN_PROGRESS", LATER, &[]));
@@ -276,7 +285,7 @@ mod tests {
         ];
         assert!(counted(&changes).is_empty());
         let (chunk, rest) = Chunk::take(&changes, &mut Targets::default()).unwrap();
-        assert_eq!((chunk.sequence.as_str(), rest.len()), ("7", 0), "the mark moves on all the same");
+        assert_eq!((chunk.sequence.as_str(), rest.len()), ("7", 0), "the position moves on all the same");
         assert!(Chunk::take(&[], &mut Targets::default()).is_none());
     }
 

@@ -1,8 +1,8 @@
-//! Counters that one idempotency record contributes.
+//! Contribution of one idempotency record to the usage counters.
 //!
-//! The contribution is a function of the record's present image alone. The counters of an hour are
-//! the sum over the images of the records that were created in it, so it does not matter how often
-//! a record changed, or in how many portions its changes were read.
+//! The contribution follows from the record's present attributes alone. The counters of an hour are
+//! the sum of the contributions of the records that were created in it. So it does not matter how
+//! often a record changed, or in how many portions its changes were read.
 
 use std::collections::HashMap;
 
@@ -30,12 +30,13 @@ pub const ATTRIBUTES: [&str; 10] = [
     "durationMs",
 ];
 
-/// Identity of the usage line to which a record contributes: tenant, hour, operation and API key.
+/// Identity of the usage line to which a record contributes: tenant, hour, operation and API key. A
+/// usage line has the counters of one API key for one operation, for a day or an hour.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Window {
+pub struct LineKey {
     /// Id of the tenant that sent the request.
     pub tenant: String,
-    /// Hour of the request's first claim.
+    /// Hour in which the request was first claimed.
     pub hour: Hour,
     /// Name of the operation in lower case, such as `produce`.
     pub operation: String,
@@ -47,10 +48,10 @@ pub struct Window {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Contribution {
     /// Identity of the usage line to which the record contributes.
-    pub window: Window,
-    /// Target of the work: a queue as `<queueManager>:<queue>`, or empty.
+    pub line: LineKey,
+    /// Target of the work: a queue as `<queueManager>:<queue>`; empty if the operation has none.
     pub target: String,
-    /// Values that the record adds to the counters.
+    /// Numbers that the record adds to the usage counters.
     pub counts: Counts,
 }
 
@@ -63,7 +64,7 @@ pub struct Contribution {
 pub fn contribution(image: &Item) -> Option<Contribution> {
     let status = text(image, "status")?;
     let is_over = matches!(status, "COMPLETED" | "FAILED");
-    let window = Window {
+    let line = LineKey {
         tenant: text(image, "tenantId")?.to_owned(),
         hour: Hour::of(created_at(image)?),
         operation: text(image, "operationType")?.to_ascii_lowercase(),
@@ -76,16 +77,17 @@ pub fn contribution(image: &Item) -> Option<Contribution> {
         bytes: number(image, "bytes"),
         ..Counts::default()
     };
-    Some(Contribution { window, target: text(image, "target").unwrap_or_default().to_owned(), counts })
+    Some(Contribution { line, target: text(image, "target").unwrap_or_default().to_owned(), counts })
 }
 
-/// Returns the time of the first claim of a record. It differs between consecutive requests with
-/// the same key.
+/// Returns the time at which the request of an idempotency record was first claimed. Consecutive
+/// requests with the same key have different times. `None` if the item has no such time.
 pub(crate) fn created_at(image: &Item) -> Option<Timestamp> {
     time(image, "createdAt")
 }
 
-/// Returns the time at which a record was last written.
+/// Returns the time at which an idempotency record was last written; `None` if the item has no such
+/// time.
 pub(crate) fn updated_at(image: &Item) -> Option<Timestamp> {
     time(image, "updatedAt")
 }
@@ -107,7 +109,8 @@ fn number(image: &Item, name: &str) -> u64 {
 pub(crate) mod tests {
     use super::*;
 
-    /// Builds the record of a request to `POST /v1/messages`.
+    /// Builds the idempotency record of a produce to `QM1:ORDERS`, with this status and these
+    /// numbers.
     pub(crate) fn image(status: &str, created_at: &str, numbers: &[(&str, u64)]) -> Item {
         let texts = [
             ("pk", "PRODUCE#acme#key"),
@@ -141,9 +144,9 @@ pub(crate) mod tests {
         assert_eq!(counts("COMPLETED", &volume), of([1, 0, 3, 40]));
         assert_eq!(counts("FAILED", &volume), of([1, 1, 3, 40]));
         assert_eq!(counts("IN_PROGRESS", &volume), of([1, 0, 3, 40]), "a retry runs");
-        let Contribution { window, target, .. } = contribution(&image("COMPLETED", CREATED, &[])).unwrap();
-        assert_eq!((window.hour.to_string().as_str(), target.as_str()), ("2026-11-27T02", "QM1:ORDERS"));
-        assert_eq!((window.operation.as_str(), window.key_name.as_str()), ("produce", "till 1"));
+        let Contribution { line, target, .. } = contribution(&image("COMPLETED", CREATED, &[])).unwrap();
+        assert_eq!((line.hour.to_string().as_str(), target.as_str()), ("2026-11-27T02", "QM1:ORDERS"));
+        assert_eq!((line.operation.as_str(), line.key_name.as_str()), ("produce", "till 1"));
     }
 
     #[test]
@@ -152,7 +155,7 @@ pub(crate) mod tests {
         earlier.remove("keyName");
         earlier.remove("target");
         let found = contribution(&earlier).unwrap();
-        assert_eq!((found.window.key_name.as_str(), found.target.as_str()), ("", ""));
+        assert_eq!((found.line.key_name.as_str(), found.target.as_str()), ("", ""));
         assert_eq!(found.counts, of([1, 0, 0, 0]));
         for missing in ["status", "tenantId", "operationType", "createdAt"] {
             let mut other = image("COMPLETED", CREATED, &[]);

@@ -1,30 +1,33 @@
-//! Counters, and the lines that they stand in.
+//! Usage counters, and the usage lines and totals that consist of them.
 
 use jiff::civil::Date;
 use serde::{Deserialize, Serialize};
 
-/// Counters of a usage line, which counts the requests of a tenant's API key for an operation.
+/// Usage counters: for one API key and operation in a day or an hour, or for one operation on one
+/// target since the installation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Counts {
-    /// Number of requests with at least one attempt that has ended.
+    /// Number of requests of which at least one attempt has ended, whether or not it succeeded.
     pub requests: u64,
     /// Number of requests whose latest attempt failed.
     pub failed: u64,
-    /// Number of messages that were put, got or moved.
+    /// Number of messages that the requests put, got or moved.
     pub messages: u64,
-    /// Bytes of the messages that were put, got or moved.
+    /// Bytes of the bodies of messages that the requests put or got. Moved messages add none.
     pub bytes: u64,
-    /// Approximate number of requests that were answered with a stored response.
+    /// Number of requests that were answered with a stored response. Approximate, because audit
+    /// events, from which it is counted, may be lost or repeated.
     pub replays: u64,
-    /// Approximate number of requests that were refused.
+    /// Number of responses with a status from 400 to 499. Approximate, because audit events, from
+    /// which it is counted, may be lost or repeated.
     pub refused: u64,
     /// Number of load tests that ended, by their final state.
     #[serde(skip)]
     pub tests: EndedTests,
 }
 
-/// Number of load tests that ended, by their final state.
+/// Numbers of load tests that ended, by their final state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EndedTests {
     /// Number of load tests that reached their end, whether they passed or not.
@@ -35,11 +38,11 @@ pub struct EndedTests {
     pub failed: u64,
 }
 
-/// Number of counters of a usage line.
+/// Number of counters in [`Counts`], with those of [`EndedTests`].
 pub(crate) const COUNTERS: usize = 9;
 
 impl Counts {
-    /// Names of the counters as attributes of a usage item.
+    /// Names of the counters in the DynamoDB items of the usage table.
     pub(crate) const NAMES: [&str; COUNTERS] = [
         "requests",
         "failed",
@@ -97,17 +100,17 @@ impl Counts {
 pub struct Line {
     /// Tenant whose requests are counted.
     pub tenant: String,
-    /// Day in UTC for which the line counts, or in which its hour is.
+    /// Day (UTC) of the counters; for counters of an hour, the day of this hour.
     pub day: Date,
     /// Name of the operation in lower case, such as `produce`.
     pub operation: String,
     /// Name of the API key or token; empty for requests without one.
     pub key_name: String,
-    /// Counters of the requests that belong to this line.
+    /// Usage counters of the tenant's API key for the operation.
     pub counts: Counts,
 }
 
-/// Totals: the counters of one operation on one target since the installation. They never decrease.
+/// Total usage counters of one operation on one target since the installation. They never decrease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Total {
     /// Name of the operation in lower case, such as `produce`.
@@ -115,7 +118,7 @@ pub struct Total {
     /// Queue as `<queueManager>:<queue>`; empty if the operation has none, and `other` for all
     /// targets beyond the first 500.
     pub target: String,
-    /// Usage counts of the operation on the target.
+    /// Usage counters of the operation on the target.
     pub counts: Counts,
 }
 

@@ -1,11 +1,11 @@
-//! Errors of the table.
+//! Errors of reading and writing the usage table.
 
 use std::error::Error;
 
-/// Source of a usage error, for the log.
+/// Underlying error of a [`UsageError`], for the log.
 type Cause = Box<dyn Error + Send + Sync>;
 
-/// Error of the [`UsageTable`](crate::UsageTable).
+/// Error of reading or writing the usage table ([`UsageTable`](crate::UsageTable)).
 #[derive(Debug, thiserror::Error)]
 pub enum UsageError {
     /// DynamoDB did not respond or refused the call. A write may have been made or not. A repeated
@@ -21,10 +21,10 @@ pub enum UsageError {
         /// Sort key of the malformed item.
         sk: String,
     },
-    /// The result would have more lines than one call may return.
+    /// The call would return more usage lines than one call may.
     #[error("the answer has more than {most} lines")]
     TooMany {
-        /// Maximum number of lines that one call returns.
+        /// Maximum number of usage lines that one call returns.
         most: usize,
     },
 }

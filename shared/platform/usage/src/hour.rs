@@ -32,13 +32,13 @@ impl Hour {
         Timestamp::from_second(self.0.saturating_mul(SECONDS)).unwrap_or_default()
     }
 
-    /// Returns the first moment after the hour.
+    /// Returns the time at which the hour is over: the start of the next hour.
     #[must_use]
     pub fn end(self) -> Timestamp {
         self.next().start()
     }
 
-    /// Returns the day of the hour.
+    /// Returns the day (UTC) that contains the hour.
     #[must_use]
     pub fn day(self) -> Date {
         self.start().to_zoned(TimeZone::UTC).date()
@@ -80,7 +80,7 @@ impl Serialize for Hour {
     }
 }
 
-/// Returns the time at which a day begins.
+/// Returns the time at which a day begins in UTC.
 pub(crate) fn start_of(day: Date) -> Timestamp {
     day.to_zoned(TimeZone::UTC).map(|start| start.timestamp()).unwrap_or_default()
 }

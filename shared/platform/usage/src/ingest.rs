@@ -1,5 +1,6 @@
-//! Usage of the ingest, and the form in which the function `batches` is asked for it and for other
-//! figures: its database may be in a network of its own.
+//! Usage of the ingest, and the internal requests by which `metering` and `status` ask the function
+//! `batches` for it and for other figures. Unlike them, `batches` reaches the ingest's database,
+//! which may be in a network of its own.
 
 use std::error::Error;
 
@@ -8,8 +9,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// Path of an internal request for the usage of the ingest, which its database counts. No route of
-/// the API leads to this path.
+/// Path of an internal request to the function `batches` for the ingest's usage, which the ingest's
+/// database counts. No route of the API leads to this path.
 pub const USAGE: &str = "/usage";
 
 /// Usage of the ingest: one entry for each tenant and day.
@@ -18,8 +19,8 @@ pub const USAGE: &str = "/usage";
 pub struct IngestUsage {
     /// Usage of each tenant on each day, ordered by tenant and day.
     pub days: Vec<IngestDay>,
-    /// True if all entries are here. False if there were more than a response may have, and some
-    /// are left out.
+    /// True if `days` is complete. False if there were more entries than a response may have, so
+    /// that some are left out.
     pub is_whole: bool,
 }
 
@@ -30,12 +31,12 @@ pub struct IngestDay {
     pub tenant: String,
     /// Day (UTC) on which the batches were received.
     pub day: Date,
-    /// Usage of the tenant on this day.
+    /// Usage of the ingest by the tenant on this day.
     #[serde(flatten)]
     pub counts: IngestCounts,
 }
 
-/// Number of ingested batches, bytes and items.
+/// Usage of the ingest by one tenant, on one day or summed over several days.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct IngestCounts {
@@ -43,7 +44,7 @@ pub struct IngestCounts {
     pub batches: u64,
     /// Bytes of the decoded payloads of the batches whose processing has ended.
     pub bytes: u64,
-    /// Number of items in the batches whose processing has ended, by outcome.
+    /// Number of items in the batches whose processing has ended, by their outcome.
     pub items: ItemCounts,
     /// Bytes of all decoded payloads that were stored at the end of the day, whenever they were
     /// received; over several days, the sum in byte-days. 0 in the response of a function of an
@@ -52,7 +53,7 @@ pub struct IngestCounts {
     pub stored_byte_days: u64,
 }
 
-/// Numbers of ingested items by outcome.
+/// Numbers of items of ended batches, by their outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ItemCounts {
     /// Number of items that inserted a row.
@@ -63,11 +64,11 @@ pub struct ItemCounts {
     pub unchanged: u64,
     /// Number of items that are older than the existing row, and did not change it.
     pub stale: u64,
-    /// Number of items that were not written.
+    /// Number of items that failed: they were invalid, or their chunk could not be written.
     pub failed: u64,
 }
 
-/// HTTP response that a Lambda function returns.
+/// HTTP response in the form in which a Lambda function returns it.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Answer {
@@ -96,7 +97,7 @@ impl IngestCounts {
 }
 
 impl ItemCounts {
-    /// Returns the total number of items.
+    /// Returns the total number of items of all outcomes.
     #[must_use]
     pub fn all(&self) -> u64 {
         let Self { inserted, updated, unchanged, stale, failed } = *self;
@@ -116,8 +117,8 @@ pub fn content<T: DeserializeOwned>(answer: &[u8]) -> Result<T, Box<dyn Error + 
     Ok(attempt::malformed::from_slice(body.as_bytes())?)
 }
 
-/// Builds an event like that of an HTTP request by API Gateway (payload format 2.0). The empty API
-/// id tells the invoked function that the request is internal.
+/// Builds the event of an internal request to another function, in the form of API Gateway's HTTP
+/// requests (payload format 2.0). The empty API id tells the function that the request is internal.
 #[must_use]
 pub fn request(path: &str, query: &str) -> Value {
     json!({

@@ -1,9 +1,9 @@
-//! Keys of the table's items.
+//! Primary keys and TTLs of the usage table's items.
 
 use jiff::Timestamp;
 use jiff::civil::Date;
 
-use crate::contribution::Window;
+use crate::contribution::LineKey;
 use crate::counts::Line;
 use crate::hour::{Hour, start_of};
 
@@ -15,13 +15,14 @@ pub(crate) const GAP: &str = "GAP";
 pub(crate) const ENDED: &str = "ended";
 
 const SECONDS_OF_DAY: i64 = 86_400;
-/// Number of days for which the counters of a day are kept. Counters of an hour are kept for
-/// [`DAYS_OF_HOUR`].
+/// Number of days for which the usage counters of a day are kept. Counters of an hour are kept for
+/// [`DAYS_OF_HOUR`] days.
 const DAYS_OF_DAY: i64 = 400;
 const DAYS_OF_HOUR: i64 = 4;
 
-/// True if the counters of the day that begins at `start` may be deleted at `now`.
-pub(crate) fn is_forgotten(start: Timestamp, now: Timestamp) -> bool {
+/// True if, at the time `now`, DynamoDB may have deleted the counters of the day that begins at
+/// `start`.
+pub(crate) fn may_be_deleted(start: Timestamp, now: Timestamp) -> bool {
     let kept_until = start.as_second().saturating_add(DAYS_OF_DAY.saturating_mul(SECONDS_OF_DAY));
     kept_until <= now.as_second()
 }
@@ -36,8 +37,8 @@ pub(crate) struct Key {
 }
 
 impl Key {
-    pub(crate) fn day(window: &Window) -> Self {
-        let Window { tenant, hour, operation, key_name } = window;
+    pub(crate) fn day(key: &LineKey) -> Self {
+        let LineKey { tenant, hour, operation, key_name } = key;
         Self::of_day(hour.day(), tenant, operation, key_name)
     }
 
@@ -46,8 +47,8 @@ impl Key {
         Self { pk: day_pk(day), sk: line(tenant, operation, key_name), ttl }
     }
 
-    pub(crate) fn hour(window: &Window) -> Self {
-        let Window { tenant, hour, operation, key_name } = window;
+    pub(crate) fn hour(key: &LineKey) -> Self {
+        let LineKey { tenant, hour, operation, key_name } = key;
         let ttl = hour.start().as_second().saturating_add(DAYS_OF_HOUR.saturating_mul(SECONDS_OF_DAY));
         Self { pk: hour_pk(*hour), sk: line(tenant, operation, key_name), ttl: Some(ttl) }
     }
@@ -66,23 +67,24 @@ pub(crate) fn hour_pk(hour: Hour) -> String {
     format!("HOUR#{hour}")
 }
 
-/// Returns the TTL of a gap that ends at `until`: it is kept as long as the counters of its days.
+/// Returns the TTL (in epoch seconds) of a stored gap (a period of lost changes) that ends at
+/// `until`. The gap is kept as long as the counters of its days.
 pub(crate) fn ttl_of_gap(until: Timestamp) -> i64 {
     until.as_second().saturating_add(DAYS_OF_DAY.saturating_mul(SECONDS_OF_DAY))
 }
 
-/// Returns the partition key of the item which notes that a load test is counted.
+/// Returns the partition key of the item which records that a load test is counted.
 pub(crate) fn test_pk(id: &str) -> String {
     format!("TEST#{id}")
 }
 
-/// Returns the TTL of a stream shard's mark: 7 days. The stream itself keeps a shard for a day
-/// after its last record.
-pub(crate) fn ttl_of_mark(at: Timestamp) -> i64 {
+/// Returns the TTL (in epoch seconds) of a stream shard's position, up to which its changes are
+/// counted: 7 days after `at`. The stream itself keeps a shard for a day after its last change.
+pub(crate) fn ttl_of_position(at: Timestamp) -> i64 {
     at.as_second().saturating_add(SECONDS_OF_DAY.saturating_mul(7))
 }
 
-/// Returns the prefix of the sort keys of a tenant's usage lines.
+/// Returns the prefix with which the sort keys of all usage lines of a tenant begin.
 pub(crate) fn tenant_prefix(tenant: &str) -> String {
     format!("{}#", escaped(tenant))
 }
@@ -91,8 +93,8 @@ fn line(tenant: &str, operation: &str, key_name: &str) -> String {
     format!("{}{}#{}", tenant_prefix(tenant), escaped(operation), escaped(key_name))
 }
 
-/// Parses the sort key of a usage line, whose counters are left at 0. Returns `None` if it is
-/// malformed.
+/// Parses the sort key of a usage line, and returns the line with all counters at 0; `None` if the
+/// key is malformed.
 pub(crate) fn read_line(sk: &str, day: Date) -> Option<Line> {
     let mut parts = sk.splitn(3, '#').map(unescaped);
     let (tenant, operation, key_name) = (parts.next()?, parts.next()?, parts.next()?);
@@ -127,15 +129,15 @@ mod tests {
 
     #[test]
     fn days_are_kept_for_400_days_and_hours_for_4() {
-        let window = Window {
+        let line = LineKey {
             tenant: "acme".to_owned(),
             hour: "2026-11-27T02".parse().unwrap(),
             operation: "produce".to_owned(),
             key_name: String::new(),
         };
-        let start = window.hour.start().as_second() - 7_200;
-        assert_eq!(Key::day(&window).ttl, Some(start + 400 * 86_400));
-        assert_eq!(Key::hour(&window).ttl, Some(start + 7_200 + 4 * 86_400));
-        assert_eq!(Key::hour(&window).pk, "HOUR#2026-11-27T02");
+        let start = line.hour.start().as_second() - 7_200;
+        assert_eq!(Key::day(&line).ttl, Some(start + 400 * 86_400));
+        assert_eq!(Key::hour(&line).ttl, Some(start + 7_200 + 4 * 86_400));
+        assert_eq!(Key::hour(&line).pk, "HOUR#2026-11-27T02");
     }
 }

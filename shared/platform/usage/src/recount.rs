@@ -1,58 +1,61 @@
-//! Counters made anew from the records that are still there.
+//! Recount: usage counters of past hours, computed from the idempotency records that still exist.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
-use crate::contribution::{Contribution, Item, Window, contribution, updated_at};
+use crate::contribution::{Contribution, Item, LineKey, contribution, updated_at};
 use crate::counts::{Counts, Line};
 use crate::hour::Hour;
 
-/// Recount: usage counters of some hours, computed by a scan of the idempotency table.
+/// Usage counters of some hours, computed by a scan of the idempotency table and independent of the
+/// stream.
 #[derive(Debug)]
 pub struct Recount {
     from: Hour,
     end: Hour,
     settled_before: Timestamp,
-    counted: BTreeMap<Hour, BTreeMap<Window, Counts>>,
+    counted: BTreeMap<Hour, BTreeMap<LineKey, Counts>>,
     unsettled: BTreeSet<Hour>,
 }
 
 impl Recount {
     /// Starts a recount of the records that were created in the hours from `from` until before
-    /// `end`. A record written at `settled_before` or later is perhaps not counted in the usage
-    /// table yet, so the hour of its creation is excluded.
+    /// `end`. Hours with a record that was written at `settled_before` or later are excluded: the
+    /// usage table may not have counted that write yet.
     #[must_use]
     pub fn new(from: Hour, end: Hour, settled_before: Timestamp) -> Self {
         Self { from, end, settled_before, counted: BTreeMap::new(), unsettled: BTreeSet::new() }
     }
 
-    /// Counts an item of the idempotency table.
+    /// Adds an item of the idempotency table to the counters of its hour. Items that are no
+    /// records, or records of other hours, change nothing.
     pub fn add(&mut self, item: &Item) {
-        let Some(Contribution { window, counts, .. }) = contribution(item) else { return };
-        let hour = window.hour;
+        let Some(Contribution { line, counts, .. }) = contribution(item) else { return };
+        let hour = line.hour;
         if hour < self.from || self.end <= hour {
             return;
         }
         if updated_at(item).is_none_or(|updated_at| self.settled_before <= updated_at) {
             self.unsettled.insert(hour);
         } else if !counts.is_zero() {
-            self.counted.entry(hour).or_default().entry(window).or_default().add(&counts);
+            self.counted.entry(hour).or_default().entry(line).or_default().add(&counts);
         }
     }
 
-    /// Returns the usage lines of an hour; `None` if the hour is not recounted, or is excluded
-    /// because a record was written at `settled_before` or later.
+    /// Returns the usage lines of an hour; empty if the recount found no usage in it. `None` if the
+    /// recount does not cover the hour, or excludes it because a record was written at
+    /// `settled_before` or later.
     #[must_use]
     pub fn lines(&self, hour: Hour) -> Option<Vec<Line>> {
         if hour < self.from || self.end <= hour || self.unsettled.contains(&hour) {
             return None;
         }
-        let line = |(window, counts): (&Window, &Counts)| Line {
-            tenant: window.tenant.clone(),
+        let line = |(key, counts): (&LineKey, &Counts)| Line {
+            tenant: key.tenant.clone(),
             day: hour.day(),
-            operation: window.operation.clone(),
-            key_name: window.key_name.clone(),
+            operation: key.operation.clone(),
+            key_name: key.key_name.clone(),
             counts: *counts,
         };
         Some(self.counted.get(&hour).into_iter().flatten().map(line).collect())

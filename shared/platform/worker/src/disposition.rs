@@ -2,8 +2,9 @@ use attempt::{Retry, Retryable};
 
 use crate::Record;
 
-/// Disposition of a message whose work failed. For a Kafka record only `Acknowledge` counts: with
-/// any other disposition the record is parked, i.e. moved to an SQS queue that retries it.
+/// Decision about a message whose work failed: whether and when it is delivered again. For a Kafka
+/// record only `Acknowledge` counts: with any other disposition the record is parked, i.e. moved to
+/// an SQS queue that retries it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Disposition {
     /// Acknowledge the message, because the job has moved it to another queue or given it up.
@@ -55,8 +56,8 @@ impl<E: Retryable + 'static> Retryable for Failure<E> {
 }
 
 impl<E: Retryable + 'static> Failure<E> {
-    /// Logs the failure of a message. A permanent failure is logged as an error at the first
-    /// delivery only.
+    /// Logs the failure of a message. `subject` is the name of its work, such as `chunk`. A
+    /// permanent failure is logged as an error at the first delivery only.
     pub(crate) fn log(&self, subject: &str, record: &Record) {
         let error: &dyn std::error::Error = self;
         let is_received_again = record.receipt.as_ref().is_some_and(|receipt| receipt.receives() > 1);

@@ -26,7 +26,7 @@ pub trait Job {
     /// Kafka records, and for the response.
     const RESERVE: Duration;
 
-    /// Unit of work that a message asks for.
+    /// Piece of work that a message asks for, such as one payload. A message may ask for several.
     type Work;
 
     /// Error of reading a message or doing its work, which determines whether and how to retry.

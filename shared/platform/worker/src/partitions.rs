@@ -1,4 +1,4 @@
-//! Records of Kafka.
+//! Handling of Kafka records.
 //!
 //! Kafka counts no attempts, and a record that is not committed blocks those after it. So a record
 //! that fails is parked: its job moves it to a queue, where it is retried and given up like any
@@ -66,7 +66,7 @@ pub(crate) async fn serve<J: Job>(
     unsettled.map_or(Ok(()), Err)
 }
 
-/// Outcome of one Kafka record.
+/// Outcome of one Kafka record, after which the next record of its partition may be handled.
 enum Settled {
     Done,
     Parked,

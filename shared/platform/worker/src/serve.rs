@@ -50,7 +50,8 @@ pub async fn serve_directly<J: Job>(
     handle(job, &Record::of_invocation(event), deadline).await
 }
 
-/// Does the work of an SQS message. In case of failure, the job decides about the message.
+/// Does the work of an SQS message. If it fails, the job decides whether and when the message is
+/// delivered again.
 ///
 /// # Errors
 /// If the message must be delivered again.

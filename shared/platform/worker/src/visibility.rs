@@ -77,30 +77,33 @@ impl Visibility {
         self.queue_url.rsplit('/').next() == arn.rsplit(':').next()
     }
 
-    /// Returns a random pause between half of the base and the base.
+    /// Returns the pause of a message after its first receive: at random between half of this
+    /// queue's base pause and the base pause.
     #[must_use]
     pub fn first_pause(&self) -> Duration {
         shortened(pause(self.base, 1))
     }
 
-    /// Hides a message for a pause that grows with each receive: the base, then five times as long
-    /// each time, up to 15 minutes. The pause is shortened at random by up to half, so that
-    /// messages that failed together are redelivered at different times. If the call fails, the
-    /// queue's own visibility timeout applies.
+    /// Hides a message for a pause that grows with each receive: the queue's base pause, then five
+    /// times as long each time, up to 15 minutes. The pause is shortened at random by up to half,
+    /// so that messages that failed together are redelivered at different times. If the call fails,
+    /// the queue's own visibility timeout applies.
     pub async fn extend(&self, receipt: &Receipt) {
         let receives = receipt.receives.saturating_sub(self.earlier_receives);
         self.set(receipt, shortened(pause(self.base, receives))).await;
     }
 
-    /// Hides a message for the longest pause, from the first receive on. So a person has enough
-    /// time for a repair before the message has used up its receives.
+    /// Hides a message for the longest pause (15 minutes, shortened at random by up to half), from
+    /// the first receive on. So a person has enough time for a repair before the message has used
+    /// up its receives.
     pub async fn hide(&self, receipt: &Receipt) {
         self.set(receipt, shortened(pause(self.base, RECEIVES_TO_LONGEST))).await;
     }
 
     /// Shortens the wait of a message that no retry can help, so that it soon reaches the
-    /// dead-letter queue. After the first receive it is visible at once; after later receives it
-    /// waits for about the base, so that a queue with many receives does not keep a function busy.
+    /// dead-letter queue. After the first receive it is visible at once. After later receives it
+    /// waits for about the queue's base pause, so that a queue with many receives does not keep a
+    /// function busy.
     pub async fn expire(&self, receipt: &Receipt) {
         let pause = if receipt.receives > 1 { self.first_pause() } else { Duration::ZERO };
         self.set(receipt, pause).await;

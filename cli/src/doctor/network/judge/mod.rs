@@ -1,11 +1,11 @@
-//! Judgement of a network: what its functions will not reach.
+//! Checks of the network of a group of functions: whether they reach the services that they call.
 
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeSet;
 
-use super::Place;
+use super::FunctionGroup;
 use super::facts::{Network, RouteTable, Rule, SecurityGroup, Subnet};
 use crate::doctor::kinds::{DNS, EGRESS, ENDPOINTS, ROUTES, SUBNETS};
 use crate::doctor::report::Check;
@@ -14,15 +14,15 @@ use crate::doctor::report::Check;
 const HTTPS: u16 = 443;
 /// Services that can be reached through a gateway endpoint, which is free of charge.
 const BY_GATEWAY: [&str; 2] = ["s3", "dynamodb"];
-/// End of a finding about missing endpoints, if the subnets have routes to another network. The
-/// endpoints of that network are not visible.
+/// End of the sentence about missing VPC endpoints, if the subnets have routes to another network.
+/// The endpoints of that network cannot be read.
 const UNSEEN: &str = "only the network that its other routes lead to may have one";
 const ELSEWHERE: &str =
     "make sure that the other network has endpoints for them, and that their names lead there";
 
 /// Default route of a subnet, by what it lets functions reach.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+enum RouteKind {
     /// Route to the internet through a NAT gateway, a transit gateway or an appliance.
     Open,
     /// Route to an internet gateway. Functions cannot use it, because they have no public
@@ -35,32 +35,33 @@ enum Way {
     Closed,
 }
 
-/// Makes all checks of one network.
-pub(super) fn all(place: &Place, network: &Network, before: bool) -> Vec<Check> {
-    let subnets = subnets(place, network);
+/// Makes all checks of the network of one group of functions. If `before` is true, the deployment
+/// is still to come.
+pub(super) fn all(functions: &FunctionGroup, network: &Network, before: bool) -> Vec<Check> {
+    let subnets = subnets(functions, network);
     // Of subnets that are not there nothing else can be said.
     if network.subnets.is_empty() {
-        return vec![subnets.about(place.name)];
+        return vec![subnets.about(functions.name)];
     }
     let checks = [
         subnets,
-        dns(place, network),
-        routes(place, network, before),
-        endpoints(place, network, before),
-        egress(place, network),
+        dns(functions, network),
+        routes(functions, network, before),
+        endpoints(functions, network, before),
+        egress(functions, network),
     ];
-    checks.into_iter().map(|check| check.about(place.name)).collect()
+    checks.into_iter().map(|check| check.about(functions.name)).collect()
 }
 
-fn subnets(place: &Place, network: &Network) -> Check {
+fn subnets(functions: &FunctionGroup, network: &Network) -> Check {
     let found: BTreeSet<&str> = network.subnets.iter().map(|subnet| subnet.id.as_str()).collect();
     let groups: BTreeSet<&str> = network.groups.iter().map(|group| group.id.as_str()).collect();
-    let missing: Vec<&str> = place
+    let missing: Vec<&str> = functions
         .subnets
         .iter()
         .filter(|id| !found.contains(id.as_str()))
         // Without any subnet the groups were not asked for.
-        .chain(place.groups.iter().filter(|id| !found.is_empty() && !groups.contains(id.as_str())))
+        .chain(functions.groups.iter().filter(|id| !found.is_empty() && !groups.contains(id.as_str())))
         .map(String::as_str)
         .collect();
     if !missing.is_empty() {
@@ -68,7 +69,7 @@ fn subnets(place: &Place, network: &Network) -> Check {
         return SUBNETS.fail(detail, "name subnets and security groups that do");
     }
     let strange = network.subnets.iter().filter(|subnet| subnet.vpc != network.vpc).map(|subnet| &subnet.id);
-    let ours = |group: &&SecurityGroup| place.groups.contains(&group.id) && group.vpc != network.vpc;
+    let ours = |group: &&SecurityGroup| functions.groups.contains(&group.id) && group.vpc != network.vpc;
     let strange: Vec<&str> = strange
         .chain(network.groups.iter().filter(ours).map(|group| &group.id))
         .map(String::as_str)
@@ -77,12 +78,12 @@ fn subnets(place: &Place, network: &Network) -> Check {
         let detail = format!("{} is in another VPC than {}", strange.join(", "), network.vpc);
         return SUBNETS.fail(detail, "name subnets and security groups of one VPC");
     }
-    if !place.vpc.is_empty() && place.vpc != network.vpc {
-        let detail = format!("the subnets are in {}, and the parameters name {}", network.vpc, place.vpc);
+    if !functions.vpc.is_empty() && functions.vpc != network.vpc {
+        let detail = format!("the subnets are in {}, and the parameters name {}", network.vpc, functions.vpc);
         return SUBNETS.fail(detail, "name the VPC of the subnets");
     }
     let zones: BTreeSet<&str> = network.subnets.iter().map(|subnet| subnet.zone.as_str()).collect();
-    if zones.len() < place.zones {
+    if zones.len() < functions.zones {
         let detail = format!("the subnets are in {} zone, and a new database needs two", zones.len());
         return SUBNETS.fail(detail, "add a subnet of another zone");
     }
@@ -94,7 +95,7 @@ fn subnets(place: &Place, network: &Network) -> Check {
     ))
 }
 
-fn dns(place: &Place, network: &Network) -> Check {
+fn dns(functions: &FunctionGroup, network: &Network) -> Check {
     let vpc = &network.vpc;
     let off: Vec<&str> =
         [("enableDnsSupport", network.dns_support), ("enableDnsHostnames", network.dns_hostnames)]
@@ -105,7 +106,7 @@ fn dns(place: &Place, network: &Network) -> Check {
     if off.is_empty() {
         return DNS.ok(format!("{vpc} resolves the private names of endpoints"));
     }
-    if place.made.is_empty() && place.tables.is_empty() && is_open(network) {
+    if functions.made.is_empty() && functions.tables.is_empty() && is_open(network) {
         if !network.dns_support {
             return DNS.warn(
                 format!("enableDnsSupport is off in {vpc}: only name servers of its DHCP options give names"),
@@ -120,22 +121,22 @@ fn dns(place: &Place, network: &Network) -> Check {
     )
 }
 
-fn routes(place: &Place, network: &Network, before: bool) -> Check {
+fn routes(functions: &FunctionGroup, network: &Network, before: bool) -> Check {
     let taken: Vec<String> = network
         .endpoints
         .iter()
         .filter(|endpoint| before && endpoint.is_gateway && endpoint.is_available && endpoint.is_foreign)
         .filter(|endpoint| BY_GATEWAY.contains(&endpoint.service.as_str()))
-        .filter(|endpoint| endpoint.tables.iter().any(|table| place.tables.contains(table)))
+        .filter(|endpoint| endpoint.tables.iter().any(|table| functions.tables.contains(table)))
         .map(|endpoint| format!("{} ({})", endpoint.service, endpoint.id))
         .collect();
     if !taken.is_empty() {
         return ROUTES.fail(
-            format!("route tables in {} have an endpoint for {} already", place.tables_parameter, taken.join(", ")),
+            format!("route tables in {} have an endpoint for {} already", functions.tables_parameter, taken.join(", ")),
             format!(
                 "a route table takes one for each service, so EC2 refuses the deployment's own: leave {} empty and \
                  make the missing endpoints yourself, or remove these",
-                place.tables_parameter
+                functions.tables_parameter
             ),
         );
     }
@@ -146,10 +147,10 @@ fn routes(place: &Place, network: &Network, before: bool) -> Check {
             faults.push(format!("{} has no route table", subnet.id));
             continue;
         };
-        let way = way(table);
-        let is_made = before && place.tables.contains(&table.id);
+        let kind = route_kind(table);
+        let is_made = before && functions.tables.contains(&table.id);
         let is_reached = |service: &&str| {
-            way == Way::Open
+            kind == RouteKind::Open
                 || is_made
                 || network.endpoints.iter().any(|endpoint| {
                     let leads = if endpoint.is_gateway {
@@ -162,8 +163,8 @@ fn routes(place: &Place, network: &Network, before: bool) -> Check {
         };
         let closed: Vec<&str> = BY_GATEWAY.into_iter().filter(|service| !is_reached(service)).collect();
         if !closed.is_empty() {
-            is_sure |= way != Way::Elsewhere;
-            let public = if way == Way::PublicOnly {
+            is_sure |= kind != RouteKind::Elsewhere;
+            let public = if kind == RouteKind::PublicOnly {
                 "; its internet gateway is none, because functions have no public address"
             } else {
                 ""
@@ -186,14 +187,14 @@ fn routes(place: &Place, network: &Network, before: bool) -> Check {
         faults.join("; "),
         format!(
             "name the route tables in {}, which makes endpoints, or give the subnets a NAT gateway",
-            place.tables_parameter
+            functions.tables_parameter
         ),
     )
 }
 
-fn endpoints(place: &Place, network: &Network, before: bool) -> Check {
+fn endpoints(functions: &FunctionGroup, network: &Network, before: bool) -> Check {
     let (mut missing, mut shut, mut taken) = (Vec::new(), Vec::new(), Vec::new());
-    for &service in &place.services {
+    for &service in &functions.services {
         let found = network.endpoints.iter().find(|endpoint| {
             !endpoint.is_gateway
                 && endpoint.is_available
@@ -201,18 +202,18 @@ fn endpoints(place: &Place, network: &Network, before: bool) -> Check {
                 && endpoint.service == service
         });
         match found {
-            Some(endpoint) if before && place.made.contains(&service) => {
+            Some(endpoint) if before && functions.made.contains(&service) => {
                 taken.extend(endpoint.is_foreign.then(|| format!("{service} ({})", endpoint.id)));
             }
             // Its name leads to it even if there is another way.
             Some(endpoint) => {
                 let groups = network.groups.iter().filter(|group| endpoint.groups.contains(&group.id));
                 let mut rules = groups.flat_map(|group| &group.inwards);
-                if !rules.any(|rule| admits(rule, place)) {
+                if !rules.any(|rule| admits(rule, functions)) {
                     shut.push(format!("{service} ({})", endpoint.id));
                 }
             }
-            None if before && place.made.contains(&service) => {}
+            None if before && functions.made.contains(&service) => {}
             None => missing.push(service),
         }
     }
@@ -222,13 +223,13 @@ fn endpoints(place: &Place, network: &Network, before: bool) -> Check {
             format!(
                 "a VPC has one private name for each service, so EC2 refuses the deployment's own: leave {} empty and \
                  make the missing endpoints yourself, or remove these",
-                place.tables_parameter
+                functions.tables_parameter
             ),
         );
     }
     let is_open = is_open(network);
     let is_closed = !is_open && !missing.is_empty();
-    if is_closed && !is_elsewhere(network) {
+    if is_closed && !reaches_internet_or_other_network(network) {
         return ENDPOINTS.fail(
             format!("there is no way to {}: functions that call it time out", missing.join(", ")),
             format!(
@@ -240,7 +241,7 @@ fn endpoints(place: &Place, network: &Network, before: bool) -> Check {
     if !shut.is_empty() {
         return ENDPOINTS.fail(
             format!("the security groups of the endpoints {} do not admit the functions", shut.join(", ")),
-            format!("admit {} there, on port {HTTPS}", place.groups.join(", ")),
+            format!("admit {} there, on port {HTTPS}", functions.groups.join(", ")),
         );
     }
     if is_closed {
@@ -250,35 +251,38 @@ fn endpoints(place: &Place, network: &Network, before: bool) -> Check {
     if is_open {
         return ENDPOINTS.ok("the subnets have a way to the internet");
     }
-    ENDPOINTS.ok(format!("endpoints lead to {}", place.services.join(", ")))
+    ENDPOINTS.ok(format!("endpoints lead to {}", functions.services.join(", ")))
 }
 
-fn egress(place: &Place, network: &Network) -> Check {
-    let ours = network.groups.iter().filter(|group| place.groups.contains(&group.id));
+fn egress(functions: &FunctionGroup, network: &Network) -> Check {
+    let ours = network.groups.iter().filter(|group| functions.groups.contains(&group.id));
     let rules: Vec<&Rule> = ours.flat_map(|group| &group.outwards).collect();
     if rules.iter().any(|rule| rule.is_open()) {
         return EGRESS.ok("the functions may connect to everything");
     }
-    let groups = place.groups.join(", ");
+    let groups = functions.groups.join(", ");
     if !rules.iter().any(|rule| rule.is_for(HTTPS)) {
         return EGRESS.fail(
             format!(
                 "no rule of {groups} lets the functions connect to port {HTTPS}: they reach no service of AWS"
             ),
-            format!("add an outbound rule for TCP {HTTPS}, and for the ports of the {}", place.name),
+            format!("add an outbound rule for TCP {HTTPS}, and for the ports of the {}", functions.name),
         );
     }
     EGRESS.warn(
         format!("the rules of {groups} let the functions connect to some addresses and ports only"),
-        format!("make sure that those of the {} are among them; the checks of these say more", place.name),
+        format!(
+            "make sure that those of the {} are among them; the checks of these say more",
+            functions.name
+        ),
     )
 }
 
 /// Returns whether a rule of an endpoint's security group admits HTTPS from the functions. Any
 /// address range is assumed to contain their subnets.
-fn admits(rule: &Rule, place: &Place) -> bool {
+fn admits(rule: &Rule, functions: &FunctionGroup) -> bool {
     rule.is_for(HTTPS)
-        && (!rule.addresses.is_empty() || rule.groups.iter().any(|group| place.groups.contains(group)))
+        && (!rule.addresses.is_empty() || rule.groups.iter().any(|group| functions.groups.contains(group)))
 }
 
 fn table_of<'a>(network: &'a Network, subnet: &Subnet) -> Option<&'a RouteTable> {
@@ -286,25 +290,28 @@ fn table_of<'a>(network: &'a Network, subnet: &Subnet) -> Option<&'a RouteTable>
     own.or_else(|| network.tables.iter().find(|table| table.is_main))
 }
 
-fn way(table: &RouteTable) -> Way {
-    match &table.way_out {
-        Some(target) if !target.starts_with("igw-") => Way::Open,
-        _ if table.leads_elsewhere => Way::Elsewhere,
-        Some(_) => Way::PublicOnly,
-        None => Way::Closed,
+fn route_kind(table: &RouteTable) -> RouteKind {
+    match &table.default_route_target {
+        Some(target) if !target.starts_with("igw-") => RouteKind::Open,
+        _ if table.leads_elsewhere => RouteKind::Elsewhere,
+        Some(_) => RouteKind::PublicOnly,
+        None => RouteKind::Closed,
     }
 }
 
-/// Returns whether every subnet has a route to the internet.
+/// Returns whether every subnet has a route to the internet that functions can use.
 fn is_open(network: &Network) -> bool {
-    let is_out = |subnet: &Subnet| table_of(network, subnet).is_some_and(|table| way(table) == Way::Open);
+    let is_out =
+        |subnet: &Subnet| table_of(network, subnet).is_some_and(|table| route_kind(table) == RouteKind::Open);
     network.subnets.iter().all(is_out)
 }
 
-/// Returns whether every subnet has a route to the internet or to another network.
-fn is_elsewhere(network: &Network) -> bool {
+/// Returns whether every subnet has a route that functions can use, to the internet or to another
+/// network.
+fn reaches_internet_or_other_network(network: &Network) -> bool {
     let leads = |subnet: &Subnet| {
-        table_of(network, subnet).is_some_and(|table| [Way::Open, Way::Elsewhere].contains(&way(table)))
+        table_of(network, subnet)
+            .is_some_and(|table| [RouteKind::Open, RouteKind::Elsewhere].contains(&route_kind(table)))
     };
     network.subnets.iter().all(leads)
 }

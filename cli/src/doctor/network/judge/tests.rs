@@ -6,15 +6,15 @@ fn own(texts: &[&str]) -> Vec<String> {
     texts.iter().map(|&text| text.to_owned()).collect()
 }
 
-fn place() -> Place {
-    Place {
+fn functions() -> FunctionGroup {
+    FunctionGroup {
         name: "database",
         subnets: own(&["subnet-1", "subnet-2"]),
         groups: own(&["sg-1"]),
         tables_parameter: "DatabaseRouteTableIds",
         services: vec!["secretsmanager", "sqs"],
         zones: 2,
-        ..Place::default()
+        ..FunctionGroup::default()
     }
 }
 
@@ -29,7 +29,7 @@ fn network() -> Network {
         id: "rtb-1".to_owned(),
         is_main: true,
         subnets: Vec::new(),
-        way_out: Some("nat-1".to_owned()),
+        default_route_target: Some("nat-1".to_owned()),
         leads_elsewhere: false,
     };
     let everything = Rule { protocol: "-1".to_owned(), addresses: own(&["0.0.0.0/0"]), ..Rule::default() };
@@ -53,7 +53,7 @@ fn network() -> Network {
 /// Returns a network without a route to the internet, but with endpoints for these services.
 fn closed(services: &[&str]) -> Network {
     let mut network = network();
-    network.tables[0].way_out = None;
+    network.tables[0].default_route_target = None;
     for &service in services {
         network.endpoints.push(Endpoint {
             id: format!("vpce-{service}"),
@@ -81,23 +81,23 @@ fn closed(services: &[&str]) -> Network {
     network
 }
 
-fn statuses(place: &Place, network: &Network, before: bool) -> Vec<Status> {
-    all(place, network, before).iter().map(|check| check.status).collect()
+fn statuses(functions: &FunctionGroup, network: &Network, before: bool) -> Vec<Status> {
+    all(functions, network, before).iter().map(|check| check.status).collect()
 }
 
 #[test]
 fn a_network_with_a_nat_gateway_or_all_endpoints_works() {
-    assert_eq!(statuses(&place(), &network(), true), [Status::Ok; 5]);
+    assert_eq!(statuses(&functions(), &network(), true), [Status::Ok; 5]);
     let all = closed(&["s3", "dynamodb", "secretsmanager", "sqs"]);
-    assert_eq!(statuses(&place(), &all, false), [Status::Ok; 5]);
+    assert_eq!(statuses(&functions(), &all, false), [Status::Ok; 5]);
     let mut without_names = network();
     without_names.dns_hostnames = false;
-    assert_eq!(dns(&place(), &without_names).status, Status::Ok, "nothing needs them");
+    assert_eq!(dns(&functions(), &without_names).status, Status::Ok, "nothing needs them");
 }
 
 #[test]
 fn what_a_deployment_will_make_is_no_fault_before_it_and_one_after() {
-    let made = Place { tables: own(&["rtb-1"]), made: vec!["secretsmanager", "sqs"], ..place() };
+    let made = FunctionGroup { tables: own(&["rtb-1"]), made: vec!["secretsmanager", "sqs"], ..functions() };
     assert_eq!(statuses(&made, &closed(&[]), true), [Status::Ok; 5]);
     let after = all(&made, &closed(&[]), false);
     assert_eq!((after[2].status, after[3].status), (Status::Fail, Status::Fail));
@@ -112,61 +112,61 @@ fn what_a_deployment_will_make_is_no_fault_before_it_and_one_after() {
 #[test]
 fn an_internet_gateway_serves_no_function() {
     let mut public = network();
-    public.tables[0].way_out = Some("igw-1".to_owned());
-    let check = routes(&place(), &public, false);
+    public.tables[0].default_route_target = Some("igw-1".to_owned());
+    let check = routes(&functions(), &public, false);
     assert!(check.status == Status::Fail && check.detail.contains("no public address"), "{}", check.detail);
-    assert_eq!(endpoints(&place(), &public, false).status, Status::Fail);
+    assert_eq!(endpoints(&functions(), &public, false).status, Status::Fail);
 }
 
 #[test]
 fn an_endpoint_has_to_admit_the_functions() {
     let mut shut = closed(&["s3", "dynamodb", "secretsmanager", "sqs"]);
     shut.groups[1].inwards[0].groups = own(&["sg-3"]);
-    let check = endpoints(&place(), &shut, false);
+    let check = endpoints(&functions(), &shut, false);
     assert!(check.status == Status::Fail && check.detail.contains("sqs (vpce-sqs)"), "{}", check.detail);
     assert_eq!(check.fix.as_deref(), Some("admit sg-1 there, on port 443"));
-    shut.tables[0].way_out = Some("nat-1".to_owned());
-    assert_eq!(endpoints(&place(), &shut, false).status, Status::Fail, "names lead there all the same");
+    shut.tables[0].default_route_target = Some("nat-1".to_owned());
+    assert_eq!(endpoints(&functions(), &shut, false).status, Status::Fail, "names lead there all the same");
 }
 
 #[test]
 fn endpoints_that_the_deployment_did_not_make_stand_in_its_way() {
-    let made = Place { tables: own(&["rtb-1"]), made: vec!["secretsmanager", "sqs"], ..place() };
+    let made = FunctionGroup { tables: own(&["rtb-1"]), made: vec!["secretsmanager", "sqs"], ..functions() };
     let mut taken = closed(&["s3", "sqs"]);
     assert_eq!(statuses(&made, &taken, true), [Status::Ok; 5], "they are its own");
     taken.endpoints.iter_mut().for_each(|endpoint| endpoint.is_foreign = true);
     let checks = all(&made, &taken, true);
     assert!(checks[2].status == Status::Fail && checks[2].detail.contains("s3 (vpce-s3)"));
     assert!(checks[3].status == Status::Fail && checks[3].detail.contains("sqs (vpce-sqs)"));
-    assert_eq!(routes(&place(), &taken, true).status, Status::Fail, "DynamoDB has no way");
+    assert_eq!(routes(&functions(), &taken, true).status, Status::Fail, "DynamoDB has no way");
 }
 
 #[test]
 fn endpoints_of_another_network_are_not_seen() {
     let mut hub = closed(&[]);
     hub.tables[0].leads_elsewhere = true;
-    assert_eq!(routes(&place(), &hub, false).status, Status::Warn);
-    assert_eq!(endpoints(&place(), &hub, false).status, Status::Warn);
+    assert_eq!(routes(&functions(), &hub, false).status, Status::Warn);
+    assert_eq!(endpoints(&functions(), &hub, false).status, Status::Warn);
     let mut by_interface = closed(&["s3", "dynamodb"]);
     by_interface.endpoints.iter_mut().for_each(|endpoint| endpoint.is_gateway = false);
-    assert_eq!(routes(&place(), &by_interface, false).status, Status::Ok);
+    assert_eq!(routes(&functions(), &by_interface, false).status, Status::Ok);
 }
 
 #[test]
 fn subnets_and_groups_belong_together() {
     let mut other = network();
     other.subnets[1].vpc = "vpc-2".to_owned();
-    assert!(subnets(&place(), &other).detail.contains("subnet-2 is in another VPC"));
+    assert!(subnets(&functions(), &other).detail.contains("subnet-2 is in another VPC"));
     let mut gone = network();
     gone.groups.clear();
-    assert!(subnets(&place(), &gone).detail.contains("sg-1 does not exist"));
-    let nothing = all(&place(), &Network::default(), true);
+    assert!(subnets(&functions(), &gone).detail.contains("sg-1 does not exist"));
+    let nothing = all(&functions(), &Network::default(), true);
     assert_eq!((nothing.len(), nothing[0].status), (1, Status::Fail));
-    let named = Place { vpc: "vpc-9".to_owned(), ..place() };
+    let named = FunctionGroup { vpc: "vpc-9".to_owned(), ..functions() };
     assert_eq!(subnets(&named, &network()).status, Status::Fail);
     let mut one_zone = network();
     one_zone.subnets[1].zone = "zone-1".to_owned();
-    assert!(subnets(&place(), &one_zone).detail.contains("needs two"));
+    assert!(subnets(&functions(), &one_zone).detail.contains("needs two"));
 }
 
 #[test]
@@ -174,8 +174,8 @@ fn a_group_without_a_way_out_for_https_fails() {
     let mut bounded = network();
     let to_broker = Rule { protocol: "tcp".to_owned(), ports: Some((5671, 5671)), ..Rule::default() };
     bounded.groups[0].outwards = vec![to_broker.clone()];
-    assert_eq!(egress(&place(), &bounded).status, Status::Fail);
+    assert_eq!(egress(&functions(), &bounded).status, Status::Fail);
     let https = Rule { ports: Some((443, 443)), ..to_broker.clone() };
     bounded.groups[0].outwards = vec![to_broker, https];
-    assert_eq!(egress(&place(), &bounded).status, Status::Warn);
+    assert_eq!(egress(&functions(), &bounded).status, Status::Warn);
 }

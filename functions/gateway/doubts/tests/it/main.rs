@@ -1,4 +1,4 @@
-//! Changes of the idempotency table, and the events that they lead to.
+//! Tests which events the function `doubts` publishes for changes of the idempotency table.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test stops at what it did not expect")]
 
@@ -32,13 +32,14 @@ impl Stand {
         Self { doubts: Doubts { publisher: Publisher::of(&sdk, settings), unhandled }, bus, queue }
     }
 
-    /// Returns the events that were sent to the unhandled queue.
+    /// Returns the events that the function moved to the SQS queue for unhandled events.
     async fn parked(&self) -> Vec<Value> {
         let body = |call: Call| serde_json::from_str(call.body["MessageBody"].as_str().unwrap()).unwrap();
         self.queue.calls().await.into_iter().map(body).collect()
     }
 
-    /// Delivers a batch of changes, and returns the sequence number from which Lambda would retry.
+    /// Delivers a batch of changes to the function. Returns the sequence number from which Lambda
+    /// would deliver the batch again; `None` if the batch is done.
     async fn deliver(&self, event: Value) -> Option<String> {
         let response = self.doubts.handle(event).await.unwrap();
         let first = response.batch_item_failures.first();
@@ -51,14 +52,14 @@ fn sample(name: &str) -> Value {
     serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
 }
 
-/// Builds a batch from the changes in these sample files, with the current time. Returns also their
-/// sequence numbers.
+/// Builds a batch of stream records from the sample files `names`, with the current time. Returns
+/// it with the records' sequence numbers.
 fn batch(names: &[&str]) -> (Value, Vec<String>) {
     aged_batch(names, Duration::ZERO)
 }
 
-/// Builds a batch from the changes in these sample files, with a time `age` ago. Returns also their
-/// sequence numbers.
+/// Builds a batch of stream records from the sample files `names`, with a time that is `age` ago.
+/// Returns it with the records' sequence numbers.
 fn aged_batch(names: &[&str], age: Duration) -> (Value, Vec<String>) {
     let made_at = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap() - age;
     let mut records: Vec<Value> = names.iter().map(|name| sample(name)["Records"][0].clone()).collect();

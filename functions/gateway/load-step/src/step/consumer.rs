@@ -1,28 +1,29 @@
-//! The work of a consumer: it takes what comes, until its window closes or nothing comes any more.
+//! Work of a load test's consumer: it takes the messages that arrive, until its minute of the test
+//! ends or no more messages come.
 
 use std::time::Duration;
 
 use broker::Deadline;
 use broker::load::{Arrival, GetEnd, GetError, GetOptions, LoadConsumer};
-use load_test::store::Attendance;
+use load_test::store::WorkerStates;
 use load_test::{Consumers, Micros, Plan, Role};
 use mq::{BrokerError, QueueName};
 use tokio::sync::watch::Receiver;
 
-use super::Shift;
-use super::board::{Interrupt, Leave};
-use super::breath::Breath;
-use super::drain::Drain;
+use super::WorkerMinute;
+use super::drain_watch::DrainWatch;
 use super::pace::Pace;
-use super::patience::Patience;
 use super::quota::Quota;
+use super::state::{Interrupt, Leave};
+use super::target_failures::TargetFailures;
+use super::yield_timer::YieldTimer;
 use crate::options;
-use crate::place::PlaceError;
+use crate::test_target::TestTargetError;
 
-/// Longest wait for a message before the consumer checks its other conditions.
+/// Longest wait for a message before the consumer checks again whether it has to end.
 const TO_WAIT: Micros = Micros::new(250_000);
 
-/// Time limit for measuring the consumer's queue.
+/// Time limit for measuring the number of messages on the consumer's queue.
 const TO_LOOK: Duration = Duration::from_secs(2);
 
 /// Time limit for closing a connection in order, which acknowledges the messages that the consumer
@@ -32,9 +33,9 @@ const TO_LEAVE: Duration = Duration::from_secs(1);
 
 /// Time after the last message is due at which all producers count as ended, even if they did not
 /// report it. No attempt of a producer runs longer.
-const TO_PRODUCE: Micros = Micros::from_seconds(40);
+const PRODUCERS_ENDED_AFTER: Micros = Micros::from_seconds(40);
 
-/// Reason why a consumer takes no more messages.
+/// Reason why a consumer takes no more messages in its minute of the test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Done {
     /// The consumer's minute of the test ends, and the worker's other lane (series of invocations)
@@ -44,32 +45,32 @@ enum Done {
     Over,
 }
 
-/// Consumer of a load test, at work in one minute of the test.
+/// Consumer of a load test while it works in one minute of the test.
 struct Consuming<'a> {
-    shift: &'a Shift<'a>,
+    minute: &'a WorkerMinute<'a>,
     queue: &'a QueueName,
-    drain: Drain,
+    drain: DrainWatch,
     pace: Option<Pace>,
     delay: Micros,
     /// Number of messages that the consumer may still take; `None` if the number is not limited.
     left: Option<u64>,
-    attendance: Receiver<Attendance>,
+    worker_states: Receiver<WorkerStates>,
     /// True if a message arrived on the current connection.
     has_received: bool,
 }
 
 /// Takes the messages that arrive in this invocation's minute of the test. Returns true if the
 /// worker has nothing left to do in later minutes.
-pub(super) async fn consume(shift: &Shift<'_>, consumers: &Consumers) -> Result<bool, Interrupt> {
-    let number = shift.step.lane.worker.number;
-    let queue = shift.place.queue(number).map_err(|error| Interrupt::Failed(error.to_string()))?;
-    let mut consuming = Consuming::new(shift, consumers, &queue);
-    let (mut patience, mut has_begun) = (Patience::new(), false);
+pub(super) async fn consume(minute: &WorkerMinute<'_>, consumers: &Consumers) -> Result<bool, Interrupt> {
+    let number = minute.step.lane.worker.number;
+    let queue = minute.target.queue(number).map_err(|error| Interrupt::Failed(error.to_string()))?;
+    let mut consuming = Consuming::new(minute, consumers, &queue);
+    let (mut failures, mut has_begun) = (TargetFailures::new(), false);
     loop {
         let most = consuming.left.unwrap_or(u64::MAX);
-        let options = options::gets(shift.record.test_id, shift.test, consumers, most);
+        let options = options::gets(minute.record.test_id, minute.test, consumers, most);
         let options = options.map_err(Interrupt::Failed)?;
-        let Some(connection) = connection(shift, &mut patience, &queue, &options).await? else { break };
+        let Some(connection) = connection(minute, &mut failures, &queue, &options).await? else { break };
         // It is connected before its window opens, and takes nothing until it may begin.
         if !has_begun && !consuming.begins().await? {
             consuming.end(connection, TO_END).await;
@@ -81,44 +82,45 @@ pub(super) async fn consume(shift: &Shift<'_>, consumers: &Consumers) -> Result<
             Ok(Done::WindowCloses) => break,
             Err(error) => {
                 if std::mem::take(&mut consuming.has_received) {
-                    patience.worked();
+                    failures.worked();
                 }
-                shift.bear(&mut patience, &PlaceError::from(error)).await?;
+                minute.wait_to_retry(&mut failures, &TestTargetError::from(error)).await?;
             }
         }
     }
-    Ok(shift.is_last_window())
+    Ok(minute.is_last_window())
 }
 
-/// Opens a connection of the consumer; `None` if its minute of the test ends first.
+/// Opens a connection on which the consumer takes messages; `None` if its minute of the test ends
+/// first.
 async fn connection<'o>(
-    shift: &Shift<'_>,
-    patience: &mut Patience,
+    minute: &WorkerMinute<'_>,
+    failures: &mut TargetFailures,
     queue: &'o QueueName,
     options: &'o GetOptions,
 ) -> Result<Option<Box<dyn LoadConsumer + 'o>>, Interrupt> {
-    let connect = async |deadline| shift.place.consumer(queue, options, deadline).await;
-    let closes = Deadline::at(shift.clock.instant(shift.end));
-    closes.run(shift.connected(patience, connect)).await.ok().transpose()
+    let connect = async |deadline| minute.target.consumer(queue, options, deadline).await;
+    let closes = Deadline::at(minute.clock.instant(minute.end));
+    closes.run(minute.connected(failures, connect)).await.ok().transpose()
 }
 
-impl Shift<'_> {
-    /// Waits until this invocation's minute of the test begins and, if the test has a backlog,
-    /// until the queues hold it or all producers have ended. False if the minute ends first.
+impl WorkerMinute<'_> {
+    /// Waits until this invocation's minute of the test begins. If the test has a backlog, also
+    /// waits until the queues hold it or all producers have ended. False if the minute ends first.
     async fn may_begin(&self) -> Result<bool, Interrupt> {
-        let (board, opens) = (&self.board, self.clock.instant(self.from));
-        board.unless_ended(tokio::time::sleep_until(opens)).await?;
+        let (state, opens) = (&self.state, self.clock.instant(self.from));
+        state.unless_ended(tokio::time::sleep_until(opens)).await?;
         if self.test.backlog.is_none() {
             return Ok(true);
         }
-        let mut attendance = board.attendance.subscribe();
+        let mut states = state.worker_states.subscribe();
         loop {
             let now = self.clock.now();
             if now >= self.end {
                 return Ok(false);
             }
             let may_begin = {
-                let known = attendance.borrow_and_update();
+                let known = states.borrow_and_update();
                 known.is_backlogged() || self.has_produced(&known, now)
             };
             if may_begin {
@@ -126,42 +128,43 @@ impl Shift<'_> {
             }
             let wait = Deadline::at(self.clock.instant(self.end.min(now.plus(TO_WAIT))));
             // Whether something changed or the time passed, the loop looks again.
-            let _ = board.unless_ended(wait.run(attendance.changed())).await?;
+            let _ = state.unless_ended(wait.run(states.changed())).await?;
         }
     }
 
-    /// Waits until the number of messages that the worker took in earlier minutes is final, and
-    /// returns the number that it may take in this minute; `None` if the minute ends first.
+    /// Waits until the number of messages that the worker took in earlier minutes is final. Returns
+    /// the number that it may take in this minute; `None` if the minute ends first.
     async fn left_to_take(&self, quota: Quota) -> Result<Option<u64>, Interrupt> {
         if quota.is_certain() {
             return Ok(Some(quota.count(quota.claimed)));
         }
         let (mut certain, closes) =
-            (self.board.handled.subscribe(), Deadline::at(self.clock.instant(self.end)));
-        let known = self.board.unless_ended(closes.run(certain.wait_for(Option::is_some))).await?;
+            (self.state.final_handled.subscribe(), Deadline::at(self.clock.instant(self.end)));
+        let known = self.state.unless_ended(closes.run(certain.wait_for(Option::is_some))).await?;
         let handled = known.ok().and_then(Result::ok).and_then(|handled| *handled);
         Ok(handled.map(|handled| quota.count(handled)))
     }
 
-    /// True if no producer of the test puts messages any more.
-    fn has_produced(&self, known: &Attendance, now: Micros) -> bool {
+    /// True if no producer of the test puts messages any more at `now`, a time since the run's
+    /// start. `known` says which workers have ended.
+    fn has_produced(&self, known: &WorkerStates, now: Micros) -> bool {
         let producers = self.plan.workers().filter(|worker| worker.role == Role::Producer);
-        known.have_ended(producers, now) || now >= self.plan.until(Role::Producer).plus(TO_PRODUCE)
+        known.have_ended(producers, now) || now >= self.plan.until(Role::Producer).plus(PRODUCERS_ENDED_AFTER)
     }
 }
 
 impl<'a> Consuming<'a> {
-    fn new(shift: &'a Shift<'a>, consumers: &Consumers, queue: &'a QueueName) -> Self {
-        let now = shift.clock.now();
+    fn new(minute: &'a WorkerMinute<'a>, consumers: &Consumers, queue: &'a QueueName) -> Self {
+        let now = minute.clock.now();
         let pace = consumers.rate_per_sec.map(|rate| Pace::new(rate.get(), consumers.count.get(), now));
         Self {
-            shift,
+            minute,
             queue,
-            drain: Drain::new(shift.test, now),
+            drain: DrainWatch::new(minute.test, now),
             pace,
             delay: Duration::from_millis(consumers.delay_ms.get().into()).into(),
-            left: shift.quota.map(|quota| quota.count(quota.claimed)),
-            attendance: shift.board.attendance.subscribe(),
+            left: minute.quota.map(|quota| quota.count(quota.claimed)),
+            worker_states: minute.state.worker_states.subscribe(),
             has_received: false,
         }
     }
@@ -169,22 +172,23 @@ impl<'a> Consuming<'a> {
     /// Waits until the consumer may begin to take messages. False if its minute of the test ends
     /// first.
     async fn begins(&mut self) -> Result<bool, Interrupt> {
-        let shift = self.shift;
-        if !shift.may_begin().await? {
+        let minute = self.minute;
+        if !minute.may_begin().await? {
             return Ok(false);
         }
-        if let Some(quota) = shift.quota {
-            let Some(left) = shift.left_to_take(quota).await? else { return Ok(false) };
+        if let Some(quota) = minute.quota {
+            let Some(left) = minute.left_to_take(quota).await? else { return Ok(false) };
             self.left = Some(left);
         }
-        let now = shift.clock.now();
-        self.drain = Drain::new(shift.test, now);
+        let now = minute.clock.now();
+        self.drain = DrainWatch::new(minute.test, now);
         self.pace = self.pace.map(|pace| pace.restarted(now));
         Ok(true)
     }
 
-    /// Takes messages on one connection until the consumer is done. The inner error is that of the
-    /// broken connection.
+    /// Takes messages on one connection until the consumer is done, and closes the connection.
+    /// Returns why the consumer is done. The inner error is that of a broken connection, after
+    /// which the consumer connects again.
     async fn take_all(
         &mut self,
         mut connection: Box<dyn LoadConsumer + '_>,
@@ -207,14 +211,14 @@ impl<'a> Consuming<'a> {
         }
     }
 
-    /// Takes messages on one connection until the consumer's window (a minute of the test) closes,
-    /// or the consumer has nothing left to take.
+    /// Takes messages on one connection until the consumer's minute of the test ends, or the
+    /// consumer has nothing left to take. Returns which of the two is the case.
     async fn take(&mut self, connection: &mut (dyn LoadConsumer + '_)) -> Result<Done, Leave> {
-        let shift = self.shift;
-        let mut breath = Breath::new();
+        let minute = self.minute;
+        let mut yield_timer = YieldTimer::new();
         loop {
-            let now = shift.clock.now();
-            if now >= shift.end {
+            let now = minute.clock.now();
+            if now >= minute.end {
                 return Ok(Done::WindowCloses);
             }
             if self.left == Some(0) {
@@ -227,16 +231,16 @@ impl<'a> Consuming<'a> {
             if self.drain.is_done(now, produced) {
                 return Ok(Done::Over);
             }
-            let until = Deadline::at(shift.clock.instant(shift.end.min(now.plus(TO_WAIT))));
-            let (next, has_waited) = shift.board.waiting(connection.next(until)).await?;
+            let until = Deadline::at(minute.clock.instant(minute.end.min(now.plus(TO_WAIT))));
+            let (next, has_waited) = minute.state.waiting(connection.next(until)).await?;
             if has_waited {
-                breath.waited();
+                yield_timer.waited();
             }
             match next {
                 Ok(Some(arrival)) => {
                     self.note(&arrival);
                     self.work().await?;
-                    breath.take().await;
+                    yield_timer.yield_if_due().await;
                 }
                 Ok(None) => {}
                 Err(GetError::Broker(error)) => return Err(Leave::Broken(error)),
@@ -247,51 +251,53 @@ impl<'a> Consuming<'a> {
         }
     }
 
-    /// True if no producer of the test puts messages any more. The list of ended workers is read
-    /// from the store once a second.
+    /// True if no producer of the test puts messages any more at `now`. The workers that have ended
+    /// are read from the store once a second.
     fn has_produced(&mut self, now: Micros) -> bool {
-        self.shift.has_produced(&self.attendance.borrow_and_update(), now)
+        self.minute.has_produced(&self.worker_states.borrow_and_update(), now)
     }
 
-    /// Measures the number of messages on the consumer's queue.
+    /// Measures the number of messages on the consumer's queue, and records it. The consumer may
+    /// end once its queue is empty.
     async fn look(&mut self) -> Result<(), Interrupt> {
-        let shift = self.shift;
-        let depth = shift.place.depth(self.queue, Deadline::after(TO_LOOK));
-        let depth = shift.board.unless_ended(depth).await?;
+        let minute = self.minute;
+        let depth = minute.target.depth(self.queue, Deadline::after(TO_LOOK));
+        let depth = minute.state.unless_ended(depth).await?;
         let messages = depth.ok().map(|depth| depth.current_depth);
-        self.drain.looked(shift.clock.now(), messages);
+        self.drain.looked(minute.clock.now(), messages);
         Ok(())
     }
 
     /// Counts a message that the consumer received.
     fn note(&mut self, arrival: &Arrival) {
-        let clock = &self.shift.clock;
+        let clock = &self.minute.clock;
         let at = clock.at(arrival.at);
         self.has_received = true;
         self.drain.received(at);
         self.left = self.left.map(|left| left.saturating_sub(1));
         // One that was due before the start is of an earlier probe of the same test.
         let own = arrival.stamp.and_then(|stamp| Some((stamp.sequence, clock.of_stamp(stamp.sent_at_us)?)));
-        self.shift.board.count(|tally| match own {
+        self.minute.state.count(|tally| match own {
             Some((sequence, due)) => tally.received(sequence, due, at),
             None => tally.foreign(at),
         });
     }
 
-    /// Waits for the time that a consumer works on a message, and for the time at which its rate
-    /// allows the next one.
+    /// Waits for the time that a consumer spends on each message, and until its rate allows the
+    /// next message.
     async fn work(&mut self) -> Result<(), Interrupt> {
-        let shift = self.shift;
-        let now = shift.clock.now();
+        let minute = self.minute;
+        let now = minute.clock.now();
         let paced = self.pace.as_mut().map_or(now, |pace| pace.next(now));
-        let until = now.plus(self.delay).max(paced).min(shift.end);
+        let until = now.plus(self.delay).max(paced).min(minute.end);
         if until <= now {
             return Ok(());
         }
-        shift.board.unless_ended(tokio::time::sleep_until(shift.clock.instant(until))).await
+        minute.state.unless_ended(tokio::time::sleep_until(minute.clock.instant(until))).await
     }
 
-    /// Closes the connection. The messages that the consumer holds are acknowledged and counted.
+    /// Closes the connection within `time`. The messages that were delivered to the consumer are
+    /// acknowledged and counted.
     async fn end(&mut self, connection: Box<dyn LoadConsumer + '_>, time: Duration) {
         let GetEnd { rest, unsettled, error } = connection.finish(Deadline::after(time)).await;
         for arrival in &rest {
@@ -304,11 +310,11 @@ impl<'a> Consuming<'a> {
                 error = cause,
                 unsettled = unsettled.len(),
                 "the consumer {} ended: {cause}",
-                self.shift.step.lane.worker
+                self.minute.step.lane.worker
             );
         }
     }
 }
 
 // Consumers have time to drain their queues after they count the producers as ended.
-const _: () = assert!(TO_PRODUCE.get() < Plan::DRAIN.get());
+const _: () = assert!(PRODUCERS_ENDED_AFTER.get() < Plan::DRAIN.get());

@@ -1,81 +1,81 @@
-//! Work of each second beside the load of a step: it stores its tally, a large one less often, and
-//! reads whether to go on. The two do not wait for each other, and the load waits for neither.
+//! Tasks of each second beside the work of a worker: its counts are stored, large ones less often,
+//! and the test's state is read. The two tasks do not wait for each other, and the worker waits for
+//! neither.
 
 use std::time::Duration;
 
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep_until};
 
-use super::Shift;
-use super::board::Order;
+use super::WorkerMinute;
+use super::state::Order;
 use crate::store::log;
 
-/// Interval at which the worker reads the test's state, and stores its tally (its counts in this
-/// minute) if the tally is small.
+/// Interval at which a worker's invocation reads the test's state. Small counts of the worker are
+/// stored at the same interval.
 const EVERY: Duration = Duration::from_secs(1);
 
 /// Maximum bytes of a tally (the worker's counts in one minute) that is stored each second, because
-/// DynamoDB charges a write unit for each KB. A larger tally is stored less often in proportion,
-/// but at least every [`LONGEST`].
+/// DynamoDB charges a write unit for each KB. A larger tally is stored less often in proportion to
+/// its size, but at least every [`LONGEST`].
 const SMALL: u128 = 16 * 1024;
 const LONGEST: Duration = Duration::from_secs(10);
 
-/// Stores the worker's tally (its counts in this minute) repeatedly until the worker has ended.
-/// Then waits for a write that is under way, so that this write cannot overtake the last tally.
-pub(super) async fn store_tallies(shift: &Shift<'_>) {
-    let (board, mut every) = (&shift.board, EVERY);
+/// Stores the worker's tally (its counts in this minute) repeatedly until the worker has ended. A
+/// write that is under way then is finished first, so that it cannot overtake the last tally.
+pub(super) async fn store_tallies(minute: &WorkerMinute<'_>) {
+    let (state, mut every) = (&minute.state, EVERY);
     let mut next = Instant::now() + every;
     loop {
         let due = async {
             tokio::select! {
                 () = sleep_until(next) => {}
-                () = board.wanted.notified() => {}
+                () = state.store_now.notified() => {}
             }
         };
-        if board.unless_ended(due).await.is_err() {
+        if state.unless_ended(due).await.is_err() {
             return;
         }
-        let tally = board.snapshot();
+        let tally = state.snapshot();
         next = Instant::now() + every;
-        match shift.store.store_tally(shift.of.test_id, shift.of.run, &tally).await {
+        match minute.store.store_tally(minute.of.test_id, minute.of.run, &tally).await {
             Ok(Some(bytes)) => every = interval_of(bytes),
             Ok(None) => {
                 tracing::warn!(
                     event_type = "load_step.superseded",
                     "another attempt works on window {} of lane {}",
-                    shift.step.window.number(),
-                    shift.step.lane
+                    minute.step.window.number(),
+                    minute.step.lane
                 );
-                board.order(Order::Abandon);
+                state.order(Order::Abandon);
             }
             Err(error) => log(&error),
         }
     }
 }
 
-/// Reads once a second, until the worker has ended, whether the test continues. If the store does
-/// not respond, the worker continues.
-pub(super) async fn watch_test(shift: &Shift<'_>) {
-    let (board, mut ticks) = (&shift.board, ticks());
-    let of = shift.of;
-    while board.unless_ended(ticks.tick()).await.is_ok() {
-        let read = shift.store.watch(of);
-        match board.unless_ended(read).await {
-            Ok(Ok(Some((control, attendance)))) => {
-                board.attendance.send_replace(attendance);
+/// Reads the test's state once a second until the worker has ended, and orders the invocation to
+/// end if the test is over or was deleted. If the store does not respond, the worker continues.
+pub(super) async fn watch_test(minute: &WorkerMinute<'_>) {
+    let (state, mut ticks) = (&minute.state, ticks());
+    let of = minute.of;
+    while state.unless_ended(ticks.tick()).await.is_ok() {
+        let read = minute.store.watch(of);
+        match state.unless_ended(read).await {
+            Ok(Ok(Some((control, states)))) => {
+                state.worker_states.send_replace(states);
                 if control.is_over() {
-                    board.order(Order::Stop);
+                    state.order(Order::Stop);
                 }
             }
             // Only a test that is final can be deleted: nobody waits for this step.
-            Ok(Ok(None)) => board.order(Order::Abandon),
+            Ok(Ok(None)) => state.order(Order::Abandon),
             Ok(Err(error)) => log(&error),
             Err(_) => return,
         }
     }
 }
 
-/// Returns the time after which a worker stores its tally (its counts) again, if the tally has this
-/// size in bytes.
+/// Returns the time after which a worker's tally (its counts) of `bytes` bytes is stored again.
 fn interval_of(bytes: usize) -> Duration {
     let bytes = u128::try_from(bytes).unwrap_or(u128::MAX);
     let in_proportion = EVERY.as_millis().saturating_mul(bytes) / SMALL;

@@ -1,73 +1,76 @@
-//! Times at which a producer puts which message, and a consumer takes the next one.
+//! Times at which a producer puts its messages, and a consumer takes its next message.
 
-use load_test::{Micros, Paced, Sender, Share};
+use load_test::{LateReason, Micros, MinuteMessages, Paced};
 
-/// Messages that one producer has to put in one window (minute of the test), and its progress.
+/// Messages that one producer has to put in one window (minute of the test), with its progress.
 #[derive(Clone, Debug)]
 pub(super) struct Messages {
     /// Schedule of the messages; `None` without a rate, where each message is due when it can be
     /// put.
     schedule: Option<Paced>,
-    share: Share,
-    /// Number of messages that the producer has put in this window.
+    share: MinuteMessages,
+    /// Number of messages that the producer has put in this window (minute of the test).
     put: u64,
-    /// Number of messages that may be put in this window (minute of the test): all messages of
-    /// `share`, or fewer while the number that the worker put in the previous window is not final.
+    /// Number of messages that may be put in this window (minute of the test). It may be lower than
+    /// in `share` while the number that the worker put in the previous window is not final.
     allowed: u64,
     is_certain: bool,
-    /// Time at which the producer gives up the messages that it has not put.
+    /// Time since the run's start at which the producer gives up the messages that it has not put.
     until: Micros,
     /// Message that the producer has prepared and not yet put.
     in_hand: Option<Message>,
 }
 
-/// Message that a producer is to put: its sequence number, and the time at which it is due.
+/// Message that a producer is to put: its sequence number, and the time since the run's start at
+/// which it is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Message {
     pub(super) sequence: u64,
     pub(super) due: Micros,
 }
 
-/// Next act of a producer: put, wait or end.
+/// Next act of a producer: to put a message, to wait or to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
     /// Put this message once it is due.
     Put(Message),
-    /// Wait until it is known how many messages the worker sent in the previous minute of the test.
+    /// Wait until the number of messages that the producer sent in the previous minute of the test
+    /// is final.
     AwaitQuota,
-    /// End: all messages are put, or the remaining ones are given up.
+    /// End, because all messages are put, or the remaining ones are given up.
     End,
 }
 
 impl Messages {
-    /// Time for which a producer continues after its window, to put messages that were due in it.
-    /// Messages that a broker does not accept by then are given up.
+    /// Time for which a producer continues after its window (minute of the test), to put messages
+    /// that were due in it. Messages that a broker does not accept by then are given up.
     pub(super) const OVERTIME: Micros = Micros::from_seconds(10);
 
-    /// Creates the messages of a window that ends at `end`, each due at its time by the schedule.
-    pub(super) fn paced(schedule: Paced, share: Share, end: Micros) -> Self {
+    /// Creates the messages of a producer with a rate, for a window (minute of the test) that ends
+    /// at `end`. Each message is due at its time by the schedule.
+    pub(super) fn paced(schedule: Paced, share: MinuteMessages, end: Micros) -> Self {
         let until = end.plus(Self::OVERTIME);
         Self { schedule: Some(schedule), ..Self::new(share, until) }
     }
 
-    /// Creates the messages of a window (minute of the test) that ends at `end`, each due when it
-    /// can be put. At most `allowed` messages of `share` may be put. Unless `is_certain`,
-    /// [`Self::allow`] sets the final number later.
-    pub(super) fn unthrottled(share: Share, allowed: u64, is_certain: bool, end: Micros) -> Self {
+    /// Creates the messages of a producer without a rate, for a window (minute of the test) that
+    /// ends at `end`. Each message is due when it can be put. At most `allowed` messages of `share`
+    /// may be put. Unless `is_certain`, [`Self::allow`] sets the final number later.
+    pub(super) fn unthrottled(share: MinuteMessages, allowed: u64, is_certain: bool, end: Micros) -> Self {
         Self { allowed, is_certain, ..Self::new(share, end) }
     }
 
-    fn new(share: Share, until: Micros) -> Self {
+    fn new(share: MinuteMessages, until: Micros) -> Self {
         let allowed = share.count;
         Self { schedule: None, share, put: 0, allowed, is_certain: true, until, in_hand: None }
     }
 
-    /// Sets the final number of messages that may be put in the window.
+    /// Sets the final number of messages that may be put in the window (minute of the test).
     pub(super) fn allow(&mut self, count: u64) {
         (self.allowed, self.is_certain) = (count, true);
     }
 
-    /// Returns the producer's next action at `now`.
+    /// Returns the producer's next act at `now`, a time since the run's start.
     pub(super) fn next(&mut self, now: Micros) -> Next {
         if now >= self.until {
             return Next::End;
@@ -79,9 +82,9 @@ impl Messages {
         }
     }
 
-    /// Returns the message that was prepared and not yet put, or prepares the next one. Without a
-    /// rate, a message is due when it is prepared, so that its wait for room on the connection is
-    /// part of its latency.
+    /// Returns the message that was prepared and not yet put, or prepares the next one; `None` if
+    /// no message may be put. Without a rate, a message is due when it is prepared, so that its
+    /// wait for room on the connection is part of its latency.
     fn message(&mut self, now: Micros) -> Option<Message> {
         if self.in_hand.is_none()
             && let Some(sequence) = self.next_sequence()
@@ -101,8 +104,8 @@ impl Messages {
         self.in_hand = None;
     }
 
-    /// Returns the time at which the next message is due; `None` if no message is left, or without
-    /// a rate.
+    /// Returns the time at which the producer's next message is due; `None` if no message is left,
+    /// or without a rate.
     pub(super) fn next_due(&self) -> Option<Micros> {
         self.schedule.as_ref()?.due(self.next_sequence()?)
     }
@@ -112,29 +115,31 @@ impl Messages {
         (self.put < self.allowed).then(next)
     }
 
-    /// Returns the time at which the producer gives up the messages that it has not put.
+    /// Returns the time since the run's start at which the producer gives up the messages that it
+    /// has not put.
     pub(super) const fn until(&self) -> Micros {
         self.until
     }
 
-    /// True if the messages have no rate, so that each is due when it can be put.
+    /// True if the producer has no rate, so that each message is due when it can be put.
     pub(super) const fn is_unthrottled(&self) -> bool {
         self.schedule.is_none()
     }
 
-    /// True if the number of messages that may be put is known.
+    /// True if the number of messages that may be put in this window (minute of the test) is final.
     pub(super) const fn is_certain(&self) -> bool {
         self.is_certain
     }
 
-    /// Returns the number of messages that the producer has put in this window.
+    /// Returns the number of messages that the producer has put in this window (minute of the
+    /// test).
     pub(super) const fn put_count(&self) -> u64 {
         self.put
     }
 }
 
-/// Record of the last time at which a broker held a producer back: there was no connection, or no
-/// room for a message.
+/// Last time until which a broker held a producer back, because there was no connection or no room
+/// for a message. If a message that was due before this time is late, the broker is the reason.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct HeldBack {
     until: Micros,
@@ -147,42 +152,43 @@ impl HeldBack {
         self.until = self.until.max(at);
     }
 
-    /// Returns whether the broker held the producer back after a message became due. This counts
-    /// even if the producer could continue since, because earlier messages had to be put first.
-    pub(super) fn sender(&self, due: Micros) -> Sender {
-        if due < self.until { Sender::HeldBack } else { Sender::Free }
+    /// Tells whether the broker or the producer is the reason if a message that was due at `due` is
+    /// late now. The broker is the reason if it held the producer back after that time, even if the
+    /// producer could continue since: earlier messages had to be put first.
+    pub(super) fn late_reason(&self, due: Micros) -> LateReason {
+        if due < self.until { LateReason::Broker } else { LateReason::Producer }
     }
 }
 
-/// Pace of one consumer among several that share a rate.
+/// Pace of one consumer of several that share a rate: the times at which it may take messages.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
     consumers: u64,
     per_second: u64,
     since: Micros,
-    /// Number of messages that the consumer has taken since `since`.
+    /// Number of messages that the consumer has taken since the time `since`.
     taken: u64,
 }
 
 impl Pace {
-    /// Longest delay that a consumer makes up for: 100 ms. Timers are late by a millisecond, and
-    /// the rate would be too low without it. Longer delays are not made up for.
+    /// Longest delay that a consumer makes up for with a higher rate: 100 ms. Timers are late by a
+    /// millisecond, so the rate would be too low if no delay were made up for.
     const SLACK: Micros = Micros::new(100_000);
 
-    /// Creates the pace of one of `consumers` consumers that take `per_second` messages a second
-    /// together, from `since` on.
+    /// Creates the pace of one of `consumers` consumers, which take `per_second` messages a second
+    /// together from the time `since` on.
     pub(super) fn new(per_second: u32, consumers: u32, since: Micros) -> Self {
         let (consumers, per_second) = (u64::from(consumers.max(1)), u64::from(per_second.max(1)));
         Self { consumers, per_second, since, taken: 0 }
     }
 
-    /// Returns this pace restarted at `since`, with no messages taken.
+    /// Returns this pace for a consumer that begins anew at `since` and has taken no message.
     pub(super) const fn restarted(self, since: Micros) -> Self {
         Self { since, taken: 0, ..self }
     }
 
-    /// Records a message that was taken at `now`, and returns the time from which the next one may
-    /// be taken.
+    /// Records that the consumer took a message at `now`, and returns the time from which it may
+    /// take the next one.
     pub(super) fn next(&mut self, now: Micros) -> Micros {
         self.taken = self.taken.saturating_add(1);
         let interval = self.consumers.saturating_mul(Micros::A_SECOND);
@@ -206,7 +212,7 @@ mod tests {
     use crate::samples::test;
 
     const END: Micros = Micros::from_seconds(60);
-    const SHARE: Share = Share { first: 7, step: 10, count: 3 };
+    const SHARE: MinuteMessages = MinuteMessages { first: 7, step: 10, count: 3 };
 
     fn micros(milliseconds: u64) -> Micros {
         Micros::new(milliseconds * 1_000)
@@ -285,11 +291,11 @@ mod tests {
     #[test]
     fn a_message_that_fell_due_while_the_broker_held_the_producer_back_is_late_for_that_reason() {
         let mut held_back = HeldBack::default();
-        assert_eq!(held_back.sender(Micros::ZERO), Sender::Free);
+        assert_eq!(held_back.late_reason(Micros::ZERO), LateReason::Producer);
         held_back.until(micros(500));
         held_back.until(micros(400));
-        assert_eq!(held_back.sender(micros(499)), Sender::HeldBack);
-        assert_eq!(held_back.sender(micros(500)), Sender::Free);
+        assert_eq!(held_back.late_reason(micros(499)), LateReason::Broker);
+        assert_eq!(held_back.late_reason(micros(500)), LateReason::Producer);
     }
 
     proptest! {

@@ -1,4 +1,4 @@
-//! The work of a producer: each message of its share when it is due.
+//! Work of a load test's producer: it puts each of its messages when the message is due.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -6,24 +6,25 @@ use std::time::Duration;
 use broker::Deadline;
 use broker::load::{Confirmation, LoadProducer, Outcome, PutEnd, PutOptions};
 use load_test::store::Handled;
-use load_test::{Micros, Producers, Schedule, Share};
+use load_test::{Micros, MinuteMessages, Producers, Schedule};
 use mq::BrokerError;
 use tokio::sync::watch::Receiver;
 
-use super::Shift;
-use super::board::{Interrupt, Leave};
-use super::breath::Breath;
+use super::WorkerMinute;
 use super::pace::{HeldBack, Message, Messages, Next};
-use super::patience::Patience;
 use super::quota::Quota;
+use super::state::{Interrupt, Leave};
+use super::target_failures::TargetFailures;
+use super::yield_timer::YieldTimer;
 use crate::options;
-use crate::place::PlaceError;
+use crate::test_target::TestTargetError;
 
-/// Interval at which the producer checks for missing answers while no message is due.
+/// Interval at which the producer checks for confirms of the broker while no message is due.
 const BETWEEN_LOOKS: Micros = Micros::new(100_000);
 
-/// Longest time to wait for missing confirms after the last message was put. It is shorter than the
-/// longest latency that reports distinguish, because an invocation does not last as long.
+/// Longest time to wait for missing confirms after the last message of the minute was put. It is
+/// shorter than the longest latency that reports distinguish, because an invocation does not last
+/// as long.
 const TO_SETTLE: Micros = Micros::from_seconds(20);
 
 /// Time limit for closing a connection in order, which commits an open unit of work: after the last
@@ -31,19 +32,20 @@ const TO_SETTLE: Micros = Micros::from_seconds(20);
 const TO_END: Duration = Duration::from_secs(5);
 const TO_LEAVE: Duration = Duration::from_secs(1);
 
-/// Producer of a load test, at work in one minute of the test.
+/// Producer of a load test while it works in one minute of the test.
 struct Producing<'a> {
-    shift: &'a Shift<'a>,
+    minute: &'a WorkerMinute<'a>,
     options: &'a PutOptions,
     messages: Messages,
     held_back: HeldBack,
-    /// Number of messages that the worker put before this step (an attempt at one minute of the
+    /// Number of messages that the worker put before this step (its attempt at one minute of the
     /// test): at first the number that was known when the step was claimed, later the final number
     /// from `certain`.
     handled_before: Handled,
     certain: Receiver<Option<Handled>>,
-    /// Messages that the broker has neither confirmed nor refused: the time at which each was due,
-    /// by its sequence number. There are at most as many as the test allows to be unconfirmed.
+    /// Messages that the broker has neither confirmed nor refused: the time since the run's start
+    /// at which each was due, by its sequence number. There are at most as many as the test allows
+    /// to be unconfirmed.
     in_flight: HashMap<u64, Micros>,
     /// True if the broker confirmed a message on the current connection.
     has_confirmed: bool,
@@ -51,62 +53,63 @@ struct Producing<'a> {
 
 /// Puts the producer's messages of this invocation's minute of the test. Returns true if the worker
 /// has nothing left to do in later minutes.
-pub(super) async fn produce(shift: &Shift<'_>, producers: &Producers) -> Result<bool, Interrupt> {
-    let number = shift.step.lane.worker.number;
-    let queue = shift.place.queue(number).map_err(|error| Interrupt::Failed(error.to_string()))?;
-    let options = options::puts(shift.record, producers, shift.of.run, shift.start);
+pub(super) async fn produce(minute: &WorkerMinute<'_>, producers: &Producers) -> Result<bool, Interrupt> {
+    let number = minute.step.lane.worker.number;
+    let queue = minute.target.queue(number).map_err(|error| Interrupt::Failed(error.to_string()))?;
+    let options = options::puts(minute.record, producers, minute.of.run, minute.start);
     let options = options.map_err(Interrupt::Failed)?;
     let mut producing = Producing {
-        shift,
+        minute,
         options: &options,
-        messages: messages(shift),
+        messages: messages(minute),
         held_back: HeldBack::default(),
-        handled_before: shift.quota.map(|quota| quota.claimed).unwrap_or_default(),
-        certain: shift.board.handled.subscribe(),
+        handled_before: minute.quota.map(|quota| quota.claimed).unwrap_or_default(),
+        certain: minute.state.final_handled.subscribe(),
         in_flight: HashMap::new(),
         has_confirmed: false,
     };
-    shift.board.pending.set(producing.messages.next_due());
-    let mut patience = Patience::new();
+    minute.state.next_due.set(producing.messages.next_due());
+    let mut failures = TargetFailures::new();
     loop {
-        let connect = async |deadline| shift.place.producer(&queue, &options, deadline).await;
-        let connection = shift.connected(&mut patience, connect).await?;
+        let connect = async |deadline| minute.target.producer(&queue, &options, deadline).await;
+        let connection = minute.connected(&mut failures, connect).await?;
         let Err(error) = producing.put_all(connection).await? else { break };
         if std::mem::take(&mut producing.has_confirmed) {
-            patience.worked();
+            failures.worked();
         }
-        shift.bear(&mut patience, &PlaceError::from(error)).await?;
+        minute.wait_to_retry(&mut failures, &TestTargetError::from(error)).await?;
     }
-    Ok(producing.has_used_up_its_quota() || shift.is_last_window())
+    Ok(producing.has_used_up_its_quota() || minute.is_last_window())
 }
 
 /// Returns the messages that the producer has to put in this invocation's minute of the test.
-fn messages(shift: &Shift<'_>) -> Messages {
-    if let Some(quota) = &shift.quota {
+fn messages(minute: &WorkerMinute<'_>) -> Messages {
+    if let Some(quota) = &minute.quota {
         let (share, allowed) = (quota.share(), quota.certain_count());
-        return Messages::unthrottled(share, allowed, quota.is_certain(), shift.end);
+        return Messages::unthrottled(share, allowed, quota.is_certain(), minute.end);
     }
-    match shift.test.schedule() {
+    match minute.test.schedule() {
         Some(Schedule::Paced(schedule)) => {
-            let share = schedule.share(shift.step.lane.worker.number, shift.from, shift.end);
-            Messages::paced(schedule, share, shift.end)
+            let share = schedule.share(minute.step.lane.worker.number, minute.from, minute.end);
+            Messages::paced(schedule, share, minute.end)
         }
         // A producer without a rate has a quota, and a test with producers has a schedule.
         Some(Schedule::Unthrottled(_)) | None => {
-            let none = Share { first: 0, step: 1, count: 0 };
-            Messages::unthrottled(none, 0, true, shift.end)
+            let none = MinuteMessages { first: 0, step: 1, count: 0 };
+            Messages::unthrottled(none, 0, true, minute.end)
         }
     }
 }
 
 impl Producing<'_> {
-    /// Puts messages on one connection until its minute of the test is over. The inner error is
-    /// that of the broken connection.
+    /// Puts messages on one connection until the producer's minute of the test is over, and closes
+    /// the connection. The inner error is that of a broken connection, after which the producer
+    /// connects again.
     async fn put_all(
         &mut self,
         mut connection: Box<dyn LoadProducer + '_>,
     ) -> Result<Result<(), BrokerError>, Interrupt> {
-        self.held_back.until(self.shift.clock.now());
+        self.held_back.until(self.minute.clock.now());
         match self.put_due(&mut *connection).await {
             Ok(()) => {}
             // What is in flight stays in doubt. Nothing of it could be stored.
@@ -124,7 +127,7 @@ impl Producing<'_> {
             }
         }
         if self.messages.is_unthrottled() {
-            self.shift.board.wanted.notify_one();
+            self.minute.state.store_now.notify_one();
         }
         match self.settle(&mut *connection).await {
             Ok(()) => {
@@ -141,15 +144,15 @@ impl Producing<'_> {
 
     /// Puts each message when it is due, until none is left or the remaining ones are given up.
     async fn put_due(&mut self, connection: &mut (dyn LoadProducer + '_)) -> Result<(), Leave> {
-        let shift = self.shift;
+        let minute = self.minute;
         // It connects before its window opens, while the clock may stand at zero and another lane
         // may put messages, and puts nothing until then.
-        self.idle(connection, shift.from).await?;
-        let mut breath = Breath::new();
+        self.idle(connection, minute.from).await?;
+        let mut yield_timer = YieldTimer::new();
         loop {
             self.note_answers(connection);
             self.note_quota();
-            let now = shift.clock.now();
+            let now = minute.clock.now();
             let has_waited = match self.messages.next(now) {
                 Next::End => return Ok(()),
                 Next::AwaitQuota => self.idle(connection, now.plus(BETWEEN_LOOKS)).await?,
@@ -167,28 +170,29 @@ impl Producing<'_> {
                 }
             };
             if has_waited {
-                breath.waited();
+                yield_timer.waited();
             }
-            breath.take().await;
+            yield_timer.yield_if_due().await;
         }
     }
 
-    /// Puts a message, and counts it as sent once the client has accepted it.
+    /// Puts a message, and counts it as sent once the broker's client has accepted it.
     ///
     /// Counting it earlier would be wrong: a put that waits for room may be given up, and the
     /// message would count as in doubt although it was never sent. If the process is lost between
-    /// the put and the count, nothing is miscounted: a stored tally covers only the time before
-    /// this message was due (see [`Board::snapshot`](super::board::Board::snapshot)).
+    /// the put and the count, nothing is miscounted: the stored counts cover only the time before
+    /// this message was due (see
+    /// [`InvocationState::snapshot`](super::state::InvocationState::snapshot)).
     async fn put(&mut self, connection: &mut (dyn LoadProducer + '_), message: Message) -> Result<(), Leave> {
         let Message { sequence, due } = message;
-        let shift = self.shift;
+        let minute = self.minute;
         let Some(outgoing) = self.options.outgoing.generated(sequence) else {
             return Err(Interrupt::Failed("the messages cannot be made".to_owned()).into());
         };
-        let give_up = Deadline::at(shift.clock.instant(self.messages.until()));
-        let put = connection.put(outgoing, shift.clock.stamp(due), give_up);
-        let (answer, has_waited) = shift.board.waiting(put).await?;
-        let at = shift.clock.now();
+        let give_up = Deadline::at(minute.clock.instant(self.messages.until()));
+        let put = connection.put(outgoing, minute.clock.stamp(due), give_up);
+        let (answer, has_waited) = minute.state.waiting(put).await?;
+        let at = minute.clock.now();
         if has_waited {
             self.held_back.until(at);
         }
@@ -198,21 +202,21 @@ impl Producing<'_> {
             Err(BrokerError::Timeout { .. }) => return Ok(()),
             Err(error) => return Err(Leave::Broken(error)),
         }
-        let sender = self.held_back.sender(due);
-        shift.board.count(|tally| tally.sent(sequence, due, at, sender));
+        let late_reason = self.held_back.late_reason(due);
+        minute.state.count(|tally| tally.sent(sequence, due, at, late_reason));
         self.in_flight.insert(sequence, due);
         self.messages.was_put();
-        shift.board.pending.set(self.messages.next_due());
+        minute.state.next_due.set(self.messages.next_due());
         Ok(())
     }
 
-    /// Waits, up to [`TO_SETTLE`], until the broker has answered for all messages except those of
-    /// an open unit of work.
+    /// Waits, up to [`TO_SETTLE`], until the broker has confirmed or refused all messages except
+    /// those of an open unit of work.
     async fn settle(&mut self, connection: &mut (dyn LoadProducer + '_)) -> Result<(), Interrupt> {
-        let until = self.shift.clock.now().plus(TO_SETTLE);
+        let until = self.minute.clock.now().plus(TO_SETTLE);
         loop {
             self.note_answers(connection);
-            let now = self.shift.clock.now();
+            let now = self.minute.clock.now();
             // An open unit of work is answered when the producer ends.
             if self.in_flight.len() < self.options.transaction.get() || now >= until {
                 return Ok(());
@@ -221,16 +225,16 @@ impl Producing<'_> {
         }
     }
 
-    /// Waits until `until` while the client works. Returns true if other tasks could run meanwhile;
-    /// false if `until` had passed already.
+    /// Waits until `until`, a time since the run's start, while the broker's client works. Returns
+    /// true if other tasks could run meanwhile; false if `until` had passed already.
     async fn idle(&self, connection: &mut (dyn LoadProducer + '_), until: Micros) -> Result<bool, Interrupt> {
-        let until = self.shift.clock.instant(until);
-        let ((), has_waited) = self.shift.board.waiting(connection.idle_until(until)).await?;
+        let until = self.minute.clock.instant(until);
+        let ((), has_waited) = self.minute.state.waiting(connection.idle_until(until)).await?;
         Ok(has_waited)
     }
 
-    /// Closes the connection, and records the answers that arrive meanwhile. Returns the reason if
-    /// messages remain unconfirmed.
+    /// Closes the connection within `time`, and records the broker's answers that arrive meanwhile.
+    /// If messages remain unconfirmed, returns the reason.
     async fn end(&mut self, connection: Box<dyn LoadProducer + '_>, time: Duration) -> Option<BrokerError> {
         let PutEnd { confirmations, error } = connection.finish(Deadline::after(time)).await;
         for confirmation in confirmations {
@@ -244,7 +248,7 @@ impl Producing<'_> {
                 event_type = "load_step.unconfirmed",
                 error = cause,
                 "messages of worker {} were not confirmed: {cause}",
-                self.shift.step.lane.worker
+                self.minute.step.lane.worker
             );
         }
         error
@@ -259,25 +263,25 @@ impl Producing<'_> {
     fn note(&mut self, confirmation: Confirmation) {
         let Confirmation { sequence, at, outcome, .. } = confirmation;
         let Some(due) = self.in_flight.remove(&sequence) else { return };
-        let at = self.shift.clock.at(at);
+        let at = self.minute.clock.at(at);
         match outcome {
             Outcome::Confirmed => {
                 self.has_confirmed = true;
-                self.shift.board.count(|tally| tally.confirmed(sequence, due, at));
+                self.minute.state.count(|tally| tally.confirmed(sequence, due, at));
             }
             // The message is nowhere, which is certain.
             Outcome::Refused | Outcome::Returned | Outcome::NotPut => {
-                self.shift.board.count(|tally| tally.refused(sequence));
+                self.minute.state.count(|tally| tally.refused(sequence));
             }
             // A message that was sent and has no answer is in doubt.
             Outcome::InDoubt => {}
         }
     }
 
-    /// Adjusts the number of messages that may be put, once it is certain how many the worker put
-    /// before this step.
+    /// Adjusts the number of messages that may be put in this minute, once the number that the
+    /// worker put before this step (its attempt at the minute) is final.
     fn note_quota(&mut self) {
-        let Some(quota) = self.shift.quota.filter(|_| self.certain.has_changed().unwrap_or(false)) else {
+        let Some(quota) = self.minute.quota.filter(|_| self.certain.has_changed().unwrap_or(false)) else {
             return;
         };
         if let Some(handled) = *self.certain.borrow_and_update() {
@@ -288,6 +292,6 @@ impl Producing<'_> {
 
     fn has_used_up_its_quota(&self) -> bool {
         let is_used_up = |quota: Quota| quota.is_used_up(self.handled_before, self.messages.put_count());
-        self.messages.is_certain() && self.shift.quota.is_some_and(is_used_up)
+        self.messages.is_certain() && self.minute.quota.is_some_and(is_used_up)
     }
 }

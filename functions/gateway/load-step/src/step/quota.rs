@@ -1,34 +1,34 @@
-//! Number of messages that a producer without a rate may put in a window, and that a consumer may
-//! take in a test that ends with a number of messages.
+//! Number of messages that a worker may handle in its minute of the test. It limits a producer
+//! without a rate, and a consumer in a test without producers that ends with a number of messages.
 //!
-//! A step is claimed before its window opens, while the lane that has the window before still
-//! works. So the number that was handled until the claim may grow, and is read again when it cannot
-//! any more.
+//! An invocation claims its minute before the minute begins, while the worker's previous invocation
+//! still works. So the number of messages that was handled until the claim may grow. It is read
+//! again when it cannot grow any more.
 
 use std::time::Duration;
 
 use load_test::store::Handled;
-use load_test::{Length, LoadTest, Micros, Role, Schedule, Share, Step, Unthrottled, Window};
+use load_test::{Length, LoadTest, Micros, MinuteMessages, Role, Schedule, Step, Unthrottled, Window};
 
-use super::Shift;
-use super::board::Interrupt;
+use super::WorkerMinute;
+use super::state::Interrupt;
 use crate::store::log;
 
 /// Time after the end of a window (minute of the test) from which the stored number of messages
-/// that a worker handled in the window is final. Most workers store it sooner.
+/// that a worker sent or took in the window is final. Most workers store it sooner.
 const STORED: Micros = Micros::from_seconds(10);
 
 /// Interval at which an invocation checks whether the worker's previous invocation has ended its
 /// work.
 const AGAIN: Duration = Duration::from_millis(300);
 
-/// Number of sequence numbers that are skipped for each earlier attempt at the same minute. They
-/// are for messages that the attempt put, but did not store in its tally (its counts). An attempt
-/// puts fewer before it notices that a later one has replaced it.
+/// Number of sequence numbers that an attempt at a minute skips for each earlier attempt. They are
+/// for messages that the earlier attempt put, but did not store in its counts. An attempt puts
+/// fewer before it notices that a later one has replaced it.
 const UNSTORED: u64 = Unthrottled::WINDOW_NUMBERS / 64;
 
-/// Quota of a worker: the number of messages that it may send or take in the whole test, with the
-/// number that it had sent or taken when one of its steps (attempts at a minute) was claimed.
+/// Quota of a worker: the number of messages that it may send or take in the whole test, and the
+/// number that it had sent or taken when its current step (attempt at a minute) was claimed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Quota {
     schedule: Unthrottled,
@@ -44,27 +44,28 @@ impl Quota {
         Self { schedule, step, claimed, claimed_at }
     }
 
-    /// True if the worker may send or take no more messages, after `before` in earlier invocations
-    /// and `own` in this one.
+    /// True if the worker may send or take no more messages, after those of earlier invocations
+    /// (`before`) and `own` messages in this one.
     pub(super) fn is_used_up(&self, before: Handled, own: u64) -> bool {
         before.before.saturating_add(own) >= self.schedule.quota(self.step.lane.worker.number)
     }
 
-    /// True if the number of messages that the worker handled before this step was final when the
-    /// step (an attempt at a minute) was claimed.
+    /// True if the number of messages that the worker sent or took before this step (attempt at a
+    /// minute) was already final when the step was claimed.
     pub(super) fn is_certain(&self) -> bool {
         self.step.window.number() == 0 || self.claimed_at >= settled_at(self.step.window)
     }
 
-    /// Returns the sequence numbers that this attempt may use, as known when it was claimed.
+    /// Returns the sequence numbers that this attempt at a minute may use, as known when it was
+    /// claimed.
     ///
     /// A later attempt skips the numbers that earlier attempts at the same minute may have used. A
     /// message with a number that was used before would count as doubled.
-    pub(super) fn share(&self) -> Share {
+    pub(super) fn share(&self) -> MinuteMessages {
         let share = self.share_after(self.claimed);
         let skipped = self.skipped();
         let first = share.first.saturating_add(skipped.saturating_mul(share.step));
-        Share { first, count: self.count(self.claimed), ..share }
+        MinuteMessages { first, count: self.count(self.claimed), ..share }
     }
 
     /// Returns the number of messages that this invocation may send or take if the worker sent or
@@ -74,10 +75,10 @@ impl Quota {
         self.share_after(before).count.min(numbers)
     }
 
-    /// Returns the number of messages that the step may put while the number handled in the
-    /// previous minute is not final. The invocation for that minute still works at about the
-    /// worker's average rate, and its stored count may be some seconds old. So three times the
-    /// messages of that rate are left to it.
+    /// Returns the number of messages that this invocation may put at first: all that the quota
+    /// allows, or fewer while the number that the worker put in the previous minute is not final.
+    /// The previous invocation still works at about the worker's average rate, and its stored count
+    /// may be some seconds old. So three times the messages of that rate are left to it.
     pub(super) fn certain_count(&self) -> u64 {
         let count = self.count(self.claimed);
         if self.is_certain() {
@@ -89,7 +90,7 @@ impl Quota {
         count.saturating_sub(u64::try_from(left).unwrap_or(u64::MAX))
     }
 
-    fn share_after(&self, handled: Handled) -> Share {
+    fn share_after(&self, handled: Handled) -> MinuteMessages {
         self.schedule.share(self.step.lane.worker.number, self.step.window, handled.before)
     }
 
@@ -99,15 +100,15 @@ impl Quota {
     }
 }
 
-/// Returns the time from which the number of messages handled before a window (minute of the test)
-/// is final, even if an invocation was lost.
+/// Returns the time since the run's start from which the number of messages that a worker handled
+/// before a window (minute of the test) is final, even if an invocation was lost.
 fn settled_at(window: Window) -> Micros {
     window.opens().plus(STORED)
 }
 
 /// Returns the schedule that limits each worker of this role to a number of messages; `None` if the
-/// test has no such limit. Consumers are limited if the test has no producers and ends with a
-/// number of messages, which they share.
+/// test has no such limit. Producers are limited if they have no rate. Consumers are limited if the
+/// test has no producers and ends with a number of messages, which the consumers share.
 pub(super) fn of_worker(test: &LoadTest, role: Role) -> Option<Unthrottled> {
     match (role, test.schedule(), &test.length) {
         (Role::Producer, Some(Schedule::Unthrottled(schedule)), _) => Some(schedule),
@@ -118,42 +119,43 @@ pub(super) fn of_worker(test: &LoadTest, role: Role) -> Option<Unthrottled> {
     }
 }
 
-/// Reads again how many messages the worker sent or took in earlier invocations, unless the number
-/// known from the claim is final.
-pub(super) async fn look_again(shift: &Shift<'_>) {
-    if let Some(quota) = shift.quota.filter(|quota| !quota.is_certain()) {
+/// Reads the number of messages that the worker sent or took in earlier invocations again, once it
+/// is final. Does nothing if the number known from the claim is final, or if the worker has no
+/// limit.
+pub(super) async fn look_again(minute: &WorkerMinute<'_>) {
+    if let Some(quota) = minute.quota.filter(|quota| !quota.is_certain()) {
         // It ends with the order to end.
-        let _ = look_until_certain(shift, &quota).await;
+        let _ = look_until_certain(minute, &quota).await;
     }
 }
 
-async fn look_until_certain(shift: &Shift<'_>, quota: &Quota) -> Result<(), Interrupt> {
-    let (board, of) = (&shift.board, shift.of);
+async fn look_until_certain(minute: &WorkerMinute<'_>, quota: &Quota) -> Result<(), Interrupt> {
+    let (state, of) = (&minute.state, minute.of);
     // No lane begins to work in the window before once that has closed.
-    board.unless_ended(tokio::time::sleep_until(shift.clock.instant(quota.step.window.opens()))).await?;
+    state.unless_ended(tokio::time::sleep_until(minute.clock.instant(quota.step.window.opens()))).await?;
     loop {
-        if has_settled(shift, quota).await? {
-            match board.unless_ended(shift.store.handled(of.test_id, of.run, quota.step)).await? {
+        if has_settled(minute, quota).await? {
+            match state.unless_ended(minute.store.handled(of.test_id, of.run, quota.step)).await? {
                 Ok(handled) => {
-                    board.handled.send_replace(Some(handled));
+                    state.final_handled.send_replace(Some(handled));
                     return Ok(());
                 }
                 Err(error) => log(&error),
             }
         }
-        board.unless_ended(tokio::time::sleep(AGAIN)).await?;
+        state.unless_ended(tokio::time::sleep(AGAIN)).await?;
     }
 }
 
-/// True if no invocation of the worker still has counts of an earlier minute to store.
-async fn has_settled(shift: &Shift<'_>, quota: &Quota) -> Result<bool, Interrupt> {
-    let (of, now, window) = (shift.of, shift.clock.now(), quota.step.window);
+/// True if no earlier invocation of the worker still has counts to store.
+async fn has_settled(minute: &WorkerMinute<'_>, quota: &Quota) -> Result<bool, Interrupt> {
+    let (of, now, window) = (minute.of, minute.clock.now(), quota.step.window);
     if now >= settled_at(window) {
         return Ok(true);
     }
-    let known = shift.store.watch(of);
-    Ok(match shift.board.unless_ended(known).await? {
-        Ok(Some((_, attendance))) => !attendance.works_before(quota.step.lane.worker, window, now),
+    let known = minute.store.watch(of);
+    Ok(match minute.state.unless_ended(known).await? {
+        Ok(Some((_, states))) => !states.works_before(quota.step.lane.worker, window, now),
         // The look of each second finds out that the test is gone.
         Ok(None) => false,
         Err(error) => {
@@ -186,7 +188,7 @@ mod tests {
     fn the_first_window_has_the_whole_quota() {
         let quota = quota(0, 0, Handled::default(), 0);
         assert!(quota.is_certain());
-        assert_eq!(quota.share(), Share { first: 1, step: 2, count: ALL });
+        assert_eq!(quota.share(), MinuteMessages { first: 1, step: 2, count: ALL });
         assert_eq!(quota.certain_count(), ALL);
         assert!(quota.is_used_up(handled(0, 0), ALL) && !quota.is_used_up(handled(5, 0), ALL - 6));
     }

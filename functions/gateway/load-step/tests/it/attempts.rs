@@ -1,4 +1,4 @@
-//! Steps that come twice, late, or after one that was lost.
+//! Tests of invocations that come twice, that come late, or that replace one that was lost.
 
 use std::time::Duration;
 
@@ -16,11 +16,11 @@ async fn a_step_that_is_delivered_twice_is_done_once() {
     let again = async {
         sleep(Duration::from_secs(1)).await;
         let begin = std::time::Instant::now();
-        let (producer, consumer) = tokio::join!(stand.turn(&of, "p0a", 0), stand.turn(&of, "c0a", 0));
+        let (producer, consumer) = tokio::join!(stand.step(&of, "p0a", 0), stand.step(&of, "c0a", 0));
         assert!(begin.elapsed() < Duration::from_secs(2), "{producer:?} {consumer:?}");
         consumer
     };
-    let (_, _, again) = tokio::join!(stand.turn(&of, "p0a", 0), stand.turn(&of, "c0a", 0), again);
+    let (_, _, again) = tokio::join!(stand.step(&of, "p0a", 0), stand.step(&of, "c0a", 0), again);
     // What it answers is of no use, but does no harm: the next window.
     assert_eq!(again.window.map(load_test::Window::number), Some(2));
     let report = stand.closed_as(&of, TestStatus::Completed).await;
@@ -34,7 +34,7 @@ async fn a_step_that_comes_late_does_what_is_left_of_its_window() {
     let stand = Stand::open().await;
     let body = json!({"producers": {"ratePerSec": 50}, "durationSeconds": 13});
     let (of, _) = stand.begun(body, -10_000).await;
-    stand.turn(&of, "p0a", 0).await;
+    stand.step(&of, "p0a", 0).await;
     let report = stand.closed_as(&of, TestStatus::Completed).await;
     let accounting = &report.accounting;
     let [hole] = accounting.holes.as_slice() else { panic!("{accounting:?}") };
@@ -52,10 +52,10 @@ async fn a_step_that_comes_after_its_window_does_nothing() {
     let body = json!({"producers": {"ratePerSec": 50}, "durationSeconds": 330});
     let (of, start) = stand.begun(body, -130_000).await;
     // Window 0 has closed, and window 2 is open. A lane that comes much later passes over windows.
-    let next = stand.turn(&of, "p0a", 0).await;
+    let next = stand.step(&of, "p0a", 0).await;
     assert_eq!(next.window.map(load_test::Window::number), Some(2));
-    assert_eq!(next.at.unwrap().duration_since(start).as_secs(), 117);
-    let next = stand.turn(&of, "p0b", 0).await;
+    assert_eq!(next.starts_at.unwrap().duration_since(start).as_secs(), 117);
+    let next = stand.step(&of, "p0b", 0).await;
     assert_eq!(next.window.map(load_test::Window::number), Some(3));
     let (sum, _) = stand.store.sum(of.test_id, 0, usize::MAX, Duration::from_secs(10)).await.unwrap();
     assert_eq!(sum.steps(), 0);
@@ -70,11 +70,11 @@ async fn an_attempt_after_a_lost_one_goes_on_from_the_present() {
     let (of, _) = stand.begun(body, 1_000).await;
     let producer = async {
         // The first attempt is cut off, as if its process had ended.
-        let lost = tokio::time::timeout(Duration::from_secs(4), stand.turn(&of, "p0a", 0));
+        let lost = tokio::time::timeout(Duration::from_secs(4), stand.step(&of, "p0a", 0));
         assert!(lost.await.is_err());
-        stand.turn(&of, "p0a", 1).await
+        stand.step(&of, "p0a", 1).await
     };
-    tokio::join!(producer, stand.turn(&of, "c0a", 0));
+    tokio::join!(producer, stand.step(&of, "c0a", 0));
     let report = stand.closed_as(&of, TestStatus::Completed).await;
     let accounting = &report.accounting;
     assert_eq!((accounting.due, accounting.doubled, accounting.not_sent), (800, 0, 0), "{accounting:?}");
@@ -94,16 +94,16 @@ async fn an_attempt_that_was_given_up_ends_when_the_next_one_begins() {
     let body = json!({"producers": {"ratePerSec": 100}, "consumers": {}, "durationSeconds": 8});
     let (of, _) = stand.begun(body, 1_000).await;
     let given_up = async {
-        stand.turn(&of, "p0a", 0).await;
+        stand.step(&of, "p0a", 0).await;
         std::time::Instant::now()
     };
     let next = async {
         sleep(Duration::from_secs(4)).await;
         let begin = std::time::Instant::now();
-        stand.turn(&of, "p0a", 1).await;
+        stand.step(&of, "p0a", 1).await;
         begin
     };
-    let (ended, begin, _) = tokio::join!(given_up, next, stand.turn(&of, "c0a", 0));
+    let (ended, begin, _) = tokio::join!(given_up, next, stand.step(&of, "c0a", 0));
     let lived_on = ended.saturating_duration_since(begin);
     assert!(lived_on < Duration::from_millis(2_500), "{lived_on:?}");
     let report = stand.closed_as(&of, TestStatus::Completed).await;
@@ -118,10 +118,10 @@ async fn an_attempt_that_was_given_up_ends_when_the_next_one_begins() {
 async fn an_event_about_what_is_not_there_is_an_error() {
     let stand = Stand::open().await;
     let of = stand.accepted(json!({"producers": {"ratePerSec": 50}, "durationSeconds": 30})).await;
-    assert!(stand.turn_in(&of, "p0a".parse().unwrap(), 0).await.is_err(), "no run has begun");
+    assert!(stand.step_in(&of, "p0a".parse().unwrap(), 0).await.is_err(), "no run has begun");
     stand.begin(&of, -10_000).await;
     for lane in ["p1a", "c0a", "p0b"] {
-        let error = stand.turn_in(&of, lane.parse().unwrap(), 0).await.unwrap_err();
+        let error = stand.step_in(&of, lane.parse().unwrap(), 0).await.unwrap_err();
         assert!(error.to_string().contains(lane), "{error}");
     }
     stand.remove().await;

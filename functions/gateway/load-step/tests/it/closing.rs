@@ -1,4 +1,4 @@
-//! The end of a test.
+//! Tests of the closing of a run, which ends the load test.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ async fn a_test_is_closed_once() {
     let stand = Stand::open().await;
     let body = json!({"producers": {"ratePerSec": 50}, "durationSeconds": 2});
     let (of, _) = stand.begun(body, 200).await;
-    stand.turn(&of, "p0a", 0).await;
+    stand.step(&of, "p0a", 0).await;
     let first = stand.record(&of).await;
     assert!(first.status == TestStatus::Completed && first.passed.is_some(), "{first:?}");
     let report = stand.closed_as(&of, TestStatus::Completed).await;
@@ -51,7 +51,7 @@ async fn a_test_whose_execution_is_gone_has_failed_unless_it_was_stopped() {
     let body = json!({"producers": {"ratePerSec": 50}, "durationSeconds": 600});
     for (is_stopped, status) in [(false, TestStatus::Failed), (true, TestStatus::Stopped)] {
         let (of, _) = stand.begun(body.clone(), 200).await;
-        let lost = tokio::time::timeout(Duration::from_secs(3), stand.turn(&of, "p0a", 0));
+        let lost = tokio::time::timeout(Duration::from_secs(3), stand.step(&of, "p0a", 0));
         assert!(lost.await.is_err());
         if is_stopped {
             stand.stop(&of).await;
@@ -71,7 +71,7 @@ async fn a_test_whose_execution_is_gone_has_failed_unless_it_was_stopped() {
 async fn a_test_gets_its_report_again_if_another_one_was_stored_after_it() {
     let stand = Stand::open().await;
     let (of, _) = stand.begun(json!({"producers": {"ratePerSec": 50}, "durationSeconds": 1}), 200).await;
-    stand.turn(&of, "p0a", 0).await;
+    stand.step(&of, "p0a", 0).await;
     let report = stand.closed_as(&of, TestStatus::Completed).await;
     let ended = stand.record(&of).await;
     let stopped = Report { status: TestStatus::Stopped, ..report.clone() };
@@ -89,7 +89,7 @@ async fn a_test_that_is_gone_needs_no_end() {
     let stand = Stand::open().await;
     let of = TestRun { tenant: TENANT.to_owned(), test_id: Uuid::now_v7(), run: 0 };
     assert_eq!(stand.prepare(&of).await.lanes, []);
-    assert_eq!(stand.turn(&of, "p0a", 0).await.window, None);
+    assert_eq!(stand.step(&of, "p0a", 0).await.window, None);
     assert!(!stand.close(&of).await.more);
     stand.remove().await;
 }

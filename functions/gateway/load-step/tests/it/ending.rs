@@ -1,4 +1,4 @@
-//! Runs that are stopped, or cannot go on.
+//! Tests of runs that are stopped, or that cannot continue.
 
 use std::time::{Duration, Instant};
 
@@ -10,31 +10,31 @@ use tokio::time::sleep;
 use crate::gate::Gate;
 use crate::support::{Stand, test, uri};
 
-/// Time limit for an invocation to end after a stop, on a busy machine. An invocation reads the
-/// stop within a second, and takes up to a second to end in order.
+/// Time limit for an invocation to end after its load test was stopped, on a busy machine. An
+/// invocation reads the stop within a second, and takes up to a second to end in order.
 const SOON: Duration = Duration::from_secs(4);
 
-/// Runs these lanes (series of invocations) in their first minute, stops the test `after` that
-/// time, and returns how long the lanes continued.
+/// Runs these lanes (series of invocations of a worker) in their first minute, and stops the load
+/// test after the time `after`. Returns the time for which the lanes continued after the stop.
 async fn stopped(stand: &Stand, of: &load_test::store::TestRun, lanes: &[&str], after: Duration) -> Duration {
     let stop = async {
         sleep(after).await;
         stand.stop(of).await;
         Instant::now()
     };
-    let turns = async {
+    let steps = async {
         match lanes {
             [one] => {
-                stand.turn(of, one, 0).await;
+                stand.step(of, one, 0).await;
             }
             [one, other] => {
-                tokio::join!(stand.turn(of, one, 0), stand.turn(of, other, 0));
+                tokio::join!(stand.step(of, one, 0), stand.step(of, other, 0));
             }
             _ => panic!("one lane or two"),
         }
         Instant::now()
     };
-    let (at, ended) = tokio::join!(stop, turns);
+    let (at, ended) = tokio::join!(stop, steps);
     ended.saturating_duration_since(at)
 }
 
@@ -91,7 +91,7 @@ async fn a_test_that_was_stopped_before_its_start_is_closed_at_once_and_its_lane
         let ended = stand.record(&of).await;
         assert_eq!((ended.status, ended.passed), (TestStatus::Stopped, None));
         assert_eq!(stand.prepare(&of).await.lanes, []);
-        assert_eq!(stand.turn(&of, "p0a", 0).await.window, None);
+        assert_eq!(stand.step(&of, "p0a", 0).await.window, None);
         let report = stand.closed_as(&of, TestStatus::Stopped).await;
         assert_eq!((report.accounting.due, report.accounting.sent), (0, 0), "{report:?}");
         assert_eq!(stand.record(&of).await, ended);
@@ -132,11 +132,11 @@ async fn a_failure_elsewhere_ends_a_worker_as_a_stop_does() {
         stand.store.fail(&of.tenant, of.test_id, now, "the broker is gone").await.unwrap();
         Instant::now()
     };
-    let turns = async {
-        tokio::join!(stand.turn(&of, "p0a", 0), stand.turn(&of, "p1a", 0));
+    let steps = async {
+        tokio::join!(stand.step(&of, "p0a", 0), stand.step(&of, "p1a", 0));
         Instant::now()
     };
-    let (at, ended) = tokio::join!(fail, turns);
+    let (at, ended) = tokio::join!(fail, steps);
     assert!(ended.saturating_duration_since(at) < SOON);
     // The last of them has closed the test.
     assert_eq!(stand.record(&of).await.status, TestStatus::Failed);
@@ -159,7 +159,7 @@ async fn a_target_that_is_gone_fails_the_test_with_what_was_done_until_then() {
         gate.shut();
     };
     let begin = Instant::now();
-    tokio::join!(stand.turn(&of, "p0a", 0), stand.turn(&of, "c0a", 0), shut);
+    tokio::join!(stand.step(&of, "p0a", 0), stand.step(&of, "c0a", 0), shut);
     let took = begin.elapsed();
     assert!((Duration::from_secs(13)..Duration::from_secs(40)).contains(&took), "{took:?}");
     let report = stand.closed_as(&of, TestStatus::Failed).await;
@@ -182,15 +182,15 @@ async fn a_queue_that_is_deleted_ends_the_test_with_its_name() {
             stand.delete_queue().await;
             Instant::now()
         };
-        let turns = async {
+        let steps = async {
             if consumers.is_null() {
-                stand.turn(&of, "p0a", 0).await;
+                stand.step(&of, "p0a", 0).await;
             } else {
-                tokio::join!(stand.turn(&of, "p0a", 0), stand.turn(&of, "c0a", 0));
+                tokio::join!(stand.step(&of, "p0a", 0), stand.step(&of, "c0a", 0));
             }
             Instant::now()
         };
-        let (at, ended) = tokio::join!(delete, turns);
+        let (at, ended) = tokio::join!(delete, steps);
         assert!(ended.saturating_duration_since(at) < SOON + Duration::from_secs(2));
         let report = stand.closed_as(&of, TestStatus::Failed).await;
         let reason = report.failure.as_deref().unwrap();
@@ -211,7 +211,7 @@ async fn a_broker_that_is_away_for_a_moment_fails_nothing() {
         sleep(Duration::from_secs(3)).await;
         proxy.cut().await;
     };
-    tokio::join!(stand.turn(&of, "p0a", 0), stand.turn(&of, "c0a", 0), cut);
+    tokio::join!(stand.step(&of, "p0a", 0), stand.step(&of, "c0a", 0), cut);
     let report = stand.closed_as(&of, TestStatus::Completed).await;
     let accounting = &report.accounting;
     assert_eq!((accounting.due, accounting.not_sent), (300, 0), "{accounting:?}");
@@ -226,7 +226,7 @@ async fn queues_that_hold_too_much_fail_the_test() {
     test.limits.retained = 300;
     let of = stand.accepted_as(stand.target(None), test).await;
     stand.begin(&of, 500).await;
-    stand.turn(&of, "p0a", 0).await;
+    stand.step(&of, "p0a", 0).await;
     let report = stand.closed_as(&of, TestStatus::Failed).await;
     let reason = report.failure.as_deref().unwrap();
     assert!(reason.contains("those of a test may hold 300"), "{reason}");

@@ -1,4 +1,4 @@
-//! A way to the broker that can be shut: then nobody answers at its address.
+//! Proxy between a load test and the broker. Once the proxy is shut, nobody answers at its address.
 
 use std::net::Ipv4Addr;
 
@@ -12,7 +12,8 @@ pub(crate) struct Gate {
 }
 
 impl Gate {
-    /// Forwards a free port of this machine to a host and port.
+    /// Starts a proxy that forwards connections from a free port of this machine to the broker at
+    /// this host and port.
     pub(crate) async fn open(host: String, port: u16) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let own = listener.local_addr().unwrap().port();
@@ -30,7 +31,7 @@ impl Gate {
         Self { port: own, open }
     }
 
-    /// Breaks all connections, and refuses further ones.
+    /// Breaks all connections through the proxy, and refuses further ones.
     pub(crate) fn shut(&self) {
         self.open.abort();
     }

@@ -1,6 +1,6 @@
-//! The function as the state machine calls it, on a table, a bucket and a queue of each test's own.
-//! The broker is that of the environment variable `AMQP_URL`, and the stores are those of the local
-//! stack; `make test` starts both.
+//! Tests of the function `load-step` as the state machine calls it, on a table, a bucket and a
+//! queue of each test's own. The broker is that of the environment variable `AMQP_URL`, and the
+//! stores are those of the local stack; `make test` starts both.
 
 #![allow(
     clippy::unwrap_used,

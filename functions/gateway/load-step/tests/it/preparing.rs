@@ -1,4 +1,4 @@
-//! Reasons that keep a run from beginning.
+//! Tests of the preparation of runs, and of the reasons that keep a run from beginning.
 
 use std::net::Ipv4Addr;
 

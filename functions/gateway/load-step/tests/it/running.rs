@@ -1,4 +1,4 @@
-//! Runs that come to their end.
+//! Tests of runs that work until their planned end.
 
 use std::time::Duration;
 
@@ -19,18 +19,18 @@ async fn a_test_goes_from_its_preparation_to_its_report() {
     let lanes = stand.prepare(&of).await;
     let names: Vec<_> = lanes.lanes.iter().map(|start| start.lane.to_string()).collect();
     assert_eq!(names, ["p0a", "c0a", "c0b"]);
-    let ahead = lanes.lanes[0].at.duration_since(Timestamp::now());
+    let ahead = lanes.lanes[0].starts_at.duration_since(Timestamp::now());
     assert!(ahead.as_secs() >= 5, "{ahead:?}");
     assert_eq!(stand.prepare(&of).await, lanes, "a run that is prepared again keeps its start");
-    until(lanes.lanes[0].at).await;
-    let (producer, consumer) = tokio::join!(stand.turn(&of, "p0a", 0), stand.turn(&of, "c0a", 0));
+    until(lanes.lanes[0].starts_at).await;
+    let (producer, consumer) = tokio::join!(stand.step(&of, "p0a", 0), stand.step(&of, "c0a", 0));
     assert_eq!((producer.window, consumer.window), (None, None));
 
     // The last worker has closed the test. The other lane and the state machine find it so.
     let report = stand.report(&of).await.unwrap();
     assert_eq!(stand.record(&of).await.status, TestStatus::Completed);
-    let odd = stand.turn(&of, "c0b", 0).await;
-    assert_eq!((odd.window, odd.at), (None, None));
+    let odd = stand.step(&of, "c0b", 0).await;
+    assert_eq!((odd.window, odd.starts_at), (None, None));
     assert_eq!(stand.closed_as(&of, TestStatus::Completed).await, report);
 
     let accounting = &report.accounting;
@@ -56,8 +56,8 @@ async fn nothing_is_put_before_the_start() {
             until(start - SignedDuration::from_secs(1)).await;
             stand.ready(0).await
         };
-        let (turn, early) = tokio::join!(stand.turn(&of, "p0a", 0), look);
-        assert_eq!((turn.window, early), (None, 0));
+        let (next, early) = tokio::join!(stand.step(&of, "p0a", 0), look);
+        assert_eq!((next.window, early), (None, 0));
         let report = stand.closed_as(&of, TestStatus::Completed).await;
         assert_eq!((report.accounting.sent, stand.ready(100).await), (100, 100), "{report:?}");
         stand.remove().await;
@@ -73,7 +73,7 @@ async fn without_a_rate_producers_put_as_many_messages_as_they_may() {
     });
     let (of, _) = stand.begun(body, 500).await;
     let (first, second, consumer) =
-        tokio::join!(stand.turn(&of, "p0a", 0), stand.turn(&of, "p1a", 0), stand.turn(&of, "c0a", 0),);
+        tokio::join!(stand.step(&of, "p0a", 0), stand.step(&of, "p1a", 0), stand.step(&of, "c0a", 0),);
     // The consumer does not wait for the hour that the producers might have taken.
     assert_eq!([first.window, second.window, consumer.window], [None; 3]);
     let report = stand.closed_as(&of, TestStatus::Completed).await;
@@ -92,7 +92,7 @@ async fn consumers_wait_for_the_backlog_and_keep_their_pace() {
         "backlog": {"messages": 150}, "durationSeconds": 2,
     });
     let (of, _) = stand.begun(body, 500).await;
-    tokio::join!(stand.turn(&of, "p0a", 0), stand.turn(&of, "c0a", 0));
+    tokio::join!(stand.step(&of, "p0a", 0), stand.step(&of, "c0a", 0));
     let report = stand.closed_as(&of, TestStatus::Completed).await;
     assert_eq!((report.accounting.due, report.accounting.received), (200, 200), "{report:?}");
     let series = &report.series;
@@ -113,7 +113,7 @@ async fn consumers_alone_take_messages_of_others_up_to_a_number() {
     });
     let (of, _) = stand.begun(body, 200).await;
     let begin = std::time::Instant::now();
-    assert_eq!(stand.turn(&of, "c0a", 0).await.window, None);
+    assert_eq!(stand.step(&of, "c0a", 0).await.window, None);
     assert!(begin.elapsed() < Duration::from_secs(20));
     let report = stand.closed_as(&of, TestStatus::Completed).await;
     let taken = report.accounting.foreign_taken;

@@ -1,4 +1,4 @@
-//! Searches, whose probes use the same queues one after the other.
+//! Tests of searches, whose probes (runs at one rate) use the same queues one after the other.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ async fn a_search_goes_from_probe_to_probe_to_its_report() {
         .await;
     for (run, per_second) in [(0, 2), (1, 1)] {
         stand.begin_probe(&of, per_second).await;
-        assert_eq!(stand.turn(&of, "p0a", 0).await.window, None);
+        assert_eq!(stand.step(&of, "p0a", 0).await.window, None);
         // Its last worker leaves the end to the state machine.
         assert_eq!(stand.record(&of).await.status, TestStatus::Running);
         let closed = stand.close(&of).await;
@@ -62,7 +62,7 @@ async fn a_search_whose_execution_is_gone_has_no_further_probe() {
         }))
         .await;
     stand.begin_probe(&of, 2).await;
-    stand.turn(&of, "p0a", 0).await;
+    stand.step(&of, "p0a", 0).await;
     assert!(!stand.close_alone(&of).await.more);
     let report = stand.closed_as(&of, TestStatus::Failed).await;
     assert_eq!(report.failure.as_deref(), Some("the execution ended before the test"));
@@ -83,7 +83,7 @@ async fn the_last_worker_of_a_search_that_is_stopped_closes_it() {
         sleep(Duration::from_secs(2)).await;
         stand.stop(&of).await;
     };
-    tokio::join!(stand.turn(&of, "p0a", 0), stop);
+    tokio::join!(stand.step(&of, "p0a", 0), stop);
     assert_eq!(stand.record(&of).await.status, TestStatus::Stopped);
     // The state machine, whose other lanes sleep, finds it closed.
     let report = stand.closed_as(&of, TestStatus::Stopped).await;
@@ -101,12 +101,12 @@ async fn a_message_that_a_probe_left_is_none_of_the_next_one() {
         }))
         .await;
     stand.begin_probe(&of, 30).await;
-    stand.turn(&of, "p0a", 0).await;
+    stand.step(&of, "p0a", 0).await;
     assert_eq!(stand.ready(60).await, 60);
     assert!(stand.close(&of).await.more);
     of.run = 1;
     stand.begin_probe(&of, 15).await;
-    tokio::join!(stand.turn(&of, "p0a", 0), stand.turn(&of, "c0a", 0));
+    tokio::join!(stand.step(&of, "p0a", 0), stand.step(&of, "c0a", 0));
     stand.stop(&of).await;
     let report = stand.closed_as(&of, TestStatus::Stopped).await;
     let accounting = &report.accounting;
@@ -129,7 +129,7 @@ async fn what_a_probe_left_is_taken_away_before_the_next_one() {
             }))
             .await;
         stand.begin_probe(&of, 30).await;
-        stand.turn(&of, "p0a", 0).await;
+        stand.step(&of, "p0a", 0).await;
         assert!(stand.close(&of).await.more);
         of.run = 1;
         assert_eq!(stand.ready(60).await, 60);

@@ -1,4 +1,4 @@
-//! A store and a queue of one test, and the function that works there.
+//! Environment of one integration test: a store, a queue, and the function `load-step` on them.
 
 use std::time::{Duration, SystemTime};
 
@@ -8,7 +8,7 @@ use lapin::options::{BasicPublishOptions, ConfirmSelectOptions, QueueDeclareOpti
 use lapin::types::{AMQPValue, FieldTable};
 use lapin::uri::AMQPUri;
 use lapin::{BasicProperties, Channel, Connection, ConnectionProperties};
-use load_step::{Answer, Closed, Closing, Event, Lanes, LoadStep, LoadStepError, NextTurn, Turn};
+use load_step::{Answer, CloseEvent, Closed, Event, Lanes, LoadStep, LoadStepError, StepEvent, StepResponse};
 use load_test::store::{Created, TestRecord, TestRun, TestStore};
 use load_test::{Limits, LoadTest, LoadTestRequest, Report, TestStatus, Window};
 use mq::{Address, BrokerKind, Endpoint, SecretRef, Target, Tls};
@@ -19,12 +19,12 @@ use uuid::Uuid;
 use crate::table::{TestTable, create_table};
 
 pub(crate) const TENANT: &str = "tenant-1";
-/// Name of the API key that the load tests in these tests were started with.
+/// Name of the API key with which the load tests in these integration tests were started.
 const KEY_NAME: &str = "till 1";
 
 const LIMITS: Limits =
     Limits { workers: 20, hours: 1, messages: 1_000_000, retained: 50_000, retained_bytes: 1_000_000_000 };
-/// Time limit of an invocation in these tests.
+/// Time limit of each invocation of the function in these tests.
 const TO_WORK: Duration = Duration::from_secs(120);
 /// Time in milliseconds after which RabbitMQ deletes a queue that a failed test left behind.
 const EXPIRES: i32 = 600_000;
@@ -34,7 +34,7 @@ pub(crate) struct Stand {
     pub(crate) store: TestStore,
     pub(crate) usage: UsageTable,
     pub(crate) table: TestTable,
-    /// Name of the stand's DynamoDB table, S3 bucket and queue.
+    /// Name of the test's DynamoDB table, of its S3 bucket and of its queue on the broker.
     pub(crate) name: String,
     channel: Channel,
     _connection: Connection,
@@ -50,7 +50,7 @@ pub(crate) fn uri() -> AMQPUri {
     url().parse().expect("AMQP_URL is an AMQP URL")
 }
 
-/// Waits until this time.
+/// Waits until the time of day `at`; returns at once if it has passed.
 pub(crate) async fn until(at: Timestamp) {
     let left = at.duration_since(Timestamp::now());
     tokio::time::sleep(left.try_into().unwrap_or_default()).await;
@@ -86,8 +86,8 @@ impl Stand {
         self.channel.queue_declare(self.name.as_str().into(), options, arguments).await.unwrap();
     }
 
-    /// Returns the target with the stand's queue, at the broker itself or behind `port` of this
-    /// machine.
+    /// Returns a target with the test's queue: on the broker itself, or on the broker behind a
+    /// proxy at `port` of this machine.
     pub(crate) fn target(&self, port: Option<u16>) -> Target {
         let uri = uri();
         let address = match port {
@@ -109,14 +109,14 @@ impl Stand {
             queue: Some(self.name.clone().try_into().unwrap()),
             exchange: None,
             password_origin: mq::PasswordOrigin::default(),
-            reach: mq::Reach::default(),
+            reach: mq::AllowedQueues::default(),
             backout: mq::BackoutRule::default(),
             idle_connections: mq::IdleRule::default(),
             limits: mq::ConnectionLimits::default(),
         }
     }
 
-    /// Stores a load test that was accepted, and returns the key of its first run.
+    /// Stores an accepted load test with this request body, and returns the key of its first run.
     pub(crate) async fn accepted(&self, body: Value) -> TestRun {
         self.accepted_at(self.target(None), body).await
     }
@@ -132,14 +132,16 @@ impl Stand {
         TestRun { tenant: TENANT.to_owned(), test_id: record.test_id, run: 0 }
     }
 
-    /// Begins a run that starts in this number of milliseconds, without measuring the queue.
+    /// Begins a run of a load test without measuring the queue. The run starts after this number of
+    /// milliseconds. Returns its start.
     pub(crate) async fn begin(&self, of: &TestRun, milliseconds: i64) -> Timestamp {
         let start = Timestamp::now() + SignedDuration::from_millis(milliseconds);
         let run = self.store.begin_run(of, None, start).await.unwrap();
         run.started_at
     }
 
-    /// Stores a load test, and begins its run, which starts in this number of milliseconds.
+    /// Stores a load test with this request body, and begins its run, which starts after this
+    /// number of milliseconds. Returns the key and the start of the run.
     pub(crate) async fn begun(&self, body: Value, milliseconds: i64) -> (TestRun, Timestamp) {
         let of = self.accepted(body).await;
         let start = self.begin(&of, milliseconds).await;
@@ -157,25 +159,26 @@ impl Stand {
         }
     }
 
-    /// Runs the first invocation of a lane (half of a worker's minutes): minute 0 for lane A,
-    /// minute 1 for lane B.
-    pub(crate) async fn turn(&self, of: &TestRun, lane: &str, attempt: u32) -> NextTurn {
+    /// Runs the invocation for the first minute of a lane (one of a worker's two series of
+    /// invocations): minute 0 for lane A, minute 1 for lane B. `attempt` is the number of the
+    /// attempt at this minute, from 0. Returns the response.
+    pub(crate) async fn step(&self, of: &TestRun, lane: &str, attempt: u32) -> StepResponse {
         let lane = lane.parse().unwrap();
-        self.turn_in(of, lane, attempt).await.unwrap()
+        self.step_in(of, lane, attempt).await.unwrap()
     }
 
-    pub(crate) async fn turn_in(
+    pub(crate) async fn step_in(
         &self,
         of: &TestRun,
         lane: load_test::Lane,
         attempt: u32,
-    ) -> Result<NextTurn, LoadStepError> {
-        let window = match lane.half {
-            load_test::Half::Even => Window::new(0),
-            load_test::Half::Odd => Window::new(1),
+    ) -> Result<StepResponse, LoadStepError> {
+        let window = match lane.parity {
+            load_test::MinuteParity::Even => Window::new(0),
+            load_test::MinuteParity::Odd => Window::new(1),
         };
-        let turn = Turn { of: of.clone(), lane, window, attempt };
-        match self.handle(Event::Step(turn)).await? {
+        let event = StepEvent { of: of.clone(), lane, window, attempt };
+        match self.handle(Event::Step(event)).await? {
             Answer::Done(next) => Ok(next),
             other => panic!("{other:?}"),
         }
@@ -185,14 +188,14 @@ impl Stand {
         self.close_as(of, false).await
     }
 
-    /// Closes a run as an execution does that only closes it because the test's own execution is
-    /// gone.
+    /// Closes a run in the way of an execution that only closes it, because the test's own
+    /// execution is gone.
     pub(crate) async fn close_alone(&self, of: &TestRun) -> Closed {
         self.close_as(of, true).await
     }
 
-    async fn close_as(&self, of: &TestRun, close: bool) -> Closed {
-        match self.handle(Event::Close(Closing { of: of.clone(), close })).await.unwrap() {
+    async fn close_as(&self, of: &TestRun, only_closes: bool) -> Closed {
+        match self.handle(Event::Close(CloseEvent { of: of.clone(), only_closes })).await.unwrap() {
             Answer::Closed(closed) => closed,
             other => panic!("{other:?}"),
         }
@@ -202,8 +205,8 @@ impl Stand {
         self.store.get(TENANT, of.test_id).await.unwrap().unwrap()
     }
 
-    /// Returns the tenant's count of ended load tests, on the day on which the test `of` was
-    /// created.
+    /// Returns the tenant's recorded counts of load tests that ended, for the day on which the test
+    /// `of` was created.
     pub(crate) async fn counted(&self, of: &TestRun) -> EndedTests {
         let day = usage::Hour::of(self.record(of).await.created_at).day();
         let lines = self.usage.days(day, day, Some(TENANT)).await.unwrap();
@@ -223,8 +226,8 @@ impl Stand {
         self.store.report(TENANT, of.test_id).await.unwrap()
     }
 
-    /// Closes a run that ends its test, checks that the test and its report have this state, and
-    /// returns the report.
+    /// Closes the last run of a load test, and returns the report. Checks that the test and its
+    /// report have this state, and that the messages of all fates add up to those that were due.
     pub(crate) async fn closed_as(&self, of: &TestRun, status: TestStatus) -> Report {
         assert!(!self.close(of).await.more);
         let (record, report) = (self.record(of).await, self.report(of).await.unwrap());
@@ -244,15 +247,15 @@ impl Stand {
         report
     }
 
-    /// Puts one message that belongs to no load test on the stand's queue.
+    /// Puts one message that belongs to no load test on the queue of this integration test.
     pub(crate) async fn publish(&self) {
         let (name, options) = (self.name.as_str().into(), BasicPublishOptions::default());
         let put = self.channel.basic_publish("".into(), name, options, b"x", BasicProperties::default());
         assert!(put.await.unwrap().await.unwrap().is_ack());
     }
 
-    /// Puts messages that belong to no load test on the stand's queue, and waits until they are
-    /// there.
+    /// Puts messages that belong to no load test on the queue of this integration test, and waits
+    /// until they are there.
     pub(crate) async fn put_foreign(&self, count: usize) {
         for _ in 0..count {
             self.publish().await;
@@ -261,8 +264,8 @@ impl Stand {
         assert_eq!(self.ready(expected).await, expected);
     }
 
-    /// Returns the number of ready messages on the queue, as soon as it is `expected` or after 5
-    /// seconds.
+    /// Returns the number of ready messages on the queue of this integration test, as soon as it is
+    /// `expected` or after 5 seconds.
     pub(crate) async fn ready(&self, expected: u32) -> u32 {
         let mut ready = 0;
         for _ in 0..100 {
@@ -291,7 +294,8 @@ impl Stand {
     }
 }
 
-/// Returns the name of the usage table of a stand, which counts its ended load tests.
+/// Returns the name of the usage table of an integration test, which counts the load tests that
+/// ended.
 fn usage_of(name: &str) -> String {
     format!("{name}-usage")
 }

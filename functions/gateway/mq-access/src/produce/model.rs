@@ -1,15 +1,16 @@
-//! Model of the attempts at a produce of two messages, which search for the messages of their
-//! predecessors, at two queues: attempts crash, fail, stand still and go on, while an application
-//! takes messages, an operator moves them, and a queue refuses messages and leaves copies of them
-//! elsewhere. The response has to be true in every course of events.
+//! Model of a produce of two messages that is attempted up to three times, at two queues. A model
+//! checker tests that the response is true in every sequence of events. Each attempt searches for
+//! the messages of the attempts before. Attempts crash, fail, stall and continue, while an
+//! application takes messages, an operator moves them, and a queue refuses messages and leaves
+//! copies of them elsewhere.
 //!
-//! Each message is a unit of work of its own. A search may find any of the messages that are there,
-//! or none.
+//! Each message is its own unit of work. A search may find any of the messages on the queue, or
+//! none.
 
 use std::sync::Arc;
 
 use broker::EarlierAttempts;
-use idempotency::{LocationHistory, Place, Progress};
+use idempotency::{Place, PlaceHistory, Progress};
 use stateright::{Checker as _, Expectation, HasDiscoveries, Model, Property};
 
 use super::{progress_behind, unconfirmed};
@@ -22,12 +23,12 @@ const ATTEMPTS: usize = 3;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Attempt {
     queue: usize,
-    /// Progress in the record when this attempt began to put messages.
+    /// Progress in the idempotency record when this attempt began to put messages.
     progress: Progress,
-    whereabouts: Arc<LocationHistory>,
+    place_history: Arc<PlaceHistory>,
     next: u64,
-    /// True if the broker committed the next message, but its confirmation has not reached the
-    /// attempt.
+    /// True if the broker has committed this attempt's next message, but its confirmation has not
+    /// arrived.
     is_committed: bool,
     is_over: bool,
 }
@@ -36,7 +37,7 @@ struct Attempt {
 /// its state; parts that do not change are shared.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct World {
-    /// Number of copies of each message on each queue.
+    /// Number of copies of each message that are on each queue now.
     on_queue: [[u8; QUEUES]; MESSAGES],
     was_on_queue: [[bool; QUEUES]; MESSAGES],
     /// Number of times that each message was put, on any queue.
@@ -45,16 +46,17 @@ struct World {
     moves: u8,
     attempts: Vec<Arc<Attempt>>,
     progress: Progress,
-    whereabouts: Arc<LocationHistory>,
+    place_history: Arc<PlaceHistory>,
     has_failed: bool,
-    /// Queue that the response names, and the number of possible duplicates that it reports.
+    /// Queue that the response names, and the number of possible duplicates that the response
+    /// reports; `None` until the response is sent.
     answered: Option<(usize, u64)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Action {
-    /// The next attempt connects to a queue, finds `found` messages of earlier attempts, and may
-    /// record them.
+    /// The next attempt connects to `queue` and searches it. After the search, `found` messages
+    /// count as put. The attempt records this number only if `is_noted` is true.
     Begin {
         queue: usize,
         found: u64,
@@ -64,10 +66,11 @@ enum Action {
     Confirm(usize),
     Checkpoint(usize),
     Crash(usize),
-    /// An attempt fails and reports its number of done messages, and the number of messages after
-    /// them that are in doubt.
+    /// The attempt with this index fails, and reports how many messages it put. The second number
+    /// says how many messages after these are in doubt.
     Fail(usize, u64),
-    /// The broker refuses the next message and moves it to a dead-letter queue.
+    /// The broker refuses the next message of the attempt with this index, and moves it to a
+    /// dead-letter queue.
     Refuse(usize),
     Answer(usize),
     Take(usize, usize),
@@ -84,17 +87,19 @@ enum Rule {
     /// Known mistake, which the model has to notice: a message that is found is on the queue only
     /// once, even after several attempts.
     AlwaysOnce,
-    /// Wrong rule: a refused message is on no queue, although it may be on a dead-letter queue.
+    /// Known mistake, which the model has to notice: a refused message counts as being on no queue,
+    /// although it may be on a dead-letter queue.
     RefusedIsNowhere,
 }
 
-/// Course of the model: the rule set to check, and the events that may happen besides attempts.
+/// Settings of one check of the model: the rule set to check, and the events that may happen
+/// besides attempts.
 #[derive(Clone, Copy, Debug)]
 struct Course {
     rule: Rule,
     takes: u8,
     moves: u8,
-    /// True if the queue may refuse messages.
+    /// True if the broker may refuse a message, and move it to a dead-letter queue.
     refuses: bool,
     /// True if an attempt may continue after the next one has begun, attempts may use any queue,
     /// and searches may fail.
@@ -106,7 +111,7 @@ fn place(queue: usize) -> Place {
 }
 
 impl World {
-    /// Returns the progress that the next attempt reads from the record.
+    /// Returns the progress that the next attempt reads from the idempotency record.
     fn left(&self) -> Progress {
         let in_doubt =
             if self.has_failed || self.attempts.is_empty() { self.progress.in_doubt } else { u64::MAX };
@@ -134,15 +139,16 @@ impl World {
 impl Course {
     fn unconfirmed(&self, world: &World, queue: usize) -> Option<EarlierAttempts> {
         let left = world.left();
-        let arrived = world.whereabouts.arrive(left, place(queue)).progress;
-        let unconfirmed = unconfirmed(&world.whereabouts, left, arrived)?;
+        let arrived = world.place_history.arrive(left, place(queue)).progress;
+        let unconfirmed = unconfirmed(&world.place_history, left, arrived)?;
         let is_here = unconfirmed.is_here || self.rule == Rule::AlwaysHere;
         Some(EarlierAttempts { is_here, ..unconfirmed })
     }
 
-    /// Lists the possible results of a search for messages of earlier attempts.
+    /// Lists the possible results of a search of `queue` for messages of earlier attempts. Each is
+    /// the number of messages that count as put afterwards.
     fn findings(&self, world: &World, queue: usize) -> Vec<u64> {
-        let from = world.whereabouts.arrive(world.left(), place(queue)).progress.done;
+        let from = world.place_history.arrive(world.left(), place(queue)).progress.done;
         let Some(EarlierAttempts { most, is_here, .. }) = self.unconfirmed(world, queue) else {
             return vec![from];
         };
@@ -216,7 +222,7 @@ impl Model for Course {
         match action {
             Action::Begin { queue, found, is_noted } => {
                 let left = world.left();
-                let arrival = world.whereabouts.arrive(left, place(queue));
+                let arrival = world.place_history.arrive(left, place(queue));
                 let earlier = match self.rule {
                     Rule::AlwaysOnce => 1,
                     Rule::Ours | Rule::AlwaysHere | Rule::RefusedIsNowhere => {
@@ -227,16 +233,22 @@ impl Model for Course {
                     Some(_) => progress_behind(arrival.progress, found, earlier, COUNT),
                     None => arrival.progress,
                 };
-                let (whereabouts, done) = (Arc::new(arrival.whereabouts), progress.done);
+                let (place_history, done) = (Arc::new(arrival.place_history), progress.done);
                 (next.progress, next.has_failed) = (left, false);
                 if arrival.has_moved {
-                    (next.progress, next.whereabouts) = (arrival.progress, Arc::clone(&whereabouts));
+                    (next.progress, next.place_history) = (arrival.progress, Arc::clone(&place_history));
                 }
                 if is_noted && done > arrival.progress.done {
-                    (next.progress, next.whereabouts) = (progress, Arc::clone(&whereabouts));
+                    (next.progress, next.place_history) = (progress, Arc::clone(&place_history));
                 }
-                let fresh =
-                    Attempt { queue, progress, whereabouts, next: done, is_committed: false, is_over: false };
+                let fresh = Attempt {
+                    queue,
+                    progress,
+                    place_history,
+                    next: done,
+                    is_committed: false,
+                    is_over: false,
+                };
                 next.attempts.push(Arc::new(fresh));
             }
             Action::Commit(index) => {
@@ -256,9 +268,9 @@ impl Model for Course {
                 if !world.may_end(index) {
                     // The attempt's write is refused.
                     next.attempt_mut(index)?.is_over = true;
-                } else if attempt.next > next.progress.done || next.whereabouts != attempt.whereabouts {
+                } else if attempt.next > next.progress.done || next.place_history != attempt.place_history {
                     next.progress = attempt.progress.advanced(attempt.next, 0);
-                    next.whereabouts = Arc::clone(&attempt.whereabouts);
+                    next.place_history = Arc::clone(&attempt.place_history);
                 } else {
                     return None;
                 }
@@ -274,7 +286,7 @@ impl Model for Course {
                 let attempt = next.attempt_mut(index)?;
                 attempt.is_over = true;
                 let progress = attempt.progress.advanced(attempt.next, in_doubt);
-                next.whereabouts = Arc::new(attempt.whereabouts.after(progress));
+                next.place_history = Arc::new(attempt.place_history.after(progress));
                 (next.has_failed, next.progress) = (true, progress);
             }
             Action::Answer(index) => {
@@ -325,7 +337,7 @@ impl Model for Course {
     }
 }
 
-/// Returns the names of the violated properties, and the number of states of the model.
+/// Runs the model checker. Returns the names of the violated properties, and the number of states.
 fn breaches(course: Course) -> (Vec<&'static str>, usize) {
     let checker = course.checker().finish_when(HasDiscoveries::AnyFailures).spawn_bfs().join();
     let found = checker.discoveries();
@@ -358,8 +370,8 @@ fn what_a_response_says_of_what_was_found_is_true() {
     }
 }
 
-/// Checks that the model finds a violation for each wrong rule. Otherwise its silence would prove
-/// nothing.
+/// Checks that the model finds a violation for each known mistake. Otherwise its success would
+/// prove nothing about the code's rules.
 #[test]
 fn a_rule_that_is_wrong_is_found() {
     let wild = Course { is_wild: true, moves: 1, ..TAME };

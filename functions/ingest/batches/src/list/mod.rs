@@ -1,8 +1,8 @@
-//! `GET /v1/inovafarma/batches`: the batches that the caller may see, the newest first.
+//! Route `GET /v1/inovafarma/batches`: lists the batches that the caller may see, the newest first.
 //!
-//! A list is walked by batch ids, also if it is filtered. `next_cursor` is the last id that a page
-//! searched, and is there until all ids were searched, so a page may have few batches or none and
-//! still have a next one.
+//! Pages follow the order of batch ids, also if the list is filtered. `next_cursor` has the last id
+//! that was searched for a page, and is present until all ids were searched. So a page may have few
+//! batches or none, although another page follows.
 
 use std::cmp::Reverse;
 
@@ -15,7 +15,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 use uuid::Uuid;
 
-use crate::unknown::Span;
+use crate::only_in_dynamo::Span;
 use crate::{Batches, format, from_database};
 
 const MAX: u16 = 200;
@@ -50,8 +50,8 @@ impl Batches {
         format::json(&Page { batches, next_cursor: last.map(|batch_id| list.cursor(batch_id.into_bytes())) })
     }
 
-    /// Returns up to `limit` batches older than `before`, and the id after which the next page
-    /// continues; `None` if there is no next page.
+    /// Returns up to `limit` batches older than `before`, or the newest ones if it is `None`. Also
+    /// returns the id after which the next page continues; `None` if there is no next page.
     async fn page(
         &self,
         viewer: &Viewer,
@@ -68,8 +68,8 @@ impl Batches {
         let down_to = known.get(usize::from(limit)).map(|batch| batch.batch_id);
         let span = Span { filter, before, down_to, now: Timestamp::now() };
         let ids = known.iter().map(|batch| batch.batch_id).collect();
-        let unknown = self.unknown(viewer, &span, &ids, wanted).await?;
-        if unknown.became_known {
+        let unknown = self.only_in_dynamo(viewer, &span, &ids, wanted).await?;
+        if unknown.reached_postgres {
             // Read once more, so that no batch is missed that became known in between.
             known = self.known(viewer, filter, wanted, before).await?;
         }
@@ -95,8 +95,10 @@ const fn may_be_unknown(status: Option<BatchStatus>) -> bool {
 }
 
 /// Merges the batches from PostgreSQL (`known`) and from DynamoDB (`unknown`) to one page, newest
-/// first; of duplicates, PostgreSQL's stays. Returns it with the id after which the next page
-/// continues: its last batch if more follow, or else `looked_to`.
+/// first. Of two entries of one batch, PostgreSQL's is kept. Batches older than `looked_to`, the
+/// last id that was searched in DynamoDB, are left to a later page. Also returns the id after which
+/// the next page continues: that of the page's last batch if `limit` cut the page off, or else
+/// `looked_to`.
 fn merge(
     known: Vec<BatchView>,
     unknown: Vec<BatchView>,

@@ -1,5 +1,5 @@
-//! One pass over a payload: it reads bytes and yields chunks, errors and their report, within
-//! bounded memory.
+//! Pipeline that cuts one payload: it reads the payload's bytes once, and yields chunks, items in
+//! error and their report, within bounded memory.
 
 use std::error::Error;
 use std::io;
@@ -23,26 +23,26 @@ use crate::unusable::PayloadFault;
 const MAX_STORING: usize = 4;
 const MAX_STORING_BYTES: usize = 8 * 1024 * 1024;
 
-/// Capacity of the channel of payload frames to the unpacking thread. `WINDOWS` is the capacity of
-/// the channel of content windows, and `FOUND` the capacity of the channel of chunks and pages of
-/// errors.
+/// Maximum number of frames (pieces of the payload as S3 delivers them) that wait for the unpacking
+/// thread. `WINDOWS` is the limit for pieces of decoded content that wait for the cutting thread.
+/// `CHUNKS` is the limit for chunks and pages of errors that wait to be compressed or stored.
 const FRAMES: usize = 8;
 const WINDOWS: usize = 8;
-const FOUND: usize = 2;
-/// Maximum number of report parts, each of 5 MiB, that may wait to be stored.
+const CHUNKS: usize = 2;
+/// Maximum number of parts of the error report, each of 5 MiB, that may wait to be stored.
 const PARTS: usize = 1;
-/// Number of bytes of content that are sent to the cutting thread together, so that it is not woken
-/// for every frame.
+/// Number of bytes of decoded content that are sent to the cutting thread together, so that it is
+/// not woken for each piece that S3 delivers.
 const WINDOW: usize = 64 * 1024;
-/// Capacity of a window's buffer: a nearly full window must also hold what gzip's decoder appends
-/// in one step.
+/// Capacity in bytes of a buffer for decoded content. A buffer that almost has [`WINDOW`] bytes
+/// must also hold what gzip's decoder appends in one step.
 const WINDOW_MEMORY: usize = WINDOW + 32 * 1024;
 
 /// Number of items in error that are recorded in the database together.
 const ERROR_PAGE: usize = 1000;
 
-/// Failure to read a payload or to store its chunks, which is no fault of the payload: the run must
-/// be repeated.
+/// Failure to read a payload or to store its chunks, which is no fault of the payload: it must be
+/// cut again.
 pub type RunError = Box<dyn Error + Send + Sync>;
 
 /// Reader of a payload's stored bytes.
@@ -51,8 +51,8 @@ pub trait Source {
     fn next(&mut self) -> impl Future<Output = Result<Option<Bytes>, RunError>> + Send;
 }
 
-/// Destination of a payload's chunks, errors and error report. A repeated run stores and records
-/// the same again.
+/// Destination of a payload's chunks, errors and error report. If the payload is cut again, the
+/// same are stored and recorded again.
 pub trait Output {
     /// File to which the report of all items in error is written.
     type Report: ReportFile + Send;
@@ -103,16 +103,17 @@ pub enum Outcome {
 /// If the source or the output fails. The next run stores everything again.
 pub async fn run(spec: CutSpec, source: &mut impl Source, output: &impl Output) -> Result<Outcome, RunError> {
     let (frames_in, frames) = channel(FRAMES);
-    let (steps_in, steps) = channel(WINDOWS);
+    let (to_cut_in, to_cut) = channel(WINDOWS);
     let (emptied_in, emptied) = channel(WINDOWS);
-    let (found_in, found) = channel(FOUND);
-    let (made_in, made) = channel(FOUND);
+    let (to_compress_in, to_compress) = channel(CHUNKS);
+    let (to_store_in, to_store) = channel(CHUNKS);
     let (parts_in, parts) = channel(PARTS);
     let max_bytes = spec.max_bytes;
-    let unpacking = spawn_blocking(move || unpack(max_bytes, frames, &steps_in, emptied));
-    let cutting = spawn_blocking(move || cut(spec, steps, &emptied_in, &found_in, &parts_in));
-    let packing = spawn_blocking(move || pack(found, &made_in));
-    let gathered = try_join3(feed(source, frames_in), gather(made, output), deliver(parts, output.report()));
+    let unpacking = spawn_blocking(move || unpack(max_bytes, frames, &to_cut_in, emptied));
+    let cutting = spawn_blocking(move || cut(spec, to_cut, &emptied_in, &to_compress_in, &parts_in));
+    let packing = spawn_blocking(move || pack(to_compress, &to_store_in));
+    let gathered =
+        try_join3(feed(source, frames_in), gather(to_store, output), deliver(parts, output.report()));
     let ((), chunks, file) = gathered.await?;
     unpacking.await?;
     packing.await??;
@@ -130,8 +131,8 @@ pub async fn run(spec: CutSpec, source: &mut impl Source, output: &impl Output) 
     }
 }
 
-/// Reads the payload's frames and sends them to the unpacking thread, until they end or the thread
-/// is gone.
+/// Reads the payload as S3 delivers it, and sends it to the unpacking thread, until the payload
+/// ends or the thread is gone.
 async fn feed(source: &mut impl Source, frames: Sender<Bytes>) -> Result<(), RunError> {
     while let Some(bytes) = source.next().await? {
         if frames.send(bytes).await.is_err() {
@@ -150,7 +151,7 @@ async fn deliver<F: ReportFile>(mut parts: Receiver<Vec<u8>>, mut file: F) -> Re
 }
 
 /// Message from the unpacking thread to the cutting thread.
-enum Step {
+enum ToCut {
     /// Next bytes of the payload's decoded content.
     Window(Vec<u8>),
     End(Result<ContentDigest, PayloadFault>),
@@ -160,7 +161,12 @@ enum Step {
 /// until the frames end or the receiver is gone. Windows from `emptied`, which the cutter has
 /// finished with, are reused: on Lambda, new memory of their size would come from the system page
 /// by page each time (`MALLOC_MMAP_THRESHOLD_` in the template).
-fn unpack(max_bytes: u64, mut frames: Receiver<Bytes>, steps: &Sender<Step>, mut emptied: Receiver<Vec<u8>>) {
+fn unpack(
+    max_bytes: u64,
+    mut frames: Receiver<Bytes>,
+    to_cut: &Sender<ToCut>,
+    mut emptied: Receiver<Vec<u8>>,
+) {
     let mut content = Content::new(max_bytes);
     let mut window = Vec::with_capacity(WINDOW_MEMORY);
     let mut fault = None;
@@ -174,7 +180,7 @@ fn unpack(max_bytes: u64, mut frames: Receiver<Bytes>, steps: &Sender<Step>, mut
             if window.len() >= WINDOW {
                 let next = emptied.try_recv().unwrap_or_else(|_| Vec::with_capacity(WINDOW_MEMORY));
                 let full = std::mem::replace(&mut window, next);
-                if steps.blocking_send(Step::Window(full)).is_err() {
+                if to_cut.blocking_send(ToCut::Window(full)).is_err() {
                     return;
                 }
             }
@@ -182,54 +188,54 @@ fn unpack(max_bytes: u64, mut frames: Receiver<Bytes>, steps: &Sender<Step>, mut
     }
     let end = fault.map_or_else(|| content.finish(&mut window), Err);
     // If the last window was received, its receiver also waits for the end.
-    if steps.blocking_send(Step::Window(window)).is_ok() {
-        drop(steps.blocking_send(Step::End(end)));
+    if to_cut.blocking_send(ToCut::Window(window)).is_ok() {
+        drop(to_cut.blocking_send(ToCut::End(end)));
     }
 }
 
 /// Message from the cutting thread to the compressing thread.
-enum Found {
+enum ToCompress {
     Chunk(Chunk),
     Errors(Vec<ItemError>),
 }
 
-/// Cuts windows of content into chunks and errors. Returns `None` if the windows stop before the
-/// end, or a receiver is gone; for an unusable payload, the reason and the number of errors that
-/// are not listed.
+/// Cuts the decoded content, which arrives piece by piece, into chunks and items in error. Returns
+/// `None` if the pieces stop before the content's end, or if a receiver is gone. For an unusable
+/// payload, returns the reason and the number of items in error that the database does not list.
 fn cut(
     spec: CutSpec,
-    mut steps: Receiver<Step>,
+    mut to_cut: Receiver<ToCut>,
     emptied: &Sender<Vec<u8>>,
-    found: &Sender<Found>,
+    to_compress: &Sender<ToCompress>,
     parts: &Sender<Vec<u8>>,
 ) -> Option<Result<(Seal, Report), (PayloadFault, u64)>> {
     let mut cutter = Cutter::new(spec);
     loop {
-        let ended = match steps.blocking_recv()? {
-            Step::Window(mut window) => {
+        let ended = match to_cut.blocking_recv()? {
+            ToCut::Window(mut window) => {
                 let taken = cutter.take(&window);
                 window.clear();
                 // It is freed if nobody fills it any more.
                 drop(emptied.try_send(window));
                 taken.map(|()| None)
             }
-            Step::End(whole) => whole.and_then(|whole| cutter.end(&whole).map(|()| Some(whole))),
+            ToCut::End(whole) => whole.and_then(|whole| cutter.end(&whole).map(|()| Some(whole))),
         };
         match ended {
             Ok(None) => {
-                forward(cutter.chunks(), pages(cutter.errors()), found)?;
+                forward(cutter.chunks(), pages(cutter.errors()), to_compress)?;
                 if let Some(part) = cutter.report_part() {
                     parts.blocking_send(part).ok()?;
                 }
             }
             Ok(Some(whole)) => {
                 let End { chunks, errors, report, cut } = cutter.finish(whole);
-                forward(chunks, errors.chunks(ERROR_PAGE).map(<[_]>::to_vec), found)?;
+                forward(chunks, errors.chunks(ERROR_PAGE).map(<[_]>::to_vec), to_compress)?;
                 return Some(Ok((cut, report)));
             }
             Err(why) => {
                 let errors = std::mem::take(cutter.errors());
-                forward(cutter.chunks(), errors.chunks(ERROR_PAGE).map(<[_]>::to_vec), found)?;
+                forward(cutter.chunks(), errors.chunks(ERROR_PAGE).map(<[_]>::to_vec), to_compress)?;
                 return Some(Err((why, cutter.errors_omitted())));
             }
         }
@@ -239,11 +245,11 @@ fn cut(
 fn forward(
     chunks: Vec<Chunk>,
     errors: impl Iterator<Item = Vec<ItemError>>,
-    found: &Sender<Found>,
+    to_compress: &Sender<ToCompress>,
 ) -> Option<()> {
-    let all = chunks.into_iter().map(Found::Chunk).chain(errors.map(Found::Errors));
+    let all = chunks.into_iter().map(ToCompress::Chunk).chain(errors.map(ToCompress::Errors));
     for one in all {
-        found.blocking_send(one).ok()?;
+        to_compress.blocking_send(one).ok()?;
     }
     Some(())
 }
@@ -254,22 +260,22 @@ fn pages(errors: &mut Vec<ItemError>) -> impl Iterator<Item = Vec<ItemError>> {
 }
 
 /// Message from the compressing thread: a chunk's file to store, or errors to record.
-enum Made {
+enum ToStore {
     File { index: u32, items: u32, cnpjs: Vec<Cnpj>, file: Vec<u8> },
     Errors(Vec<ItemError>),
 }
 
 /// Encodes chunks as files and passes errors on, until the messages end or the receiver is gone.
-fn pack(mut found: Receiver<Found>, made: &Sender<Made>) -> io::Result<()> {
-    while let Some(one) = found.blocking_recv() {
+fn pack(mut to_compress: Receiver<ToCompress>, to_store: &Sender<ToStore>) -> io::Result<()> {
+    while let Some(one) = to_compress.blocking_recv() {
         let one = match one {
-            Found::Chunk(chunk) => {
+            ToCompress::Chunk(chunk) => {
                 let file = encode(&chunk)?;
-                Made::File { index: chunk.index, items: chunk.items, cnpjs: chunk.cnpjs(), file }
+                ToStore::File { index: chunk.index, items: chunk.items, cnpjs: chunk.cnpjs(), file }
             }
-            Found::Errors(errors) => Made::Errors(errors),
+            ToCompress::Errors(errors) => ToStore::Errors(errors),
         };
-        if made.blocking_send(one).is_err() {
+        if to_store.blocking_send(one).is_err() {
             break;
         }
     }
@@ -278,22 +284,22 @@ fn pack(mut found: Receiver<Found>, made: &Sender<Made>) -> io::Result<()> {
 
 /// Stores chunk files and records errors as they come, and returns the list of chunks when all are
 /// stored.
-async fn gather(mut made: Receiver<Made>, output: &impl Output) -> Result<Vec<SealedChunk>, RunError> {
+async fn gather(mut to_store: Receiver<ToStore>, output: &impl Output) -> Result<Vec<SealedChunk>, RunError> {
     let mut storing = Storing::default();
-    while let Some(one) = made.recv().await {
+    while let Some(one) = to_store.recv().await {
         match one {
-            Made::File { index, items, cnpjs, file } => {
+            ToStore::File { index, items, cnpjs, file } => {
                 let first_cnpj = *cnpjs.first().ok_or("a chunk has no product")?;
                 let uri = output.uri(index);
                 storing.add(SealedChunk { index, uri, items, first_cnpj, cnpjs }, file, output).await?;
             }
-            Made::Errors(errors) => output.record(&errors).await?,
+            ToStore::Errors(errors) => output.record(&errors).await?,
         }
     }
     storing.finish().await
 }
 
-/// Uploads of chunk files in progress, and the list of all chunks so far.
+/// Uploads of a payload's chunk files in progress, and the list of all its chunks so far.
 #[derive(Default)]
 struct Storing {
     tasks: JoinSet<Result<usize, RunError>>,

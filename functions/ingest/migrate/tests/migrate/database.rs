@@ -1,4 +1,4 @@
-//! Databases of the tests' own, in the server of the local stack.
+//! Databases for single tests, in the PostgreSQL server of the local stack.
 
 use tokio_postgres::NoTls;
 

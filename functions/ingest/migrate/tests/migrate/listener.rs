@@ -1,4 +1,4 @@
-//! The address that a request names for its answer.
+//! Fake server at the response URL of CloudFormation's request.
 
 use std::sync::{Arc, Mutex};
 

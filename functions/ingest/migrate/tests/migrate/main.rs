@@ -1,5 +1,5 @@
-//! Responses to CloudFormation and to direct invocations, with a server of our own at the response
-//! URL.
+//! Tests of the responses to CloudFormation and to direct invocations. A fake server listens at the
+//! response URL.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "these are tests")]
 

@@ -1,4 +1,4 @@
-//! Topics of Kafka, which are created before the schema is migrated.
+//! Tests that Kafka topics are created, before the schema is migrated.
 
 use events::kafka::{Cluster, EventTopics, Settings, Topic, TopicPlan};
 use krafka::testing::{ApiKey, FakeBroker};

@@ -1,5 +1,5 @@
-//! A body as it is stored: gzip, with the checksum and the length of its inflated content. It is
-//! never parsed, and never held inflated.
+//! Request body in the form in which it is stored: gzip, with the checksum and the length of its
+//! inflated content. The content is not parsed, and only a part of it is inflated at a time.
 
 use std::io::{Read as _, Write as _};
 
@@ -22,7 +22,7 @@ pub(crate) const MAX_BODY: usize = 4_500_000;
 /// First bytes of every gzip member (RFC 1952).
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
-/// Number of bytes that are inflated at a time.
+/// Number of bytes of a gzip body's content that are inflated at a time.
 const WINDOW: usize = 64 * 1024;
 
 /// Payload from a request body, checked and ready to be stored as gzip.
@@ -38,11 +38,12 @@ pub(crate) struct Content {
 
 impl Content {
     /// Checks a request body, and compresses it if it is not gzip. Gzip is recognized by the first
-    /// bytes; `claimed` is what the headers state, and is only checked.
+    /// bytes. `claimed` is the compression that the headers state, and is only checked.
     ///
     /// # Errors
     /// If the body is too large for a request, or its content has more than `max_payload` bytes:
-    /// 413. If its gzip is damaged, or it is empty: 400.
+    /// 413. If the body is damaged gzip, is not gzip although the headers state it, or has no
+    /// content: 400.
     pub(crate) fn read(body: &[u8], claimed: Compression, max_payload: u64) -> Result<Self, Problem> {
         check_size(body, max_payload)?;
         let compression = Compression::of(body)?;
@@ -79,7 +80,7 @@ fn check_size(body: &[u8], max_payload: u64) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Checks a gzip body by inflating it window by window, all members; only the checksum and the
+/// Checks a gzip body by inflating all of its members, a part at a time; only the checksum and the
 /// length of its content are kept.
 fn inflated(body: &[u8], max_payload: u64) -> Result<Content, Problem> {
     let mut hash = Sha256::new();
@@ -132,7 +133,8 @@ fn corrupt(error: &std::io::Error) -> Problem {
     Problem::new(Reason::ContentCorrupt, detail)
 }
 
-/// Builds the problem of a body in which a gzip is followed by bytes that are no gzip.
+/// Builds the problem of a body in which a gzip of `end` bytes is followed by `rest` bytes that are
+/// no gzip.
 fn continued(end: usize, rest: usize) -> Problem {
     let detail = format!(
         "the body is a gzip of {end} bytes, and {rest} more bytes follow it, which are no gzip; send the gzip alone"
@@ -140,8 +142,8 @@ fn continued(end: usize, rest: usize) -> Problem {
     Problem::new(Reason::ContentCorrupt, detail)
 }
 
-/// Builds the problem of a payload whose decoded content exceeds the deployment's limit, on either
-/// route.
+/// Builds the problem of a payload whose decoded content exceeds the deployment's limit, whether it
+/// is in the request or is to be uploaded.
 pub(crate) fn too_large(max_payload: u64) -> Problem {
     let detail = format!("a payload may have {max_payload} bytes, once inflated");
     Problem::new(Reason::MaxPayloadExceeded, detail)

@@ -54,8 +54,8 @@ verbs! {
     }
 }
 
-/// Returns the route to the queue manager: from the channel definition in MQCNO, or else from the
-/// channel table that MQCNO names.
+/// Returns the channels and addresses to try for the queue manager: from the channel definition in
+/// MQCNO, or else from the channel table that MQCNO names.
 ///
 /// # Safety
 ///

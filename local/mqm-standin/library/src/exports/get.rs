@@ -1,4 +1,4 @@
-//! MQGET.
+//! MQGET, which gets or browses a message.
 
 use libmqm_sys as mq;
 use mqm_standin::protocol::{Answer, Get, Match, Reason, Request};

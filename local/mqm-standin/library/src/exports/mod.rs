@@ -1,5 +1,5 @@
-//! The functions that clients call, by the names of the MQI. They are C's, so each trusts its
-//! caller as IBM's library does: pointers are null or point to what the MQI says they point to.
+//! Functions of the MQI that clients call, with C linkage. Each trusts its caller as IBM's library
+//! does: a pointer is null or points to the structure that the MQI requires.
 #![allow(unsafe_code)]
 // C finds them by their names, not by their paths.
 #![allow(unreachable_pub)]
@@ -115,7 +115,7 @@ pub(crate) unsafe fn get_or<T: Copy>(place: *const T, default: T) -> T {
     unsafe { place.read_unaligned() }
 }
 
-/// Returns the bytes of the caller's buffer.
+/// Returns a copy of the bytes in the caller's buffer.
 ///
 /// # Safety
 ///

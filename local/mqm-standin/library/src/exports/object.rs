@@ -7,7 +7,7 @@ use super::{data, fill, get_or, set, verbs};
 use crate::connection;
 use crate::structures::{Borrowed, chars, field, text};
 
-/// Maximum number of selectors in a call.
+/// Maximum number of selectors, which are attributes to inquire, in one MQINQ.
 const MAX_SELECTORS: i32 = 256;
 
 verbs! {
@@ -30,7 +30,7 @@ verbs! {
         Ok(warning)
     }
 
-    /// Closes an object.
+    /// Closes a queue or the queue manager.
     fn MQCLOSE(connection: mq::MQHCONN, object: *mut mq::MQHOBJ, options: mq::MQLONG) {
         let handle = get_or(object, mq::MQHO_UNUSABLE_HOBJ);
         let (_, warning) = connection::find(connection)?.call(&Request::Close { handle, options })?;
@@ -38,7 +38,7 @@ verbs! {
         Ok(warning)
     }
 
-    /// Inquires attributes of an object.
+    /// Inquires attributes of an open queue or queue manager.
     fn MQINQ(
         connection: mq::MQHCONN,
         object: mq::MQHOBJ,

@@ -1,4 +1,4 @@
-//! MQPUT.
+//! MQPUT, which puts a message on an open queue.
 
 use libmqm_sys as mq;
 use mqm_standin::protocol::{Answer, Message, Put, Request};

@@ -1,12 +1,13 @@
-//! The bound on open connections that all brokers of an execution environment share.
+//! Limit on the number of open broker connections in an execution environment. The clients of all
+//! kinds of broker share this limit.
 //!
 //! A connection holds a [`Permit`] from before it is opened until it has really ended, whether it
-//! is used, idle, or hangs in a call that does not return. Brokers keep idle connections on a
-//! [`IdleConnections`]. When the bound is reached, the connection that was idle for longest makes
-//! room, whichever broker it belongs to.
+//! is used, idle, or hangs in a call that does not return. Each pool offers its idle connections
+//! through [`IdleConnections`]. When the limit is reached, the connection that has been idle for
+//! longest in any pool is closed, so that a new one can be opened.
 //!
-//! A connection that was asked to end, and whose call does not return, keeps its permit until it
-//! does. If no other permit is left, no connection can be opened any more, and
+//! A connection that was asked to end, and whose call does not return, keeps its permit until the
+//! call returns. If such connections hold all permits, no connection can be opened any more, and
 //! [`ConnectionCap::is_exhausted`] is true.
 
 mod permit;
@@ -21,12 +22,13 @@ use tokio::sync::Notify;
 use self::permit::Ending;
 pub use self::permit::{ClosingHandle, Permit};
 
-/// Time to wait for a closing connection to end, before another idle connection is closed to make
-/// room.
+/// Time that a caller waits for one closing connection to end, before another idle connection is
+/// closed for the caller.
 const TO_END: Duration = Duration::from_secs(1);
 
-/// Time after which a closing connection counts as hanging. It is longer than the time limit of any
-/// work.
+/// Time from the start of its close after which a connection that is still open counts as hanging:
+/// a call of the client library on it does not return. This time is longer than the time limit of
+/// any work on a connection.
 const HANGS: Duration = Duration::from_secs(30);
 
 /// Idle connections of one pool, which a [`ConnectionCap`] may close to make room for a new one.
@@ -52,11 +54,11 @@ pub struct ConnectionCap {
     hangs_after: Duration,
     /// True if the last caller that waited for a permit timed out.
     is_refused: AtomicBool,
-    shelves: Mutex<Vec<Weak<dyn IdleConnections>>>,
+    pools: Mutex<Vec<Weak<dyn IdleConnections>>>,
     /// Notification that a permit was released or a connection became idle.
     changed: Notify,
     /// Lock that serves waiting callers in the order of their arrival.
-    turn: tokio::sync::Mutex<()>,
+    admission_lock: tokio::sync::Mutex<()>,
 }
 
 /// Result of [`ConnectionCap::admit`]: an idle connection, or the permit for a new one.
@@ -69,14 +71,14 @@ pub enum Admitted<T> {
 }
 
 impl ConnectionCap {
-    /// Creates a cap of `max` connections, at least 1.
+    /// Creates a cap of `max` connections; 0 counts as 1.
     #[must_use]
     pub fn new(max: usize) -> Arc<Self> {
         Self::hanging_after(max, HANGS)
     }
 
-    /// Creates a cap of `max` connections that counts a closing connection as hanging after
-    /// `hangs_after`.
+    /// Creates a cap of `max` connections; 0 counts as 1. A connection counts as hanging if it has
+    /// not ended `hangs_after` after the start of its close.
     #[must_use]
     pub fn hanging_after(max: usize, hangs_after: Duration) -> Arc<Self> {
         Arc::new(Self {
@@ -86,9 +88,9 @@ impl ConnectionCap {
             ending: Mutex::default(),
             hangs_after,
             is_refused: AtomicBool::new(false),
-            shelves: Mutex::default(),
+            pools: Mutex::default(),
             changed: Notify::new(),
-            turn: tokio::sync::Mutex::default(),
+            admission_lock: tokio::sync::Mutex::default(),
         })
     }
 
@@ -104,10 +106,10 @@ impl ConnectionCap {
         self.open.load(Ordering::SeqCst)
     }
 
-    /// True if no further connection can be opened, because each connection that the cap allows is
-    /// lost or hangs (takes too long to close). Hanging connections count only if the last caller
-    /// that waited for a permit timed out: after a freeze of the Lambda environment, a connection
-    /// may only seem to hang.
+    /// True if no further connection can be opened, because all connections that the cap allows
+    /// hang. A connection hangs if it was given up with [`Permit::abandon`] or takes too long to
+    /// close. The latter counts only if the last caller that waited for a permit timed out: after a
+    /// freeze of the Lambda environment, a connection may only seem to hang.
     #[must_use]
     pub fn is_exhausted(&self) -> bool {
         let hangs = |ending: &&Ending| ending.is_open() && ending.since.elapsed() >= self.hangs_after;
@@ -122,9 +124,10 @@ impl ConnectionCap {
         self.ending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a pool, whose idle connections are closed to make room as long as it exists.
-    pub fn add(&self, shelf: Weak<dyn IdleConnections>) {
-        self.shelves.lock().unwrap_or_else(PoisonError::into_inner).push(shelf);
+    /// Registers a pool, so that its idle connections can be closed when the cap is reached. A pool
+    /// that was dropped is ignored.
+    pub fn add(&self, pool: Weak<dyn IdleConnections>) {
+        self.pools.lock().unwrap_or_else(PoisonError::into_inner).push(pool);
     }
 
     /// Wakes callers that wait for a connection, because one became idle.
@@ -132,15 +135,15 @@ impl ConnectionCap {
         self.changed.notify_waiters();
     }
 
-    /// Returns the idle connection that `idle` finds, or else a permit to open one. `None` if there
-    /// is neither before `deadline`. Begins to close the longest-idle connection of any pool if the
-    /// cap is reached.
+    /// Returns an idle connection if `idle` finds one, or else a permit to open a connection. While
+    /// the cap is reached, begins to close the longest-idle connection of any pool, and waits.
+    /// `None` if neither became available before `deadline`.
     pub async fn admit<T>(
         self: &Arc<Self>,
         mut idle: impl FnMut() -> Option<T>,
         deadline: Deadline,
     ) -> Option<Admitted<T>> {
-        let _turn = deadline.run(self.turn.lock()).await.ok()?;
+        let _admission = deadline.run(self.admission_lock.lock()).await.ok()?;
         let mut is_room_made = false;
         loop {
             let mut changed = std::pin::pin!(self.changed.notified());
@@ -174,14 +177,14 @@ impl ConnectionCap {
 
     /// Begins to close the longest-idle connection of all pools. `false` if no connection is idle.
     fn make_room(&self) -> bool {
-        let shelves: Vec<_> = {
-            let mut shelves = self.shelves.lock().unwrap_or_else(PoisonError::into_inner);
-            shelves.retain(|shelf| shelf.strong_count() > 0);
-            shelves.iter().filter_map(Weak::upgrade).collect()
+        let pools: Vec<_> = {
+            let mut pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
+            pools.retain(|pool| pool.strong_count() > 0);
+            pools.iter().filter_map(Weak::upgrade).collect()
         };
-        let oldest = shelves.iter().filter_map(|shelf| Some((shelf.idle_since()?, shelf)));
+        let oldest = pools.iter().filter_map(|pool| Some((pool.idle_since()?, pool)));
         match oldest.min_by_key(|(since, _)| *since) {
-            Some((_, shelf)) => shelf.close_longest_idle(),
+            Some((_, pool)) => pool.close_longest_idle(),
             None => false,
         }
     }
@@ -193,21 +196,21 @@ mod tests {
 
     const SOON: Duration = Duration::from_millis(50);
 
-    /// Test pool whose connections end when they are closed or, if it is slow, when the test ends
-    /// them.
+    /// Test pool of idle connections. A connection that is closed ends at once or, if `is_slow` is
+    /// true, when the test drops its permit.
     #[derive(Default)]
-    struct Shelf {
+    struct TestPool {
         idle: Mutex<Vec<(Instant, Permit)>>,
         ending: Mutex<Vec<Permit>>,
         is_slow: bool,
     }
 
-    impl Shelf {
+    impl TestPool {
         fn of(cap: &Arc<ConnectionCap>, is_slow: bool) -> Arc<Self> {
-            let shelf = Arc::new(Self { is_slow, ..Self::default() });
-            let weak: Weak<Self> = Arc::downgrade(&shelf);
+            let pool = Arc::new(Self { is_slow, ..Self::default() });
+            let weak: Weak<Self> = Arc::downgrade(&pool);
             cap.add(weak);
-            shelf
+            pool
         }
 
         fn keep(&self, cap: &ConnectionCap, permit: Permit) {
@@ -220,7 +223,7 @@ mod tests {
         }
     }
 
-    impl IdleConnections for Shelf {
+    impl IdleConnections for TestPool {
         fn idle_since(&self) -> Option<Instant> {
             self.idle.lock().unwrap().first().map(|(since, _)| *since)
         }
@@ -255,10 +258,10 @@ mod tests {
     #[tokio::test]
     async fn the_connection_that_was_idle_for_longest_makes_room_whichever_broker_s_it_is() {
         let cap = ConnectionCap::new(3);
-        let (one, other) = (Shelf::of(&cap, false), Shelf::of(&cap, false));
-        for shelf in [&one, &other, &one] {
+        let (one, other) = (TestPool::of(&cap, false), TestPool::of(&cap, false));
+        for pool in [&one, &other, &one] {
             let permit = admit(&cap).await.unwrap();
-            shelf.keep(&cap, permit);
+            pool.keep(&cap, permit);
         }
         let _in_use = admit(&cap).await.unwrap();
         assert_eq!((one.len(), other.len(), cap.open()), (1, 1, 3));
@@ -269,18 +272,18 @@ mod tests {
     #[tokio::test]
     async fn who_waits_gets_what_becomes_idle_or_free() {
         let cap = ConnectionCap::new(1);
-        let shelf = Shelf::of(&cap, false);
+        let pool = TestPool::of(&cap, false);
         let permit = admit(&cap).await.unwrap();
         let waiting = tokio::spawn({
             let cap = Arc::clone(&cap);
-            let shelf = Arc::clone(&shelf);
+            let pool = Arc::clone(&pool);
             async move {
-                let take = || shelf.idle.lock().unwrap().pop();
+                let take = || pool.idle.lock().unwrap().pop();
                 cap.admit(take, Deadline::after(Duration::from_secs(5))).await
             }
         });
         tokio::time::sleep(SOON).await;
-        shelf.keep(&cap, permit);
+        pool.keep(&cap, permit);
         assert!(matches!(waiting.await.unwrap(), Some(Admitted::Idle(_))));
         assert_eq!(cap.open(), 0);
     }
@@ -288,9 +291,9 @@ mod tests {
     #[tokio::test]
     async fn one_connection_ends_for_one_caller_whatever_else_changes_meanwhile() {
         let cap = ConnectionCap::new(3);
-        let shelf = Shelf::of(&cap, true);
+        let pool = TestPool::of(&cap, true);
         for _ in 0..3 {
-            shelf.keep(&cap, admit(&cap).await.unwrap());
+            pool.keep(&cap, admit(&cap).await.unwrap());
         }
         let waiting = tokio::spawn({
             let cap = Arc::clone(&cap);
@@ -300,18 +303,18 @@ mod tests {
             tokio::time::sleep(Duration::from_millis(10)).await;
             cap.became_idle();
         }
-        assert_eq!((shelf.len(), shelf.ending.lock().unwrap().len()), (2, 1));
-        shelf.ending.lock().unwrap().clear();
+        assert_eq!((pool.len(), pool.ending.lock().unwrap().len()), (2, 1));
+        pool.ending.lock().unwrap().clear();
         assert!(matches!(waiting.await.unwrap(), Some(Admitted::New(_))));
-        assert_eq!((shelf.len(), cap.open()), (2, 2));
+        assert_eq!((pool.len(), cap.open()), (2, 2));
     }
 
     #[tokio::test]
-    async fn a_shelf_that_is_gone_is_forgotten() {
+    async fn a_pool_that_is_gone_is_forgotten() {
         let cap = ConnectionCap::new(1);
-        let shelf = Shelf::of(&cap, false);
-        shelf.keep(&cap, admit(&cap).await.unwrap());
-        drop(shelf);
+        let pool = TestPool::of(&cap, false);
+        pool.keep(&cap, admit(&cap).await.unwrap());
+        drop(pool);
         assert!(admit(&cap).await.is_some());
     }
 

@@ -23,7 +23,8 @@ pub(super) struct Ending {
     permit: Weak<()>,
 }
 
-/// Handle that marks a connection as closing, while another owner has its permit.
+/// Handle with which the owner of a connection tells the cap that closing begins. The connection
+/// itself keeps its permit until it has ended.
 #[derive(Debug)]
 pub struct ClosingHandle {
     cap: Arc<ConnectionCap>,
@@ -51,7 +52,7 @@ impl Permit {
         Self { cap, is_lost: false, token: Arc::default() }
     }
 
-    /// Returns a handle with which the caller that closes the connection marks it as closing.
+    /// Returns a handle with which the connection can be marked as closing.
     #[must_use]
     pub fn closing_handle(&self) -> ClosingHandle {
         ClosingHandle { cap: Arc::clone(&self.cap), permit: Arc::downgrade(&self.token) }

@@ -1,4 +1,4 @@
-//! Steps of a consumer.
+//! Tests of a load test's consumer, which the tests of every broker's crate call.
 
 use std::time::Duration;
 

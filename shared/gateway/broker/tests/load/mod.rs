@@ -1,5 +1,5 @@
-//! Steps with the messages of a load test that hold on every broker. The tests of each broker's
-//! crate take them, each on an empty queue.
+//! Tests of load producers and load consumers that must pass on every kind of broker. The tests of
+//! each broker's crate call them, each with an empty queue.
 
 pub(crate) mod consuming;
 pub(crate) mod producing;
@@ -73,7 +73,8 @@ pub(crate) async fn put(
     Ok(())
 }
 
-/// Puts the messages with these sequence numbers by a new producer, and ends it.
+/// Puts the messages with these sequence numbers by a new producer, and ends it. Returns the
+/// producer's last confirmations and its error.
 pub(crate) async fn put_all(
     broker: &dyn Broker,
     access: &Access,
@@ -96,7 +97,7 @@ fn all_confirmed(numbers: std::ops::Range<u64>) -> Vec<(u64, Outcome)> {
     numbers.map(|number| (number, Outcome::Confirmed)).collect()
 }
 
-/// Takes `count` messages from the consumer.
+/// Takes `count` messages from the consumer, and returns them in the order of their arrival.
 pub(crate) async fn take(consumer: &mut dyn LoadConsumer, count: usize) -> Vec<Arrival> {
     let mut taken = Vec::new();
     while taken.len() < count {

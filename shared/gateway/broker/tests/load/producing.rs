@@ -1,4 +1,4 @@
-//! Steps of a producer.
+//! Tests of a load test's producer, which the tests of every broker's crate call.
 
 use std::time::Duration;
 

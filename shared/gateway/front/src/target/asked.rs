@@ -1,4 +1,5 @@
-//! Checks of the target and the queues that a request names, by the rules of `mq`.
+//! Resolves the target that a request names, and checks by the rules of the crate `mq` that the
+//! caller may use it and the other queues of the request.
 
 use api::{Fault, Problem, Reason, cut};
 use mq::{AllowedTargets, PasswordOrigin, Profile, QueueName, RoutingKey, Target, TargetError, TargetSpec};
@@ -17,8 +18,9 @@ pub(super) struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    /// Checks that the caller may use the reply queue of reports, as if it were the target's queue,
-    /// because the queue manager puts the reports on it.
+    /// Checks that the caller may use the reply queue for IBM MQ's reports, as if it were the
+    /// target's queue, because the queue manager puts the reports on it. Refuses a reply queue on
+    /// another queue manager.
     pub(super) fn check_reports(
         self,
         target: &Target,
@@ -41,13 +43,15 @@ impl Asked<'_> {
         })
     }
 
-    /// Checks that the caller may use a further queue, as if it were the target's queue.
+    /// Checks that the caller may use the destination queue of a move, as if it were the target's
+    /// queue.
     pub(super) fn check_further(self, queue: &QueueName) -> Result<(), Problem> {
         self.with_queue(queue).map(drop).map_err(|problem| relocate(problem, "/target", "/to"))
     }
 
-    /// Resolves a target whose work uses other queues in place of its own. Each queue is checked as
-    /// if it were the target's. `pointer` returns the JSON Pointer to the queue at an index.
+    /// Resolves a target whose work uses the queues `names` in place of the target's own. Each
+    /// queue is checked as if it were the target's, and the first becomes the target's. `pointer`
+    /// returns the JSON Pointer to the queue at an index.
     pub(super) fn in_place(
         self,
         names: &[QueueName],
@@ -123,8 +127,9 @@ impl Asked<'_> {
         Ok(())
     }
 
-    /// Resolves a target whose messages all have routing keys of their own. The check uses `key`,
-    /// one of these, in place of the target's routing key.
+    /// Resolves a target whose messages all have their own routing keys. `key`, which is one of
+    /// these, takes the place of the target's routing key in the check whether the caller may use
+    /// the target.
     fn resolve_with_key(self, key: &RoutingKey) -> Result<Target, TargetError> {
         let inline = self.named.target.clone().unwrap_or_default();
         let with_key = TargetSpec { routing_key: Some(key.clone()), ..inline };
@@ -150,8 +155,8 @@ fn relocate(problem: Problem, from: &str, to: &str) -> Problem {
     Problem::faulty(problem.reason, problem.faults.into_iter().map(relocated).collect())
 }
 
-/// Adds the queue's name to the detail of a problem about one of several queues, unless its faults
-/// already point to a member.
+/// Adds the queue's name to the detail of a problem about one of several queues. A problem whose
+/// faults already point to a member is returned unchanged.
 fn of_queue(name: &QueueName, mut problem: Problem) -> Problem {
     if problem.faults.is_empty() {
         problem.detail = format!("queue `{}`: {}", cut(name.as_str(), 100), problem.detail);
@@ -159,8 +164,8 @@ fn of_queue(name: &QueueName, mut problem: Problem) -> Problem {
     problem
 }
 
-/// Builds the problem of a message's routing key: the caller may not use it, or the target has no
-/// exchange.
+/// Builds the problem of the routing key of the message at `index`: the caller may not use it, or
+/// the target has no exchange.
 fn of_message(index: usize, error: &TargetError) -> Problem {
     let problem = from_target(error);
     match error {
@@ -319,11 +324,11 @@ mod tests {
                              "exchanges": ["orders"], "routingKeys": ["orders.*"]});
         let profile: Profile = serde_json::from_value(profile).unwrap();
         let key = |text: &str| RoutingKey::try_from(text.to_owned()).unwrap();
-        let resolve = |target: Value, keys: &[&str], all_have_one| {
+        let resolve = |target: Value, keys: &[&str], all_have_routing_keys| {
             let target: TargetSpec = serde_json::from_value(target).unwrap();
             let routing_keys = keys.iter().enumerate().map(|(index, text)| (index, key(text))).collect();
             let named = NamedTarget::in_members(None, Some(target));
-            let named = NamedTarget { routing_keys, all_have_one, ..named };
+            let named = NamedTarget { routing_keys, all_have_routing_keys, ..named };
             let none = InlineTargets::default();
             let asked = Asked { profile: Some(&profile), named: &named, allowed: none.of("tenant") };
             asked.complete(QueueRule::OrExchange)
@@ -331,8 +336,8 @@ mod tests {
         let orders = json!({"exchange": "orders"});
         let target = resolve(orders.clone(), &["orders.new", "orders.old"], true).unwrap();
         assert_eq!(target.exchange.unwrap().routing_key, RoutingKey::default(), "the record names no key");
-        let refused = |target: &Value, keys: &[&str], all_have_one| {
-            let problem = resolve(target.clone(), keys, all_have_one).unwrap_err();
+        let refused = |target: &Value, keys: &[&str], all_have_routing_keys| {
+            let problem = resolve(target.clone(), keys, all_have_routing_keys).unwrap_err();
             (problem.reason, problem.faults.first().map(|fault| fault.pointer.clone()))
         };
         let forbidden = (Reason::TargetNotAllowed, None);

@@ -1,10 +1,11 @@
-//! Resolving the target that a request names to the one that its work goes to.
+//! Resolves the target that a request names, with its profile and the defaults, and checks that the
+//! caller may use it.
 
 mod asked;
 
 use std::error::Error;
 
-use access::{AccessStore, ReadError};
+use access::{AccessStore, AccessTableError};
 use api::{Problem, Reason, cut};
 use mq::{BrokerKind, InlineTargets, Profile, Target};
 
@@ -12,8 +13,8 @@ use self::asked::Asked;
 use crate::operation::{OtherQueues, QueueRule, Reports};
 use crate::target_request::NamedTarget;
 
-/// Queues of an operation: the rule for the target's own queue, further queues, and the reply
-/// queues for reports.
+/// Queues that an operation uses: the rule for the target's own queue, other queues, and the reply
+/// queues for IBM MQ's reports.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Queues<'a> {
     pub(crate) own: QueueRule,
@@ -22,7 +23,8 @@ pub(crate) struct Queues<'a> {
 }
 
 impl Queues<'_> {
-    /// True if the allow-list is needed, because the request names more than a profile.
+    /// True if the tenant's own allow-list has to be read, because the request names more than a
+    /// profile.
     fn need_a_list(&self, named: &NamedTarget) -> bool {
         named.target.is_some()
             || !named.routing_keys.is_empty()
@@ -101,8 +103,8 @@ async fn profile(
 async fn own_targets(access: &AccessStore, tenant: &str) -> Result<InlineTargets, Problem> {
     let item = match access.targets(tenant).await {
         Ok(item) => item,
-        Err(ReadError::Malformed) => return Ok(InlineTargets::default()),
-        Err(error @ ReadError::Unavailable) => return Err(error.into()),
+        Err(AccessTableError::Malformed) => return Ok(InlineTargets::default()),
+        Err(error @ AccessTableError::Unavailable) => return Err(error.into()),
     };
     Ok(InlineTargets::of_one_tenant(&item.entries).unwrap_or_else(|error| {
         let pk = access::pk::targets(tenant);
@@ -133,7 +135,11 @@ mod tests {
         assert!(none.need_a_list(&by_name(Some(TargetSpec::default()))));
         assert!(queues(&any).need_a_list(&by_name(None)));
         let keys = vec![(0, RoutingKey::default())];
-        assert!(none.need_a_list(&NamedTarget { routing_keys: keys, all_have_one: true, ..by_name(None) }));
+        assert!(none.need_a_list(&NamedTarget {
+            routing_keys: keys,
+            all_have_routing_keys: true,
+            ..by_name(None)
+        }));
         let place = ReportPlace { queue: "R".to_owned().try_into().unwrap(), queue_manager: None };
         let reports = [Reports { pointer: "/messages/0".to_owned(), place }];
         assert!(Queues { reports: &reports, ..none }.need_a_list(&by_name(None)));

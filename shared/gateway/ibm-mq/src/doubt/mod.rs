@@ -1,11 +1,11 @@
-//! Resolves a commit in doubt by searching the queue.
+//! Finds out by a search of the queue whether a commit of unknown outcome took effect.
 //!
-//! Only what is found proves something. A message that was put and is on the queue was committed,
-//! with its whole unit of work; but an earlier attempt may have put it under the same id, in a unit
-//! of work that ended differently. So after earlier attempts all messages of the unit have to be
-//! found. The messages that were got were not taken if all of them are on the queue again. An
-//! absent message proves nothing: another consumer may have taken it meanwhile, or the queue
-//! manager may not have noticed yet that the connection broke.
+//! Only messages that are found prove something. A message that was put and is on the queue was
+//! committed, with its whole unit of work. But an earlier attempt at the request may have put it
+//! under the same id, in a unit of work that ended differently. So after earlier attempts, all
+//! messages of the unit of work have to be found. If the unit of work got messages and all of them
+//! are on the queue again, none was removed. An absent message proves nothing: another consumer may
+//! have got it meanwhile, or the queue manager may not have noticed yet that the connection broke.
 
 #[cfg(test)]
 mod model;
@@ -33,23 +33,25 @@ const MOST: usize = 8;
 /// found. After the commit of a larger unit of work, the outcome remains unknown.
 const MOST_OF_ALL: usize = 1_000;
 
-/// Time reserved before the deadline for searching the queue after a commit that was not answered.
+/// Time before an operation's deadline that is reserved for searching the queue if a commit is not
+/// answered.
 pub(crate) const TO_RESOLVE: Duration = Duration::from_secs(1);
 
 /// Pauses before the first, second and third search for the messages of a commit of unknown
 /// outcome.
-const LOOKS: [Duration; 3] = [Duration::ZERO, Duration::from_millis(150), Duration::from_millis(400)];
+const SEARCH_PAUSES: [Duration; 3] = [Duration::ZERO, Duration::from_millis(150), Duration::from_millis(400)];
 
-/// Adds the identifying fields of a received message to the list, for a later search. The list
-/// stops growing at one entry more than [`MOST_OF_ALL`], so that its length shows that there are
-/// too many messages to search for.
+/// Adds the identifying fields of a received message to the list `taken`, for a search after a
+/// commit of unknown outcome. The list stops growing at one entry more than [`MOST_OF_ALL`], so
+/// that its length shows that there are too many messages to search for.
 pub(crate) fn remember(taken: &mut Vec<Evidence>, md: &mqi::MQMD) {
     if taken.len() <= MOST_OF_ALL {
         taken.push(Evidence::of(md));
     }
 }
 
-/// Queue to search for messages after a commit of unknown outcome, with the access to the queue.
+/// Queue to search for messages after a commit of unknown outcome, with the pool and the login to
+/// reach it.
 pub(crate) struct SearchedQueue {
     pool: Arc<Pool>,
     access: Access,
@@ -61,8 +63,10 @@ impl SearchedQueue {
         Self { pool: Arc::clone(pool), access: access.clone(), queue: queue.clone() }
     }
 
-    /// True if the search proves that all these messages were put and committed, by this attempt at
-    /// the request or an earlier one. False if that remains unknown.
+    /// Searches the queue. True if the search proves that all messages with these ids were put and
+    /// committed, by this attempt at the request or an earlier one. False if that remains unknown.
+    /// With `is_first_attempt`, no earlier attempt can have put them, so one found message is
+    /// proof.
     pub(crate) async fn has_unit(
         &self,
         ids: &[MessageId],
@@ -78,8 +82,8 @@ impl SearchedQueue {
         self.search(ids, needed, |_| true, deadline).await
     }
 
-    /// True if the search proves that all these received messages are back on the queue. False if
-    /// that remains unknown.
+    /// Searches the queue. True if the search proves that all messages in `taken`, which a unit of
+    /// work got, are back on the queue. False if that remains unknown.
     pub(crate) async fn has_all_back(&self, taken: &[Evidence], deadline: Deadline) -> bool {
         if taken.is_empty() || taken.len() > MOST_OF_ALL {
             return false;
@@ -90,9 +94,11 @@ impl SearchedQueue {
         self.search(ids, Needed::OF_GOT, is_back, deadline).await
     }
 
-    /// Searches the queue for messages by their ids, on another connection of the pool. Searches up
-    /// to three times, because the queue manager may not have noticed yet that the connection of
-    /// the commit broke. Returns false if a search fails, since that proves nothing.
+    /// Searches the queue for messages by their ids, on another connection of the pool. Returns
+    /// true if as many as `needed` are found, so that they prove the outcome of the commit. A found
+    /// message counts if `is_proof` accepts it. Searches up to three times, because the queue
+    /// manager may not have noticed yet that the connection of the commit broke. Returns false if a
+    /// search fails, since that proves nothing.
     async fn search(
         &self,
         ids: Vec<mqi::MQBYTE24>,
@@ -103,7 +109,7 @@ impl SearchedQueue {
         let Self { pool, access, queue } = self;
         let (ids, is_proof) = (Arc::new(ids), Arc::new(is_proof));
         let mut found = false;
-        for pause in LOOKS {
+        for pause in SEARCH_PAUSES {
             if found || pause >= deadline.remaining() {
                 break;
             }

@@ -1,9 +1,9 @@
-//! Model of a queue, a unit of work whose commit is not answered, another consumer, and a search of
-//! the queue at any moment: whatever the rules call certain has to be true in every course of
-//! events.
+//! Model of the search that resolves a commit of unknown outcome. A model checker tests that an
+//! outcome which the rules call certain is true in every sequence of events. The model has a queue,
+//! a unit of work whose commit is not answered, another consumer, and a search at any moment.
 //!
-//! Two messages belong to the unit of work. Until the queue manager has noticed that the connection
-//! is gone, the unit of work is neither committed nor backed out.
+//! Two messages belong to the unit of work. It is neither committed nor backed out until the queue
+//! manager notices that the connection is gone.
 
 use libmqm_sys as mqi;
 use stateright::{Checker as _, Model, Property};
@@ -12,12 +12,12 @@ use super::rule::{Evidence, Needed};
 
 /// Numbers of the messages in the unit of work whose commit has an unknown outcome.
 const MESSAGES: [u8; 2] = [0, 1];
-/// Maximum number of messages that the model's other consumer gets from the queue.
+/// Maximum number of messages that the other consumer in the model gets from the queue.
 const THEIR_GETS: u8 = 3;
 
 /// Owner of a unit of work in the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Whose {
+enum Owner {
     /// Unit of work of an earlier attempt at the same request.
     Earlier,
     Ours,
@@ -28,15 +28,15 @@ enum Whose {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Whereabouts {
     Queue,
-    Put(Whose),
-    Got(Whose),
-    /// The message was received, and the commit of that unit of work took effect.
-    Removed(Whose),
+    Put(Owner),
+    Got(Owner),
+    /// The message was received in a unit of work of this owner, whose commit took effect.
+    Removed(Owner),
     /// The message is on no queue, because its put was backed out.
     Never,
 }
 
-/// Instance of a message: the original, or a copy with the same id.
+/// Message in the model: the original, or a copy of it with the same id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Instance {
     message: u8,
@@ -56,17 +56,17 @@ struct World {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Verdict {
-    /// Proven outcome: after puts, the messages were committed; after gets, our unit of work did
-    /// not remove them.
+    /// The search proves the outcome. After puts, the messages were committed; after gets, the unit
+    /// of work did not remove them.
     Certain,
     InDoubt,
-    /// Outcome after gets: the messages were removed. Only the wrong rule [`Rule::NotFoundIsTaken`]
-    /// concludes this.
+    /// The search concludes that the unit of work removed the messages that it got. Only the wrong
+    /// rule [`Rule::NotFoundIsTaken`] concludes this.
     Taken,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Doubt {
+enum CommitKind {
     FirstPut,
     LaterPut,
     Got,
@@ -77,12 +77,14 @@ enum Doubt {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rule {
     Ours,
-    /// Wrong rule: a message that is not found was removed by our get.
+    /// Known mistake, which the model has to notice: a message that is not found was removed by the
+    /// unit of work that got it.
     NotFoundIsTaken,
-    /// Wrong rule: one message on the queue proves our commit, even if an earlier attempt may have
-    /// put it.
+    /// Known mistake, which the model has to notice: one message on the queue proves the commit,
+    /// even if an earlier attempt may have put it.
     OneProvesALaterPut,
-    /// Wrong rule: one message that is back on the queue proves that all are.
+    /// Known mistake, which the model has to notice: one message that is back on the queue proves
+    /// that all are.
     OneBackProvesAll,
 }
 
@@ -90,16 +92,17 @@ enum Rule {
 enum Action {
     /// The queue manager ends this owner's unit of work: by a commit if `true`, otherwise by a
     /// backout.
-    End(Whose, bool),
+    End(Owner, bool),
     /// The other consumer gets the instance with this index.
     Take(usize),
-    /// The search looks for the next message, and finds the instance with this index, or none.
+    /// The search looks for the next message of the unit of work, and finds the instance with this
+    /// index; `None` if it finds none.
     Look(Option<usize>),
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Course {
-    doubt: Doubt,
+    kind: CommitKind,
     rule: Rule,
 }
 
@@ -118,13 +121,13 @@ impl Instance {
         }
     }
 
-    /// Applies the commit or backout of `whose` unit of work to this instance.
-    fn end(&mut self, whose: Whose, committed: bool) {
+    /// Applies the commit or backout of `owner`'s unit of work to this instance.
+    fn end(&mut self, owner: Owner, committed: bool) {
         self.whereabouts = match (self.whereabouts, committed) {
-            (Whereabouts::Put(of), true) if of == whose => Whereabouts::Queue,
-            (Whereabouts::Put(of), false) if of == whose => Whereabouts::Never,
-            (Whereabouts::Got(of), true) if of == whose => Whereabouts::Removed(whose),
-            (Whereabouts::Got(of), false) if of == whose => {
+            (Whereabouts::Put(of), true) if of == owner => Whereabouts::Queue,
+            (Whereabouts::Put(of), false) if of == owner => Whereabouts::Never,
+            (Whereabouts::Got(of), true) if of == owner => Whereabouts::Removed(owner),
+            (Whereabouts::Got(of), false) if of == owner => {
                 self.backouts += 1;
                 Whereabouts::Queue
             }
@@ -132,8 +135,8 @@ impl Instance {
         };
     }
 
-    fn is_held_by(&self, whose: Whose) -> bool {
-        matches!(self.whereabouts, Whereabouts::Put(of) | Whereabouts::Got(of) if of == whose)
+    fn is_held_by(&self, owner: Owner) -> bool {
+        matches!(self.whereabouts, Whereabouts::Put(of) | Whereabouts::Got(of) if of == owner)
     }
 
     fn was_committed(&self) -> bool {
@@ -143,18 +146,20 @@ impl Instance {
 
 impl Course {
     fn needed(self) -> Needed {
-        match (self.doubt, self.rule) {
-            (Doubt::LaterPut, Rule::OneProvesALaterPut) | (Doubt::Got, Rule::OneBackProvesAll) => Needed::One,
-            (Doubt::FirstPut, _) => Needed::of_put(true),
-            (Doubt::LaterPut, _) => Needed::of_put(false),
-            (Doubt::Got, _) => Needed::OF_GOT,
+        match (self.kind, self.rule) {
+            (CommitKind::LaterPut, Rule::OneProvesALaterPut) | (CommitKind::Got, Rule::OneBackProvesAll) => {
+                Needed::One
+            }
+            (CommitKind::FirstPut, _) => Needed::of_put(true),
+            (CommitKind::LaterPut, _) => Needed::of_put(false),
+            (CommitKind::Got, _) => Needed::OF_GOT,
         }
     }
 
     fn proves(self, found: &Instance) -> bool {
         // The message as it was when it was got.
         let got = Instance { put_at: 1, backouts: 0, ..*found };
-        self.doubt != Doubt::Got || got.evidence().came_back_as(&found.evidence())
+        self.kind != CommitKind::Got || got.evidence().came_back_as(&found.evidence())
     }
 
     fn verdict(self, world: &World, is_there: bool) -> Option<Verdict> {
@@ -168,25 +173,27 @@ impl Course {
         })
     }
 
-    /// True if the verdict holds in this state. The model is checked in every later state too, so a
-    /// verdict must stay true.
+    /// True if the conclusion of the search is true in this state. The model checker calls this in
+    /// every later state too, so a conclusion must stay true.
     fn is_true(self, world: &World) -> bool {
         let every = |holds: &dyn Fn(&Instance) -> bool| {
             MESSAGES
                 .iter()
                 .all(|message| world.instances.iter().any(|it| it.message == *message && holds(it)))
         };
-        match (world.verdict, self.doubt) {
-            (Some(Verdict::Certain), Doubt::FirstPut | Doubt::LaterPut) => every(&Instance::was_committed),
-            (Some(Verdict::Certain), Doubt::Got) => {
-                every(&|it| it.whereabouts != Whereabouts::Removed(Whose::Ours))
+        match (world.verdict, self.kind) {
+            (Some(Verdict::Certain), CommitKind::FirstPut | CommitKind::LaterPut) => {
+                every(&Instance::was_committed)
+            }
+            (Some(Verdict::Certain), CommitKind::Got) => {
+                every(&|it| it.whereabouts != Whereabouts::Removed(Owner::Ours))
             }
             (Some(Verdict::Taken), _) => {
                 // They were got and are gone, or will be.
                 let ours = |it: &Instance| {
                     matches!(
                         it.whereabouts,
-                        Whereabouts::Got(Whose::Ours) | Whereabouts::Removed(Whose::Ours)
+                        Whereabouts::Got(Owner::Ours) | Whereabouts::Removed(Owner::Ours)
                     )
                 };
                 every(&ours)
@@ -201,25 +208,25 @@ impl Model for Course {
     type Action = Action;
 
     fn init_states(&self) -> Vec<World> {
-        let ours = match self.doubt {
-            Doubt::FirstPut | Doubt::LaterPut => Whereabouts::Put(Whose::Ours),
-            Doubt::Got => Whereabouts::Got(Whose::Ours),
+        let ours = match self.kind {
+            CommitKind::FirstPut | CommitKind::LaterPut => Whereabouts::Put(Owner::Ours),
+            CommitKind::Got => Whereabouts::Got(Owner::Ours),
         };
         let unit = MESSAGES.map(|message| instance(message, 1, ours)).to_vec();
-        let others: Vec<Vec<Instance>> = match self.doubt {
-            Doubt::FirstPut => vec![Vec::new()],
+        let others: Vec<Vec<Instance>> = match self.kind {
+            CommitKind::FirstPut => vec![Vec::new()],
             // An earlier attempt died, with a smaller or an equal unit of work.
-            Doubt::LaterPut => (0..=MESSAGES.len())
+            CommitKind::LaterPut => (0..=MESSAGES.len())
                 .map(|count| {
                     MESSAGES
                         .iter()
                         .take(count)
-                        .map(|message| instance(*message, 0, Whereabouts::Put(Whose::Earlier)))
+                        .map(|message| instance(*message, 0, Whereabouts::Put(Owner::Earlier)))
                         .collect()
                 })
                 .collect(),
             // Copies that a retry of their produce put, at another time or with the same time.
-            Doubt::Got => vec![
+            CommitKind::Got => vec![
                 Vec::new(),
                 vec![instance(0, 2, Whereabouts::Queue)],
                 vec![instance(0, 1, Whereabouts::Queue)],
@@ -236,9 +243,9 @@ impl Model for Course {
     }
 
     fn actions(&self, world: &World, actions: &mut Vec<Action>) {
-        for whose in [Whose::Earlier, Whose::Ours, Whose::Theirs] {
-            if world.instances.iter().any(|it| it.is_held_by(whose)) {
-                actions.extend([Action::End(whose, true), Action::End(whose, false)]);
+        for owner in [Owner::Earlier, Owner::Ours, Owner::Theirs] {
+            if world.instances.iter().any(|it| it.is_held_by(owner)) {
+                actions.extend([Action::End(owner, true), Action::End(owner, false)]);
             }
         }
         let on_queue =
@@ -259,11 +266,11 @@ impl Model for Course {
     fn next_state(&self, world: &World, action: Action) -> Option<World> {
         let mut next = world.clone();
         match action {
-            Action::End(whose, committed) => {
-                next.instances.iter_mut().for_each(|it| it.end(whose, committed));
+            Action::End(owner, committed) => {
+                next.instances.iter_mut().for_each(|it| it.end(owner, committed));
             }
             Action::Take(index) => {
-                next.instances.get_mut(index)?.whereabouts = Whereabouts::Got(Whose::Theirs);
+                next.instances.get_mut(index)?.whereabouts = Whereabouts::Got(Owner::Theirs);
                 next.their_gets -= 1;
             }
             Action::Look(found) => {
@@ -288,31 +295,32 @@ impl Model for Course {
     }
 }
 
-/// Returns true if a verdict can be wrong under this rule, and the number of states of the model.
-fn is_breached(doubt: Doubt, rule: Rule) -> (bool, usize) {
-    let checker = Course { doubt, rule }.checker().spawn_bfs().join();
+/// Runs the model checker with `rule`, for a commit of this `kind`. Returns true if a conclusion
+/// of the search can be wrong, and the number of states of the model.
+fn is_breached(kind: CommitKind, rule: Rule) -> (bool, usize) {
+    let checker = Course { kind, rule }.checker().spawn_bfs().join();
     let found = checker.discoveries();
-    assert!(found.contains_key("a doubt is resolved") && found.contains_key("a doubt stays"), "{doubt:?}");
+    assert!(found.contains_key("a doubt is resolved") && found.contains_key("a doubt stays"), "{kind:?}");
     (found.contains_key("what is certain is true"), checker.unique_state_count())
 }
 
 #[test]
 fn what_a_look_makes_certain_is_true() {
-    for doubt in [Doubt::FirstPut, Doubt::LaterPut, Doubt::Got] {
-        let (is_breached, states) = is_breached(doubt, Rule::Ours);
-        assert!(!is_breached && states > 50, "{doubt:?}: {states} states");
+    for kind in [CommitKind::FirstPut, CommitKind::LaterPut, CommitKind::Got] {
+        let (is_breached, states) = is_breached(kind, Rule::Ours);
+        assert!(!is_breached && states > 50, "{kind:?}: {states} states");
     }
 }
 
-/// Checks that the model finds the mistake of each wrong rule. A model that misses these mistakes
-/// could not show that the code's rule is right.
+/// Checks that the model notices each known mistake. A model that misses these mistakes could not
+/// show that the code's rule is right.
 #[test]
 fn a_rule_that_is_wrong_is_found() {
-    for (doubt, rule) in [
-        (Doubt::Got, Rule::NotFoundIsTaken),
-        (Doubt::LaterPut, Rule::OneProvesALaterPut),
-        (Doubt::Got, Rule::OneBackProvesAll),
+    for (kind, rule) in [
+        (CommitKind::Got, Rule::NotFoundIsTaken),
+        (CommitKind::LaterPut, Rule::OneProvesALaterPut),
+        (CommitKind::Got, Rule::OneBackProvesAll),
     ] {
-        assert!(is_breached(doubt, rule).0, "nobody misses {rule:?}");
+        assert!(is_breached(kind, rule).0, "nobody misses {rule:?}");
     }
 }

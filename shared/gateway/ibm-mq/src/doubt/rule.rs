@@ -1,11 +1,12 @@
-//! Rules about the messages that have to be found before something is certain.
+//! Rules that decide which messages have to be found on the queue to prove the outcome of a commit.
 //!
-//! A model checker tests these rules against every course of events that a small model allows
+//! A model checker tests these rules in every sequence of events that a small model allows
 //! (`model.rs`).
 
 use libmqm_sys as mqi;
 
-/// Number of messages that have to be found on the queue to prove the outcome of a commit.
+/// Number of messages of a unit of work that have to be found on the queue to prove the outcome of
+/// its commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Needed {
     One,
@@ -25,21 +26,23 @@ impl Needed {
     /// same id and time. If all are there, as originals or copies, no message is lost.
     pub(crate) const OF_GOT: Self = Self::All;
 
-    /// Returns `None` if the search has to go on after this message, otherwise the conclusion of
-    /// the search: true if the outcome of the commit is proven, false if the outcome stays unknown.
+    /// Returns the conclusion of a search after a message that was found or not (`is_there`): true
+    /// if the outcome of the commit is proven, false if it stays unknown, and `None` if the search
+    /// has to go on with the next message.
     pub(crate) fn settled_by(self, is_there: bool) -> Option<bool> {
         (is_there == (self == Self::One)).then_some(is_there)
     }
 
-    /// Returns the conclusion of a search in which no single message was decisive: true if the
-    /// outcome of the commit is proven.
+    /// Returns the conclusion of a search that has looked for all messages, none of which was
+    /// decisive: true if the outcome of the commit is proven.
     pub(crate) fn at_the_end(self) -> bool {
         self == Self::All
     }
 }
 
-/// Ids, put time and backout count of a received message. A higher backout count distinguishes the
-/// message after a backout from a copy that a retry put.
+/// Ids, put time and backout count of a received message, by which a search of the queue recognizes
+/// it. A higher backout count distinguishes the message after a backout from a copy that a retry
+/// put.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Evidence {
     pub(super) message_id: mqi::MQBYTE24,

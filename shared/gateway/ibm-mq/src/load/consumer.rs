@@ -1,4 +1,5 @@
-//! Receives the messages of a load test that the connection's thread gets.
+//! Consumer of a load test: receives the messages that a function on the connection's thread gets
+//! (a job, see the module `getter`).
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -17,18 +18,19 @@ use crate::pool::Pool;
 use crate::session::{Failure, Session, Told};
 use crate::worker::WorkerError;
 
-/// Consumer of a load test, on its own connection. Dropping it ends the connection, and backs out
-/// uncommitted gets.
+/// Consumer of a load test, on its own connection. Dropping the consumer ends the connection, and
+/// backs out uncommitted gets.
 pub(crate) struct Consumer<'a> {
     session: Session,
     gets: Gets,
     queue: &'a QueueName,
-    /// Reason why the job on the connection's thread has ended; `None` while it runs.
+    /// Reason why the function that gets the messages on the connection's thread has ended; `None`
+    /// until the consumer notices that end.
     end: Option<Result<End, Failure>>,
 }
 
-/// Connects and opens the queue for a load consumer. The job on the connection's thread gets no
-/// message before [`Consumer::begin`].
+/// Connects and opens the queue for a consumer of a load test. The function that gets the messages
+/// on the connection's thread waits for [`Consumer::begin`].
 pub(crate) async fn connect<'a>(
     pool: &Arc<Pool>,
     access: &Access,
@@ -87,8 +89,8 @@ impl Consumer<'_> {
         }
     }
 
-    /// Tells the job on the connection's thread to stop, and waits for its end. Messages that the
-    /// job still delivers are added to `rest`.
+    /// Tells the function that gets the messages on the connection's thread to stop, and returns
+    /// the reason of its end. Messages that it still delivers are added to `rest`.
     async fn stop(&mut self, rest: &mut Vec<Arrival>, deadline: Deadline) -> Result<End, Failure> {
         self.gets.stop.store(true, Ordering::SeqCst);
         // A job that has not begun sees at once that it has to stop.
@@ -149,8 +151,8 @@ impl LoadConsumer for Consumer<'_> {
     }
 }
 
-/// True if the unit of work may have been committed despite this failure. False if a call other
-/// than MQCMIT was refused, since no commit was requested then.
+/// True if it is unknown after this failure whether a load consumer's unit of work was committed.
+/// False if a call other than MQCMIT was refused, since no commit was requested then.
 fn is_in_doubt(failure: Failure) -> bool {
     match failure {
         Failure::Refused(Refusal { verb, .. }) if verb != Verb::Commit => false,

@@ -1,9 +1,9 @@
-//! Gets the messages of a load test, on the connection's thread, in units of work of a fixed
-//! number.
+//! Gets the messages of a load test, in units of work with a fixed number of messages. This is a
+//! job: a function that runs on the connection's thread until its consumer ends it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use broker::load::{Arrival, Foreign};
 use libmqm_sys::{self as mqi, MQLONG};
@@ -11,17 +11,14 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::sync::oneshot;
 
 use super::stamp;
-use crate::mqi::{Connection, Got, Object, Properties, Refusal, Take};
+use crate::mqi::{Connection, Got, LONGEST_WAIT, Object, Properties, Refusal, Take};
 use crate::session::{Told, unless_refused};
 
-/// Maximum time that one MQGET may wait, since a call that blocks cannot be interrupted.
-const SLICE: Duration = Duration::from_millis(500);
-
-/// Maximum number of bytes of a message's properties. A message with more does not count as one of
-/// the load test.
+/// Maximum number of bytes of a message's properties. A message with more does not count as a
+/// message of the load test.
 const MOST_PROPERTIES: usize = 64 * 1024;
 
-/// Settings of the job that gets messages for a load consumer.
+/// Settings of the job that gets messages for a load consumer on the connection's thread.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     pub(super) queue: String,
@@ -34,12 +31,13 @@ pub(super) struct Plan {
     pub(super) unit: usize,
 }
 
-/// Channels and flags by which a load consumer controls the job that gets messages for it.
+/// Channels and flags by which a load consumer controls the job that gets its messages on the
+/// connection's thread.
 pub(super) struct Gets {
-    /// Sender that starts the job; `None` once it is started. If the sender is dropped instead, the
-    /// job ends.
+    /// Sender that starts the job; `None` once the job is started. If the sender is dropped unused,
+    /// the job ends.
     pub(super) begin: Option<mpsc::Sender<()>>,
-    /// Messages that the job got. The channel is closed when the job has ended.
+    /// Receiver of the messages that the job got. The channel is closed when the job has ended.
     pub(super) arrivals: Receiver<Arrival>,
     /// Receiver of the reason why the job has ended, which is sent before `arrivals` is closed.
     pub(super) end: oneshot::Receiver<End>,
@@ -48,7 +46,7 @@ pub(super) struct Gets {
     pub(super) unit: Unit,
 }
 
-/// Sequence numbers of the load test's messages in the open unit of work.
+/// Sequence numbers of the load test's messages in the consumer's open unit of work.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Unit(Arc<Mutex<Vec<u64>>>);
 
@@ -58,21 +56,21 @@ impl Unit {
     }
 }
 
-/// Reason why the job that gets messages has ended. After [`Self::Stopped`] the unit of work is
-/// committed, unless the consumer was dropped. After the other reasons it is open, unless the queue
-/// manager has ended it.
+/// Reason why the job that gets a load test's messages has ended. After [`Self::Stopped`] the unit
+/// of work is committed, unless the consumer was dropped. After the other reasons the unit of work
+/// is open, unless the queue manager has ended it.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum End {
     Stopped,
     /// A message does not belong to the load test, and has to stay on the queue.
     Foreign,
-    /// A message has this length in bytes, which exceeds the maximum of an operation.
+    /// The next message has this length in bytes, which is more than the gateway holds in memory.
     TooLong(usize),
     Refused(Refusal),
 }
 
-/// Opens the queue, waits for the signal to begin, and gets messages until it is told to stop or
-/// `abandoned` is set.
+/// Opens the queue, and sends through `told` the channels that control this job. Then waits for the
+/// signal to begin, and gets messages until it is told to stop or `abandoned` is set.
 pub(super) fn take(connection: &Connection, plan: &Plan, abandoned: &AtomicBool, told: Told<Gets>) {
     let opened = Object::open_queue(connection, &plan.queue, mqi::MQOO_INPUT_SHARED);
     let opened = opened.and_then(|queue| Ok((queue, Properties::new(connection)?)));
@@ -104,7 +102,8 @@ struct Getter<'c> {
     queue: Object<'c>,
     properties: Properties<'c>,
     buffer: Vec<u8>,
-    /// Number of messages in the open unit of work, including those that are not of the load test.
+    /// Number of messages in the open unit of work, including messages that do not belong to the
+    /// load test.
     in_unit: usize,
     unit: Unit,
     // Last, so that the queue is closed when the channel is.
@@ -134,11 +133,11 @@ impl Getter<'_> {
     }
 
     /// Gets a message, sends it to the consumer, and commits the unit of work if it is full.
-    /// Returns a reason if the job has to end.
+    /// Returns a reason if the job has to end; `None` if it goes on, even if no message came.
     fn step(&mut self) -> Result<Option<End>, Refusal> {
         let take = Take {
             options: mqi::MQGMO_SYNCPOINT,
-            wait: MQLONG::try_from(SLICE.as_millis()).unwrap_or(MQLONG::MAX),
+            wait: MQLONG::try_from(LONGEST_WAIT.as_millis()).unwrap_or(MQLONG::MAX),
             ..Take::default()
         };
         let got = self.queue.get(&take, &self.properties, &mut self.buffer)?;

@@ -1,5 +1,6 @@
-//! Messages of a load test. A producer and a consumer each have a job on the connection's thread,
-//! which they instruct and which reports every message with its time:
+//! Puts and gets the messages of a load test. A producer and a consumer each control a job: a
+//! function that runs on the thread of their connection for as long as they exist, puts or gets the
+//! messages there, and reports every message with its time.
 //!
 //! ```text
 //! producer -> putter      consumer -> getter

@@ -1,4 +1,5 @@
-//! Hands the messages of a load test to the connection's thread, and collects the answers.
+//! Producer of a load test: sends messages to a function that runs on the connection's thread (a
+//! job, see the module `putter`), and collects the outcome of each message.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, mpsc};
@@ -22,24 +23,25 @@ use crate::produce::{count, fits_unit};
 use crate::session::{Failure, Session, Told};
 use crate::worker::WorkerError;
 
-/// Producer of a load test, on its own connection. Dropping it ends the connection, and backs out
-/// uncommitted puts.
+/// Producer of a load test, on its own connection. Dropping the producer ends the connection, and
+/// backs out uncommitted puts.
 pub(crate) struct Producer<'a> {
     session: Session,
     steps: mpsc::Sender<Step>,
     events: UnboundedReceiver<Event>,
     queue: &'a QueueName,
     preparer: Preparer,
-    /// Maximum number of unconfirmed messages at a time.
+    /// Maximum number of unconfirmed messages of the producer at a time.
     most: usize,
-    /// Messages that were sent to the connection's thread and are not reported yet, oldest first.
+    /// Messages that were sent to the connection's thread and that it has not reported on yet,
+    /// oldest first.
     handed: VecDeque<Handed>,
     /// Total size in bytes of the bodies of the messages in `handed`.
     bytes: usize,
-    /// Messages that the thread has put in the open unit of work.
+    /// Messages that the connection's thread has put in the open unit of work.
     held: Vec<Handed>,
     answers: Vec<Confirmation>,
-    /// Last reason with which the queue manager refused a message.
+    /// Last reason with which the queue manager refused a message; `None` if it refused none.
     refused: Option<Refusal>,
     /// Failure after which the producer puts no more messages; `None` while it works.
     failed: Option<Failure>,
@@ -53,8 +55,8 @@ struct Handed {
     at: Instant,
 }
 
-/// Connects and opens the queue for a load producer, after checking that IBM MQ can carry the
-/// properties and headers of its messages.
+/// Connects and opens the queue for a producer of a load test, after checking that IBM MQ can carry
+/// the properties and headers of its messages.
 pub(crate) async fn connect<'a>(
     pool: &Arc<Pool>,
     access: &Access,
@@ -148,8 +150,8 @@ impl Producer<'_> {
         next
     }
 
-    /// Records that the connection's thread sends no more reports, as a failure unless there is one
-    /// already.
+    /// Records as a failure that the connection's thread sends no more reports. An earlier failure
+    /// is kept instead.
     fn note_end(&mut self) {
         self.failed.get_or_insert(Failure::NoAnswer(WorkerError::Gone));
     }
@@ -158,7 +160,8 @@ impl Producer<'_> {
         self.failed.map(|failure| failure.into_error(During::Queue(self.queue)))
     }
 
-    /// Waits until the job on the connection's thread has ended, and processes its reports.
+    /// Waits until the function that puts the messages on the connection's thread has ended, at
+    /// most until `deadline`, and processes its reports.
     async fn wait_for_end(&mut self, deadline: Deadline) {
         loop {
             match deadline.run(self.events.recv()).await {

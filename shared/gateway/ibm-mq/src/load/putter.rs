@@ -1,5 +1,6 @@
-//! Puts the messages of a load test, on the connection's thread: each by itself, or in units of
-//! work of a fixed number.
+//! Puts the messages of a load test, each outside a unit of work, or in units of work with a fixed
+//! number of messages. This is a job: a function that runs on the connection's thread until its
+//! producer ends it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
@@ -15,18 +16,19 @@ use crate::putting::{Last, options, put_one};
 use crate::reason::{Kind, Reason};
 use crate::session::{Told, unless_refused};
 
-/// Settings of the job that puts messages for a load producer.
+/// Settings of the job that puts messages for a load producer on the connection's thread.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     pub(super) queue: String,
-    /// True if the messages set their own context (user, application and time).
+    /// True if the messages set their own context (user, application and time). Otherwise the queue
+    /// manager sets it.
     pub(super) sets_context: bool,
     /// Number of messages in a unit of work; 1 puts each message outside a unit of work.
     pub(super) unit: usize,
 }
 
-/// Channels between a load producer and the job that puts its messages. The job ends when `steps`
-/// is dropped.
+/// Channels between a load producer and the job that puts its messages on the connection's thread.
+/// The job ends when `steps` is dropped.
 pub(super) struct Puts {
     pub(super) steps: mpsc::Sender<Step>,
     pub(super) events: UnboundedReceiver<Event>,
@@ -34,26 +36,27 @@ pub(super) struct Puts {
 
 pub(super) enum Step {
     Put(Box<Prepared>),
-    /// Commits the open unit of work, and ends the job.
+    /// Commits the open unit of work, and ends the job that puts the messages.
     Finish,
 }
 
-/// Report of the job that puts messages. Puts are reported in their order.
+/// Report of the job that puts a load producer's messages. Messages are reported in the order in
+/// which they were sent to the job.
 #[derive(Debug)]
 pub(super) enum Event {
-    /// The oldest unreported message was put in the open unit of work.
+    /// The oldest unreported message was put in the open unit of work, which is not committed yet.
     Held,
-    /// The oldest unreported message was confirmed outside a unit of work, or its put failed for
-    /// this reason.
+    /// The oldest unreported message was put and confirmed outside a unit of work, or its put
+    /// failed with this refusal.
     Answered(Confirmation, Option<Refusal>),
-    /// The unit of work has ended, with an outcome for each of its messages.
+    /// The open unit of work has ended. The list has the outcome of each of its messages.
     Ended(Vec<Confirmation>),
     /// The job has ended early, and puts none of the messages that are still unreported.
     Failed(Refusal),
 }
 
-/// Opens the queue and executes the producer's steps, until [`Step::Finish`], the first failure, or
-/// until `abandoned` is set.
+/// Opens the queue, and sends through `told` the channels that control this job. Then executes the
+/// producer's steps, until [`Step::Finish`], the first failure, or until `abandoned` is set.
 pub(super) fn work(connection: &Connection, plan: &Plan, abandoned: &AtomicBool, told: Told<Puts>) {
     let (to_open, context) = options(plan.sets_context);
     let opened = Object::open_queue(connection, &plan.queue, to_open);
@@ -97,8 +100,8 @@ struct Putter<'c> {
     options: MQLONG,
     /// Number of messages in a unit of work; 1 puts each message outside a unit of work.
     most: usize,
-    /// Sequence number of each message in the open unit of work, with the time at which it was
-    /// handed to the library.
+    /// Sequence number of each message in the open unit of work, with the time at which the message
+    /// was handed to the client library.
     unit: Vec<(u64, Instant)>,
     last: Last<'c>,
     reports: UnboundedSender<Event>,
@@ -145,7 +148,7 @@ impl Putter<'_> {
         committed
     }
 
-    /// Reports the end of the open unit of work, with this outcome for each of its messages.
+    /// Reports that the open unit of work has ended, with `outcome` for each of its messages.
     fn end(&mut self, outcome: Outcome) {
         let at = Instant::now();
         let answer = |(sequence, sent_at)| Confirmation { sequence, sent_at, at, outcome };
@@ -168,8 +171,8 @@ impl Putter<'_> {
     }
 }
 
-/// Returns the outcome of a message whose put failed with this refusal. `is_in_unit` is true if it
-/// was put in a unit of work.
+/// Returns the outcome of a load test's message whose put failed with this refusal. `is_in_unit` is
+/// true if the message was put in a unit of work.
 fn outcome(refusal: Refusal, is_in_unit: bool) -> Outcome {
     let is_answered = refusal.effect == Effect::Nothing && refusal.spares_the_connection();
     match refusal.verb {

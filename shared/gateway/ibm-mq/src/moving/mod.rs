@@ -1,8 +1,8 @@
 //! Moves messages from one queue to others of the same queue manager.
 //!
-//! A message is browsed and locked, put at its new place, and got from the old one, all in one unit
-//! of work. So it is at exactly one place at any time, and a message that its new place refuses was
-//! never taken: neither its position nor its backout count changes.
+//! A message is browsed and locked, put on its destination, and got from the source queue, all in
+//! one unit of work. So it is on exactly one queue at any time. If the destination refuses a
+//! message, the message was never got: neither its position nor its backout count changes.
 
 mod route;
 mod source;
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use broker::{Deadline, PutMessages, Relocation};
-use mq::{Access, BrokerError, Destination, MoveCommand, MoveFailure, MoveReport, QueueName, Reach};
+use mq::{Access, AllowedQueues, BrokerError, Destination, MoveCommand, MoveFailure, MoveReport, QueueName};
 use tokio::sync::oneshot;
 
 use crate::depth::fail_to_get;
@@ -29,16 +29,18 @@ use source::{Plan, SelectedId, Source, Window};
 /// Time reserved before the deadline for committing the last messages of a move.
 const MARGIN: Duration = Duration::from_secs(1);
 
-/// Move of messages on one IBM MQ connection.
+/// Move in progress, with its IBM MQ connection and the messages of its open unit of work.
 pub(crate) struct Moving {
     /// Open connection; `None` after a commit whose outcome is unknown.
     open: Option<Open>,
     from: SearchedQueue,
-    /// Messages that were put last, in a unit of work that is not committed yet.
+    /// Messages of the last step of the move, in a unit of work that is not committed yet; empty
+    /// after a commit.
     window: Window,
 }
 
-/// Connection of the move. Dropping it backs out uncommitted work and ends the connection.
+/// Open connection of a move. Dropping the value backs out uncommitted work and ends the
+/// connection.
 struct Open {
     session: Session,
     steps: mpsc::Sender<Step>,
@@ -57,7 +59,7 @@ pub(crate) async fn connect(
     access: &Access,
     queue: &QueueName,
     command: &MoveCommand,
-    reach: &Reach,
+    reach: &AllowedQueues,
     deadline: Deadline,
 ) -> Result<Moving, BrokerError> {
     let msg_ids = ids(command)?;
@@ -81,13 +83,13 @@ pub(crate) async fn connect(
     }
 }
 
-/// Reports what a move would do, by browsing the messages.
+/// Reports which messages a move would put on which queues, by browsing the messages.
 pub(crate) async fn preview(
     pool: &Arc<Pool>,
     access: &Access,
     queue: &QueueName,
     command: &MoveCommand,
-    reach: &Reach,
+    reach: &AllowedQueues,
     deadline: Deadline,
 ) -> Result<MoveReport, BrokerError> {
     let msg_ids = ids(command)?;
@@ -113,8 +115,8 @@ pub(crate) async fn preview(
     }
 }
 
-/// Ends a session after the queue `at` could not be opened, and returns the error. `from` is the
-/// queue to move from.
+/// Ends the session of a move that could not open the queue `at`, and returns the error. `from` is
+/// the source queue of the move.
 async fn did_not_open(
     session: Session,
     refusal: Refusal,
@@ -132,7 +134,7 @@ fn plan(
     session: &Session,
     queue: &QueueName,
     command: &MoveCommand,
-    reach: &Reach,
+    reach: &AllowedQueues,
     msg_ids: Option<Vec<SelectedId>>,
 ) -> Plan {
     let most = session.most_uncommitted().max(2);
@@ -165,8 +167,9 @@ fn stop_at(deadline: Deadline) -> Instant {
     deadline.earlier_by(MARGIN.min(deadline.remaining() / 4)).instant().into_std()
 }
 
-/// Opens the queues and executes the caller's steps of a move on the connection's thread. Ends when
-/// the caller drops the sender of `todo`.
+/// Opens the queues of a move, and reports the result to `opened`. Then executes the caller's steps
+/// from `todo` on the connection's thread, until [`Step::Finish`] or until the caller drops their
+/// sender.
 fn work(
     connection: &Connection,
     plan: &Plan,
@@ -206,7 +209,8 @@ impl Moving {
         Ok(wait_for(answered, deadline).await??)
     }
 
-    /// Returns the failure of a move after a commit that failed or was not answered.
+    /// Returns the failure of a move whose commit failed or was not answered. If the outcome is
+    /// unknown, searches the source queue.
     ///
     /// The search can only prove that nothing was moved: all messages are back. A message on its
     /// destination proves nothing, since another client may have moved it with the same id and
@@ -239,8 +243,8 @@ impl Relocation for Moving {
         self.open.as_ref().and_then(|open| open.session.cluster())
     }
 
-    /// Returns the maximum number of messages that may be on both queues: 0, since a unit of work
-    /// is committed or backed out atomically.
+    /// Returns the maximum number of messages that may be on both the source and the destination
+    /// queue: 0, since a unit of work is committed or backed out atomically.
     fn most_in_doubt(&self) -> u64 {
         0
     }

@@ -1,21 +1,22 @@
-//! Destination of each message of a move, or the reason why it stays.
+//! Decides the destination of each message of a move, or the reason why the message stays.
 
 use std::collections::HashMap;
 
 use libmqm_sys as mqi;
-use mq::{Destination, KeptReason, QueueName, Reach};
+use mq::{AllowedQueues, Destination, KeptReason, QueueName};
 
 use crate::dead_letter::{Origin, origin};
 
-/// Rule that decides the destination of each message of a move.
+/// Rules and state by which a move decides the destination of each message.
 #[derive(Clone, Debug)]
 pub(super) struct Route {
     from: QueueName,
     to: Destination,
-    reach: Reach,
+    reach: AllowedQueues,
     /// Name of the connected queue manager; `None` if the user may not inquire it.
     manager: Option<String>,
-    /// Queues on which no more messages are put, with the reason.
+    /// Destination queues on which the move puts no more messages, each with the reason why
+    /// messages for it stay.
     closed: HashMap<QueueName, KeptReason>,
 }
 
@@ -24,12 +25,18 @@ pub(super) struct Route {
 pub(super) struct Decision {
     pub(super) to: Option<QueueName>,
     pub(super) stays: Option<KeptReason>,
-    /// Dead-letter header to remove, for a message that returns to its first destination.
+    /// Dead-letter header to remove from a message that returns to its first destination; otherwise
+    /// `None`.
     pub(super) without: Option<Origin>,
 }
 
 impl Route {
-    pub(super) fn new(from: QueueName, to: Destination, reach: Reach, manager: Option<String>) -> Self {
+    pub(super) fn new(
+        from: QueueName,
+        to: Destination,
+        reach: AllowedQueues,
+        manager: Option<String>,
+    ) -> Self {
         Self { from, to, reach, manager, closed: HashMap::new() }
     }
 
@@ -63,7 +70,8 @@ impl Route {
         Decision { to: Some(to), stays, without: Some(origin) }
     }
 
-    /// Excludes the queue from the rest of the move, with the reason for messages that stay.
+    /// Excludes the destination `to` from the rest of the move. Messages for it stay, with the
+    /// reason `why`.
     pub(super) fn close(&mut self, to: QueueName, why: KeptReason) {
         self.closed.insert(to, why);
     }

@@ -1,4 +1,4 @@
-//! Queue that messages are moved from, on the connection's thread.
+//! Source queue of a move: examines its messages and moves them, on the connection's thread.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::facts::QueueKind;
 use crate::mqi::{Connection, Effect, Got, Object, Properties, Refusal, Take, Verb};
 use crate::reason::{Kind, Reason};
 
-/// Maximum number of messages that a move examines.
+/// Maximum number of messages on the source queue that a move examines.
 const MOST_EXAMINED: u64 = 10_000;
 
 /// Number of bytes after which the unit of work of a move is committed, since an open one occupies
@@ -25,25 +25,27 @@ const UNIT_BYTES: usize = 16 * 1024 * 1024;
 /// Settings of a move: the messages to move, and their destinations.
 pub(super) struct Plan {
     pub(super) queue: QueueName,
-    /// Single destination of the move; `None` if messages return to their origins.
+    /// Single destination of the move; `None` if each message returns to the queue that its
+    /// dead-letter header names.
     pub(super) destination: Option<QueueName>,
     pub(super) route: Route,
     pub(super) msg_ids: Option<Vec<SelectedId>>,
     /// Maximum number of messages moved in one unit of work.
     pub(super) most: usize,
     pub(super) abandoned: Arc<AtomicBool>,
-    /// True for a preview, which browses and moves nothing.
+    /// True for a preview, which only browses the messages and moves none.
     pub(super) is_preview: bool,
 }
 
-/// Message id that the request selects for the move.
+/// Message id that the request selects for the move, in the form of IBM MQ and as the request has
+/// it.
 pub(super) struct SelectedId {
     pub(super) id: mqi::MQBYTE24,
     /// Bytes of the id as the request gave them, without the zeros that pad `id` to 24 bytes.
     pub(super) given: Vec<u8>,
 }
 
-/// Messages that one step of a move has put in the open unit of work.
+/// Messages that one step of a move has put and got in the open unit of work.
 #[derive(Debug, Default)]
 pub(super) struct Window {
     pub(super) count: u64,
@@ -53,10 +55,11 @@ pub(super) struct Window {
     pub(super) evidence: Vec<Evidence>,
 }
 
-/// Destination queue that is open for output.
+/// Destination queue of a move, open for output.
 struct Target<'c> {
     queue: Object<'c>,
-    /// `MQPMO_SET_ALL_CONTEXT`, or `MQPMO_NONE` if the user may not set the context.
+    /// MQPUT option for the context of messages: `MQPMO_SET_ALL_CONTEXT`, which keeps the context
+    /// of a moved message, or `MQPMO_NONE` if the user may not set it.
     context: MQLONG,
 }
 
@@ -84,7 +87,8 @@ pub(super) struct Source<'c> {
     is_over: bool,
 }
 
-/// Message that was browsed and locked, with its body truncated to the buffer.
+/// Message on the source queue that was browsed, and locked unless this is a preview. Its body was
+/// truncated if it did not fit into the buffer.
 struct BrowsedMessage {
     md: Box<mqi::MQMD>,
     length: usize,
@@ -93,8 +97,8 @@ struct BrowsedMessage {
 }
 
 impl<'c> Source<'c> {
-    /// Opens the source queue, and the destination if the move has a single one. An error comes
-    /// with the name of the queue that could not be opened.
+    /// Opens the source queue, and the destination if the move has a single one. An error has the
+    /// name of the queue that could not be opened.
     pub(super) fn open(connection: &'c Connection, plan: &'c Plan) -> Result<Self, (Refusal, QueueName)> {
         let here = |refusal| (refusal, plan.queue.clone());
         let to_get = if plan.is_preview { 0 } else { mqi::MQOO_INPUT_SHARED };
@@ -123,8 +127,9 @@ impl<'c> Source<'c> {
         Ok(source)
     }
 
-    /// Moves up to `limit` messages in the open unit of work: puts each on its destination, and
-    /// gets it from the source queue. Stops at `stop_at`.
+    /// Moves up to `limit` messages in the open unit of work, and returns which were moved: puts
+    /// each on its destination, and gets it from the source queue. Stops early at the time
+    /// `stop_at`. A preview only reports the messages.
     pub(super) fn fill(&mut self, limit: usize, stop_at: Instant) -> Result<Window, Refusal> {
         let limit = limit.min(self.plan.most);
         let mut window = Window::default();
@@ -153,7 +158,7 @@ impl<'c> Source<'c> {
         Ok(window)
     }
 
-    /// Builds the report of the move, with the current depth of the source queue.
+    /// Builds the report of the move until now, with the current depth of the source queue.
     pub(super) fn report(&mut self) -> MoveReport {
         let remaining = depth(self.connection, &self.plan.queue).ok().flatten();
         // If the move reached its maximum number of messages, ids that were not reached are not
@@ -169,7 +174,7 @@ impl<'c> Source<'c> {
     }
 
     /// Browses the next message that may be moved, and locks it unless this is a preview. `None` if
-    /// there is none left to examine.
+    /// there is no further message to examine.
     fn look(&mut self) -> Result<Option<BrowsedMessage>, Refusal> {
         loop {
             if self.left == 0 {
@@ -211,8 +216,8 @@ impl<'c> Source<'c> {
         }
     }
 
-    /// Puts a browsed message on its destination, and gets it from the source queue. Returns the
-    /// reason if the message stays.
+    /// Puts a browsed message on its destination, and gets it from the source queue. Returns `None`
+    /// if the message was moved (in a preview: would be moved), otherwise the reason why it stays.
     fn give(&mut self, browsed: &BrowsedMessage, decision: &Decision) -> Result<Option<KeptReason>, Refusal> {
         let Decision { to: Some(to), stays: None, without } = decision else {
             return Ok(decision.stays.or(Some(KeptReason::NoOrigin)));
@@ -303,8 +308,9 @@ impl<'c> Source<'c> {
         Ok(())
     }
 
-    /// Returns the reason why a message that `to` refused stays on the source queue. If the refusal
-    /// concerns the queue and not only this message, no more messages are put on `to`.
+    /// Returns the reason why a message that the destination `to` refused stays on the source
+    /// queue. If the refusal concerns the queue and not only this message, no more messages are put
+    /// on `to`. Returns the refusal as an error if the unit of work cannot go on.
     fn refused(&mut self, to: &QueueName, refusal: Refusal) -> Result<KeptReason, Refusal> {
         // The earlier puts were backed out with the unit of work, or must be: a message that was
         // put with a warning is in it.
@@ -340,7 +346,7 @@ impl Drop for Source<'_> {
     }
 }
 
-/// Returns the selected ids that no message had, as the request gave them.
+/// Returns those selected ids that no examined message has, as the request gave them.
 fn not_found(ids: &[SelectedId], found: &HashSet<mqi::MQBYTE24>) -> Vec<Vec<u8>> {
     let missing = ids.iter().filter(|selected| !found.contains(&selected.id));
     let missing: BTreeMap<_, _> = missing.map(|selected| (selected.id, selected.given.clone())).collect();
@@ -358,7 +364,8 @@ fn considered(browsed: &BrowsedMessage, decision: &Decision, buffer: &[u8]) -> M
     }
 }
 
-/// Returns the depth of the queue; `None` if the user may not inquire it.
+/// Returns the depth of the queue; `None` if the user may not inquire it, or the queue holds no
+/// messages of its own.
 fn depth(connection: &Connection, queue: &str) -> Result<Option<u64>, Refusal> {
     Ok(match QueueKind::ask_if_allowed(connection, queue)? {
         Some(QueueKind::Local(facts)) => Some(facts.depth),

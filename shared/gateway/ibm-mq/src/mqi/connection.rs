@@ -1,4 +1,4 @@
-//! One connection to a queue manager.
+//! Connection to a queue manager, with its unit of work.
 #![allow(unsafe_code)]
 
 use std::cell::{Cell, RefCell};
@@ -15,7 +15,7 @@ use super::{Codes, Effect, Library, Refusal, Verb, length_of};
 use crate::key_repository::KeyRepository;
 use crate::reason::Reason;
 
-/// Source of the channel definition for a connection.
+/// Source from which IBM's client takes the channel definition for a connection.
 #[derive(Clone, Debug)]
 pub(crate) enum Route {
     /// Channel of this name, defined by the target's addresses and TLS settings.
@@ -25,11 +25,12 @@ pub(crate) enum Route {
     Table { url: String },
 }
 
-/// Resources that a connection occupies until it has ended.
+/// Resources that a connection occupies until it has ended, such as its permit under the connection
+/// cap.
 pub(crate) trait Occupied: Send + 'static {
-    /// Returns the path of the key repository file if the connection uses TLS, and true if another
-    /// connection of this process already uses the same TLS settings. MQCONNX warns in that case
-    /// (MQRC_SSL_ALREADY_INITIALIZED, 2391).
+    /// Returns the path of the key repository file, and true if another connection of this process
+    /// already uses the same TLS settings; `None` if the connection does not use TLS. MQCONNX warns
+    /// in case of true (MQRC_SSL_ALREADY_INITIALIZED, 2391).
     fn key_file(&self) -> Option<(&Path, bool)>;
 
     /// Logs that the connection has ended. `polite` is true if the queue manager confirmed MQDISC.
@@ -46,7 +47,8 @@ pub(crate) struct ChannelTls {
     pub(crate) cipher_spec: String,
 }
 
-/// Parameters of a connection, without the resolved addresses and the path of the key repository.
+/// Parameters for connecting to a queue manager, without the resolved addresses and the path of the
+/// key repository.
 #[derive(Clone, Debug)]
 pub(crate) struct Login {
     /// Name of the queue manager. Empty means the default one; a leading `*` means any member of a
@@ -57,7 +59,7 @@ pub(crate) struct Login {
     pub(crate) credentials: Option<Credentials>,
     /// Application name that administrators see for the connection; at most 28 bytes.
     pub(crate) application: String,
-    /// Interval of heartbeats that the gateway requests, in seconds.
+    /// Interval of heartbeats that the gateway requests for the connection, in seconds.
     pub(crate) heartbeat: MQLONG,
 }
 
@@ -77,9 +79,10 @@ const ENDED: [MQLONG; 5] = [
     mq::MQRC_CONNECTION_STOPPING,
 ];
 
-/// Open connection, owned by the thread that opened it. Dropping it backs out uncommitted work and
-/// disconnects. If the backout fails, the connection stays open, since MQDISC would commit; its
-/// messages stay locked until the process ends, and then the queue manager backs them out.
+/// Open connection, owned by the thread that opened it. Dropping the value backs out uncommitted
+/// work and disconnects. If the backout fails, the connection stays open, since MQDISC would
+/// commit; its messages stay locked until the process ends, and then the queue manager backs them
+/// out.
 pub(crate) struct Connection {
     library: &'static Library,
     handle: mq::MQHCONN,
@@ -96,9 +99,9 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// Connects with MQCONNX, which tries each address of `conn_name` once, and blocks until it
-    /// returns. With a channel table, the table has the addresses. `occupied` is released when the
-    /// connection has ended.
+    /// Connects with MQCONNX, which tries each address of `conn_name` once, and blocks until the
+    /// call returns. If the login names a channel table, the table has the addresses. `occupied` is
+    /// released when the connection has ended.
     pub(crate) fn open(
         library: &'static Library,
         login: &Login,
@@ -223,15 +226,16 @@ impl Connection {
         buffer
     }
 
-    /// Keeps a buffer for the next operation if it still has the initial size [`BUFFER`].
+    /// Keeps a buffer for the next operation on this connection, if the buffer still has the
+    /// initial size [`BUFFER`].
     pub(crate) fn keep_buffer(&self, buffer: Vec<u8>) {
         if buffer.len() == BUFFER {
             self.buffer.replace(buffer);
         }
     }
 
-    /// Backs out with up to 3 attempts. True if an attempt succeeded, or the connection no longer
-    /// exists.
+    /// Backs out uncommitted work, with up to 3 attempts. True if an attempt succeeded, or the
+    /// connection no longer exists.
     fn is_backed_out(&self) -> bool {
         (0..BACK_OUTS).any(|_| match self.back_out() {
             Ok(()) => true,
@@ -239,7 +243,8 @@ impl Connection {
         })
     }
 
-    /// Leaves the connection open, logs the reason, and keeps its resources until the process ends.
+    /// Leaves the connection open, logs the reason `why`, and keeps its resources until the process
+    /// ends.
     fn leave_open(&mut self, why: &str) {
         tracing::error!(event_type = "connection.left_open", "{why}");
         if let Some(occupied) = self.occupied.take() {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use libmqm_sys::dlopen2::{MqWrapper, MqmContainer};
 
-/// IBM's client library with its functions. It is never unloaded, since it has threads of its own.
+/// IBM's client library with its functions. It is never unloaded, since it runs threads of its own.
 pub(crate) struct Library(MqmContainer);
 
 #[derive(Debug, thiserror::Error)]

@@ -1,5 +1,5 @@
-//! IBM MQ's client library, behind functions that are safe to call. Everything `unsafe` in this
-//! crate is in this module.
+//! Safe functions around the calls of IBM MQ's client library. Everything `unsafe` in this crate is
+//! in this module.
 //!
 //! Invariants of every call: a connection handle, and every handle made with it, is used by the
 //! thread that made it and by no other ([`Connection`] is not `Send`). Structures come from
@@ -15,9 +15,9 @@ mod verb;
 
 pub(crate) use self::connection::{ChannelTls, Connection, Login, Occupied, Route};
 pub(crate) use self::library::{Library, LoadError};
-pub(crate) use self::object::{Got, Object, Take};
+pub(crate) use self::object::{Got, LONGEST_WAIT, Object, Take};
 pub(crate) use self::properties::{Properties, check_type};
-pub(crate) use self::structures::{descriptor, fill, text_in};
+pub(crate) use self::structures::{UTF_8, descriptor, fill, text_in};
 pub(crate) use self::verb::Verb;
 
 use libmqm_sys::{self as mq, MQLONG};
@@ -47,7 +47,7 @@ impl Refusal {
     }
 }
 
-/// Completion code and reason code that each MQI call returns.
+/// Completion code and reason code of an MQI call, which the library sets.
 #[derive(Clone, Copy, Debug)]
 struct Codes {
     completion: MQLONG,
@@ -55,7 +55,8 @@ struct Codes {
 }
 
 impl Codes {
-    /// Codes before a call; they remain if the library does not set them, and count as a failure.
+    /// Codes before an MQI call. They remain if the library does not set them, and then count as a
+    /// failure.
     const UNSET: Self = Self { completion: mq::MQCC_UNKNOWN, reason: mq::MQRC_UNEXPECTED_ERROR };
 
     /// Checks the codes of a call. Returns the reason code of a harmless warning, or `None` without

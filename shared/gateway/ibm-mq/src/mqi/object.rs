@@ -1,25 +1,31 @@
-//! Open queues and queue managers of a connection.
+//! Handles of the queues and queue managers that are open on a connection, with the MQI calls on
+//! them: open, put, get, inquire and close.
 #![allow(unsafe_code)]
+
+use std::time::Duration;
 
 use libmqm_sys::{self as mq, MQLONG};
 
 use super::structures::{self, UTF_8, fill, text_in};
 use super::{Codes, Connection, Properties, Refusal, Verb, length_of};
 
-/// Queue or queue manager that is open on a connection. Dropping it closes it.
+/// Queue or queue manager that is open on a connection. Dropping the value closes it.
 pub(crate) struct Object<'c> {
     connection: &'c Connection,
     handle: mq::MQHOBJ,
-    /// Name of the opened object.
+    /// Name of the queue or queue manager, as the queue manager returned it.
     name: String,
 }
+
+/// Maximum time that one MQGET may wait, since a call that blocks cannot be interrupted.
+pub(crate) const LONGEST_WAIT: Duration = Duration::from_millis(500);
 
 /// Parameters of an MQGET that gets or browses a message.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Take {
-    /// Options such as `MQGMO_SYNCPOINT`, to which the options of every MQGET are added.
+    /// MQGMO options such as `MQGMO_SYNCPOINT`. The options that every MQGET has are added to them.
     pub(crate) options: MQLONG,
-    /// Maximum time in milliseconds that the call may wait for a message.
+    /// Maximum time in milliseconds that the call may wait for a message; 0 to return at once.
     pub(crate) wait: MQLONG,
     pub(crate) message_id: Option<mq::MQBYTE24>,
     pub(crate) correlation_id: Option<mq::MQBYTE24>,
@@ -55,8 +61,9 @@ impl<'c> Object<'c> {
         Self::open_selection(connection, name, options, None)
     }
 
-    /// Opens a queue to get or browse messages. With `expression`, only messages whose properties
-    /// satisfy it are returned.
+    /// Opens a queue with these MQOPEN `options`. With `expression`, a queue that is opened to get
+    /// or browse messages returns only messages whose properties satisfy it. Fails if `name` is a
+    /// model queue.
     pub(crate) fn open_selection(
         connection: &'c Connection,
         name: &str,
@@ -108,8 +115,10 @@ impl<'c> Object<'c> {
         Ok(Self { connection, handle, name: text_in(&od.ObjectName).into_owned() })
     }
 
-    /// Puts a message with these properties; the queue manager fills in the descriptor. Returns the
-    /// reason code of a harmless warning.
+    /// Puts a message with these properties. `options` are further options of the MQPUT, and
+    /// `context` is the queue from which the message was received if its context is passed on. The
+    /// queue manager completes the descriptor. Returns the reason code of a harmless warning;
+    /// `None` without a warning.
     pub(crate) fn put(
         &self,
         descriptor: &mut mq::MQMD,
@@ -143,8 +152,8 @@ impl<'c> Object<'c> {
         Codes { completion, reason }.check(Verb::Put)
     }
 
-    /// Gets or browses a message according to `take`, and reads its properties into `properties`
-    /// and its body into `buffer`. The buffer is not resized.
+    /// Gets or browses a message according to `take`, and returns its descriptor and length. Reads
+    /// its properties into `properties` and its body into `buffer`, which is not resized.
     pub(crate) fn get(
         &self,
         take: &Take,
@@ -227,8 +236,9 @@ impl<'c> Object<'c> {
         Codes { completion, reason }.check(Verb::Unlock).map(drop)
     }
 
-    /// Inquires attributes of the object: integers by their selectors, and texts by selector and
-    /// length.
+    /// Inquires attributes of the object, and returns their values in the order of the arguments:
+    /// the integers with the selectors `integers`, and the texts with the selectors and lengths
+    /// `texts`.
     pub(crate) fn inquire<const N: usize, const T: usize>(
         &self,
         integers: [MQLONG; N],

@@ -11,13 +11,13 @@ use super::{Codes, Connection, Refusal, Verb, length_of};
 pub(crate) struct Properties<'c> {
     connection: &'c Connection,
     handle: mq::MQHMSG,
-    /// Buffer for the name of a property; empty until the first property is read. The value has a
-    /// buffer of its own.
+    /// Buffer for the name of a property; empty until the first property is read. Values have
+    /// another buffer.
     name: Vec<u8>,
     value: Vec<u8>,
 }
 
-/// Maximum length in bytes of a property name that IBM MQ returns, with a terminator.
+/// Maximum length in bytes of a property name that IBM MQ returns, including a terminator.
 const LONGEST_NAME: usize = mq::MQ_MAX_PROPERTY_NAME_LENGTH + 1;
 
 /// Maximum length in bytes of a property value that is read with a single call. A longer value
@@ -100,7 +100,9 @@ impl<'c> Properties<'c> {
         }
     }
 
-    /// Reads one property; a second call with a larger buffer follows if the value does not fit.
+    /// Reads the first or next property, as `which` says; `None` if there is no further one. A
+    /// second call with a larger buffer follows if the value does not fit and has at most `limit`
+    /// bytes.
     fn inquire(&mut self, which: MQLONG, limit: usize) -> Result<Option<Read>, Refusal> {
         match self.inquire_once(which) {
             Err(Refusal { reason: mq::MQRC_PROPERTY_NOT_AVAILABLE, .. }) => Ok(None),
@@ -182,15 +184,15 @@ impl Drop for Properties<'_> {
     }
 }
 
-/// Bytes of a property value for MQSETMP: borrowed from the value, or the first bytes of an array
-/// that holds a number.
+/// Bytes of a property value for MQSETMP: borrowed bytes, or a number in the first bytes of an
+/// array, with its length.
 enum Wire<'v> {
     Bytes(&'v [u8]),
     Number([u8; 8], usize),
 }
 
 impl Wire<'_> {
-    /// Builds the wire form of a number of at most eight bytes.
+    /// Builds the bytes of a number for MQSETMP. The number has at most eight bytes.
     fn of<const N: usize>(number: [u8; N]) -> Self {
         const { assert!(N <= 8) }
         let mut bytes = [0; 8];
@@ -218,7 +220,8 @@ pub(crate) fn check_type(value: &HeaderValue) -> Result<(), &'static str> {
     to_wire(value).map(drop)
 }
 
-/// Returns the MQTYPE and the bytes of a value; numbers are in the machine's byte order.
+/// Returns the MQTYPE and the bytes of a property value, with numbers in the machine's byte order.
+/// Fails with the name of the value's kind if IBM MQ has no type for it.
 fn to_wire(value: &HeaderValue) -> Result<(MQLONG, Wire<'_>), &'static str> {
     Ok(match value {
         HeaderValue::Null => (mq::MQTYPE_NULL, Wire::Bytes(&[])),
@@ -242,8 +245,8 @@ fn to_wire(value: &HeaderValue) -> Result<(MQLONG, Wire<'_>), &'static str> {
     })
 }
 
-/// Converts a property value of this MQTYPE. A value whose length does not match its type is
-/// returned as bytes.
+/// Converts the bytes of a property value of the MQTYPE `kind` to a header value. If their number
+/// does not match the type, the header value has the type bytes.
 fn from_wire(kind: MQLONG, bytes: &[u8]) -> HeaderValue {
     let raw = || HeaderValue::Bytes(bytes.to_vec());
     macro_rules! number {

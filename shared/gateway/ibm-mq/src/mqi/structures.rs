@@ -1,7 +1,8 @@
 //! Structures of the MQI with IBM's initial values.
 //!
-//! Layouts, identifiers and constants are those of the bindings. Fields that are zero in IBM's
-//! initial values are zero here because the whole structure is, and names are filled with blanks.
+//! Layouts, identifiers and constants come from the bindings (`libmqm_sys`). Fields that are zero
+//! in IBM's initial values are not set, because each structure begins as zeros. Names are filled
+//! with blanks.
 #![allow(unsafe_code)]
 
 use std::borrow::Cow;
@@ -10,7 +11,8 @@ use std::mem::MaybeUninit;
 
 use libmqm_sys::{self as mq, MQLONG};
 
-/// MQI structure that consists of integers, arrays of integers, and pointers.
+/// MQI structure that consists of integers, arrays of integers, and pointers, and can begin as
+/// zeros.
 ///
 /// # Safety
 /// A value with all bits zero must be valid for the type.
@@ -72,8 +74,8 @@ pub(crate) fn text_in(field: &[c_char]) -> Cow<'_, str> {
     lossy(text.get(..length).unwrap_or_default())
 }
 
-/// Converts bytes to text; invalid UTF-8 becomes U+FFFD. It checks for valid UTF-8 first, which is
-/// faster than `String::from_utf8_lossy` in the usual case.
+/// Converts bytes to text; invalid UTF-8 becomes U+FFFD. The bytes are checked for valid UTF-8
+/// first, which is faster than `String::from_utf8_lossy` in the usual case.
 pub(super) fn lossy(bytes: &[u8]) -> Cow<'_, str> {
     match std::str::from_utf8(bytes) {
         Ok(text) => Cow::Borrowed(text),
@@ -81,7 +83,8 @@ pub(super) fn lossy(bytes: &[u8]) -> Cow<'_, str> {
     }
 }
 
-/// Returns a message descriptor (MQMD) for a datagram with default values.
+/// Returns a message descriptor (MQMD) with IBM's default values, for a message of the type
+/// datagram.
 pub(crate) fn descriptor() -> mq::MQMD {
     let mut md = initial!(MQMD, MQMD_STRUC_ID, MQMD_VERSION_2);
     md.MsgType = mq::MQMT_DATAGRAM;
@@ -235,7 +238,8 @@ pub(super) fn property_descriptor() -> mq::MQPD {
     pd
 }
 
-/// Builds an MQCHARV for a name in UTF-8 that a call reads. `text` must outlive the structure.
+/// Builds an MQCHARV structure for a text in UTF-8 that an MQI call reads. `text` must outlive the
+/// structure.
 pub(super) fn name(text: &str) -> mq::MQCHARV {
     let mut name: mq::MQCHARV = zero();
     name.VSPtr = text.as_ptr().cast_mut().cast();
@@ -246,7 +250,7 @@ pub(super) fn name(text: &str) -> mq::MQCHARV {
 }
 
 /// Coded character set id (CCSID) of UTF-8.
-pub(super) const UTF_8: MQLONG = 1208;
+pub(crate) const UTF_8: MQLONG = 1208;
 
 #[cfg(test)]
 mod tests {

@@ -1,8 +1,9 @@
-//! Calls of the MQI, and their warnings that are harmless: the requested effect was achieved.
+//! Names of the MQI calls, and the warnings of each call that are harmless, because the call had
+//! the requested effect.
 
 use libmqm_sys::{self as mq, MQLONG};
 
-/// Declares [`Verb`] from variants and IBM's names of their calls.
+/// Declares [`Verb`] from its variants and IBM's names of the calls that they stand for.
 macro_rules! verbs {
     ($($(#[$doc:meta])* $verb:ident $name:literal,)*) => {
         /// MQI call, in some cases with the purpose for which the gateway makes it.

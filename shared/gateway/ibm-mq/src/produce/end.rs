@@ -10,12 +10,12 @@ use crate::members;
 use crate::reason::Reason;
 use crate::session::{Failure, Session};
 
-/// Reason why a produce stopped before its last message.
+/// Reason why a produce stopped before its last message was committed.
 pub(super) enum Stop {
     OutOfTime,
     Unusable(String),
-    /// A put failed. The number is the index of the refused message, if the queue manager refused
-    /// one.
+    /// A put failed. The number is the index of the message that the queue manager refused; `None`
+    /// if it refused none, for example because the connection broke.
     Put(Failure, Option<u64>),
     Commit(Failure),
 }
@@ -49,7 +49,8 @@ impl Producer<'_> {
     }
 
     /// Ends the session of a stopped produce. Returns the error, the number of messages on the
-    /// queue, and the ids of messages of unknown outcome; or a report if all turn out to be there.
+    /// queue, and the ids of messages of unknown outcome. Returns a report instead if all messages
+    /// turn out to be on the queue.
     pub(super) async fn explain(
         self,
         stop: Stop,
@@ -88,6 +89,7 @@ impl Producer<'_> {
 
     /// Searches the queue for the messages of a unit of work whose commit has an unknown outcome.
     /// In the first attempt at the request, one found message proves that all were committed.
+    /// Returns a report if all messages of the produce are on the queue, otherwise the failure.
     async fn resolve(
         mut self,
         failure: Failure,

@@ -14,48 +14,48 @@ use mq::{Access, BrokerError, Outgoing, ProduceFailure, ProduceReport, QueueName
 use tokio::sync::watch;
 
 use crate::doubt::{self, SearchedQueue};
-use crate::earlier::Look;
+use crate::earlier::EarlierSearch;
 use crate::errors::During;
 use crate::members;
 use crate::outgoing::{Context, Preparer};
 use crate::owned::Owned;
 use crate::pool::Pool;
 use crate::produce::end::Stop;
-use crate::putting::{Decision, Handed, Putting, Unfinished};
+use crate::putting::{CommitDecision, Handed, Putting, Unfinished};
 use crate::session::{Failure, Session};
 
-/// Maximum number of messages that the connection's thread is asked to put in one request.
+/// Maximum number of messages that the connection's thread is asked to put at a time.
 const BATCH: u64 = 256;
 
 /// Number of bytes after which a unit of work is committed, if the request has no transactions. An
 /// open unit of work occupies the queue manager's log.
 const UNIT_BYTES: usize = 16 * 1024 * 1024;
 
-/// Maximum time that messages with a rate limit wait for their commit, if the request has no
-/// transactions.
+/// Maximum time that messages of a produce with a rate limit wait for their commit, if the request
+/// has no transactions.
 const PACED_UNIT: Duration = Duration::from_millis(250);
 
-/// Minimum length of a pause before the next message in which the messages already put are
+/// Minimum pause between messages of a rate-limited produce in which the messages already put are
 /// committed. During a shorter pause, they wait for a later commit.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// Time reserved before the deadline for the last commit of a produce.
 const MARGIN: Duration = Duration::from_millis(500);
 
-/// Time limit of the search for messages of earlier attempts.
+/// Time limit of a produce's search for messages that earlier attempts put.
 const TO_FIND: Duration = Duration::from_secs(5);
 
 /// Connection of a produce on which no message has been put yet.
 pub(crate) struct Connected<'a> {
     session: Session,
-    /// Queue that was opened for output, or the failure to open it.
+    /// Queue that was opened for output, or the failure to open it, which `put` returns.
     opened: Result<Putting, Failure>,
     target: SearchedQueue,
     outgoing: &'a Outgoing,
 }
 
 /// Connects and opens the queue for a produce, after checking that IBM MQ can carry the properties
-/// and headers of its messages.
+/// and headers of its messages. Fails if it cannot, or if no connection is available.
 pub(crate) async fn connect<'a>(
     pool: &Arc<Pool>,
     access: &Access,
@@ -77,15 +77,15 @@ impl ReadyToPut for Connected<'_> {
         self.session.cluster()
     }
 
-    /// Searches the queue, and returns how many of the first messages are known to have been put.
-    /// Returns the number known before if the user may not browse, or the queue holds no messages
-    /// of its own.
+    /// Searches the queue for messages that earlier attempts put, and returns how many of the
+    /// produce's first messages are known to have been put. Returns the number known before if the
+    /// user may not browse, or the queue holds no messages of its own.
     async fn find(&mut self, unconfirmed: EarlierAttempts, deadline: Deadline) -> u64 {
         let EarlierAttempts { from, most, is_here } = unconfirmed;
         let Ok(putting) = &self.opened else { return from };
         let until = deadline.min(TO_FIND.min(deadline.remaining() / 4));
         let end = from.saturating_add(most).min(self.outgoing.count());
-        let look = Look { from, end, is_here, seed: self.outgoing.seed().clone(), until };
+        let look = EarlierSearch { from, end, is_here, seed: self.outgoing.seed().clone(), until };
         let found = putting.find(look, deadline).await;
         let error = found.as_ref().err().map(|failure| failure as &(dyn std::error::Error + 'static));
         let found = *found.as_ref().unwrap_or(&from);
@@ -157,7 +157,7 @@ impl ReadyToPut for Connected<'_> {
     }
 }
 
-/// Messages that were put in the open unit of work.
+/// Messages of a produce that were put in the open unit of work.
 #[derive(Default)]
 struct Unit {
     times: Vec<Instant>,
@@ -178,11 +178,11 @@ impl Unit {
 struct Producer<'a> {
     outgoing: &'a Outgoing,
     transaction: Transaction,
-    /// Maximum number of messages in a unit of work.
+    /// Queue manager's maximum number of messages in a unit of work (MAXUMSGS).
     most: u64,
     confirmed: &'a watch::Sender<u64>,
     from: u64,
-    /// Index of the first message that is not known to be committed.
+    /// Index of the produce's first message that is not known to be committed.
     next: u64,
     /// Index after the last message that the rate limit allows to be put by now.
     allowed: u64,
@@ -190,10 +190,12 @@ struct Producer<'a> {
     units: u64,
     bytes: u64,
     pacer: Option<Pacer>,
-    /// Time at which the next message is due; `None` if it is not computed yet.
+    /// Time at which the rate limit allows the next message; `None` if the time is not computed
+    /// yet.
     due: Option<tokio::time::Instant>,
     latencies: Latencies,
-    /// Number of messages that were put with a warning, by reason code.
+    /// Number of messages that the queue manager accepted with a warning, by the warning's reason
+    /// code.
     warned: BTreeMap<MQLONG, u64>,
     deadline: Deadline,
     stop_at: Deadline,
@@ -219,8 +221,9 @@ impl Producer<'_> {
         Ok(())
     }
 
-    /// Puts the messages of one unit of work. The last batch carries the commit, which saves a
-    /// round trip to the connection's thread.
+    /// Puts the next messages in the open unit of work, until it is full, or should be committed
+    /// because the rate limit delays the next message. The request to put the last messages of a
+    /// full one includes the commit, which saves a round trip to the connection's thread.
     async fn fill(&mut self, putting: &Putting) -> Result<(), Stop> {
         while !self.is_full() {
             let end = self.allow().await?;
@@ -231,7 +234,7 @@ impl Producer<'_> {
             self.unit.began.get_or_insert_with(Instant::now);
             let is_last = end >= self.outgoing.count() || self.left_in_unit() <= end - messages.start;
             let until = if is_last { self.commit_until() } else { self.deadline };
-            let commit = is_last.then(Decision::default);
+            let commit = is_last.then(CommitDecision::default);
             let put = putting.put(messages.clone(), self.stop_at, commit, until).await;
             let handed = put.map_err(|unfinished| self.stopped(unfinished, messages))?;
             let is_committed = handed.is_committed;
@@ -244,8 +247,8 @@ impl Producer<'_> {
         Ok(())
     }
 
-    /// Returns the reason to stop after a request to the connection's thread did not succeed.
-    /// Messages that may be committed are added to the unit of work.
+    /// Returns the reason to stop after the request to put `messages` failed. Messages that may be
+    /// committed are added to the unit of work.
     fn stopped(&mut self, unfinished: Unfinished, messages: Range<u64>) -> Stop {
         match unfinished {
             Unfinished::Put(failure, at) => Stop::Put(failure, at),
@@ -291,9 +294,9 @@ impl Producer<'_> {
         size.saturating_sub(count(self.unit.times.len()))
     }
 
-    /// Waits until the next message is due, and returns the index after the last message that may
-    /// be put with it. If the messages already put should be committed first, returns the index of
-    /// the next message instead, so that nothing is put.
+    /// Waits until the rate limit allows the next message, and returns the index after the last
+    /// message that may be put together with it. If the messages already put should be committed
+    /// first, returns the index of the next message instead, so that nothing is put.
     async fn allow(&mut self) -> Result<u64, Stop> {
         let index = self.index();
         let most = index.saturating_add(self.left_in_unit().min(BATCH)).min(self.outgoing.count());
@@ -307,7 +310,7 @@ impl Producer<'_> {
         Ok(self.allowed.min(most))
     }
 
-    /// True if the rate limit allows the next message now. With `may_wait`, waits until it is due,
+    /// True if the rate limit allows the next message now. With `may_wait`, waits until it does,
     /// unless the messages already put should be committed first.
     async fn is_due(&mut self, may_wait: bool) -> Result<bool, Stop> {
         let Some(pacer) = &mut self.pacer else { return Ok(true) };
@@ -337,8 +340,8 @@ impl Producer<'_> {
         self.deadline.earlier_by(doubt::TO_RESOLVE.min(self.deadline.remaining() / 4))
     }
 
-    /// Records the latencies of the unit of work, whose commit is confirmed, and counts its
-    /// messages as committed.
+    /// Counts the messages of the unit of work, whose commit is confirmed, as committed, and
+    /// records their latencies.
     fn confirm(&mut self) {
         let now = Instant::now();
         for time in &self.unit.times {
@@ -363,7 +366,7 @@ impl Producer<'_> {
     }
 }
 
-/// Checks that the queue manager allows a unit of work of `size` messages; `most` is its limit.
+/// Checks that a unit of work of `size` messages is within the queue manager's limit `most`.
 pub(crate) fn fits_unit(size: u64, most: u64) -> Result<(), BrokerError> {
     if size > most {
         return Err(BrokerError::unsupported(format!(

@@ -1,4 +1,4 @@
-//! Calls that browse messages and get them.
+//! MQGET calls of a consume or browse. Each message is checked for whether it fits the response.
 
 use std::time::Duration;
 
@@ -9,12 +9,12 @@ use crate::incoming::received;
 use crate::mqi::{Got, Refusal, Take};
 use crate::reason::Reason;
 
-/// Maximum number of response bytes for one byte of a body: base64, plus a control character that
-/// is escaped twice in the text form.
+/// Maximum number of response bytes that one byte of a message's body takes. The response has the
+/// body as base64 and also as text, in which a control character is escaped twice.
 const LONGEST_FORM: usize = 9;
 
-/// Bytes of the response reserved for properties and other members, when a message is received
-/// without browsing it first.
+/// Bytes of a consume response reserved for properties and other members of a message that is
+/// received without browsing it first.
 const BESIDE_BODY: usize = 64 * 1024;
 
 /// Maximum number of bytes of one message's properties, even if its body is too large for a
@@ -25,36 +25,40 @@ const MOST_PROPERTIES: usize = 8 * 1024 * 1024;
 const LONGEST_CONVERSION: usize = 4;
 
 /// Options that make an MQGET browse a message instead of removing it.
-const LOOKS: MQLONG = mqi::MQGMO_BROWSE_FIRST | mqi::MQGMO_BROWSE_NEXT;
+const BROWSE_OPTIONS: MQLONG = mqi::MQGMO_BROWSE_FIRST | mqi::MQGMO_BROWSE_NEXT;
 
 impl Taking<'_> {
-    /// Gets a message whose body is certain to fit into the rest of the response. Returns
-    /// [`Next::MayNotFit`] for a longer body.
+    /// Gets a message whose body is certain to fit into the rest of the response, and waits at most
+    /// `wait` for one. Returns [`Next::MayNotFit`] for a longer body, which stays on the queue.
     pub(super) fn get(&mut self, wait: Duration) -> Result<Next, Refusal> {
         let most = self.surely_fits();
         self.call(mqi::MQGMO_SYNCPOINT, wait, most, Next::MayNotFit)
     }
 
-    /// Gets a message whose body is certain to fit into the rest of the response. For the first
-    /// message, it is enough that its base64 fits. Returns [`Next::DoesNotFit`] for a longer body.
+    /// Gets a message whose body is certain to fit into the rest of the response, and waits at most
+    /// `wait` for one. For the first message, it is enough that its base64 fits. Returns
+    /// [`Next::DoesNotFit`] for a longer body.
     pub(super) fn get_unseen(&mut self, wait: Duration) -> Result<Next, Refusal> {
         let is_first = self.taken.consumed.messages.is_empty();
         let most = if is_first { self.may_fit() } else { self.surely_fits() };
         self.call(mqi::MQGMO_SYNCPOINT, wait, most, Next::DoesNotFit)
     }
 
-    /// Returns the maximum length of a body that fits into the rest of the response in its longest
-    /// form.
+    /// Returns the maximum number of bytes of a body that fits into the rest of the response
+    /// whatever its content is.
     fn surely_fits(&mut self) -> usize {
         self.left().saturating_sub(BESIDE_BODY) / LONGEST_FORM
     }
 
-    /// Returns the maximum length of a body whose base64 alone fits into the rest of the response.
+    /// Returns the maximum number of bytes of a body whose base64 alone fits into the rest of the
+    /// response.
     fn may_fit(&mut self) -> usize {
         self.left() / 4 * 3
     }
 
-    /// Browses and locks the next message, and gets it if it fits into the rest of the response.
+    /// Browses and locks the next message, for which it waits at most `wait`, and gets the message
+    /// if it fits into the rest of the response. Otherwise unlocks it and returns
+    /// [`Next::DoesNotFit`].
     pub(super) fn look_and_get(&mut self, wait: Duration) -> Result<Next, Refusal> {
         match self.look(wait, mqi::MQGMO_LOCK)? {
             Next::Message(_, _, size) if size <= self.left() => {
@@ -74,7 +78,8 @@ impl Taking<'_> {
         }
     }
 
-    /// Browses the next message after the browse cursor.
+    /// Browses the next message after the browse cursor, and waits at most `wait` for one.
+    /// `options` are further options of the MQGET.
     pub(super) fn look(&mut self, wait: Duration, options: MQLONG) -> Result<Next, Refusal> {
         let which = if self.is_first_look { mqi::MQGMO_BROWSE_FIRST } else { mqi::MQGMO_BROWSE_NEXT };
         let most = self.may_fit();
@@ -90,8 +95,9 @@ impl Taking<'_> {
         }
     }
 
-    /// Calls MQGET, repeatedly with a larger buffer if the message needs it and its body has at
-    /// most `most` bytes. For a longer body, returns `if_longer`.
+    /// Calls MQGET with `options`, which may wait for `wait`, and returns the message. Calls it
+    /// again with a larger buffer if the message needs one and its body has at most `most` bytes.
+    /// For a longer body, returns `if_longer`.
     fn call(
         &mut self,
         options: MQLONG,
@@ -135,14 +141,14 @@ impl Taking<'_> {
                 // A message that was only browsed can be browsed again, with room for its converted
                 // form.
                 Got::Message { warning: Some(mqi::MQRC_CONVERTED_MSG_TOO_BIG), of, .. }
-                    if options & LOOKS != 0 =>
+                    if options & BROWSE_OPTIONS != 0 =>
                 {
                     if length == most {
                         return Ok(if_longer);
                     }
                     let longest = of.saturating_mul(LONGEST_CONVERSION).max(self.buffer.len() * 2);
                     self.buffer.resize(longest.min(most), 0);
-                    take.options = options & !LOOKS | mqi::MQGMO_BROWSE_MSG_UNDER_CURSOR;
+                    take.options = options & !BROWSE_OPTIONS | mqi::MQGMO_BROWSE_MSG_UNDER_CURSOR;
                     (take.message_id, take.correlation_id) = (None, None);
                 }
                 Got::Message { descriptor, length, warning, .. } => {
@@ -152,7 +158,8 @@ impl Taking<'_> {
         }
     }
 
-    /// True if the unit of work contains a message, in the response or moved to the backout queue.
+    /// True if the consume has received a message: for the response, or to move it to the backout
+    /// queue.
     pub(super) fn has_any(&self) -> bool {
         !self.taken.consumed.messages.is_empty() || self.taken.moved > 0
     }

@@ -1,15 +1,16 @@
-//! Gets or browses the messages of a queue, on the connection's thread.
+//! Gets or browses the messages of a queue for a consume, on the connection's thread.
 //!
-//! A message is got without browsing it first, as long as it certainly fits: the buffer is as long
-//! as a body whose longest form takes the rest of the response, and a longer message remains on the
-//! queue. From there on each message is browsed and locked, and got from under the cursor if it
-//! fits. So a message that does not fit was never taken, and its backout count does not change. The
-//! same holds for bodies that are converted, whose length is not known before. If the user may not
-//! browse the queue, messages are got without browsing, and one that does not fit is backed out.
+//! A message is got without browsing it first, as long as it is certain to fit into the response.
+//! For that, the buffer is only as long as a body whose longest form takes the rest of the
+//! response, and a longer message remains on the queue. After the first longer message, each
+//! message is browsed and locked, and then got if it fits. So a message that does not fit was never
+//! got, and its backout count does not change. Messages that are converted are browsed first too,
+//! because their length is not known before. If the user may not browse the queue, messages are got
+//! without browsing, and one that does not fit is backed out.
 
 mod calls;
 mod plan;
-mod room;
+mod response_bytes;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -19,28 +20,25 @@ use mq::ReceivedMessage;
 use tokio::sync::oneshot;
 
 use crate::doubt;
-use crate::mqi::{Connection, Object, Properties, Refusal};
+use crate::mqi::{Connection, LONGEST_WAIT, Object, Properties, Refusal};
 use crate::poison::{Poison, Verdict};
 use crate::session::{Told, unless_refused};
-use room::Room;
+use response_bytes::ResponseBytes;
 
 pub(crate) use self::plan::{Plan, Selection, Taken, Wait};
 
-/// Maximum time that one MQGET may wait, since a call that blocks cannot be interrupted.
-const SLICE: Duration = Duration::from_millis(500);
-
-/// Maximum number of messages that one unit of work moves to the backout queue.
+/// Maximum number of messages that one consume moves to the backout queue.
 const MOST_MOVED: usize = 100;
 
-/// Maximum number of messages for which memory is reserved at once, since a growing list copies its
-/// content.
+/// Maximum number of messages of a response for which memory is reserved at once. A list that grows
+/// later copies its content.
 const EXPECTED: usize = 128;
 
 /// Result of a consume on the connection's thread: the messages, or the refused MQI call.
 type Answer = Result<Taken, Refusal>;
 
-/// Opens the queue and sends the receiver for the result through `told`. Then gets or browses
-/// messages according to `plan`, until `abandoned` is set.
+/// Opens the queue, and sends a receiver for the result through `told`. Then gets or browses
+/// messages according to `plan`, and stops early if `abandoned` is set.
 pub(crate) fn take(
     connection: &Connection,
     plan: &Plan,
@@ -68,7 +66,7 @@ pub(crate) fn take(
     }
 }
 
-/// Message to the caller that the queue is open, with the receiver for the result.
+/// Report to the caller that the queue is open, with the receiver for the result of the consume.
 struct Begun {
     told: Told<oneshot::Receiver<Answer>>,
     taken: oneshot::Receiver<Answer>,
@@ -82,9 +80,9 @@ impl Begun {
     }
 }
 
-/// Way in which a consume reads the messages of a queue.
+/// Mode in which a consume reads the messages of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+enum ReadMode {
     /// Each message is browsed and stays on the queue.
     Look,
     /// Each message is received at once, if it is certain to fit into the response.
@@ -95,40 +93,44 @@ enum Way {
     GetUnseen,
 }
 
-/// Opens the queue for `way`. If the user may not browse, [`Way::LookAndGet`] becomes
-/// [`Way::GetUnseen`].
-fn open<'c>(connection: &'c Connection, plan: &Plan, way: Way) -> Result<(Object<'c>, Way), Refusal> {
+/// Opens the queue for `mode`. If the user may not browse, [`ReadMode::LookAndGet`] becomes
+/// [`ReadMode::GetUnseen`].
+fn open<'c>(
+    connection: &'c Connection,
+    plan: &Plan,
+    mode: ReadMode,
+) -> Result<(Object<'c>, ReadMode), Refusal> {
     let to_get = mqi::MQOO_INPUT_SHARED | mqi::MQOO_SAVE_ALL_CONTEXT;
-    let options = match way {
-        Way::Look => mqi::MQOO_BROWSE,
-        Way::LookAndGet => to_get | mqi::MQOO_BROWSE,
-        Way::Get | Way::GetUnseen => to_get,
+    let options = match mode {
+        ReadMode::Look => mqi::MQOO_BROWSE,
+        ReadMode::LookAndGet => to_get | mqi::MQOO_BROWSE,
+        ReadMode::Get | ReadMode::GetUnseen => to_get,
     };
     let expression = plan.selection.expression.as_deref();
     match Object::open_selection(connection, &plan.queue, options, expression) {
-        Err(Refusal { reason: mqi::MQRC_NOT_AUTHORIZED, .. }) if way == Way::LookAndGet => {
-            open(connection, plan, Way::GetUnseen)
+        Err(Refusal { reason: mqi::MQRC_NOT_AUTHORIZED, .. }) if mode == ReadMode::LookAndGet => {
+            open(connection, plan, ReadMode::GetUnseen)
         }
-        opened => opened.map(|queue| (queue, way)),
+        opened => opened.map(|queue| (queue, mode)),
     }
 }
 
 struct Taking<'c> {
     plan: &'c Plan,
     connection: &'c Connection,
-    /// Report to the caller that the queue is open; `None` once it is sent. It is delayed until the
-    /// first MQGET returns, if that is fast, to wake the caller once instead of twice.
+    /// Report to the caller that the queue is open; `None` once it is sent. If the first MQGET
+    /// returns fast, the report is delayed until then, to wake the caller once instead of twice.
     begun: Option<Begun>,
     has_called: bool,
     queue: Object<'c>,
     properties: Properties<'c>,
     poison: Poison<'c>,
-    way: Way,
-    /// Maximum number of messages to take.
+    mode: ReadMode,
+    /// Maximum number of messages that the consume takes.
     most: usize,
     is_first_look: bool,
     buffer: Vec<u8>,
-    room: Room,
+    room: ResponseBytes,
     taken: Taken,
 }
 
@@ -138,7 +140,8 @@ impl Drop for Taking<'_> {
     }
 }
 
-/// Next message of a consume, or the reason why there is none.
+/// Result of looking for the next message of a consume: the message, or the reason why none is
+/// taken.
 enum Next {
     Message(Box<mqi::MQMD>, Box<ReceivedMessage>, usize),
     Nothing,
@@ -150,12 +153,12 @@ enum Next {
 
 impl<'c> Taking<'c> {
     fn begin(connection: &'c Connection, plan: &'c Plan) -> Result<Self, Refusal> {
-        let way = match (plan.is_browse, plan.convert) {
-            (true, _) => Way::Look,
-            (false, true) => Way::LookAndGet,
-            (false, false) => Way::Get,
+        let mode = match (plan.is_browse, plan.convert) {
+            (true, _) => ReadMode::Look,
+            (false, true) => ReadMode::LookAndGet,
+            (false, false) => ReadMode::Get,
         };
-        let (queue, way) = open(connection, plan, way)?;
+        let (queue, mode) = open(connection, plan, mode)?;
         let mut taking = Self {
             plan,
             connection,
@@ -164,11 +167,11 @@ impl<'c> Taking<'c> {
             queue,
             properties: Properties::new(connection)?,
             poison: Poison::new(connection, &plan.queue),
-            way,
+            mode,
             most: plan.most,
             is_first_look: true,
             buffer: connection.take_buffer(),
-            room: Room::default(),
+            room: ResponseBytes::default(),
             taken: Taken::nothing(plan),
         };
         taking.say_if_unseen();
@@ -181,9 +184,9 @@ impl<'c> Taking<'c> {
             // browse, only those before the one that does not fit are got again.
             let in_hand = self.taken.consumed.messages.len();
             self.connection.back_out()?;
-            self.room = Room::default();
+            self.room = ResponseBytes::default();
             self.taken = Taken::nothing(self.plan);
-            if self.way != Way::GetUnseen {
+            if self.mode != ReadMode::GetUnseen {
                 self.look_from_now_on()?;
                 continue;
             }
@@ -196,7 +199,7 @@ impl<'c> Taking<'c> {
     }
 
     fn say_if_unseen(&mut self) {
-        if self.way == Way::GetUnseen {
+        if self.mode == ReadMode::GetUnseen {
             self.taken.consumed.warnings.push(
                 "the user may not browse the queue (+browse), so messages were taken without a look at their \
                  length: one that does not fit into an answer goes back, which its backout count says",
@@ -204,8 +207,9 @@ impl<'c> Taking<'c> {
         }
     }
 
-    /// Takes messages until the limit or the end. Returns `false` if a received message does not
-    /// fit into the response, because of its properties and other members.
+    /// Takes messages until their maximum number is reached, the queue has no more, or the next one
+    /// does not fit. Returns `false` if a message that was received already does not fit into the
+    /// response, because of its properties and other members.
     fn run(&mut self, abandoned: &AtomicBool) -> Result<bool, Refusal> {
         while self.taken.consumed.messages.len() < self.most {
             let (md, message, size) = match self.next(abandoned)? {
@@ -242,16 +246,17 @@ impl<'c> Taking<'c> {
         self.room.left(&self.taken.consumed.messages, self.plan.max_bytes)
     }
 
-    /// Opens the queue again, so that each further message is browsed before it is received.
-    /// Messages received so far are kept.
+    /// Opens the queue again, so that from now on each message is browsed before it is received.
+    /// Messages received so far stay in the unit of work.
     fn look_from_now_on(&mut self) -> Result<(), Refusal> {
-        (self.queue, self.way) = open(self.connection, self.plan, Way::LookAndGet)?;
+        (self.queue, self.mode) = open(self.connection, self.plan, ReadMode::LookAndGet)?;
         self.is_first_look = true;
         self.say_if_unseen();
         Ok(())
     }
 
-    /// Reads the next message. Waits for the first one, in calls of at most [`SLICE`].
+    /// Reads the next message. Waits for the consume's first message, in calls of at most
+    /// [`LONGEST_WAIT`].
     fn next(&mut self, abandoned: &AtomicBool) -> Result<Next, Refusal> {
         loop {
             if abandoned.load(Ordering::SeqCst) || Instant::now() >= self.plan.stop_at {
@@ -259,11 +264,11 @@ impl<'c> Taking<'c> {
             }
             // The caller does not wait for long before it knows that the queue is open.
             let wait = if self.begun.is_some() { Duration::ZERO } else { self.wait() };
-            let next = match self.way {
-                Way::Look => self.look(wait, 0)?,
-                Way::Get => self.get(wait)?,
-                Way::LookAndGet => self.look_and_get(wait)?,
-                Way::GetUnseen => self.get_unseen(wait)?,
+            let next = match self.mode {
+                ReadMode::Look => self.look(wait, 0)?,
+                ReadMode::Get => self.get(wait)?,
+                ReadMode::LookAndGet => self.look_and_get(wait)?,
+                ReadMode::GetUnseen => self.get_unseen(wait)?,
             };
             if !matches!(next, Next::Nothing) || self.wait().is_zero() || !self.tell() {
                 return Ok(next);
@@ -277,12 +282,12 @@ impl<'c> Taking<'c> {
         self.begun.take().is_none_or(Begun::tell)
     }
 
-    /// Returns the time that the next MQGET may wait: zero once there is a message.
+    /// Returns the time that the next MQGET may wait: zero once the consume has a message.
     fn wait(&self) -> Duration {
         if self.has_any() {
             return Duration::ZERO;
         }
-        self.plan.wait_until.saturating_duration_since(Instant::now()).min(SLICE)
+        self.plan.wait_until.saturating_duration_since(Instant::now()).min(LONGEST_WAIT)
     }
 
     /// Moves the message that was just received to the backout queue if it has reached the backout

@@ -1,4 +1,4 @@
-//! Plan of the messages to take, and the result.
+//! Settings of a consume or browse for the connection's thread, and the result.
 
 use std::time::Instant;
 
@@ -7,7 +7,7 @@ use mq::Consumed;
 
 use crate::doubt::Evidence;
 
-/// Settings of a consume: which messages it takes, and until when.
+/// Settings of a consume or browse: which messages it takes, and until when.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) queue: String,
@@ -26,40 +26,43 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// True if the consume takes a single message without a selection, which the queue manager
-    /// finds without a search.
+    /// True if the consume takes a single message, and any will do, so that the queue manager need
+    /// not search for it.
     pub(super) fn is_quick(&self) -> bool {
         let Selection { message_id, correlation_id, expression } = &self.selection;
         self.most == 1 && message_id.is_none() && correlation_id.is_none() && expression.is_none()
     }
 }
 
-/// Conditions that select messages; all are `None` if any message is wanted.
+/// Conditions that the messages of a consume must meet; all are `None` if any message is wanted.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Selection {
     pub(crate) message_id: Option<mqi::MQBYTE24>,
     pub(crate) correlation_id: Option<mqi::MQBYTE24>,
-    /// Selector expression over the properties of a message (JMS syntax).
+    /// Selector expression over the properties of a message (JMS syntax); `None` selects by no
+    /// expression.
     pub(crate) expression: Option<String>,
 }
 
-/// Applied wait for the first message, and whether the deadline shortened it.
+/// Time in whole seconds that a consume waits for its first message, and whether its deadline made
+/// that shorter than the request asks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wait {
     pub(crate) seconds: u32,
-    pub(crate) is_cut: bool,
+    pub(crate) is_shortened: bool,
 }
 
-/// Messages that a consume has received in the connection's unit of work.
+/// Messages that a consume has received in the connection's unit of work, or that a browse has
+/// read.
 #[derive(Debug, Default)]
 pub(crate) struct Taken {
     pub(crate) consumed: Consumed,
-    /// Ids and times of the messages. After a commit of unknown outcome, a search of the queue
-    /// compares them, to find out whether all messages are back.
+    /// Ids and times of the received messages. After a commit of unknown outcome, a search of the
+    /// queue compares them, to find out whether all messages are back.
     pub(crate) evidence: Vec<Evidence>,
     /// Number of received messages that were moved to the backout queue.
     pub(crate) moved: usize,
-    /// True if the first message alone does not fit into a response.
+    /// True if the first message alone does not fit into a response, so the consume has no message.
     pub(crate) first_is_too_large: bool,
 }
 
@@ -67,7 +70,7 @@ impl Taken {
     pub(super) fn nothing(plan: &Plan) -> Self {
         let mut taken = Self::default();
         taken.consumed.wait_seconds_applied = plan.wait.seconds;
-        if plan.wait.is_cut {
+        if plan.wait.is_shortened {
             let warning = "the wait was cut short by the time that the request has";
             taken.consumed.warnings.push(warning);
         }

@@ -1,4 +1,5 @@
-//! Units of work that end without a commit, even if the queue manager does not report that.
+//! Tests of units of work that end without a commit, although the backout fails or the queue
+//! manager backs out unasked.
 
 use std::time::Duration;
 
@@ -13,7 +14,8 @@ use crate::support::{
 
 const COMMIT: AckMode = AckMode::Take(Ack::Commit);
 
-/// MQDISC would commit the open unit of work, so the connection must stay open.
+/// Checks that a connection whose MQBACK fails is left open, since MQDISC would commit its unit of
+/// work.
 #[tokio::test]
 async fn what_cannot_be_backed_out_is_not_committed_by_the_connections_end() {
     let mut manager = QueueManager::start();
@@ -33,7 +35,8 @@ async fn what_cannot_be_backed_out_is_not_committed_by_the_connections_end() {
     assert_eq!(manager.depth("DEV.QUEUE.2"), 0);
 }
 
-/// A connection that stays open is still a channel instance, so it counts towards the cap.
+/// Checks that a connection which stays open after a failed backout counts towards the cap, since
+/// it is still a channel instance.
 #[tokio::test]
 async fn a_connection_that_is_left_open_keeps_its_place_under_the_cap() {
     let manager = QueueManager::start();
@@ -52,7 +55,8 @@ async fn a_connection_that_is_left_open_keeps_its_place_under_the_cap() {
     assert_eq!((client.cap.open(), manager.connections()), (1, 1));
 }
 
-/// The queue manager may back out in the middle of a unit of work, and report that by a warning.
+/// Checks puts and gets while the queue manager backs out the unit of work by itself, and reports
+/// that only by a warning (2003).
 #[tokio::test]
 async fn a_unit_that_the_queue_manager_backed_out_meanwhile_is_not_reported_as_done() {
     let manager = QueueManager::start();
@@ -67,7 +71,8 @@ async fn a_unit_that_the_queue_manager_backed_out_meanwhile_is_not_reported_as_d
     assert_eq!(bodies(&client.take("DEV.QUEUE.1", 5).await), ["a", "b", "c"]);
 }
 
-/// Message ids are derived from the request, so messages of an earlier attempt have the same ids.
+/// Checks that messages of an earlier attempt do not make the client take its own unanswered commit
+/// for done. Both attempts' messages have the same ids, since these are derived from the request.
 #[tokio::test]
 async fn what_an_earlier_attempt_put_does_not_prove_that_this_ones_unit_was_committed() {
     let manager = QueueManager::start();

@@ -1,4 +1,4 @@
-//! Connections by a client channel definition table (`ccdtUrl`).
+//! Tests of connections through a client channel definition table (`ccdtUrl`).
 
 use std::os::unix::net::UnixListener;
 use std::time::Duration;
@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 
 use crate::support::{Client, QueueManager, bodies, code, consume, deadline, queue, texts};
 
-/// Builds the JSON of a channel definition that leads to these addresses.
+/// Builds the JSON of the definition of the channel `name` to `queue_manager`, whose connection
+/// list has the given hosts and ports.
 fn channel(name: &str, addresses: &[(&str, u16)], queue_manager: &str) -> Value {
     let addresses: Vec<_> =
         addresses.iter().map(|(host, port)| json!({"host": host, "port": port})).collect();
@@ -26,7 +27,7 @@ fn with_cipher(mut channel: Value) -> Value {
     channel
 }
 
-/// Temporary file with a client channel definition table.
+/// Temporary file with a client channel definition table, which is deleted when this is dropped.
 struct Table(tempfile::NamedTempFile);
 
 impl Table {
@@ -45,7 +46,8 @@ impl Table {
     }
 }
 
-/// Returns the access to the same target through the channel table at `url`.
+/// Returns a copy of `access` that uses the channel table at `url` in place of a channel and
+/// addresses.
 fn by(url: &str, access: &Access) -> Access {
     let mut access = access.clone();
     (access.endpoint.channel, access.endpoint.addresses) = (None, Vec::new());
@@ -53,7 +55,7 @@ fn by(url: &str, access: &Access) -> Access {
     access
 }
 
-/// Returns the access with `ssl.enabled`.
+/// Returns `access` with TLS, and with a key store of two arbitrary bytes.
 fn with_tls(mut access: Access) -> Access {
     access.endpoint.tls = Tls::On {
         key_store_ref: None,
@@ -161,7 +163,8 @@ async fn a_table_that_cannot_be_read_is_refused() {
     client.has_open(0).await;
 }
 
-/// Listens on a port in place of a queue manager, to see whether the client connects.
+/// Checks that the client refuses to connect with TLS through a table with an unprotected channel.
+/// A listener in place of the queue manager shows that nothing connects.
 #[tokio::test]
 async fn nothing_is_sent_by_a_table_if_tls_is_wanted_and_a_channel_is_not_protected() {
     let manager = QueueManager::start();
@@ -186,7 +189,8 @@ async fn nothing_is_sent_by_a_table_if_tls_is_wanted_and_a_channel_is_not_protec
     listener.accept().unwrap();
 }
 
-/// The stand-in queue manager has no TLS, so the error shows that the client received the table.
+/// Checks that the IBM MQ client library receives a table if all channels to the queue manager have
+/// a cipher. The stand-in has no TLS, so the library's error 2393 proves it.
 #[tokio::test]
 async fn a_table_whose_channels_are_protected_goes_to_the_client() {
     let manager = QueueManager::start();

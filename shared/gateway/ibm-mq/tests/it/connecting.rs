@@ -118,13 +118,13 @@ async fn a_quiescing_queue_manager_is_unreachable() {
     assert_eq!(client.take("DEV.QUEUE.1", 1).await.messages.len(), 1);
 }
 
-/// The stand-in queue manager has no TLS, so the connection fails, and the key repository is
-/// removed.
+/// Checks that the key repository is deleted when a TLS connection fails. It always fails here,
+/// since the stand-in queue manager has no TLS.
 #[tokio::test]
 async fn a_key_repository_that_no_connection_uses_is_on_no_disk() {
     let manager = QueueManager::start();
     let secrets = tempfile::tempdir().unwrap();
-    let settings = Settings { secrets: secrets.path().to_owned(), ..Settings::default() };
+    let settings = Settings { key_repository_dir: secrets.path().to_owned(), ..Settings::default() };
     let client = manager.client_with(settings, 2);
     let mut access = client.access.clone();
     access.endpoint.tls = Tls::On {
@@ -160,7 +160,8 @@ async fn a_host_that_does_not_answer_is_told_from_one_whose_name_is_not_known() 
     assert_eq!((fine.ok, fine.steps[0].ok, fine.steps[1].ok), (true, Some(true), Some(true)));
 }
 
-/// The client never sees the host name: it gets the address that was checked.
+/// Checks that a host name works if its special address (such as 127.0.0.1) is listed, and is
+/// refused otherwise. The client library never sees the name: it gets the address that was checked.
 #[tokio::test]
 async fn a_name_leads_to_the_queue_manager_by_its_address_and_to_no_special_one_that_is_not_listed() {
     let manager = QueueManager::start();

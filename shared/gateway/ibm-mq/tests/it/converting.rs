@@ -1,4 +1,4 @@
-//! Text of other character sets than UTF-8, with `convert` and without.
+//! Tests of messages in character sets other than UTF-8, with the option `convert` and without it.
 
 use mq::{Ack, AckMode, BrokerError, ConsumeCommand, Consumed};
 use serde_json::{Value, json};
@@ -9,19 +9,20 @@ const BROWSE: AckMode = AckMode::Browse;
 const COMMIT: AckMode = AckMode::Take(Ack::Commit);
 const ROLLBACK: AckMode = AckMode::Take(Ack::Rollback);
 
-/// Coded character set id of EBCDIC (US and Canada).
+/// CCSID (coded character set id) of EBCDIC for the US and Canada.
 const EBCDIC: i32 = 37;
 const EBCDIC_INTERNATIONAL: i32 = 500;
 const LATIN_1: i32 = 819;
 const WINDOWS: i32 = 1252;
-/// Coded character set id that the stand-in queue manager does not convert.
+/// CCSID (coded character set id) from which the stand-in queue manager cannot convert.
 const UNKNOWN: i32 = 850;
 
 fn converted(most: i64, mode: AckMode) -> ConsumeCommand {
     ConsumeCommand { convert: true, ..consume(most, mode) }
 }
 
-/// Returns the text of each message, as a response shows it, with its character set.
+/// Returns each message's text as a response shows it, with the CCSID in the response, or `None` if
+/// the response has none.
 fn shown(consumed: &Consumed) -> Vec<(Value, Option<i32>)> {
     let text = |message| serde_json::to_value(message).unwrap()["bodyText"].clone();
     consumed.messages.iter().map(|message| (text(message), message.ccsid)).collect()
@@ -86,8 +87,8 @@ async fn what_cannot_be_converted_comes_as_it_is_with_a_warning_and_is_not_lost(
     }
 }
 
-/// The buffer has 64 KiB. The first body fits into it only before conversion; the second does not
-/// fit even then.
+/// Checks that conversion does not truncate bodies which exceed the 64 KiB buffer. The first body
+/// fits into the buffer before its conversion, the second does not even then.
 #[tokio::test]
 async fn a_body_that_outgrows_the_buffer_by_its_conversion_is_complete_in_every_mode() {
     let manager = QueueManager::start();
@@ -109,7 +110,8 @@ async fn a_body_that_outgrows_the_buffer_by_its_conversion_is_complete_in_every_
     assert_eq!(manager.depth("DEV.QUEUE.1"), 0);
 }
 
-/// The body would fit into the response without conversion.
+/// Checks that a body which fits into the response only without conversion stays on the queue, with
+/// backout count 0.
 #[tokio::test]
 async fn a_body_that_outgrows_the_response_by_its_conversion_was_never_taken() {
     let manager = QueueManager::start();

@@ -1,4 +1,4 @@
-//! Commits whose answer is lost.
+//! Tests of MQCMIT calls whose answer is lost, so that the commit is in doubt.
 
 use std::time::Duration;
 
@@ -51,8 +51,9 @@ async fn a_put_that_the_queue_manager_backed_out_did_not_happen() {
     assert_eq!((failure.committed, failure.in_doubt.len(), manager.depth("DEV.QUEUE.1")), (0, 0, 0));
 }
 
-/// The last messages and the commit are sent to the thread in one request; the commit must not
-/// begin after the caller got its error.
+/// Checks that only a commit which has begun is in doubt after a time-out. The last messages and
+/// the commit go to the connection's thread in one request, and the commit must not begin once the
+/// caller got its error.
 #[tokio::test]
 async fn only_a_commit_that_has_begun_is_in_doubt_if_there_is_no_answer() {
     let manager = QueueManager::start();
@@ -105,7 +106,8 @@ async fn messages_that_are_not_back_may_have_been_taken() {
     }
 }
 
-/// A copy of a message that was removed does not prove that the message is back.
+/// Checks that copies with the same ids, which another client put, do not make an unanswered commit
+/// of gets look backed out.
 #[tokio::test]
 async fn a_copy_that_was_put_again_is_not_taken_for_the_message_itself() {
     let manager = QueueManager::start();
@@ -120,8 +122,9 @@ async fn a_copy_that_was_put_again_is_not_taken_for_the_message_itself() {
     assert_eq!(manager.depth("DEV.QUEUE.1"), 3);
 }
 
-/// A copy with the same put time can be backed out too. A retry puts such a copy if the produce
-/// sets the messages' time.
+/// Checks that an unanswered commit of gets stays in doubt if only a copy of one message is back on
+/// the queue. A retried produce that sets the messages' time puts copies with the same put time,
+/// and these can be backed out too.
 #[tokio::test]
 async fn a_copy_that_came_back_does_not_prove_that_the_rest_did() {
     let manager = QueueManager::start();

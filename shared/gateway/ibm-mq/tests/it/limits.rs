@@ -1,4 +1,5 @@
-//! Limits of a queue manager on units of work and on users, and of a response on messages.
+//! Tests of a queue manager's limits on units of work and of the rights of its users, and of a
+//! response's limit on messages.
 
 use mq::{Ack, AckMode, BrokerError, Warnings};
 
@@ -28,7 +29,8 @@ async fn a_get_ends_where_the_queue_manager_s_unit_of_work_does() {
     assert!(rest.messages.iter().all(|message| message.backout_count == 0));
 }
 
-/// A moved message counts twice in a unit of work: when it is put, and when it is received.
+/// Checks that no message is lost if a consume moves poison messages to the backout queue until its
+/// unit of work is full (MAXUMSGS). A moved message counts twice there: as a get and as a put.
 #[tokio::test]
 async fn a_full_unit_of_work_that_moves_messages_is_committed_as_well() {
     let manager =
@@ -110,7 +112,8 @@ async fn poison_that_cannot_be_judged_is_said() {
     assert!(says(&taken.warnings, "+inq"), "{:?}", taken.warnings);
 }
 
-/// The response has room for the messages, but not for a warning about each.
+/// Checks that the number of warnings in a consume's result is bounded, and that the last warning
+/// counts the omitted ones. Here each of 100 messages causes one.
 #[tokio::test]
 async fn warnings_do_not_grow_with_the_messages() {
     let manager = QueueManager::start_with(|text| text.replace("BOQNAME = \"DEV.BACKOUT\"", ""));

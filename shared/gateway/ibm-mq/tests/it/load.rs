@@ -1,4 +1,4 @@
-//! Messages of a load test, on IBM MQ.
+//! Tests of a load test's producer and consumer on IBM MQ.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::load_steps::{self, gets, outcomes, put, puts, take};
 use crate::support::{Client, QueueManager, code, deadline, queue, texts};
 
-/// Declares a test for each step of the load tests that all brokers have in common.
+/// Declares an IBM MQ test for each named function of `load_steps`, which all brokers share.
 macro_rules! in_common {
     ($module:ident: $($step:ident),* $(,)?) => {
         $(#[tokio::test]
@@ -38,12 +38,14 @@ in_common! { consuming:
     a_consumer_of_no_queue_is_refused,
 }
 
-/// Puts messages on a queue until a put fails, and ends the producer.
+/// Puts `count` messages on a queue, `transaction` in each unit of work, until all are put or a put
+/// fails, and ends the producer. Returns what the producer reported at its end.
 async fn put_on(client: &Client, to: &str, transaction: usize, count: u64) -> PutEnd {
     load_steps::put_all(&client.broker, &client.access, &queue(to), &puts(100, transaction), 0..count).await
 }
 
-/// Takes `count` messages from a queue in one unit of work, and ends the consumer.
+/// Takes `count` messages from a queue in one unit of work, and ends the consumer. Returns the
+/// consumer's report of its end.
 async fn take_from(client: &Client, from: &str, count: usize) -> GetEnd {
     let (from, options) = (queue(from), gets(10, 100, Foreign::Leave));
     let consumer = client.broker.connect_load_consumer(&client.access, &from, &options, deadline()).await;

@@ -1,6 +1,6 @@
-//! Tests of the broker against the stand-in of `local/mqm-standin`: its library is loaded like
-//! IBM's, and each test has a queue manager of its own behind it. The stand-in cannot show TLS,
-//! real channels, timing and IBM's conversion tables, so they are not tested here.
+//! Tests of the IBM MQ broker implementation against the stand-in of `local/mqm-standin`. Its
+//! library is loaded like IBM's, and each test has its own queue manager. The stand-in cannot show
+//! TLS, real channels, timing and IBM's conversion tables, so they are not tested here.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,8 +1,8 @@
-//! Messages that are moved are at exactly one queue at any time.
+//! Tests of moves between queues: a moved message is on exactly one of the two queues at any time.
 
 use mq::{
-    Ack, AckMode, Base64Bytes, BrokerError, Destination, KeptReason, MaxMoves, MoveCommand, MoveFailure,
-    MoveReport, Reach,
+    Ack, AckMode, AllowedQueues, Base64Bytes, BrokerError, Destination, KeptReason, MaxMoves, MoveCommand,
+    MoveFailure, MoveReport,
 };
 
 use broker::Broker as _;
@@ -14,11 +14,11 @@ fn to(name: &str) -> MoveCommand {
     MoveCommand { to: Destination::Queue(queue(name)), max: MaxMoves::default(), msg_ids: None }
 }
 
-/// Moves all messages. Returns the number of moved messages, and the report with the outcome of
-/// each.
+/// Moves messages from a queue until none is left or the command's maximum is reached. Returns the
+/// number of moved messages, and the report with the outcome of each.
 async fn moved(client: &Client, from: &str, command: &MoveCommand) -> Result<(u64, MoveReport), MoveFailure> {
     let failed = |error| MoveFailure { error, in_doubt: 0 };
-    let (name, reach) = (queue(from), Reach::default());
+    let (name, reach) = (queue(from), AllowedQueues::default());
     let connect = client.broker.connect_to_move(&client.access, &name, command, &reach, deadline());
     let mut moving = connect.await.map_err(failed)?;
     assert_eq!(moving.most_in_doubt(), 0);
@@ -121,7 +121,7 @@ async fn a_look_moves_nothing() {
     let manager = QueueManager::start();
     let client = manager.client();
     client.fill("DEV.QUEUE.1", 3).await;
-    let (name, reach) = (queue("DEV.QUEUE.1"), Reach::default());
+    let (name, reach) = (queue("DEV.QUEUE.1"), AllowedQueues::default());
     let command = to("DEV.QUEUE.2");
     let shown = client.broker.preview_move(&client.access, &name, &command, &reach, deadline());
     let report = shown.await.unwrap();
@@ -141,8 +141,9 @@ async fn a_look_moves_nothing() {
     assert!(client.take("DEV.QUEUE.1", 5).await.messages.iter().all(|message| message.backout_count == 0));
 }
 
-/// Fails the commit before and after it takes effect: the connection is cut, or the call reports a
-/// broken connection (2009) or an interruption (2549).
+/// Checks what a move reports if its commit is not answered: a certain failure if the messages are
+/// back on their queue, otherwise a doubt. The connection is cut, or MQCMIT reports a broken
+/// connection (2009) or an interruption (2549), before or after the commit takes effect.
 #[tokio::test]
 async fn a_commit_in_doubt_is_resolved_if_the_messages_are_back() {
     let manager = QueueManager::start();

@@ -117,7 +117,7 @@ async fn a_connection_that_was_idle_for_long_is_probed_and_replaced_if_it_is_dea
     assert_eq!((client.cap.open(), manager.connections()), (1, 1));
 }
 
-/// Opening the queue also shows whether the idle connection answers.
+/// Checks that a put and a get open another connection if MQOPEN shows that the idle one is broken.
 #[tokio::test]
 async fn a_put_and_a_get_begin_again_on_another_connection_if_the_idle_one_is_dead() {
     let mut manager = QueueManager::start();
@@ -156,7 +156,8 @@ async fn what_the_queue_manager_says_of_the_queue_is_no_reason_for_another_conne
     assert_eq!((manager.connections(), manager.depth("DEV.QUEUE.1")), (1, 1));
 }
 
-/// A connection that hangs while it is probed must take no message when it continues.
+/// Checks that a get which was given up while its connection hung takes no message when the queue
+/// manager continues.
 #[tokio::test]
 async fn a_get_that_was_given_up_while_the_queue_was_opened_takes_nothing() {
     let manager = QueueManager::start();
@@ -195,8 +196,8 @@ async fn connections_that_were_idle_for_long_end_whatever_the_next_request_is_ab
     client.has_open(0).await;
 }
 
-/// The deadline holds even if a call of the library hangs. Its thread counts towards the cap until
-/// the call returns.
+/// Checks that an operation returns by its deadline even if a call of the library hangs. The
+/// hanging connection counts towards the cap until the call returns.
 #[tokio::test]
 async fn a_call_that_does_not_return_is_left_alone_and_counted() {
     let manager = QueueManager::start();
@@ -225,7 +226,8 @@ async fn a_call_that_does_not_return_is_left_alone_and_counted() {
     assert_eq!(manager.connections(), 1);
 }
 
-/// Simulates a network that drops packets: the calls are never answered, and keep their permits.
+/// Checks that later requests fail in bounded time if MQDISC calls are never answered, as in a
+/// network that drops packets. Such calls keep their connections' permits under the cap.
 #[tokio::test]
 async fn connections_that_hang_while_they_end_are_no_reason_to_wait_for_ever() {
     const HANGS: Duration = Duration::from_millis(300);

@@ -140,7 +140,8 @@ async fn every_property_and_every_type_of_header_comes_back() {
     assert_eq!(shown, expected);
 }
 
-/// A user that may not set a message's application and time gets an error.
+/// Checks that a produce which sets a message's application fails (2035) if the user lacks the
+/// authority to set the context.
 #[tokio::test]
 async fn to_set_the_context_takes_an_authority() {
     let manager = QueueManager::start();

@@ -1,4 +1,4 @@
-//! A produce that resumes after an attempt that ended without reporting its progress.
+//! Tests of a produce that resumes after an earlier attempt ended without reporting its progress.
 
 use std::time::Duration;
 
@@ -11,12 +11,15 @@ use tokio::sync::watch;
 use crate::support::{Client, QueueManager, deadline, generated, in_transactions_of, outgoing, queue};
 
 const QUEUE: &str = "DEV.QUEUE.1";
-/// Search range after an earlier attempt that ended without a report, on the same queue.
+/// Range to search after an earlier attempt that reported nothing and put only to the same queue.
+/// Any number of its messages may be there.
 const ANY: EarlierAttempts = EarlierAttempts { from: 0, most: u64::MAX, is_here: true };
-/// Search range after an earlier attempt that ended without a report, on an unknown queue.
+/// Range to search after an earlier attempt that reported nothing and may have put to another
+/// queue.
 const ANYWHERE: EarlierAttempts = EarlierAttempts { is_here: false, ..ANY };
 
-/// Returns the number of messages that the next attempt finds, and the report of its puts.
+/// Runs the second attempt of a produce. Returns the number of messages that its search counts as
+/// already put, and the report of putting the rest.
 async fn resume(
     client: &Client,
     command: &ProduceCommand,
@@ -86,7 +89,8 @@ async fn what_is_not_there_or_not_committed_proves_nothing() {
     unit.commit(deadline()).await.unwrap();
 }
 
-/// The search for earlier messages is optional, and its failure does not fail the produce.
+/// Checks that a produce puts all messages if its search for those of an earlier attempt fails or
+/// runs out of time.
 #[tokio::test]
 async fn without_a_look_everything_is_put() {
     let manager = QueueManager::start();

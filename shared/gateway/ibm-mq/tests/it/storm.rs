@@ -1,8 +1,9 @@
-//! A storm of commits that are not answered, with and without another consumer: how many of the
-//! doubts are resolved by searching the queue, and whether every message is where the answers
-//! claim.
+//! Storm of commits that the queue manager does not answer, with and without another consumer. The
+//! test prints how many of these doubts the client resolves by searching the queue, and checks that
+//! every message is where the client's answers claim.
 //!
-//! `STORM_DOUBTS=n` causes `n` doubts of each kind, `STORM_SEED=n` repeats a run.
+//! `STORM_DOUBTS=n` sets the number of unanswered commits on each queue, and `STORM_SEED=n` repeats
+//! a test with the seed that it printed.
 
 #![allow(clippy::print_stdout, reason = "how many doubts are resolved is a figure of the docs")]
 
@@ -24,18 +25,20 @@ fn number(name: &str, usual: u64) -> u64 {
     std::env::var(name).map_or(usual, |text| text.parse().expect("a number"))
 }
 
-/// Results of one queue under test (a lane), with the true state of its messages.
+/// Counts and messages of one queue in the storm (a lane). At the end the test compares them with
+/// the messages that are left on the queue.
 #[derive(Default)]
 struct Lane {
     random: fastrand::Rng,
-    /// Number of unanswered commits that took effect, and how many of them were resolved as such.
+    /// Number of unanswered commits that took effect, and number of these that the client resolved
+    /// as committed.
     happened: (u64, u64),
-    /// Number of unanswered commits that did not take effect, and how many of them were resolved as
-    /// such.
+    /// Number of unanswered commits that did not take effect, and number of these that the client
+    /// resolved as backed out.
     did_not: (u64, u64),
-    /// Text of each message whose put was committed.
+    /// Body of each message on this queue whose put was committed.
     put: Vec<String>,
-    /// Text of each message whose get was committed.
+    /// Body of each message whose get by the lane's own client was committed.
     got: Vec<String>,
 }
 
@@ -44,8 +47,8 @@ impl Lane {
         (0..self.random.usize(1..=LARGEST_UNIT)).map(|number| format!("{round}.{number}")).collect()
     }
 
-    /// Makes the next MQCMIT of this application go unanswered. Returns true if the commit takes
-    /// effect.
+    /// Cuts the connection during the next MQCMIT of `application`, at random before or after the
+    /// commit takes effect. Returns true if it takes effect.
     fn doubt(&mut self, manager: &QueueManager, application: &str) -> bool {
         let happens = self.random.bool();
         let when = if happens { "after" } else { "before" };
@@ -69,7 +72,7 @@ async fn put(client: &Client, queue: &str, texts_of: &[String], key: &str) -> Re
     client.put(queue, &texts(&all), key).await.map(drop).map_err(|failure| failure.error)
 }
 
-/// Puts messages in units of work whose commits are not answered.
+/// Puts `doubts` units of work on a queue, whose commits are not answered, and checks each result.
 async fn putting(manager: &QueueManager, queue: &str, lane: &mut Lane, doubts: u64) {
     let application = format!("puts.{queue}");
     let client = client(manager, &application);
@@ -86,7 +89,7 @@ async fn putting(manager: &QueueManager, queue: &str, lane: &mut Lane, doubts: u
     }
 }
 
-/// Gets messages in units of work whose commits are not answered.
+/// Gets messages in units of work until `doubts` commits were not answered, and checks each error.
 async fn getting(manager: &QueueManager, queue: &str, lane: &mut Lane, doubts: u64) {
     let application = format!("gets.{queue}");
     let (client, feeder) = (client(manager, &application), manager.client());
@@ -116,7 +119,8 @@ async fn getting(manager: &QueueManager, queue: &str, lane: &mut Lane, doubts: u
     }
 }
 
-/// Competes for the messages: gets them and commits most of the gets, until `is_over` is set.
+/// Gets messages as a competing consumer, and commits three of four gets, until `is_over` is set.
+/// Returns the bodies of the committed messages.
 async fn competing(
     manager: &QueueManager,
     queue: &str,
@@ -144,8 +148,9 @@ enum Kind {
     Got,
 }
 
-/// Runs the test of one queue with `doubts` unanswered commits. At the end, a reader that shares no
-/// code with the crate counts the messages.
+/// Runs the storm on one queue with `doubts` unanswered commits of puts or of gets (`kind`), and
+/// fails if a message is lost or there twice. With `competes`, another consumer takes messages,
+/// too. The stand-in's control socket counts the messages that are left.
 async fn lane(manager: &QueueManager, queue: &str, kind: Kind, competes: bool, (seed, doubts): (u64, u64)) {
     let mut lane = Lane { random: fastrand::Rng::with_seed(seed), ..Lane::default() };
     let (is_over, others) = (AtomicBool::new(!competes), fastrand::Rng::with_seed(seed.wrapping_add(1)));

@@ -1,4 +1,5 @@
-//! A queue manager for one test, and helpers for broker calls.
+//! Support of the IBM MQ tests: a queue manager for each test, a client, and helpers that build
+//! commands.
 
 use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
@@ -19,13 +20,13 @@ use test_support::built::{self, MQ_LIBRARY};
 use test_support::freeze::freeze;
 use tokio::sync::watch;
 
-/// Environment variable for the directory of the stand-in's sockets. If unset, they are in the
-/// working directory.
+/// Environment variable with the directory of the stand-in's sockets. If unset, each test makes a
+/// temporary directory its working directory, and has the sockets there.
 const DIRECTORY: &str = "MQM_STANDIN_DIR";
 
 pub(crate) const MAX_BYTES: usize = 5_500_000;
 
-/// Process of a stand-in queue manager, which is stopped when this is dropped.
+/// Stand-in queue manager of one test, whose process is stopped when this is dropped.
 pub(crate) struct QueueManager {
     daemon: test_support::queue_manager::QueueManager,
     pub(crate) port: u16,
@@ -55,13 +56,14 @@ pub(crate) fn queue(name: &str) -> QueueName {
 }
 
 impl QueueManager {
-    /// Starts a stand-in queue manager with the configuration `local/mqm-standin/qm1.toml`, and
-    /// with a name and port that are unique to this process.
+    /// Starts a stand-in queue manager with the configuration `local/mqm-standin/qm1.toml`. Its
+    /// name and port derive from the id of the test's process.
     pub(crate) fn start() -> Self {
         Self::start_with(|text| text)
     }
 
-    /// Starts a stand-in queue manager with a configuration that `change` has edited.
+    /// Starts a stand-in queue manager with the configuration that `change` makes of
+    /// `local/mqm-standin/qm1.toml`.
     pub(crate) fn start_with(change: impl FnOnce(String) -> String) -> Self {
         let files = tempfile::tempdir().unwrap();
         let directory = match std::env::var_os(DIRECTORY) {
@@ -85,8 +87,8 @@ impl QueueManager {
         Self { daemon, port, _files: files }
     }
 
-    /// Removes the committed, unlocked messages from a queue without any client, and returns their
-    /// bodies.
+    /// Removes the committed, unlocked messages from a queue over the stand-in's control socket,
+    /// and returns their bodies.
     pub(crate) fn drain(&self, queue: &str) -> Vec<String> {
         let body = |message: &Value| hex::decode(message["body"].as_str().unwrap()).unwrap();
         self.take(queue).iter().map(|message| String::from_utf8(body(message)).unwrap()).collect()
@@ -123,7 +125,8 @@ impl QueueManager {
     }
 }
 
-/// IBM MQ broker under test, with the access to one target.
+/// Client under test: the IBM MQ broker implementation, the access to one queue manager, and the
+/// cap on its connections.
 pub(crate) struct Client {
     pub(crate) broker: IbmMq,
     pub(crate) access: Access,
@@ -152,7 +155,7 @@ impl Client {
         self.broker.produce(&self.access, &queue(to), &outgoing, 0, &confirmed, deadline).await
     }
 
-    /// Puts `count` small messages, whose bodies are their numbers.
+    /// Puts `count` messages on a queue, whose bodies are "0", "1" and so on.
     pub(crate) async fn fill(&self, to: &str, count: usize) {
         let bodies: Vec<_> = (0..count).map(|number| number.to_string()).collect();
         let bodies: Vec<_> = bodies.iter().map(String::as_str).collect();
@@ -177,7 +180,8 @@ impl Client {
         self.broker.fetch(&self.access, &queue(from), command, max_bytes, deadline()).await
     }
 
-    /// Waits until this number of connections is open, since a thread ends after it has answered.
+    /// Waits until the client has exactly this number of open connections. A connection's thread
+    /// ends a moment after its last answer.
     pub(crate) async fn has_open(&self, connections: usize) {
         let until = deadline();
         while self.cap.open() != connections {
@@ -186,7 +190,7 @@ impl Client {
         }
     }
 
-    /// Gets up to `most` messages and commits.
+    /// Gets up to `most` messages from a queue without waiting, and commits.
     pub(crate) async fn take(&self, from: &str, most: i64) -> Consumed {
         let unit = self.fetch(from, &consume(most, AckMode::Take(Ack::Commit))).await.unwrap();
         let consumed = unit.consumed().clone();
@@ -246,7 +250,8 @@ pub(crate) fn code(error: &BrokerError) -> Option<i64> {
     error.reply().map(|reply| reply.code)
 }
 
-/// Stopped process of a queue manager, which answers nothing until this is dropped.
+/// Guard of a queue manager whose process is stopped by a signal. Dropping the guard lets the
+/// process continue.
 pub(crate) struct Frozen(nix::unistd::Pid);
 
 impl QueueManager {
@@ -264,7 +269,7 @@ impl Drop for Frozen {
     }
 }
 
-/// Returns default settings, except for these settings of connections.
+/// Returns the client's default settings, with these connection settings.
 pub(crate) fn limits(connections: ConnectionSettings) -> Settings {
     Settings { connections, ..Settings::default() }
 }

@@ -1,4 +1,5 @@
-//! The fate of every message, and what nobody saw.
+//! Accounting of a load test: the number of messages with each fate, such as received or lost, and
+//! the gaps in the workers' records.
 
 #[cfg(test)]
 mod tests;
@@ -10,24 +11,26 @@ use crate::plan::{Plan, Role, Window, Worker};
 use crate::schedule::Schedule;
 use crate::tally::{Sequences, Sum};
 
-/// Facts about the end of a run that the workers' stored counts do not contain.
+/// End of a run of a load test, in two facts that the workers' stored counts do not contain:
+/// whether the run was cut short, and whether its queues were empty.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct End {
-    /// Time at which the test was stopped or failed, or up to which the report of a running test
-    /// counts; `None` if the run reached its planned end.
+pub struct EndFacts {
+    /// Time since the run's start at which the test was stopped or failed. For a run that still
+    /// goes on, time up to which its report counts. `None` if the run reached its planned end.
     pub cut_at: Option<Micros>,
-    /// True if the queues were empty after the last message was sent, and no consumer held a
-    /// message.
+    /// True if the queues were seen empty after the last message was sent, and no consumer held an
+    /// unacknowledged message.
     pub is_drained: bool,
 }
 
-/// Accounting of a run's messages. Each message that was due has exactly one fate, so `received`,
-/// `lost`, `retained`, `unrecorded`, `refused`, `inDoubt` and `notSent` add up to `due`.
+/// Numbers of a run's messages, by what became of them. Each message that was due has exactly one
+/// fate, so `received`, `lost`, `retained`, `unrecorded`, `refused`, `inDoubt` and `notSent` add up
+/// to `due`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Accounting {
-    /// Number of messages that were due, or were sent. Without a rate, a message is due when it is
-    /// sent.
+    /// Number of messages that were due or were sent. In a test without a rate, a message is due
+    /// when it is sent.
     pub due: u64,
     /// Number of messages that a worker recorded as sent, confirmed, refused or received.
     pub sent: u64,
@@ -43,8 +46,9 @@ pub struct Accounting {
     /// Number of messages that were confirmed, not received, and count as still on the queues: the
     /// queues were not seen empty, or the test has no consumers.
     pub retained: u64,
-    /// Number of messages whose fate is unknown because records are missing: those of the producer,
-    /// those of a consumer that may have received the message, or counts that were not read.
+    /// Number of messages whose fate is unknown because counts of a worker are missing or could not
+    /// be read: the counts of the message's producer, or of a consumer that may have received the
+    /// message.
     pub unrecorded: u64,
     /// Number of messages that the broker refused.
     pub refused: u64,
@@ -58,34 +62,37 @@ pub struct Accounting {
     pub out_of_order: u64,
     /// Number of messages that consumers took although this load test did not put them.
     pub foreign_taken: u64,
-    /// Holes: spans of time for which a worker's records are missing, the first
-    /// [`Accounting::MOST_HOLES`] of them. Empty in an incomplete report.
+    /// Gaps in the workers' records, the first [`Accounting::MOST_HOLES`] of them: spans of time in
+    /// which a worker should have worked, but stored no counts. Not determined, and empty, in an
+    /// incomplete report.
     pub holes: Vec<Hole>,
-    /// Number of holes (gaps in a worker's records) beyond [`Accounting::MOST_HOLES`], which
-    /// `holes` leaves out.
+    /// Number of further gaps in the workers' records, beyond the [`Accounting::MOST_HOLES`] that
+    /// `holes` lists.
     pub holes_omitted: u64,
 }
 
-/// Hole: a span in which a worker should have worked, but for which it stored no counts.
+/// Hole in a worker's records: span of time in which the worker should have worked, but for which
+/// it stored no counts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Hole {
-    /// Worker that reported nothing during the hole.
+    /// Worker that stored no counts for this span of time.
     pub worker: Worker,
-    /// Start of the hole, in seconds since the test's start.
+    /// Start of the hole, in seconds since the run's start.
     pub from_seconds: f64,
-    /// End of the hole, in seconds since the test's start.
+    /// End of the hole, in seconds since the run's start.
     pub to_seconds: f64,
-    /// Number of the minute of the test in which the hole begins.
+    /// Minute of the run in which the hole begins; minute 0 is the first.
     pub first_window: Window,
-    /// Number of messages of this producer that were due in the hole and are in no worker's counts.
-    /// 0 for a consumer, and for a producer without a rate.
+    /// Number of messages that the hole's producer had to send in this span and that are in no
+    /// worker's counts. 0 for a consumer, and for a producer without a rate.
     pub messages: u64,
 }
 
-impl End {
-    /// Returns the time at which the producers or the consumers ended at the latest: their planned
-    /// end, or the time at which the test was stopped or failed if that is earlier.
+impl EndFacts {
+    /// Returns the time since the run's start at which the workers of this role ended at the
+    /// latest: their planned end, or the time at which the test was stopped or failed if that is
+    /// earlier.
     pub(crate) fn of(self, plan: &Plan, role: Role) -> Micros {
         let until = plan.until(role);
         self.cut_at.map_or(until, |cut| until.min(cut))
@@ -99,7 +106,7 @@ impl Accounting {
     /// Builds the accounting of a run from the sum of its workers' counts. `schedule` is `None` if
     /// the test has no producers.
     #[must_use]
-    pub fn of(plan: &Plan, schedule: Option<&Schedule>, sum: &Sum, end: End) -> Self {
+    pub fn of(plan: &Plan, schedule: Option<&Schedule>, sum: &Sum, end: EndFacts) -> Self {
         let figures = &sum.figures;
         let traced =
             Sequences::all_of([&figures.sent, &figures.confirmed, &figures.refused, &figures.received]);
@@ -140,8 +147,8 @@ impl Accounting {
         }
     }
 
-    /// Returns the accounting for a sum in which some counts of workers are missing. Messages that
-    /// count as lost, retained, in doubt or not sent become unrecorded, and the list of holes
+    /// Returns this accounting, corrected for counts of workers that could not be read. Messages
+    /// that count as lost, retained, in doubt or not sent become unrecorded, and the list of holes
     /// becomes empty.
     pub(crate) fn of_some_tallies(self) -> Self {
         let unknown = [self.lost.unwrap_or(0), self.retained, self.in_doubt, self.not_sent];
@@ -158,9 +165,10 @@ impl Accounting {
     }
 }
 
-/// Returns the number of messages that were due or were sent, and the number of due messages that
-/// are in no worker's counts.
-fn due(plan: &Plan, schedule: Option<&Schedule>, end: End, traced: &Sequences) -> (u64, u64) {
+/// Returns two numbers of messages: those that were due or were sent, and those that were due but
+/// are not in `traced`. `traced` are the sequence numbers of all messages that any worker counted.
+/// `schedule` is `None` if the test has no producers.
+fn due(plan: &Plan, schedule: Option<&Schedule>, end: EndFacts, traced: &Sequences) -> (u64, u64) {
     let limit = match schedule {
         Some(Schedule::Paced(schedule)) => schedule.due_before(end.of(plan, Role::Producer)),
         // Without a rate a message is due when it is sent.
@@ -170,7 +178,13 @@ fn due(plan: &Plan, schedule: Option<&Schedule>, end: End, traced: &Sequences) -
     (traced.len().saturating_add(untraced), untraced)
 }
 
-fn holes(plan: &Plan, schedule: Option<&Schedule>, sum: &Sum, end: End, traced: &Sequences) -> Vec<Hole> {
+fn holes(
+    plan: &Plan,
+    schedule: Option<&Schedule>,
+    sum: &Sum,
+    end: EndFacts,
+    traced: &Sequences,
+) -> Vec<Hole> {
     let mut holes = Vec::new();
     for worker in plan.workers() {
         let work = sum.work.get(&worker).cloned().unwrap_or_default();

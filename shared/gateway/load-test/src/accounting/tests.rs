@@ -6,7 +6,7 @@ use crate::definition::LoadTest;
 use crate::plan::{Lane, Step};
 use crate::request::LoadTestRequest;
 use crate::samples::accepted;
-use crate::tally::{Sender, Tally};
+use crate::tally::{LateReason, Tally};
 
 /// Fate of one message in a simulated run: whether it is sent, confirmed and received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,8 +31,8 @@ const FATES: [Fate; 7] = [
     Fate::ReceivedInDoubt,
 ];
 
-/// Simulated run of 150 s at 4 messages a second, with a fate for each message. Some producers'
-/// tallies of a window (minute of the test) are lost.
+/// Simulated run of 150 s at 4 messages a second, with a fate for each message. The counts that
+/// some producers stored for a minute of the run (`lost_windows`) are missing.
 #[derive(Clone, Debug)]
 struct Run {
     fates: Vec<Fate>,
@@ -54,7 +54,7 @@ fn test() -> LoadTest {
 }
 
 fn step(role: Role, number: u32, window: Window) -> Step {
-    Step { lane: Lane { worker: Worker { role, number }, half: window.half() }, window, attempt: 0 }
+    Step { lane: Lane { worker: Worker { role, number }, parity: window.parity() }, window, attempt: 0 }
 }
 
 impl Run {
@@ -81,7 +81,7 @@ impl Run {
         for sequence in sequences {
             let fate = self.fates[usize::try_from(sequence).unwrap()];
             if fate != Fate::NotSent {
-                tally.sent(sequence, Micros::ZERO, Micros::ZERO, Sender::Free);
+                tally.sent(sequence, Micros::ZERO, Micros::ZERO, LateReason::Producer);
             }
             match fate {
                 Fate::Refused => tally.refused(sequence),
@@ -95,7 +95,7 @@ impl Run {
         tally
     }
 
-    /// Returns the consumer's tally, in which it counts all messages in its first window.
+    /// Returns the counts of the run's only consumer, with all received messages in a single tally.
     fn consumed(&self, plan: &Plan) -> Tally {
         let step = step(Role::Consumer, 0, Window::new(0));
         let mut tally = Tally::new(step, Micros::ZERO, PRODUCERS, Micros::ZERO);
@@ -111,8 +111,8 @@ impl Run {
         tally
     }
 
-    /// Counts the messages with one of these fates whose producer's counts are lost (`is_lost`), or
-    /// are not lost.
+    /// Counts the messages whose fate is in `fates`. If `is_lost`, only messages whose producer's
+    /// counts are missing; otherwise only the others.
     fn count(&self, schedule: &Schedule, is_lost: bool, fates: &[Fate]) -> u64 {
         let Schedule::Paced(schedule) = schedule else { panic!("a rate") };
         let of = |(fate, sequence): &(&Fate, u64)| {
@@ -132,7 +132,7 @@ proptest! {
         let test = test();
         let (plan, schedule) = (Plan::of(&test), test.schedule().unwrap());
         let sum = run.sum(&plan, &schedule);
-        let accounting = Accounting::of(&plan, Some(&schedule), &sum, End { cut_at: None, is_drained });
+        let accounting = Accounting::of(&plan, Some(&schedule), &sum, EndFacts { cut_at: None, is_drained });
         prop_assert_eq!(accounting.due, 600);
 
         let seen = |fates: &[Fate]| run.count(&schedule, false, fates);
@@ -169,7 +169,7 @@ fn calm(until: u64) -> Calm {
     let mut consumer = Tally::new(step(Role::Consumer, 0, window), Micros::ZERO, 1, Micros::ZERO);
     for sequence in 0..until {
         let due = Micros::from_seconds(sequence);
-        producer.sent(sequence, due, due, Sender::Free);
+        producer.sent(sequence, due, due, LateReason::Producer);
         producer.confirmed(sequence, due, due);
         consumer.received(sequence, due, due);
     }
@@ -180,7 +180,7 @@ fn calm(until: u64) -> Calm {
 }
 
 impl Calm {
-    fn accounting(&self, end: End) -> Accounting {
+    fn accounting(&self, end: EndFacts) -> Accounting {
         let mut sum = Sum::default();
         sum.add(&self.producer);
         sum.add(&self.consumer);
@@ -193,7 +193,7 @@ fn a_worker_that_has_ended_has_no_hole_behind_its_end() {
     let mut run = calm(50);
     run.producer.was_last();
     run.consumer.was_last();
-    let accounting = run.accounting(End { cut_at: None, is_drained: true });
+    let accounting = run.accounting(EndFacts { cut_at: None, is_drained: true });
     assert_eq!((accounting.received, accounting.lost), (50, Some(0)));
     assert_eq!(accounting.holes, []);
 }
@@ -203,9 +203,9 @@ fn a_consumer_that_vanishes_leaves_the_loss_unknown() {
     let mut run = calm(50);
     run.producer.was_last();
     // A message that nobody is seen to receive.
-    run.producer.sent(50, Micros::ZERO, Micros::ZERO, Sender::Free);
+    run.producer.sent(50, Micros::ZERO, Micros::ZERO, LateReason::Producer);
     run.producer.confirmed(50, Micros::ZERO, Micros::ZERO);
-    let accounting = run.accounting(End { cut_at: None, is_drained: true });
+    let accounting = run.accounting(EndFacts { cut_at: None, is_drained: true });
     assert_eq!((accounting.lost, accounting.unrecorded, accounting.retained), (None, 1, 0));
     let hole = &accounting.holes[0];
     assert_eq!((hole.worker.to_string().as_str(), hole.from_seconds, hole.messages), ("c0", 50.0, 0));
@@ -216,7 +216,7 @@ fn nothing_is_lost_if_all_was_received_before_a_consumer_vanished() {
     let mut run = calm(50);
     run.producer.was_last();
     for is_drained in [true, false] {
-        let accounting = run.accounting(End { cut_at: None, is_drained });
+        let accounting = run.accounting(EndFacts { cut_at: None, is_drained });
         assert_eq!((accounting.holes.len(), accounting.received, accounting.unrecorded), (1, 50, 0));
         assert_eq!(accounting.lost, Some(0));
         assert_eq!(accounting.of_some_tallies().lost, None);
@@ -233,12 +233,12 @@ fn a_producer_that_dies_halfway_leaves_a_hole_until_the_next_attempt() {
     let again = Step { attempt: 1, ..run.producer.step() };
     let mut retry = Tally::new(again, Micros::from_seconds(30), 1, Micros::ZERO);
     for sequence in 30..50 {
-        retry.sent(sequence, Micros::ZERO, Micros::ZERO, Sender::Free);
+        retry.sent(sequence, Micros::ZERO, Micros::ZERO, LateReason::Producer);
         retry.confirmed(sequence, Micros::ZERO, Micros::ZERO);
     }
     retry.worked_until(Micros::from_seconds(50));
     sum.add(&retry);
-    let end = End { cut_at: None, is_drained: false };
+    let end = EndFacts { cut_at: None, is_drained: false };
     let accounting = Accounting::of(&Plan::of(&run.test), run.test.schedule().as_ref(), &sum, end);
     assert_eq!((accounting.due, accounting.sent, accounting.unrecorded), (50, 40, 10));
     let [hole] = accounting.holes.as_slice() else { panic!("{:?}", accounting.holes) };
@@ -248,7 +248,7 @@ fn a_producer_that_dies_halfway_leaves_a_hole_until_the_next_attempt() {
 #[test]
 fn what_was_due_after_a_stop_is_not_missed() {
     let run = calm(20);
-    let end = End { cut_at: Some(Micros::from_seconds(20)), is_drained: true };
+    let end = EndFacts { cut_at: Some(Micros::from_seconds(20)), is_drained: true };
     let accounting = run.accounting(end);
     assert_eq!((accounting.due, accounting.received, accounting.not_sent), (20, 20, 0));
     assert_eq!((accounting.lost, accounting.holes.len()), (Some(0), 0));
@@ -258,7 +258,7 @@ fn what_was_due_after_a_stop_is_not_missed() {
 fn what_was_due_while_a_broken_producer_waited_for_the_end_was_not_sent() {
     let mut run = calm(20);
     run.producer.was_last();
-    let end = End { cut_at: Some(Micros::from_seconds(23)), is_drained: false };
+    let end = EndFacts { cut_at: Some(Micros::from_seconds(23)), is_drained: false };
     assert_eq!(run.accounting(end).not_sent, 3);
 }
 
@@ -266,12 +266,12 @@ fn what_was_due_while_a_broken_producer_waited_for_the_end_was_not_sent() {
 fn without_consumers_messages_stay_and_are_not_lost() {
     let test = accepted(json!({"producers": {}, "durationSeconds": 50}));
     let mut tally = Tally::new(step(Role::Producer, 0, Window::new(0)), Micros::ZERO, 1, Micros::ZERO);
-    tally.sent(7, Micros::ZERO, Micros::ZERO, Sender::Free);
+    tally.sent(7, Micros::ZERO, Micros::ZERO, LateReason::Producer);
     tally.confirmed(7, Micros::ZERO, Micros::ZERO);
     tally.worked_until(Micros::from_seconds(50));
     let mut sum = Sum::default();
     sum.add(&tally);
-    let end = End { cut_at: None, is_drained: true };
+    let end = EndFacts { cut_at: None, is_drained: true };
     let accounting = Accounting::of(&Plan::of(&test), test.schedule().as_ref(), &sum, end);
     assert_eq!((accounting.due, accounting.lost, accounting.retained), (1, None, 1));
 }
@@ -280,7 +280,7 @@ fn without_consumers_messages_stay_and_are_not_lost() {
 fn of_many_holes_the_first_are_listed_and_all_are_counted() {
     let mut test = accepted(json!({"producers": {"ratePerSec": 1_200}, "durationSeconds": 10}));
     test.producers.as_mut().unwrap().count = 1_200.try_into().unwrap();
-    let end = End { cut_at: None, is_drained: false };
+    let end = EndFacts { cut_at: None, is_drained: false };
     let accounting = Accounting::of(&Plan::of(&test), test.schedule().as_ref(), &Sum::default(), end);
     assert_eq!((accounting.holes.len(), accounting.holes_omitted), (Accounting::MOST_HOLES, 200));
     assert_eq!((accounting.due, accounting.unrecorded), (12_000, 12_000));
@@ -291,7 +291,7 @@ fn a_hole_of_any_length_is_counted_at_once() {
     let body = json!({"producers": {"count": 2, "ratePerSec": 1_000_000}, "durationSeconds": 604_800});
     let request: LoadTestRequest = from_value(body).unwrap();
     let (_, _, test) = request.into_parts().unwrap();
-    let end = End { cut_at: None, is_drained: false };
+    let end = EndFacts { cut_at: None, is_drained: false };
     let accounting = Accounting::of(&Plan::of(&test), test.schedule().as_ref(), &Sum::default(), end);
     let due = 604_800_000_000;
     assert_eq!((accounting.due, accounting.unrecorded), (due, due));
@@ -304,11 +304,11 @@ fn tallies_that_were_not_read_leave_no_loss_and_no_holes() {
     let mut run = calm(20);
     run.consumer.was_last();
     for sequence in 20..30 {
-        run.producer.sent(sequence, Micros::ZERO, Micros::ZERO, Sender::Free);
+        run.producer.sent(sequence, Micros::ZERO, Micros::ZERO, LateReason::Producer);
     }
     run.producer.confirmed(20, Micros::ZERO, Micros::ZERO);
     for is_drained in [true, false] {
-        let whole = run.accounting(End { cut_at: None, is_drained });
+        let whole = run.accounting(EndFacts { cut_at: None, is_drained });
         assert!(!whole.holes.is_empty());
         let some = whole.of_some_tallies();
         assert_eq!((some.due, some.received, some.unrecorded), (50, 20, 30));

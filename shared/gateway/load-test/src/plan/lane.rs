@@ -1,4 +1,5 @@
-//! Names of workers and lanes.
+//! Workers of a load test and their lanes (series of invocations), with the names by which they are
+//! stored.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,14 +12,14 @@ use super::Window;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// Worker that puts messages.
+    /// Worker that puts messages on one of the test's queues.
     Producer,
-    /// Worker that takes messages.
+    /// Worker that takes messages from one of the test's queues.
     Consumer,
 }
 
-/// Worker of a load test, by its role and its number from 0. Its text is `p3` for a producer or
-/// `c0` for a consumer.
+/// Worker of a load test, identified by its role and its number from 0. The text of producer 3 is
+/// `p3`, and the text of consumer 0 is `c0`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Worker {
@@ -28,38 +29,38 @@ pub struct Worker {
     pub number: u32,
 }
 
-/// Lane: one of the two series of invocations that do a worker's work in alternate minutes. Its
-/// text is `p3a` or `p3b` for producer 3.
+/// Lane of a worker: one of two series of invocations, which do the worker's work in alternate
+/// minutes. The texts of the two lanes of producer 3 are `p3a` and `p3b`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Lane {
-    /// Worker that the lane works for. In the other minutes of the test, the worker's second lane
-    /// works.
+    /// Worker whose work the lane does. In the other minutes of the test, the worker's second lane
+    /// does it.
     pub worker: Worker,
     /// Minutes of the test in which the lane works: the even ones or the odd ones.
-    pub half: Half,
+    pub parity: MinuteParity,
 }
 
-/// Half of a test's minutes, even or odd, in which one of a worker's two lanes (series of
-/// invocations) works.
+/// Parity of the minutes of a test, even or odd. A worker has one lane (series of invocations) for
+/// the even minutes, and one for the odd minutes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Half {
-    /// Lane A, which works in minutes 0, 2, 4, and so on.
+pub enum MinuteParity {
+    /// Minutes 0, 2, 4, and so on, in which a worker's lane A works.
     Even,
-    /// Lane B, which works in minutes 1, 3, 5, and so on.
+    /// Minutes 1, 3, 5, and so on, in which a worker's lane B works.
     Odd,
 }
 
 /// Step: one attempt of a lane (one of a worker's two series of invocations) to work in a window
-/// (one minute of the test). Each step has a tally of its own.
+/// (one minute of the test). The messages of each step are counted in a tally of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Step {
-    /// Lane that works in the step: one of the worker's two series of invocations.
+    /// Lane (one of the worker's two series of invocations) to which this attempt belongs.
     pub lane: Lane,
-    /// Minute of the test in which the lane works.
+    /// Window (minute of the test) in which the lane works in this attempt.
     pub window: Window,
-    /// Number of the attempt, from 0. A later attempt replaces a lost one, and does only what is
-    /// due from its own beginning on.
+    /// Number of the lane's attempt at this window, from 0. An attempt with a higher number
+    /// replaces a lost attempt, and does only the work that falls due after its own begin.
     pub attempt: u32,
 }
 
@@ -85,11 +86,11 @@ impl fmt::Display for Worker {
 
 impl fmt::Display for Lane {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let half = match self.half {
-            Half::Even => 'a',
-            Half::Odd => 'b',
+        let letter = match self.parity {
+            MinuteParity::Even => 'a',
+            MinuteParity::Odd => 'b',
         };
-        write!(f, "{}{half}", self.worker)
+        write!(f, "{}{letter}", self.worker)
     }
 }
 
@@ -119,16 +120,17 @@ impl FromStr for Lane {
     type Err = NameError;
 
     fn from_str(name: &str) -> Result<Self, NameError> {
-        let (worker, half) = match (name.strip_suffix('a'), name.strip_suffix('b')) {
-            (Some(worker), _) => (worker, Half::Even),
-            (_, Some(worker)) => (worker, Half::Odd),
+        let (worker, parity) = match (name.strip_suffix('a'), name.strip_suffix('b')) {
+            (Some(worker), _) => (worker, MinuteParity::Even),
+            (_, Some(worker)) => (worker, MinuteParity::Odd),
             (None, None) => return Err(NameError),
         };
-        Ok(Self { worker: worker.parse()?, half })
+        Ok(Self { worker: worker.parse()?, parity })
     }
 }
 
-/// Implements the conversions by which serde reads and writes a type as its name.
+/// Implements the conversions from and to `String`, by which serde reads and writes a type as its
+/// name, such as `p3a`.
 macro_rules! as_text {
     ($($name:ident)*) => {$(
         impl TryFrom<String> for $name {

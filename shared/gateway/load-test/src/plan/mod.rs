@@ -1,9 +1,10 @@
-//! Who works when: workers, their lanes, and the windows of each lane.
+//! Plan of a load test: its workers, and the minutes in which each of their invocations works.
 //!
 //! A worker is a producer or a consumer. Time is cut into windows of a minute, counted from the
-//! test's start, and one invocation works in one window. So that the next invocation is connected
-//! before its window opens, a worker has two lanes: lane A takes the even windows, lane B the odd
-//! ones. Nothing but start, lane and window decides what an invocation does.
+//! run's start, and one invocation works in one window. So that the next invocation is connected
+//! before its window opens, a worker has two lanes (series of invocations): lane A works in the
+//! even windows, lane B in the odd ones. The work of an invocation follows from the run's start,
+//! the lane and the window alone.
 
 mod lane;
 #[cfg(test)]
@@ -15,13 +16,14 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-pub use lane::{Half, Lane, NameError, Role, Step, Worker};
+pub use lane::{Lane, MinuteParity, NameError, Role, Step, Worker};
 pub use window::Window;
 
 use crate::definition::LoadTest;
 use crate::micros::Micros;
 
-/// Plan of a run: the number of producers and consumers, and the times at which they end.
+/// Plan of a run of a load test: the number of producers and consumers, and the times since the
+/// run's start at which they end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Plan {
@@ -39,7 +41,7 @@ impl Plan {
     /// queues: 300 seconds.
     pub const DRAIN: Micros = Micros::from_seconds(300);
 
-    /// Builds the plan of a load test that runs once, or of one run of a search.
+    /// Builds the plan of one run of a load test: the single run of `test`, or a probe of a search.
     #[must_use]
     pub fn of(test: &LoadTest) -> Self {
         let longest = test.longest();
@@ -59,11 +61,11 @@ impl Plan {
         of_role(Role::Producer, self.producers).chain(of_role(Role::Consumer, self.consumers))
     }
 
-    /// Returns the lanes (series of invocations) to start. Each worker has two lanes, which take
-    /// turns by the minute; a worker with a single minute of work needs only one.
+    /// Returns the lanes (series of invocations) of all workers of the run. Each worker has two
+    /// lanes, which take turns by the minute; a worker with a single minute of work has only one.
     pub fn lanes(&self) -> impl Iterator<Item = Lane> {
         self.workers()
-            .flat_map(|worker| [Half::Even, Half::Odd].map(|half| Lane { worker, half }))
+            .flat_map(|worker| [MinuteParity::Even, MinuteParity::Odd].map(|parity| Lane { worker, parity }))
             .filter(|lane| self.next(*lane, None).is_some())
     }
 
@@ -84,20 +86,22 @@ impl Plan {
         u32::try_from(windows).unwrap_or(u32::MAX)
     }
 
-    /// Returns the window (minute of the test) in which the lane (series of invocations) works
-    /// after `last`, or its first window if `last` is `None`. Returns `None` if no window is left.
+    /// Returns the window (minute of the test) in which the lane (a worker's series of invocations)
+    /// works after the window `last`. If `last` is `None`, returns the lane's first window. `None`
+    /// if the lane has no window left.
     #[must_use]
     pub fn next(&self, lane: Lane, last: Option<Window>) -> Option<Window> {
-        let next = match (last, lane.half) {
-            (None, Half::Even) => 0,
-            (None, Half::Odd) => 1,
+        let next = match (last, lane.parity) {
+            (None, MinuteParity::Even) => 0,
+            (None, MinuteParity::Odd) => 1,
             (Some(last), _) => last.number().checked_add(2)?,
         };
         (next < self.windows(lane.worker.role)).then_some(Window::new(next))
     }
 
-    /// Returns the time until which a worker works in a window (minute of the test): the window's
-    /// end, or the planned end of the worker's role if that is earlier.
+    /// Returns the time since the run's start until which a worker of this role works in a window
+    /// (minute of the test): the window's end, or the planned end of the role's work if that is
+    /// earlier.
     #[must_use]
     pub fn end_of(&self, role: Role, window: Window) -> Micros {
         window.closes().min(self.until(role))

@@ -14,11 +14,11 @@ fn two_lanes_of_a_worker_take_turns() {
     let plan = plan(250);
     for worker in plan.workers().filter(|worker| worker.role == Role::Producer) {
         let mut windows = Vec::new();
-        for half in [Half::Even, Half::Odd] {
-            let lane = Lane { worker, half };
+        for parity in [MinuteParity::Even, MinuteParity::Odd] {
+            let lane = Lane { worker, parity };
             let mut last = None;
             while let Some(window) = plan.next(lane, last) {
-                assert_eq!(window.half(), half);
+                assert_eq!(window.parity(), parity);
                 windows.push(window.number());
                 last = Some(window);
             }

@@ -1,9 +1,9 @@
 use serde::{Deserialize, Serialize};
 
-use super::Half;
+use super::MinuteParity;
 use crate::micros::Micros;
 
-/// Window: one minute of a load test's run, counted from its start.
+/// Window: one minute of a load test's run. Window 0 begins at the run's start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Window(u32);
@@ -18,7 +18,7 @@ impl Window {
         Self(number)
     }
 
-    /// Returns the window that contains the time `at`.
+    /// Returns the window that contains `at`, a time since the run's start.
     #[must_use]
     pub fn of(at: Micros) -> Self {
         Self(u32::try_from(at.get() / Self::LENGTH.get()).unwrap_or(u32::MAX))
@@ -36,7 +36,7 @@ impl Window {
         Micros::new(Self::LENGTH.get() * self.0 as u64)
     }
 
-    /// Returns the time at which the window closes, and the next one opens.
+    /// Returns the time since the run's start at which the window closes, and the next one opens.
     #[must_use]
     pub const fn closes(self) -> Micros {
         self.opens().plus(Self::LENGTH)
@@ -45,7 +45,7 @@ impl Window {
     /// Returns which of a worker's two lanes (series of invocations) works in this window: lane A
     /// in windows with an even number, lane B in windows with an odd number.
     #[must_use]
-    pub const fn half(self) -> Half {
-        if self.0.is_multiple_of(2) { Half::Even } else { Half::Odd }
+    pub const fn parity(self) -> MinuteParity {
+        if self.0.is_multiple_of(2) { MinuteParity::Even } else { MinuteParity::Odd }
     }
 }

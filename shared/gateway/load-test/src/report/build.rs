@@ -1,11 +1,11 @@
-//! The way from a sum to a report.
+//! Building of a load test's report from the sum of its workers' counts.
 
 use jiff::Timestamp;
 use mq::Payload;
 
 use super::number::{float, rounded};
 use super::{Cost, Generator, LatencyReport, Rates, Report, SearchReport, Series, Setup, Usage, Verdicts};
-use crate::accounting::{Accounting, End};
+use crate::accounting::{Accounting, EndFacts};
 use crate::definition::LoadTest;
 use crate::micros::Micros;
 use crate::plan::{Plan, Role};
@@ -13,39 +13,47 @@ use crate::schedule::Schedule;
 use crate::status::TestStatus;
 use crate::tally::{Sum, Times};
 
-/// Facts from which a report is built, in addition to the sum of the workers' counts.
+/// Facts about a load test from which a report is built, in addition to the sum of its workers'
+/// counts.
 #[derive(Clone, Debug)]
 pub struct Facts<'a> {
     /// Id of the load test.
     pub test_id: &'a str,
-    /// State that the load test has once the report is stored.
+    /// State of the load test: the final state that it has once the report is stored, or the
+    /// current state for the report of a running test.
     pub status: TestStatus,
     /// Reason why the test failed; `None` unless it failed.
     pub failure: Option<&'a str>,
     /// Target of the load test, in the form that responses of the API show.
     pub target: &'a str,
-    /// Start of the load test.
+    /// Start of the run that the report is about; time of the test's creation if no run began.
     pub started_at: Timestamp,
-    /// Definition of the run that the report is about: the test itself, or in a search the probe
-    /// with the highest rate that passed.
+    /// Definition of the run that the report is about. In a search, the run is the probe with the
+    /// highest rate that passed, the last probe if none passed, or the current probe while the
+    /// search goes on.
     pub test: &'a LoadTest,
-    /// Facts about the end of the run, such as whether its queues were empty.
-    pub end: End,
-    /// True if the sum includes all counts that the run's workers stored.
+    /// End of the run that the report is about: whether it was cut short, and whether the queues
+    /// were empty.
+    pub end: EndFacts,
+    /// True if the sum of counts from which the report is built includes all counts that the run's
+    /// workers stored.
     pub complete: bool,
-    /// Probes and result of a search; `None` if the test ran once.
+    /// Probes (runs) and result of a search. `None` for a test that runs once, and before a search
+    /// has its result.
     pub search: Option<SearchReport>,
-    /// Resources that the test used, including all runs of a search. The cost is estimated from
-    /// them.
+    /// Resources that the test used, from which its cost is estimated. They include all runs of a
+    /// search that has ended, and only the current run of one that goes on.
     pub usage: Usage,
 }
 
-/// Lowest fraction of the requested rate at which a run counts as having held the rate: 98 %.
+/// Lowest fraction of the requested messages that must be sent, so that a run counts as having held
+/// the requested rate: 98 %.
 pub(super) const HELD: f64 = 0.98;
 
 impl Report {
-    /// Builds the report of a run. For a run that still goes on, it builds the report so far;
-    /// `facts.end` is then the time up to which all workers' counts were read.
+    /// Builds the report of a run. For a run that still goes on, it builds the report so far:
+    /// `facts.end.cut_at` is then the time up to which the stored counts of all workers are
+    /// complete.
     #[must_use]
     pub fn of(facts: &Facts<'_>, sum: &Sum) -> Self {
         let plan = Plan::of(facts.test);
@@ -94,14 +102,15 @@ impl Report {
     }
 }
 
-/// Span of time over which a report averages rates, as times since the run's start.
+/// Span of the run over which a report averages rates, from the end of the warm-up on. Times are
+/// measured from the run's start.
 #[derive(Clone, Copy, Debug)]
 struct Span {
     from: Micros,
     to: Micros,
-    /// End of the last second whose events count.
+    /// End of the last whole second whose messages count in the rates.
     last: Micros,
-    /// True if the test was stopped, failed, or still runs.
+    /// True if the run ended early (the test was stopped or failed), or if it still goes on.
     is_cut: bool,
 }
 
@@ -128,8 +137,9 @@ impl Span {
         Self { from: facts.test.measured_from().min(to), to, last, is_cut }
     }
 
-    /// Computes the average rates over the span. If counts of workers are missing from the sum, it
-    /// is unknown whether the rate was held, and `held` is true.
+    /// Computes the average rates over the span from `sum`, the counts of the run's workers. If
+    /// `sum` lacks counts of a worker, nobody knows whether the requested rate was held, and
+    /// [`Rates::held`] is true.
     fn rates(self, facts: &Facts<'_>, schedule: Option<&Schedule>, sum: &Sum) -> Rates {
         let asked = match schedule {
             Some(Schedule::Paced(schedule)) => {
@@ -164,15 +174,15 @@ impl Span {
     }
 }
 
-/// Returns a count divided by the seconds of a span, to three decimal places; 0 if the span is
-/// empty.
+/// Returns a count of messages divided by the seconds from `from` to `to`, to three decimal places;
+/// 0 if `to` is not after `from`.
 fn per_second(count: u64, from: Micros, to: Micros) -> f64 {
     let seconds = to.since(from).seconds();
     if seconds > 0.0 { rounded(float(count) / seconds, 3) } else { 0.0 }
 }
 
-/// Returns the average rate of received messages a second, from the first to the last, after the
-/// warm-up. The time that consumers waited for a backlog is not part of it.
+/// Returns the average rate of received messages a second, from the first received message after
+/// the warm-up to the last one. So it leaves out the time for which consumers waited for a backlog.
 fn of_consumers(test: &LoadTest, sum: &Sum) -> f64 {
     let Some((first, last)) = sum.figures.received_at.bounds() else { return 0.0 };
     let from = first.max(test.measured_from());
@@ -203,8 +213,8 @@ fn setup(test: &LoadTest) -> Setup {
     }
 }
 
-/// Lists the figures of each second, from the run's start up to the last second with an event, or
-/// up to the plan's end if that is earlier.
+/// Lists the figures of each second of a run, up to the last second with an event, or up to the
+/// plan's end if that is earlier.
 fn series(plan: &Plan, sum: &Sum) -> Series {
     let most = plan.until(Role::Producer).max(plan.until(Role::Consumer)).whole_seconds();
     let mut series = Series::default();

@@ -7,15 +7,15 @@ use super::Report;
 use super::number::rounded;
 use crate::metric::Metric;
 
-/// Differences between a load test's report and the report of an earlier test, the baseline.
+/// Differences between a load test's report and its baseline, which is the report of another test.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Comparison {
-    /// Id of the load test that is the baseline.
+    /// Id of the load test whose report is the baseline.
     pub baseline_id: String,
-    /// Start of the load test that is the baseline.
+    /// Start of the load test whose report is the baseline.
     pub baseline_started_at: Timestamp,
-    /// Differences in each metric that both reports have; empty if one of the reports is
+    /// Differences, one for each metric that both reports have; empty if one of the reports is
     /// incomplete.
     pub deltas: Vec<Delta>,
 }
@@ -26,11 +26,12 @@ pub struct Comparison {
 pub struct Delta {
     /// Path of the metric in the report, such as `putLatencyUs.p99`.
     pub metric: String,
-    /// Value of the metric in the baseline's report.
+    /// Value of the metric in the baseline's report, in the metric's unit.
     pub baseline: f64,
-    /// Value of the metric in the report that is compared with the baseline.
+    /// Value of the metric in the report that is compared with the baseline, in the metric's unit.
     pub value: f64,
-    /// Difference in percent of the baseline; `None` if the baseline is 0.
+    /// Difference in percent of the baseline's value, positive if the value is higher; `None` if
+    /// the baseline's value is 0.
     pub change_percent: Option<f64>,
     /// Direction of the difference: better, worse or neither.
     pub change: Change,
@@ -40,16 +41,17 @@ pub struct Delta {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Change {
-    /// The metric improved.
+    /// The metric's value is more than 2 % better than the baseline's.
     Better,
-    /// The metric got worse.
+    /// The metric's value is more than 2 % worse than the baseline's.
     Worse,
-    /// The difference is at most 2 % of the baseline's value, so it counts as none.
+    /// The metric's value differs from the baseline's by at most 2 %, which counts as no
+    /// difference.
     Same,
 }
 
-/// Largest difference that counts as none, as a fraction of the baseline: two runs of the same test
-/// differ by this much.
+/// Largest difference between two reports that counts as none, as a fraction of the baseline's
+/// value. Two runs of the same test differ by this much.
 const NOISE: f64 = 0.02;
 
 impl Comparison {

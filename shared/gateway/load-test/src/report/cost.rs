@@ -1,4 +1,4 @@
-//! Cost of a test.
+//! Estimated cost of a load test.
 
 use serde::{Deserialize, Serialize};
 
@@ -29,12 +29,12 @@ const WRITE_USD: f64 = 0.000_000_625;
 /// Price of a strongly consistent DynamoDB read of at most 4 KB, in US dollars.
 const READ_USD: f64 = 0.000_000_125;
 
-/// Resources of AWS that a load test uses, from which its cost is estimated.
+/// AWS resources that a load test uses, from which its cost is estimated.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Usage {
-    /// Duration of all Lambda invocations together, in seconds.
+    /// Billed duration of all Lambda invocations of the load test together, in seconds.
     pub seconds: f64,
-    /// Memory of the Lambda function, in MB.
+    /// Memory of the Lambda function that does the workers' work, in MB.
     pub memory_mb: u32,
     /// Number of Lambda invocations of the load test.
     pub invocations: u64,
@@ -46,26 +46,27 @@ pub struct Usage {
 pub struct Cost {
     /// Estimated cost of the load test in US dollars: the sum of the other members.
     pub estimate_usd: f64,
-    /// Cost of the Lambda invocations and their memory, in US dollars.
+    /// Cost of the load test's Lambda invocations and of their memory, in US dollars.
     pub compute_usd: f64,
-    /// Cost of the state machine's transitions, in US dollars.
+    /// Cost of the state transitions in Step Functions for the load test, in US dollars.
     pub transitions_usd: f64,
-    /// Cost of the DynamoDB requests by which workers store their progress and read whether to
-    /// stop, once a second, in US dollars.
+    /// Cost in US dollars of the DynamoDB requests that each worker makes once a second: it stores
+    /// its counts, and reads whether to stop.
     pub progress_usd: f64,
 }
 
-/// Average number of DynamoDB write units with which a worker stores its tally (its counts in one
-/// minute): the tally grows to 2 to 6 KB in a minute (measured with 500 messages a second).
+/// Average number of DynamoDB write units (1 KB each) for storing a worker's counts once. The
+/// stored counts of a minute grow to 2 to 6 KB (measured with 500 messages a second).
 const PROGRESS_UNITS: f64 = 4.0;
 
-/// State transitions for each minute of a worker: the work, the choice of the next minute, and the
-/// wait for it.
+/// Number of state transitions in Step Functions for each minute of a worker: the work, the choice
+/// of the next minute, and the wait for it.
 const TRANSITIONS: u64 = 3;
 
 impl Usage {
-    /// Estimates the usage of a run from its plan, without the time that the plan reserves for
-    /// draining the queues.
+    /// Estimates the resources that a run will use, from its plan. The time that the plan reserves
+    /// for draining the queues is left out. `memory_mb` is the memory of the function that does the
+    /// workers' work.
     #[must_use]
     pub fn planned(plan: &Plan, memory_mb: u32) -> Self {
         let until = match plan.until(Role::Producer) {
@@ -78,15 +79,16 @@ impl Usage {
         Self { seconds: float(workers) * until.seconds() + lead, memory_mb, invocations }
     }
 
-    /// Returns the usage of a run from the sum of its workers' counts.
+    /// Returns the resources that a run used, from the sum of its workers' counts. `memory_mb` is
+    /// the memory of the function that did the workers' work.
     #[must_use]
     pub fn of(sum: &Sum, memory_mb: u32) -> Self {
         let invocations = u64::try_from(sum.steps()).unwrap_or(u64::MAX);
         Self { seconds: sum.figures.billed.seconds(), memory_mb, invocations }
     }
 
-    /// Returns the sum of two usages of functions with the same memory, such as those of two
-    /// probes.
+    /// Returns the sum of two usages, such as those of two probes (runs) of a search. Both must be
+    /// of functions with the same memory.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self {

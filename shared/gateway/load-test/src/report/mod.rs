@@ -1,4 +1,4 @@
-//! The report of a test: figures, their first line in words, and a page to keep.
+//! Report of a load test: its figures, a summary in words, and an HTML page.
 
 mod build;
 mod comparison;
@@ -32,61 +32,66 @@ pub struct Report {
     pub schema: String,
     /// Id of the load test.
     pub test_id: String,
-    /// State that the load test has once the report is stored.
+    /// State of the load test: the final state that it has once the report is stored, or the
+    /// current state for the report of a running test.
     pub status: TestStatus,
     /// False if some tallies (counts of a worker in one minute) could not be read. The figures then
     /// come from the other tallies, gaps in the workers' records are not listed, and no criterion
     /// is judged.
     #[serde(default = "is_complete")]
     pub complete: bool,
-    /// Summary of the report in a few sentences, the most important one first.
+    /// Summary of the report in words: a few sentences, the most important one first.
     pub summary: String,
     /// Reason why the test failed; `None` unless it failed.
     pub failure: Option<String>,
     /// Target of the load test, in the form that responses of the API show.
     pub target: String,
-    /// Start of the load test.
+    /// Start of the run that the report is about; time of the test's creation if no run began.
     pub started_at: Timestamp,
     /// Seconds from the run's start until the end of the producers' work, or of the consumers' work
     /// if there are no producers.
     pub duration_seconds: f64,
-    /// Setup of the load test: the work that it was asked to do.
+    /// Part of the test's definition that the report shows, such as the number of workers.
     pub setup: Setup,
     /// Average rates of messages a second, after the warm-up.
     pub rates: Rates,
-    /// Put latency, from the time at which a message was due until it was confirmed; `None` if
-    /// nothing was measured.
+    /// Put latency in microseconds, from the time at which a message was due until the broker
+    /// confirmed it; `None` if nothing was measured.
     pub put_latency_us: Option<LatencyReport>,
-    /// End-to-end latency, from the time at which a message was due until it was received; `None`
-    /// if nothing was measured.
+    /// End-to-end latency in microseconds, from the time at which a message was due until a
+    /// consumer received it; `None` if nothing was measured.
     pub end_to_end_latency_us: Option<LatencyReport>,
-    /// Lateness, from the time at which a message was due until it was sent; `None` if nothing was
-    /// measured.
+    /// Lateness in microseconds, from the time at which a message was due until its producer sent
+    /// it; `None` if nothing was measured.
     pub lateness_us: Option<LatencyReport>,
-    /// Figures of the load generator, which tell whether it or the broker was the limit.
+    /// Figures of the load generator, which tell whether the generator or the broker limited the
+    /// rate.
     pub generator: Generator,
-    /// Accounting of the fate of every message, and of the spans of time for which workers' counts
-    /// are missing.
+    /// Number of messages with each fate, such as received or lost, and the spans of time for which
+    /// counts of a worker are missing.
     pub accounting: Accounting,
-    /// Maximum number of messages on the queues at one time; `None` if the depth was not measured.
+    /// Maximum number of messages on all queues of the test at one time; `None` if they were not
+    /// measured.
     pub most_retained: Option<u64>,
-    /// Seconds from the end of the producers' work until the last message was received; `None` if
-    /// the queues were not seen empty.
+    /// Seconds from the end of the producers' work until the last message was received. `None`
+    /// unless the test has producers and consumers, the report is complete, and the queues were
+    /// seen empty.
     pub drained_in_seconds: Option<f64>,
-    /// Verdicts on the pass criteria; `None` if the test has none.
+    /// Verdicts on the test's pass criteria; `None` if the test has no criteria.
     pub expect: Option<Verdicts>,
-    /// Probes and result of a search for the highest rate; `None` if the test ran once.
+    /// Probes (runs) and result of a search for the highest rate. `None` for a test that runs once,
+    /// and for a search that has no result, for example because it was stopped.
     pub search: Option<SearchReport>,
     /// Differences from the report of another test; `None` if the caller named no other test.
     pub comparison: Option<Comparison>,
     /// Estimate of the load test's cost.
     pub cost: Cost,
-    /// Figures of each second of the run.
+    /// Figures of each second of the run, such as the messages sent; empty if nothing was counted.
     pub series: Series,
 }
 
-/// Returns the default of `complete` for reports of an earlier version, which made only complete
-/// reports.
+/// Returns the value of [`Report::complete`] for reports that an earlier version stored without
+/// this member: true, because that version made only complete reports.
 const fn is_complete() -> bool {
     true
 }
@@ -99,15 +104,15 @@ pub struct Setup {
     pub producers: u32,
     /// Number of consumers of the load test.
     pub consumers: u32,
-    /// Bytes of each message body; `None` if bodies come from a template, or the test only
-    /// consumes.
+    /// Length of each message body in bytes; `None` if bodies come from a template, or the test
+    /// only consumes.
     pub message_size_bytes: Option<u64>,
     /// Persistence of each message that the producers put; `None` if the test only consumes.
     pub persistence: Option<mq::Persistence>,
     /// Number of messages in a producer's transaction; `None` without transactions or producers.
     pub tx_size: Option<u32>,
-    /// Maximum number of unconfirmed messages of a producer; `None` with transactions, or without
-    /// producers.
+    /// Maximum number of messages that a producer has sent and the broker has not confirmed yet;
+    /// `None` with transactions, or without producers.
     pub confirms_in_flight: Option<u32>,
     /// Number of messages that the broker delivers to a consumer ahead of their acknowledgements;
     /// `None` if the test only produces.
@@ -123,20 +128,20 @@ pub struct Rates {
     /// Rate that the test requested in messages a second, on average after the warm-up; `None`
     /// without a requested rate.
     pub asked_per_sec: Option<f64>,
-    /// Messages sent each second, on average after the warm-up.
+    /// Number of messages sent each second, on average after the warm-up.
     pub sent_per_sec: f64,
-    /// Messages confirmed each second, on average after the warm-up.
+    /// Number of messages that the broker confirmed each second, on average after the warm-up.
     pub confirmed_per_sec: f64,
-    /// Messages received each second, on average after the warm-up; in a test with a backlog, from
-    /// the first received message to the last. Foreign messages (which the test did not put) count
-    /// only if the test has no producers.
+    /// Number of messages received each second, on average after the warm-up. In a test with a
+    /// backlog, the average is from the first received message to the last. Foreign messages (which
+    /// the test did not put) count only if the test has no producers.
     pub received_per_sec: f64,
     /// True if at least 98 % of the requested rate was sent. Also true if no rate was requested, no
     /// rate was measured, or the report is incomplete.
     pub held: bool,
 }
 
-/// Percentiles of one kind of latency, in microseconds.
+/// Percentiles of one kind of latency in a report, in microseconds.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 #[expect(missing_docs, reason = "the percentiles are named after themselves")]
@@ -151,21 +156,23 @@ pub struct LatencyReport {
     #[serde(rename = "p99_9")]
     pub p99_9: u64,
     pub max: u64,
-    /// Number of messages that seem to have arrived before they were due, because the clocks of two
-    /// machines differ. The latency of such a message counts as 1 µs.
+    /// Number of messages whose event (send, confirm or receipt) seems to precede the time at which
+    /// they were due, because the clocks of two machines differ. The latency of such a message
+    /// counts as 1 µs.
     pub earlier: u64,
     /// Number of messages with a latency above 120 s, which count as 120 s.
     pub beyond: u64,
 }
 
-/// Figures of the load generator, which tell whether it or the broker was the limit.
+/// Figures of the load generator, which tell whether the generator or the broker limited the rate.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Generator {
-    /// Fraction of the messages that were sent late although the broker did not hold the producer
-    /// back.
+    /// Fraction (0 to 1) of the messages after the warm-up that were sent more than 10 ms late
+    /// although the broker did not hold the producer back.
     pub late_share: f64,
-    /// Fraction of the messages that were sent late because the broker held the producer back.
+    /// Fraction (0 to 1) of the messages after the warm-up that were sent more than 10 ms late
+    /// because the broker held the producer back.
     pub held_back_share: f64,
     /// Processor time of all workers together, in seconds.
     pub cpu_seconds: f64,
@@ -177,7 +184,7 @@ pub struct Generator {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SearchReport {
-    /// Probes of the search (runs at different rates), in the order in which they ran.
+    /// Probes of the search: its runs at different rates, in the order in which they ran.
     pub probes: Vec<Probe>,
     /// Result of the search for the highest rate that the target sustains.
     pub finding: Finding,
@@ -203,8 +210,9 @@ impl Report {
     /// Name and version of the report's JSON schema.
     pub const SCHEMA: &str = "integrahub.load-report.v1";
 
-    /// Fraction of late messages above which the run measured the load generator instead of the
-    /// broker, so that it does not pass.
+    /// Fraction (0 to 1) of messages that are late because of the load generator, above which a run
+    /// does not pass: such a run measured the load generator instead of the broker. See
+    /// [`Generator::late_share`].
     pub const MOST_LATE: f64 = 0.05;
 
     /// Returns the report's value of a metric, in the metric's unit; `None` if it was not measured.
@@ -229,23 +237,25 @@ impl Report {
         }
     }
 
-    /// Returns the value of a metric for a verdict or a comparison; `None` if it was not measured,
-    /// or if the report is incomplete.
+    /// Returns the report's value of a metric, for a verdict or a comparison; `None` if it was not
+    /// measured, or if the report is incomplete.
     fn judged(&self, metric: Metric) -> Option<f64> {
         self.value(metric).filter(|_| self.complete)
     }
 
-    /// Returns the throughput: messages received a second, or messages confirmed a second if the
-    /// test has no consumers.
+    /// Returns the throughput of the run: messages received a second, or messages confirmed a
+    /// second if the test has no consumers.
     #[must_use]
     pub const fn throughput_per_sec(&self) -> f64 {
         if self.setup.consumers > 0 { self.rates.received_per_sec } else { self.rates.confirmed_per_sec }
     }
 
-    /// True if the run shows that the target sustains its rate: the report is complete, messages
-    /// were sent or taken, the rate was held, the broker did not refuse too much of it, no more
-    /// than [`Self::MOST_LATE`] of the messages were late because of the generator, and every
-    /// criterion is met. A search judges each probe by this.
+    /// True if the run passed, which means that the target sustains the rate. A search judges each
+    /// probe by this. The conditions are:
+    /// - the report is complete, and messages were sent or taken
+    /// - the requested rate was held, and 98 % of it was confirmed if the broker refused messages
+    /// - at most [`Self::MOST_LATE`] of the messages were late because of the load generator
+    /// - every pass criterion is met
     #[must_use]
     pub fn passed(&self) -> bool {
         self.complete
@@ -256,21 +266,21 @@ impl Report {
             && self.expect.as_ref().is_none_or(|verdicts| verdicts.met)
     }
 
-    /// True if no message was sent or taken. The report then says nothing about the target.
+    /// True if the run sent and took no message. Its report then says nothing about the target.
     const fn is_idle(&self) -> bool {
         let Accounting { sent, received, foreign_taken, .. } = &self.accounting;
         *sent == 0 && *received == 0 && *foreign_taken == 0
     }
 
-    /// True if the broker refused no message, or confirmed at least 98 % of the requested rate in
-    /// spite of refusals, or if no rate was requested.
+    /// True if the broker refused no message, if it confirmed at least 98 % of the requested rate
+    /// in spite of refusals, or if no rate was requested.
     fn is_rate_taken(&self) -> bool {
         let rates = &self.rates;
         self.accounting.refused == 0
             || rates.asked_per_sec.is_none_or(|asked| rates.confirmed_per_sec >= build::HELD * asked)
     }
 
-    /// Returns the report together with its differences from the earlier report `baseline`.
+    /// Returns this report with its differences from the report `baseline` of another test.
     #[must_use]
     pub fn compared_with(self, baseline: &Self) -> Self {
         Self { comparison: Some(Comparison::of(&self, baseline)), ..self }
@@ -285,7 +295,7 @@ impl Report {
 }
 
 impl LatencyReport {
-    /// Reads the percentiles of a histogram; `None` if no latency was recorded.
+    /// Returns the percentiles of a histogram of latencies; `None` if it has no latency.
     pub(crate) fn of(latencies: &Latencies) -> Option<Self> {
         let at = |percentile| latencies.percentile(percentile);
         Some(Self {

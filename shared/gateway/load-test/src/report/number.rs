@@ -1,4 +1,4 @@
-//! Numbers as reports show them.
+//! Conversion and formatting of the numbers in a load test's report.
 
 /// Converts a count to a floating-point number. Above 2^53, which no load test reaches, it is
 /// rounded.

@@ -1,4 +1,4 @@
-//! Summary of a test in words, the most important fact first.
+//! Summary of a load test's report in words, the most important fact first.
 
 use super::number::{decimal, duration, float, messages, percent};
 use super::{CriterionVerdict, Outcome, Report, SearchReport};
@@ -6,8 +6,9 @@ use crate::metric::Metric;
 use crate::search::SearchEnd;
 use crate::status::TestStatus;
 
-/// Builds the summary of a report: first missing counts of workers, a failure or a stop, and what
-/// limited the rate; then the result; then the criteria that were not met.
+/// Builds the summary of a report, in this order: missing counts of workers, a failure or a stop,
+/// the limits of the rate or the finding of a search, the result, and the criteria that were not
+/// met.
 pub(super) fn of(report: &Report) -> String {
     let mut sentences = Vec::new();
     if !report.complete {
@@ -34,8 +35,8 @@ pub(super) fn of(report: &Report) -> String {
     sentences.join(" ")
 }
 
-/// True if the summary names unmet criteria: the report is complete, and the test was completed or
-/// did something before it failed or was stopped.
+/// True if the summary is to name unmet criteria: the report is complete, and the test ran to its
+/// end or sent or took messages before it failed or was stopped.
 fn is_judged(report: &Report) -> bool {
     report.complete && (report.status == TestStatus::Completed || !report.is_idle())
 }
@@ -58,7 +59,8 @@ fn found(search: &SearchReport) -> String {
     }
 }
 
-/// Returns the sentences about what limited the rate of the test, for each limit that applies.
+/// Returns up to three sentences of the summary, about limits of the test's rate: a rate that was
+/// not held, a rate that the broker did not take, and late messages.
 fn limits(report: &Report) -> [Option<String>; 3] {
     [rate_not_held(report), rate_not_taken(report), generator(report)]
 }
@@ -89,8 +91,8 @@ fn rate_not_taken(report: &Report) -> Option<String> {
     ))
 }
 
-/// Returns a sentence if more than 5 % of the messages were late because of the generator or
-/// because of the broker. It names the side with more late messages.
+/// Returns the sentence about late messages, if the load generator or the broker made more than 5 %
+/// of the messages late. The sentence names whichever of the two made more of them late.
 fn generator(report: &Report) -> Option<String> {
     let generator = &report.generator;
     if generator.late_share > Report::MOST_LATE && generator.late_share >= generator.held_back_share {
@@ -147,7 +149,8 @@ fn reached(report: &Report) -> String {
     format!("{rate} messages a second were {event}{latency}. {}", fates(report, event))
 }
 
-/// Returns the reason why a test that did something has no rates; `None` if it has rates.
+/// Returns the sentence which says why a test that sent or took messages has no rates: it ended
+/// during its warm-up or in its first second. `None` if it has rates.
 fn unmeasured(report: &Report) -> Option<String> {
     let span = if report.duration_seconds <= f64::from(report.setup.warm_up_seconds) {
         "its warm-up"
@@ -161,8 +164,8 @@ fn unmeasured(report: &Report) -> Option<String> {
     (!is_measured).then(|| format!("It ended in {span}, so no rate was measured."))
 }
 
-/// Returns a sentence with the number of messages for each abnormal fate, such as lost or refused,
-/// or one that says that there are none.
+/// Returns the sentence with the number of messages for each abnormal fate, such as lost or
+/// refused. If there are none, it says that all due messages were confirmed or received (`event`).
 fn fates(report: &Report, event: &str) -> String {
     let accounting = &report.accounting;
     let in_doubt = if report.status.is_final() { "in doubt" } else { "without an answer so far" };
@@ -209,7 +212,7 @@ fn missed(criterion: &CriterionVerdict) -> String {
     }
 }
 
-/// Formats the value of a metric with the metric's unit.
+/// Formats the value of a metric with its unit, for the summary and the tables of the HTML page.
 pub(super) fn shown(metric: &str, value: f64) -> String {
     if metric.contains("Us.") {
         duration(value)

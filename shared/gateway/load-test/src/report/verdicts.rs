@@ -1,4 +1,4 @@
-//! Verdicts on the criteria of a test.
+//! Verdicts on the pass criteria of a load test.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,7 +6,7 @@ use super::Report;
 use super::number::float;
 use crate::expect::{Criterion, Expect};
 
-/// Verdicts on the pass criteria of a load test.
+/// Verdicts of a report on the pass criteria of its load test.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Verdicts {
@@ -16,15 +16,16 @@ pub struct Verdicts {
     pub criteria: Vec<CriterionVerdict>,
 }
 
-/// Pass criterion with the measured value and the verdict.
+/// Verdict of a report on one pass criterion, with the measured value.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CriterionVerdict {
     /// Path in the report of the metric that the criterion bounds, such as `putLatencyUs.p99`.
     pub metric: String,
-    /// Bound that the request set for the metric.
+    /// Bound of the metric, as the request states it, in the metric's unit.
     pub bound: u64,
-    /// True if the value must be at least the bound; false if it must be at most the bound.
+    /// True if the measured value must be at least the bound; false if it must be at most the
+    /// bound.
     pub at_least: bool,
     /// Measured value of the metric; `None` if it was not measured, or if the report is incomplete.
     pub value: Option<f64>,
@@ -32,7 +33,7 @@ pub struct CriterionVerdict {
     pub outcome: Outcome,
 }
 
-/// Outcome of one pass criterion.
+/// Outcome of one pass criterion of a load test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Outcome {

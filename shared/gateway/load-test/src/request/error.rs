@@ -1,18 +1,21 @@
-//! Refusals of a request whose members have the right form.
+//! Errors of requests to start a load test that are well-formed, but contradict themselves or
+//! exceed a limit of the deployment.
 
 /// Fault of a request to start a load test, with a JSON Pointer to the member at fault.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{pointer}{}{detail}", if .pointer.is_empty() { "" } else { ": " })]
 pub struct RequestError {
-    /// Kind of the request's fault.
+    /// Kind of the fault: a contradiction in the request, or an exceeded limit of the deployment.
     pub kind: RequestErrorKind,
     /// JSON Pointer (RFC 6901) to the member at fault; empty for the whole body.
     pub pointer: String,
-    /// Description of the fault for the caller, phrased to follow the name of the member.
+    /// Description of the fault for the caller, to be read after the name of the member, such as
+    /// "must be shorter than the test".
     pub detail: String,
 }
 
-/// Kind of a request's fault, which decides the HTTP status of the response.
+/// Kind of the fault in a request to start a load test, which decides the HTTP status of the
+/// response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestErrorKind {
     /// Members contradict each other: the same request is wrong in every deployment (400).

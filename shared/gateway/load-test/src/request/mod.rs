@@ -1,4 +1,4 @@
-//! The body of `POST /tests`, and its conversion to a load test.
+//! Body of a request to start a load test (`POST /tests`), and its conversion to a load test.
 
 mod error;
 mod rules;
@@ -21,8 +21,8 @@ use crate::expect::Expect;
 use crate::limits::Limits;
 use crate::queues::Queues;
 
-/// Body of a request to start a load test. Its target is only parsed; resolving it is the caller's
-/// part.
+/// Body of a request to start a load test. Its target is only parsed: the caller of
+/// [`Self::into_parts`] resolves it.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct LoadTestRequest {
@@ -82,8 +82,8 @@ struct ConsumersForm {
     transaction: ConsumersTransaction,
 }
 
-/// Member `transaction` of the request's `consumers`. The messages of a transaction are
-/// acknowledged atomically on every broker.
+/// Member `transaction` of the request's `consumers`: whether a consumer acknowledges its messages
+/// in groups, and the size of a group. Every broker acknowledges a group atomically.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct ConsumersTransaction {
@@ -100,7 +100,7 @@ struct Backlog {
 }
 
 impl LoadTestRequest {
-    /// Returns the tags that the request gives the load test.
+    /// Returns the tags in the request, which are set on the load test's messages.
     #[must_use]
     pub fn tags(&self) -> &Tags {
         &self.tags
@@ -153,12 +153,12 @@ impl LoadTestRequest {
 }
 
 impl LoadTest {
-    /// Returns the test with the limits of a deployment, after checking that the test stays within
-    /// them.
+    /// Checks that the test stays within the limits of a deployment, and returns it with these
+    /// limits.
     ///
     /// # Errors
-    /// If the test exceeds a limit, or a warm-up or a backlog does not fit into the test. The error
-    /// names the first such case.
+    /// If the test exceeds a limit, or if a warm-up or a backlog does not fit into the test. The
+    /// error names the first such case.
     pub fn within(self, limits: &Limits) -> Result<Self, RequestError> {
         let test = Self { limits: *limits, ..self };
         rules::check_length(&test)?;

@@ -1,11 +1,12 @@
-//! Rules that no member expresses alone.
+//! Rules between several members of a request to start a load test.
 
 use super::{LoadTestRequest, RequestError};
 use crate::bounds::Prefetch;
 use crate::definition::{Foreign, LoadTest, Mode};
 use crate::metric::Metric;
 
-/// Refuses a request whose members contradict each other, with the first contradiction.
+/// Checks that the members of a request do not contradict each other. The error is the first
+/// contradiction.
 pub(super) fn check(request: &LoadTestRequest) -> Result<(), RequestError> {
     check_workers(request)?;
     check_producers(request)?;
@@ -14,7 +15,8 @@ pub(super) fn check(request: &LoadTestRequest) -> Result<(), RequestError> {
     check_expect(request)
 }
 
-/// Returns the error `detail` for the member at `pointer` if the condition `holds`.
+/// Returns the error `detail` for the member at the JSON Pointer `pointer` if the condition
+/// `holds`.
 fn refuse_if(holds: bool, pointer: &str, detail: &str) -> Result<(), RequestError> {
     if holds { Err(RequestError::contradiction(pointer, detail)) } else { Ok(()) }
 }
@@ -138,8 +140,8 @@ fn check_expect(request: &LoadTestRequest) -> Result<(), RequestError> {
     Ok(())
 }
 
-/// Refuses a warm-up that is not shorter than the test, and a backlog that exceeds the test's
-/// number of messages.
+/// Checks that the warm-up is shorter than the test, and that the backlog does not exceed the
+/// number of the test's messages.
 pub(super) fn check_length(test: &LoadTest) -> Result<(), RequestError> {
     refuse_if(
         test.measured_from() >= test.longest(),

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::samples::{LIMITS, accepted, checked};
 
-/// Merges members into the body of a test that is accepted.
+/// Returns the body of a valid request to start a load test, with these members added or replaced.
 fn body(members: Value) -> Value {
     let body = json!({"targetRef": "local", "producers": {}, "consumers": {}, "durationSeconds": 60});
     let (Value::Object(mut all), Value::Object(members)) = (body, members) else { panic!("objects") };
@@ -13,7 +13,8 @@ fn body(members: Value) -> Value {
     Value::Object(all)
 }
 
-/// Returns the pointer to the member whose form is wrong.
+/// Returns the JSON Pointer of the member whose form is wrong, in a valid request with these
+/// members added or replaced.
 fn misshapen(members: Value) -> String {
     read::<LoadTestRequest>(body(members)).unwrap_err().faults[0].pointer.clone()
 }

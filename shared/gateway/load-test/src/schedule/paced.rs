@@ -1,14 +1,14 @@
-//! Messages that are due at times of their own.
+//! Schedule of a load test with a rate, which fixes the time at which each message is due.
 
 use mq::RateLimit;
 
-use super::Share;
+use super::MinuteMessages;
 use crate::bounds::{MessageCount, TestSeconds};
 use crate::definition::Stage;
 use crate::micros::Micros;
 
-/// Number of millionths in a message, the unit in which a schedule counts. At `r` messages a
-/// second, `r` millionths fall due each microsecond.
+/// Number of millionths in a message. A schedule counts in millionths of messages: at `r` messages
+/// a second, `r` millionths fall due each microsecond.
 const A_MESSAGE: u128 = 1_000_000;
 
 /// Schedule with a rate, which fixes the time at which each message of all producers is due.
@@ -19,34 +19,37 @@ pub struct Paced {
     total: u64,
 }
 
-/// Part of a schedule with a constant rate, from `from` until `until` in microseconds.
+/// Part of a schedule with a constant rate. `from` and `until` are its start and its end, in
+/// microseconds since the run's start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Leg {
     from: u64,
     until: u64,
     /// Rate in this part of the schedule, in messages a second.
     rate: u64,
-    /// Number of messages due before `from`, in millionths of a message: the integral of the rate.
+    /// Number of messages that are due before this part, in millionths of a message: the integral
+    /// of the rate up to `from`.
     before: u128,
 }
 
 impl Leg {
-    /// Returns the number of messages due up to `at`, in millionths of a message. `at` must be
-    /// within the leg.
+    /// Returns the number of messages that are due up to `at`, in millionths of a message, with
+    /// those of earlier parts. `at` must lie in this part, in microseconds since the run's start.
     fn integral(&self, at: u64) -> u128 {
         self.before + u128::from(at - self.from) * u128::from(self.rate)
     }
 }
 
 impl Paced {
-    /// Builds the schedule of a test that lasts `seconds`.
+    /// Builds the schedule of a test with `workers` producers that lasts `seconds`.
     #[must_use]
     pub fn of_seconds(rate: RateLimit, seconds: TestSeconds, workers: u32) -> Self {
         let until = Micros::from_seconds(u64::from(seconds.get())).get();
         Self::new([(u64::from(rate.get()), until)], workers)
     }
 
-    /// Builds the schedule of a test that ends with the last of `count` messages.
+    /// Builds the schedule of a test with `workers` producers that ends with the last of `count`
+    /// messages.
     #[must_use]
     pub fn of_messages(rate: RateLimit, count: MessageCount, workers: u32) -> Self {
         let rate = u64::from(rate.get());
@@ -56,7 +59,8 @@ impl Paced {
         Self { total: count.get(), ..schedule }
     }
 
-    /// Builds the schedule of a test with stages, one after the other.
+    /// Builds the schedule of a test with `workers` producers and these stages, one after the
+    /// other.
     #[must_use]
     pub fn of_stages(stages: &[Stage], workers: u32) -> Self {
         let stage = |stage: &Stage| {
@@ -66,7 +70,7 @@ impl Paced {
     }
 
     /// Creates a schedule of consecutive spans, each with its rate in messages a second and its
-    /// duration in microseconds.
+    /// duration in microseconds, for a test with `workers` producers.
     fn new(spans: impl IntoIterator<Item = (u64, u64)>, workers: u32) -> Self {
         let mut legs: Vec<Leg> = Vec::new();
         let (mut from, mut before) = (0, 0);
@@ -79,7 +83,8 @@ impl Paced {
         Self { legs, workers: u64::from(workers.max(1)), total }
     }
 
-    /// Returns the end of the schedule. Every message is due before it.
+    /// Returns the end of the schedule, as time since the run's start. Every message is due before
+    /// it.
     #[must_use]
     pub fn end(&self) -> Micros {
         Micros::new(self.legs.last().map_or(0, |leg| leg.until))
@@ -91,8 +96,8 @@ impl Paced {
         self.total
     }
 
-    /// Returns the time at which the message with this sequence number is due; `None` past the last
-    /// message.
+    /// Returns the time since the run's start at which the message with this sequence number is
+    /// due; `None` past the last message.
     #[must_use]
     pub fn due(&self, sequence: u64) -> Option<Micros> {
         if sequence >= self.total {
@@ -107,7 +112,8 @@ impl Paced {
         Some(Micros::new(leg.from + u64::try_from(after).ok()?))
     }
 
-    /// Counts the messages of all producers that are due before `at`.
+    /// Returns the number of messages of all producers that are due before `at`, a time since the
+    /// run's start.
     #[must_use]
     pub fn due_before(&self, at: Micros) -> u64 {
         // A message is due at a whole microsecond: before `at` means at the one before, or earlier.
@@ -121,12 +127,12 @@ impl Paced {
         count.saturating_add(u64::from(reached)).min(self.total)
     }
 
-    /// Returns the messages of one producer that are due from `from` until before `to`.
+    /// Returns the messages of one producer that are due at `from` or later, but before `to`.
     #[must_use]
-    pub fn share(&self, producer: u32, from: Micros, to: Micros) -> Share {
+    pub fn share(&self, producer: u32, from: Micros, to: Micros) -> MinuteMessages {
         let (begin, end) = (self.due_before(from), self.due_before(to));
         let own = u64::from(producer) % self.workers;
         let first = begin + (own + self.workers - begin % self.workers) % self.workers;
-        Share { first, step: self.workers, count: end.saturating_sub(first).div_ceil(self.workers) }
+        MinuteMessages { first, step: self.workers, count: end.saturating_sub(first).div_ceil(self.workers) }
     }
 }

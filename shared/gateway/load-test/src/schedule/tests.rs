@@ -112,7 +112,7 @@ proptest! {
         let schedule = Unthrottled::new(10, u64::MAX);
         let [first_share, second_share] =
             [first, second].map(|(producer, window)| schedule.share(producer, Window::new(window), already));
-        let last = |share: Share| share.first + (share.count - 1) * share.step;
+        let last = |share: MinuteMessages| share.first + (share.count - 1) * share.step;
         prop_assert_eq!(first_share.first % 10, u64::from(first.0));
         if first != second && first.0 == second.0 {
             let apart = last(first_share) < second_share.first || last(second_share) < first_share.first;

@@ -1,8 +1,9 @@
-//! The search for the highest rate that a target sustains.
+//! Search for the highest rate that a target sustains.
 //!
-//! The rate doubles until a probe fails, or halves until one passes; then the span between the two
-//! is halved until it is small enough. What comes next follows from the probes so far and from
-//! nothing else, so a repeated or resumed search goes the same way.
+//! A search runs the test at one rate after another; each run is a probe. The rate doubles until a
+//! probe fails, or halves until one passes. Then the span between the two rates is halved until it
+//! is small enough. The next rate follows from the earlier probes alone, so a repeated or resumed
+//! search continues in the same way.
 
 #[cfg(test)]
 mod tests;
@@ -12,8 +13,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::definition::{Length, LoadTest, Mode};
 
-/// Search for the highest rate that a target sustains: its first rate, the duration of a probe, and
-/// the maximum number of messages of all probes.
+/// Search for the highest rate that a target sustains: its first rate, the duration of each probe
+/// (run at one rate) in seconds, and the maximum number of messages of all probes together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Search {
     first: u32,
@@ -21,23 +22,24 @@ pub struct Search {
     most_messages: u64,
 }
 
-/// Result of a probe: a run of a search at one rate.
+/// Result of a probe, which is a run of a search at one rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Probe {
     /// Target rate of the probe, in messages a second.
     pub rate_per_sec: RateLimit,
-    /// True if the report of the probe passed: the rate was reached and all pass criteria were met.
+    /// True if the probe passed by its report: the rate was held, all pass criteria were met, and
+    /// the other conditions of [`Report::passed`](crate::Report::passed) hold.
     pub passed: bool,
 }
 
-/// Next action of a search, which follows from the probes so far.
+/// Next action of a search for the highest rate, as the results of its probes determine it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Next {
-    /// Run a probe at this rate.
+    /// Run a probe at this rate, in messages a second.
     Probe(RateLimit),
-    /// The search has ended with this finding.
+    /// No further probe: the search has ended with this result.
     Over(Finding),
 }
 
@@ -55,16 +57,19 @@ pub struct Finding {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum SearchEnd {
-    /// A probe (run of the search) failed at a rate at most 5 %, or 1 message a second, above the
-    /// highest rate that passed.
+    /// Rates are close enough: a probe (run of the search) failed at a rate at most 5 %, or 1
+    /// message a second, above the highest rate that passed.
     Narrowed,
-    /// A probe (run of the search) passed at the highest rate that a load test may request.
+    /// No higher rate is allowed: a probe (run of the search) passed at the highest rate that a
+    /// load test may request.
     HighestRate,
-    /// A probe (run of the search) failed at one message a second, the lowest rate.
+    /// No lower rate is possible: a probe (run of the search) failed at 1 message a second.
     LowestRate,
-    /// The next run of the search would exceed the number of messages that the load test may put.
+    /// Messages are used up: the next run of the search would exceed the number of messages that
+    /// the load test may put.
     MessagesUsedUp,
-    /// The search has made [`Search::MOST_PROBES`] probes (runs at different rates).
+    /// Probes are used up: the search has made [`Search::MOST_PROBES`] probes (runs at different
+    /// rates).
     ProbesUsedUp,
 }
 
@@ -73,20 +78,21 @@ impl Search {
     /// the highest rate, and about 5 to narrow it down.
     pub const MOST_PROBES: u32 = 20;
     /// Rate of the first probe in messages a second, if the request names no rate.
-    const FIRST: u32 = 100;
-    /// Difference between the highest rate that passed and the lowest rate that failed at which the
-    /// search ends, in percent of the rate that passed.
+    const DEFAULT_FIRST_RATE: u32 = 100;
+    /// Maximum difference between the highest rate that passed and the lowest rate that failed, in
+    /// percent of the former, at which the search ends.
     const PRECISION: u32 = 5;
 
-    /// Returns the search of a test; `None` if the test runs once.
+    /// Returns the search that a load test makes; `None` if the test runs once.
     #[must_use]
     pub fn of(test: &LoadTest) -> Option<Self> {
         let (Mode::Search, Length::Seconds(seconds)) = (test.mode, &test.length) else { return None };
-        let first = test.producers.as_ref()?.rate_per_sec.map_or(Self::FIRST, RateLimit::get);
+        let first = test.producers.as_ref()?.rate_per_sec.map_or(Self::DEFAULT_FIRST_RATE, RateLimit::get);
         Some(Self { first, seconds: u64::from(seconds.get()), most_messages: test.most_messages() })
     }
 
-    /// Returns the rate of the next probe, or the result of the search after these probes.
+    /// Returns the rate of the next probe after these probes (runs of the search), or the result of
+    /// the search.
     #[must_use]
     pub fn next(&self, probes: &[Probe]) -> Next {
         let rates = |passed| {

@@ -8,7 +8,8 @@ fn search(first: u32) -> Search {
     Search { first, seconds: 60, most_messages: u64::MAX }
 }
 
-/// Runs a search on a target for which `passes` decides.
+/// Runs a search on a simulated target, in which a probe passes if `passes` is true for its rate.
+/// Returns the result and all probes.
 fn run(search: Search, passes: impl Fn(u32) -> bool) -> (Finding, Vec<Probe>) {
     let mut probes = Vec::new();
     loop {

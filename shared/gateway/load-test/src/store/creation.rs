@@ -1,8 +1,9 @@
-//! The creation of tests. The unfinished tests of a tenant share the workers that it may have.
+//! Creation of load tests, within the number of workers that a tenant's unfinished tests may have.
 //!
-//! Each tenant has an item that counts the tests that were created. A creation looks at the
-//! tenant's tests, and writes its own together with the next count, on the condition that the count
-//! is as it was before the look. So of several at once, each has seen those that came before it.
+//! Each tenant has an item that counts the tests that it has created. A creation reads the tenant's
+//! unfinished tests, and then writes the new test together with the increased count. The condition
+//! of the write is that the count has not changed since before the read. So of several concurrent
+//! creations, each has read the tests that were created before it.
 
 use std::time::Duration;
 
@@ -13,15 +14,16 @@ use aws_sdk_dynamodb::types::{CancellationReason, Put, TransactWriteItem, Update
 use crate::store::item::{self, number};
 use crate::store::{TestRecord, TestStore, TestStoreError, expiry_of_open};
 
-/// Maximum number of times that a creation reads the tenant's tests. It reads them again if another
-/// test of the tenant was created meanwhile. The pauses take four seconds in total, six at most.
+/// Maximum number of times that one creation reads the tenant's unfinished tests. It reads them
+/// again if another test of the tenant was created meanwhile. The pauses between the reads take
+/// four seconds in total, six at most.
 const LOOKS: u32 = 20;
 
 /// Mean pause before the second read of a tenant's tests; each further pause is longer by the same
 /// time.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Result of creating a load test.
+/// Result of storing a new load test.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Created {
     /// The load test is stored, by this call or by an earlier call with the same id.
@@ -31,14 +33,14 @@ pub enum Created {
     NoRoom {
         /// Other unfinished tests of the tenant, the newest first.
         others: Vec<TestRecord>,
-        /// Total number of workers of these other tests.
-        taken: u32,
+        /// Total number of workers of the tests in `others`.
+        other_workers: u32,
     },
 }
 
 impl TestStore {
     /// Stores a load test under its tenant and id, unless it exists already. The tenant's
-    /// unfinished tests may have at most `most_workers` workers together, this test included. An
+    /// unfinished tests, this one included, may have at most `most_workers` workers together. An
     /// existing test keeps its content.
     ///
     /// # Errors
@@ -51,9 +53,10 @@ impl TestStore {
             // Boxed: the compiler cannot lay out a deep nest of futures.
             let mut others = Box::pin(self.unfinished(&record.tenant)).await?;
             others.retain(|other| other.test_id != record.test_id);
-            let taken = others.iter().map(|other| other.test.worker_count()).fold(0, u32::saturating_add);
-            if taken.saturating_add(record.test.worker_count()) > most_workers {
-                return Ok(Created::NoRoom { others, taken });
+            let other_workers =
+                others.iter().map(|other| other.test.worker_count()).fold(0, u32::saturating_add);
+            if other_workers.saturating_add(record.test.worker_count()) > most_workers {
+                return Ok(Created::NoRoom { others, other_workers });
             }
             if self.put_next(record, before).await? {
                 return Ok(Created::Stored);
@@ -112,15 +115,15 @@ impl TestStore {
     }
 }
 
-/// Returns the pause before a read of the tenant's tests. It is random, so that concurrent
-/// creations that conflicted do not conflict again.
+/// Returns the pause before the read with number `look` (from 0) of the tenant's tests. It is
+/// random, so that concurrent creations that conflicted do not conflict again.
 fn pause(look: u32) -> Duration {
     PAUSE.saturating_mul(look).mul_f64(0.5 + fastrand::f64())
 }
 
-/// Interprets the cancellation codes of the transaction that creates a test, of which the first
-/// belongs to the test's own item. True if the test exists already, false if another test was
-/// created meanwhile, `None` for any other reason.
+/// Interprets the cancellation codes of the transaction that creates a test; the first code belongs
+/// to the test's own item. True if the test exists already; false if another test of the tenant was
+/// created meanwhile; `None` for any other reason.
 fn was_there(codes: &[Option<&str>]) -> Option<bool> {
     const REFUSED: Option<&str> = Some("ConditionalCheckFailed");
     if codes.first() == Some(&REFUSED) {

@@ -1,4 +1,4 @@
-//! The deletion of tests.
+//! Deletion of load tests, with everything that is stored of them.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -16,7 +16,8 @@ use crate::store::{Item, TestStore, TestStoreError};
 /// Maximum number of items that DynamoDB deletes in one `BatchWriteItem` request.
 const BATCH: usize = 25;
 
-/// Maximum number of requests to delete the same items. A busy DynamoDB leaves some items undone.
+/// Maximum number of requests to delete the same items. A busy DynamoDB may leave some of them
+/// undeleted.
 const ATTEMPTS: u32 = 6;
 
 /// Pause before the second request to delete the same items; it doubles with each further request.
@@ -67,7 +68,7 @@ impl TestStore {
         Ok(())
     }
 
-    /// Deletes the items with these keys, at most [`BATCH`].
+    /// Deletes the items with these keys, at most [`BATCH`]. Items that do not exist are ignored.
     async fn delete_items(&self, keys: Vec<Item>) -> Result<(), TestStoreError> {
         let mut left = Vec::with_capacity(keys.len());
         for key in keys {

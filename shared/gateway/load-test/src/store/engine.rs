@@ -1,5 +1,5 @@
-//! The engine: what runs the steps of a test, apart from what is stored of them. It is a state
-//! machine of AWS Step Functions, of the type Standard.
+//! Engine of load tests: an AWS Step Functions state machine of the type Standard, which invokes
+//! the function `load-step` for the work of each test.
 
 use aws_sdk_sfn::Client;
 use aws_sdk_sfn::error::ProvideErrorMetadata as _;
@@ -17,16 +17,18 @@ pub struct Engine {
     state_machine_arn: String,
 }
 
-/// Execution of the state machine to start.
+/// Execution of the load tests' state machine that is to be started with [`Engine::start`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Start {
-    /// Name of the execution, of at most 80 characters.
+pub struct ExecutionStart {
+    /// Name of the execution, of at most 80 characters. It begins with the test's id.
     pub name: String,
-    /// JSON input of the execution.
+    /// JSON input of the execution: the tenant, the test, the number of a run, and whether the
+    /// execution only closes this run.
     pub input: Value,
 }
 
-/// Failure of the Step Functions API. It is unknown whether an execution was started or stopped.
+/// Failure of a request to Step Functions. It is unknown whether an execution was started or
+/// stopped.
 #[derive(Debug, thiserror::Error)]
 #[error("the engine of load tests did not do its part")]
 pub struct EngineError(#[source] Cause);
@@ -44,7 +46,7 @@ impl Engine {
     ///
     /// # Errors
     /// If Step Functions does not respond or refuses the execution.
-    pub async fn start(&self, start: &Start) -> Result<(), EngineError> {
+    pub async fn start(&self, start: &ExecutionStart) -> Result<(), EngineError> {
         let request = self
             .client
             .start_execution()
@@ -93,23 +95,24 @@ impl Engine {
     }
 }
 
-impl Start {
-    /// Builds the execution that runs a load test, from its first run on.
+impl ExecutionStart {
+    /// Builds the execution that runs a load test from its first run to its end.
     #[must_use]
     pub fn of(tenant: &str, test_id: Uuid) -> Self {
         Self { name: test_id.to_string(), input: json!({"tenant": tenant, "testId": test_id, "run": 0}) }
     }
 
     /// Builds an execution that only closes a test whose own execution is gone: it ends the run
-    /// `run`, and no further run follows, not even in a search. `number` makes its name differ from
-    /// those of earlier closing executions of the same test.
+    /// `run` and the test, even if a search is not done. `number` makes its name differ from those
+    /// of earlier closing executions of the same test.
     #[must_use]
     pub fn closing(tenant: &str, test_id: Uuid, run: u32, number: u32) -> Self {
         Self::to_close(format!("{test_id}-close-{number}"), tenant, test_id, run)
     }
 
-    /// Builds an execution that only closes a test which was stopped while none of its workers was
-    /// at work. When the test's own execution continues, it finds that the test has ended.
+    /// Builds an execution that only closes a test that was stopped while none of its workers was
+    /// at work: it ends the run `run` and the test. If the test's own execution continues, it finds
+    /// that the test has ended.
     #[must_use]
     pub fn stopping(tenant: &str, test_id: Uuid, run: u32) -> Self {
         Self::to_close(format!("{test_id}-stop"), tenant, test_id, run)
@@ -120,7 +123,7 @@ impl Start {
     }
 }
 
-/// Returns the ARN of an execution of a state machine.
+/// Returns the ARN of the execution with this name of a state machine.
 fn execution_arn(state_machine_arn: &str, name: &str) -> String {
     format!("{}:{name}", state_machine_arn.replacen(":stateMachine:", ":execution:", 1))
 }
@@ -133,15 +136,15 @@ mod tests {
     fn an_execution_is_named_after_its_test_and_reads_it_from_its_input() {
         let test_id = Uuid::from_u128(7);
         let id = "00000000-0000-0000-0000-000000000007";
-        let start = Start::of("tenant-1", test_id);
+        let start = ExecutionStart::of("tenant-1", test_id);
         assert_eq!(start.name, id);
         assert_eq!(start.input, json!({"tenant": "tenant-1", "testId": id, "run": 0}));
-        let closing = Start::closing("tenant-1", test_id, 3, 12);
+        let closing = ExecutionStart::closing("tenant-1", test_id, 3, 12);
         assert_eq!(closing.name, format!("{id}-close-12"));
         let input = json!({"tenant": "tenant-1", "testId": id, "run": 3, "close": true});
         assert_eq!(closing.input, input);
-        let stopping = Start::stopping("tenant-1", test_id, 3);
-        assert_eq!(stopping, Start { name: format!("{id}-stop"), input });
+        let stopping = ExecutionStart::stopping("tenant-1", test_id, 3);
+        assert_eq!(stopping, ExecutionStart { name: format!("{id}-stop"), input });
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Errors of the store.
+//! Errors of the store of load tests.
 
 use std::error::Error;
 
@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use crate::IllegalTransition;
 
-/// Underlying error, which an operator needs in addition to the error's own text.
+/// Underlying cause of an error; operators need it in addition to the error's own text.
 pub(crate) type Cause = Box<dyn Error + Send + Sync>;
 
 /// Error codes of DynamoDB for faults that a person has to repair, such as missing permissions, so
@@ -24,22 +24,26 @@ const REFUSALS: [&str; 4] = [
 /// Reason why an operation on the table or the bucket of load tests failed.
 #[derive(Debug, thiserror::Error)]
 pub enum TestStoreError {
-    /// The table did not respond, or is busy. It is unknown whether a write was done.
+    /// The DynamoDB table of load tests did not respond, or is busy. It is unknown whether a write
+    /// was done.
     #[error("the table of load tests is unavailable")]
     Unavailable(#[source] Cause),
-    /// The table does not exist, access to it is denied, or it rejects the request as invalid.
+    /// The DynamoDB table of load tests does not exist, access to it is denied, or it rejects the
+    /// request as invalid.
     #[error("the table of load tests refuses the request")]
     Refused(#[source] Cause),
-    /// The S3 bucket failed or refused a request.
+    /// The S3 bucket with the reports of load tests failed or refused a request.
     #[error("the bucket of load tests did not do its part")]
     Bucket(#[from] ObjectError),
-    /// An item, a report or a worker's stored counts of a load test are malformed.
+    /// Stored data of a load test are malformed: an item, a report, or the counts of a worker.
     #[error("what is stored of a load test cannot be read")]
     Unreadable(#[source] Cause),
-    /// A definition, a report or a worker's counts cannot be encoded, or a request cannot be built.
+    /// Data to be stored cannot be encoded (a test's definition, a report, or the counts of a
+    /// worker), or a request to the table cannot be built.
     #[error("a part of a load test cannot be encoded")]
     Unencodable(#[source] Cause),
-    /// A definition or a worker's counts of one minute are too large for the table.
+    /// Data to be stored are too large for the table: a test's definition, or the counts of a
+    /// worker in one minute.
     #[error("a {what} of {bytes} bytes cannot be stored")]
     #[expect(missing_docs, reason = "the message says what they are")]
     TooLarge { what: &'static str, bytes: usize },

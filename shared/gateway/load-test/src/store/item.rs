@@ -1,4 +1,4 @@
-//! Items of tests and of their definitions.
+//! DynamoDB items of load tests, and of the definitions of load tests.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -14,10 +14,11 @@ use crate::store::record::{Control, Failure, Run, TestRecord};
 use crate::store::{Item, TestStoreError};
 use crate::{LoadTest, TestStatus};
 
-/// Maximum number of bytes of a definition in JSON, so that it fits into an item of at most 400 KB.
+/// Maximum number of bytes of a test's definition in JSON, so that it fits into a DynamoDB item of
+/// at most 400 KB.
 const MOST_DEFINITION: usize = 350_000;
 
-/// Definition of a load test: the work that it was asked to do, and the target. It is stored in an
+/// Definition of a load test: the work that it was asked to do, and its target. It has a DynamoDB
 /// item of its own.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Definition {
@@ -25,7 +26,7 @@ pub(crate) struct Definition {
     target: Target,
 }
 
-/// Attributes of a load test's DynamoDB item, which has everything but the definition.
+/// Attributes of a load test's DynamoDB item. The test's definition is in another item.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct TestItem {
@@ -38,7 +39,7 @@ pub(crate) struct TestItem {
     created_at: Timestamp,
     /// Time at which DynamoDB deletes the item, in seconds since 1970.
     expires_at: i64,
-    /// Runs of the test that began, by the run's number in two digits.
+    /// Runs of the test that have begun. The key is the run's number in at least two digits.
     runs: BTreeMap<String, Run>,
     stop_requested_at: Option<Timestamp>,
     failure: Option<Failure>,
@@ -52,7 +53,8 @@ impl TestItem {
         attempt::malformed::from_item(item).map_err(TestStoreError::unreadable)
     }
 
-    /// True if the item has expired, and DynamoDB's TTL has not deleted it yet.
+    /// True if the item has expired at `now`, so that it counts as deleted. DynamoDB's TTL deletes
+    /// it later.
     pub(crate) fn is_expired(&self, now: Timestamp) -> bool {
         self.expires_at <= now.as_second()
     }
@@ -61,7 +63,8 @@ impl TestItem {
         self.runs.get(&run_number(run)).copied()
     }
 
-    /// True if the test ended in this state and the first line of its report is `summary`.
+    /// True if the test has ended in the state `status` with a report whose first line is
+    /// `summary`.
     pub(crate) fn has_ended(&self, status: TestStatus, summary: &str) -> bool {
         self.status == status && self.summary.as_deref() == Some(summary)
     }
@@ -86,7 +89,7 @@ impl TestItem {
     }
 }
 
-/// Builds the DynamoDB item of a load test.
+/// Builds the DynamoDB item of a load test, without the test's definition.
 pub(crate) fn of_test(record: &TestRecord, expires_at: AttributeValue) -> Item {
     let runs = record.runs.iter().zip(0..).map(|(own, number)| (run_number(number), run_value(own)));
     let always = [
@@ -113,6 +116,9 @@ pub(crate) fn of_test(record: &TestRecord, expires_at: AttributeValue) -> Item {
 }
 
 /// Builds the DynamoDB item with a load test's definition.
+///
+/// # Errors
+/// If the definition cannot be encoded, or is longer than [`MOST_DEFINITION`].
 pub(crate) fn of_definition(record: &TestRecord, expires_at: AttributeValue) -> Result<Item, TestStoreError> {
     let definition = Definition { test: record.test.clone(), target: record.target.clone() };
     let json = serde_json::to_string(&definition).map_err(TestStoreError::unencodable)?;
@@ -131,7 +137,7 @@ pub(crate) fn definition(item: &Item) -> Result<Definition, TestStoreError> {
     attempt::malformed::from_slice(json.as_bytes()).map_err(TestStoreError::unreadable)
 }
 
-/// Parses the part of a test's item that tells workers whether to continue.
+/// Parses the attributes of a test's item that tell the test's workers whether to continue.
 pub(crate) fn control(item: Item) -> Result<Control, TestStoreError> {
     attempt::malformed::from_item(item).map_err(TestStoreError::unreadable)
 }
@@ -155,8 +161,8 @@ pub(crate) fn tenant_partition(tenant: &str) -> String {
     format!("TENANT#{tenant}")
 }
 
-/// Returns the text that stands for a test in keys. Texts sort in the order of the ids, and thus by
-/// the time of creation.
+/// Returns the text that stands for a test in DynamoDB keys. The texts sort like the ids of the
+/// tests, and so by the time of creation.
 pub(crate) fn test_sort(test_id: Uuid) -> String {
     format!("TEST#{test_id}")
 }
@@ -170,7 +176,8 @@ pub(crate) fn named(attributes: impl IntoIterator<Item = (&'static str, Attribut
     attributes.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-/// Returns the key of a run in the item's map of runs: its number in at least two digits.
+/// Returns the key of a run in the map of runs of a test's item: the run's number in at least two
+/// digits.
 pub(crate) fn run_number(run: u32) -> String {
     format!("{run:02}")
 }
@@ -198,7 +205,7 @@ pub(crate) fn number(value: impl Display) -> AttributeValue {
     AttributeValue::N(value.to_string())
 }
 
-/// Formats a time as an attribute, in ISO 8601 with microseconds.
+/// Returns a time as the value of a DynamoDB attribute, in ISO 8601 with microseconds.
 pub(crate) fn time(time: Timestamp) -> AttributeValue {
     AttributeValue::S(format!("{time:.6}"))
 }

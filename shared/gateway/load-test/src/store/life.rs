@@ -1,4 +1,4 @@
-//! Changes of a test after its creation, up to its end.
+//! Changes of a stored load test after its creation, up to its end.
 
 use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
 use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue};
@@ -12,20 +12,21 @@ use crate::store::update::{self, Updated};
 use crate::store::{Item, RETENTION, TestStore, TestStoreError};
 use crate::{IllegalTransition, TestEvent, TestStatus};
 
-/// Maximum number of characters that are stored of the reason why a test failed. Its text may be a
-/// broker's, of any length.
+/// Maximum number of characters that are stored of the reason why a test failed. The reason may
+/// contain a broker's text of any length.
 const MOST_DETAIL: usize = 1_000;
 
 /// Result of applying an event to a load test.
 enum Changed {
-    /// The test is in the new state. The value has the attributes of the test's item.
+    /// The event was applied, and the test is in the state that follows it. The value has all
+    /// attributes of the test's item.
     To(Item),
-    /// The test has ended in this state, so nothing changed.
+    /// The test has ended in this state before, so nothing changed.
     Final(TestStatus),
 }
 
 impl TestStore {
-    /// Records the beginning of the run with this number, and returns the run. A repeated call
+    /// Records the beginning of a test's run, and returns the run as it is stored. A repeated call
     /// keeps the first start and rate. The test becomes RUNNING, unless it is STOPPING already.
     ///
     /// # Errors
@@ -52,9 +53,9 @@ impl TestStore {
         }
     }
 
-    /// Records that a caller asked to stop a test, and returns the test after that; `None` if there
-    /// is no such test. A repeated call keeps the time of the first. A test that has ended is left
-    /// unchanged.
+    /// Records that a caller asked to stop a test at the time `now`, and returns the test after
+    /// that; `None` if there is no such test. A repeated call keeps the time of the first. A test
+    /// that has ended is left unchanged.
     ///
     /// # Errors
     /// If the table does not respond, or the test cannot be read.
@@ -78,8 +79,8 @@ impl TestStore {
         }
     }
 
-    /// Records the reason why a test fails, up to 1,000 characters of `detail`. A repeated call
-    /// keeps the first reason. A test that has ended is left unchanged.
+    /// Records the reason why a test fails: up to 1,000 characters of `detail`, with the time `at`.
+    /// A repeated call keeps the first reason. A test that has ended is left unchanged.
     ///
     /// # Errors
     /// If the table does not respond, or there is no such test.
@@ -99,8 +100,8 @@ impl TestStore {
         unless_unknown(test_id, &update::send(update).await?)
     }
 
-    /// Records the end of the run with this number. A repeated call keeps the first end. A run that
-    /// never began is left unchanged.
+    /// Records the end of a test's run. A repeated call keeps the first end. A run that never began
+    /// is left unchanged.
     ///
     /// # Errors
     /// If the table does not respond, or there is no such test.
@@ -121,9 +122,9 @@ impl TestStore {
         unless_unknown(of.test_id, &update::send(update).await?)
     }
 
-    /// Ends a test whose report is stored, and returns its final state. The write succeeds only if
-    /// the test's state and failure are still as in `seen`, from which the report was made. Returns
-    /// `None` if they changed since, or if the test was deleted.
+    /// Records the final state of a test whose report is stored, and returns this state. The write
+    /// succeeds only if the test's state and failure are still as in `seen`, from which the report
+    /// was made. Returns `None` if they have changed since, or if the test was deleted.
     ///
     /// `summary` is the first line of the report. `passed` is ignored for a stopped test. A test
     /// that has ended before is left unchanged. The test expires [`RETENTION`] after `ended_at`.
@@ -169,9 +170,9 @@ impl TestStore {
         }
     }
 
-    /// Applies an event to a test, on the condition that the test's state has not changed since it
-    /// was read; otherwise it tries again with the newer state. `set` completes the update, in
-    /// which `:to` is the next state.
+    /// Applies an event to a test, and returns the result. If the test's state has changed since it
+    /// was read, tries again with the newer state. `set` adds the update expression to the request;
+    /// in it, `:to` stands for the next state.
     async fn change(
         &self,
         tenant: &str,
@@ -202,7 +203,7 @@ impl TestStore {
         }
     }
 
-    /// Creates a request that updates a test's item, for the caller to complete.
+    /// Creates a request that updates a test's item. The caller adds the update expression.
     pub(crate) fn update_test(&self, tenant: &str, test_id: Uuid) -> UpdateItemFluentBuilder {
         self.dynamodb.update_item().table_name(&self.table).set_key(Some(item::test_key(tenant, test_id)))
     }

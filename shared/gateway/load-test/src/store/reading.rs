@@ -1,4 +1,4 @@
-//! Reads of tests.
+//! Reading and listing of stored load tests.
 
 use aws_sdk_dynamodb::operation::query::builders::QueryFluentBuilder;
 use futures_util::future::try_join_all;
@@ -12,7 +12,7 @@ use crate::store::{Item, LONGEST, TestStore, TestStoreError};
 /// Maximum number of load tests that one call lists.
 const MOST_LISTED: u32 = 1_000;
 
-/// Number of tests whose definitions a list reads concurrently.
+/// Number of tests whose definitions one call reads concurrently for a list.
 const AT_ONCE: usize = 16;
 
 impl TestStore {
@@ -75,8 +75,8 @@ impl TestStore {
             .scan_index_forward(false)
     }
 
-    /// Reads pages of a query until it has `limit` tests. Expired and malformed tests are skipped
-    /// and do not count.
+    /// Reads pages of a query for tests' items until it has `limit` tests. Expired and malformed
+    /// tests are skipped and do not count.
     async fn pages(
         &self,
         query: QueryFluentBuilder,
@@ -95,8 +95,8 @@ impl TestStore {
         Ok(records)
     }
 
-    /// Reads one test of a list; `None` if it is expired, malformed (which is logged) or being
-    /// deleted.
+    /// Reads the test to which an item in the result of a query belongs. `None` if the test is
+    /// expired, malformed (which is logged) or being deleted.
     async fn listed(&self, item: Item) -> Result<Option<TestRecord>, TestStoreError> {
         let name = item.get("sk").and_then(|name| name.as_s().ok()).cloned().unwrap_or_default();
         let read = match TestItem::read(item) {
@@ -119,8 +119,8 @@ impl TestStore {
         }
     }
 
-    /// Reads a test's definition and completes the test with it; `None` if the test is being
-    /// deleted.
+    /// Reads the definition of a test whose item was read, and returns both as the test's record;
+    /// `None` if the test is being deleted.
     async fn whole(&self, test: TestItem) -> Result<Option<TestRecord>, TestStoreError> {
         let definition = self.item(item::definition_key(test.test_id)).await?;
         definition.map(|item| Ok(test.into_record(item::definition(&item)?))).transpose()

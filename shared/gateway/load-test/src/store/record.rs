@@ -1,11 +1,11 @@
-//! Record of a test in the store.
+//! Record of a load test, as it is stored and read.
 
 use jiff::Timestamp;
 use mq::{RateLimit, Target};
 use serde::{Deserialize, Deserializer, Serialize};
 use uuid::Uuid;
 
-use crate::{Ending, LoadTest, TestStatus};
+use crate::{LoadTest, TestEnding, TestStatus};
 
 /// Stored record of a load test: its definition, its state and its runs.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,7 +19,7 @@ pub struct TestRecord {
     /// Name of the API key or of the token that created the load test; empty in a record of an
     /// earlier version.
     pub key_name: String,
-    /// State of the load test.
+    /// State of the load test, such as RUNNING.
     pub status: TestStatus,
     /// Definition of the load test: the work that it was asked to do.
     pub test: LoadTest,
@@ -54,41 +54,41 @@ pub struct TestRun {
     pub run: u32,
 }
 
-/// Run of a load test: its single run, or one probe of a search.
+/// Run of a load test that has begun: the test's single run, or one probe of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Run {
-    /// Rate of a search's run in messages a second; `None` for a test that runs once.
+    /// Rate of a probe in messages a second; `None` for the run of a test that is no search.
     pub rate_per_sec: Option<RateLimit>,
     /// Time from which the run's messages are due.
     pub started_at: Timestamp,
-    /// Time at which the run was closed after its workers had ended; `None` before.
+    /// Time at which the run was closed, after its workers had ended; `None` before.
     pub ended_at: Option<Timestamp>,
-    /// True if the report of a probe passed; `None` before the probe's end, if it was cut short,
-    /// and for a run that is no probe.
+    /// True if the run is a probe of a search and has passed, by its report; `None` before the
+    /// probe's end, if it was cut short, and for a run that is no probe.
     pub passed: Option<bool>,
     /// True if the run's queues were seen empty after the last message; `None` before the run's
     /// end.
     pub drained: Option<bool>,
 }
 
-/// Facts about the end of a run that are stored when it is closed.
+/// End of a run, as it is stored when the run is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunEnd {
-    /// True if the report of a probe passed; `None` if the run is no probe of a search, or was cut
-    /// short.
+    /// True if the run is a probe of a search and has passed, by its report; `None` if it is no
+    /// probe, or was cut short.
     pub passed: Option<bool>,
     /// True if the run's queues were seen empty after the last message.
     pub drained: bool,
-    /// Time at which the run was closed after its workers had ended.
+    /// Time at which the run was closed, after its workers had ended.
     pub ended_at: Timestamp,
 }
 
-/// Reason why a test failed.
+/// Reason why a load test failed. If several invocations fail, the first one records its reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Failure {
-    /// Time at which the failure was recorded.
+    /// Time at which the failure of the test was recorded.
     pub at: Timestamp,
     /// Explanation of the failure for the caller of the API.
     pub detail: String,
@@ -98,7 +98,7 @@ pub struct Failure {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Control {
-    /// State of the load test.
+    /// State of the load test, such as RUNNING.
     pub status: TestStatus,
     /// Time of the first request to stop the test; `None` if there was none.
     pub stop_requested_at: Option<Timestamp>,
@@ -165,10 +165,10 @@ impl Control {
         self.failed || self.stop_requested_at.is_some() || self.status.is_final()
     }
 
-    /// Returns the manner in which the test ends if it ends in this state: broken if it has failed,
-    /// otherwise orderly.
+    /// Returns the manner in which the test ends if its report is stored now: broken if the test
+    /// has failed, otherwise orderly.
     #[must_use]
-    pub const fn ending(&self) -> Ending {
-        if self.failed { Ending::Broken } else { Ending::Orderly }
+    pub const fn ending(&self) -> TestEnding {
+        if self.failed { TestEnding::Broken } else { TestEnding::Orderly }
     }
 }

@@ -1,4 +1,4 @@
-//! Reports, as objects.
+//! Reports of load tests, as JSON objects in S3.
 
 use objects::ObjectError;
 use uuid::Uuid;
@@ -6,8 +6,8 @@ use uuid::Uuid;
 use crate::Report;
 use crate::store::{TestStore, TestStoreError};
 
-/// Maximum number of bytes of a report that is read: 64 MiB. A report of a week, with figures of
-/// each second, takes about 15 MB.
+/// Maximum number of bytes of a stored report that is read: 64 MiB. The report of a test of a week,
+/// with figures of each second, takes about 15 MB.
 const MOST_REPORT: usize = 64 * 1024 * 1024;
 
 impl TestStore {

@@ -1,4 +1,4 @@
-//! Conditional updates, and what came of them.
+//! Conditional updates of DynamoDB items.
 
 use aws_sdk_dynamodb::error::SdkError;
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
@@ -7,16 +7,18 @@ use aws_sdk_dynamodb::types::ReturnValuesOnConditionCheckFailure;
 
 use crate::store::{Item, TestStoreError};
 
-/// Result of a conditional update.
+/// Result of a conditional update of a DynamoDB item.
 #[derive(Debug)]
 pub(crate) enum Updated {
-    /// The condition held, and the update returned these attributes.
+    /// The condition held, and the item was updated. The value has the attributes that the request
+    /// asked DynamoDB to return.
     Done(Item),
-    /// The condition failed. The value is the existing item; `None` if there is no such item.
+    /// The condition failed, and nothing was updated. The value is the existing item; `None` if
+    /// there is no such item.
     Refused(Option<Item>),
 }
 
-/// Sends a conditional update, and tells a failed condition from an error.
+/// Sends a conditional update. A condition that does not hold is a result and not an error.
 pub(crate) async fn send(update: UpdateItemFluentBuilder) -> Result<Updated, TestStoreError> {
     let update = update.return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
     match update.send().await {

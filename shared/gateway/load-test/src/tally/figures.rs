@@ -1,4 +1,4 @@
-//! Counts of steps, in a form that adds up.
+//! Counts and latencies of a worker's messages, in a form that can be added up.
 
 use std::collections::BTreeMap;
 
@@ -18,15 +18,18 @@ pub(crate) struct Figures {
     pub(crate) confirmed: Sequences,
     pub(crate) refused: Sequences,
     pub(crate) received: Sequences,
-    /// Messages that were received more than once.
+    /// Sequence numbers of the messages that were received more than once.
     pub(crate) doubled: Sequences,
-    /// Number of messages received after a later message of the same producer, by producer.
+    /// Number of messages that were received after a later message of the same producer, by the
+    /// number of the producer.
     pub(crate) out_of_order: BTreeMap<u32, u64>,
     /// Number of messages that the worker took although this load test did not put them.
     pub(crate) foreign_taken: u64,
-    /// Number of messages that were sent late although the broker did not hold the producer back.
+    /// Number of messages that were sent more than 10 ms late although the broker did not hold the
+    /// producer back.
     pub(crate) late: u64,
-    /// Number of messages that were sent late because the broker held the producer back.
+    /// Number of messages that were sent more than 10 ms late because the broker held the producer
+    /// back.
     pub(crate) held_back: u64,
     pub(crate) put: Latencies,
     pub(crate) end_to_end: Latencies,
@@ -34,17 +37,18 @@ pub(crate) struct Figures {
     pub(crate) points: Points,
     pub(crate) sent_at: Times,
     pub(crate) confirmed_at: Times,
-    /// Times of the first and of the last received message that the figures by second count.
+    /// Times of the first and of the last message that the figures of each second count as
+    /// received.
     pub(crate) received_at: Times,
-    /// Processor time that the invocations used whose work these figures count.
+    /// Processor time of the invocations whose messages these figures count.
     pub(crate) cpu: Micros,
-    /// Billed duration of the invocations whose work these figures count.
+    /// Billed duration of the invocations whose messages these figures count.
     pub(crate) billed: Micros,
 }
 
 impl Figures {
-    /// Creates the figures of a step (an attempt at a minute of the test) that has counted nothing
-    /// yet. `producers` is the test's number of producers.
+    /// Creates the empty figures of a step (a worker's attempt at one minute of the test).
+    /// `producers` is the test's number of producers.
     pub(crate) fn new(producers: u32) -> Self {
         let none = Sequences::new(producers);
         Self {
@@ -57,8 +61,8 @@ impl Figures {
         }
     }
 
-    /// Adds the figures of another step (an attempt at a minute of the test). A message that both
-    /// steps received counts as doubled.
+    /// Adds the figures of another step (a worker's attempt at one minute of the test). A message
+    /// that both steps received counts as doubled.
     pub(crate) fn add(&mut self, other: &Self) {
         self.sent.add(&other.sent);
         self.confirmed.add(&other.confirmed);

@@ -1,4 +1,4 @@
-//! Latencies of the messages of a test.
+//! Histograms of the latencies of a load test's messages.
 
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Deserializer as Decoder, Serializer as _, V2DeflateSerializer};
@@ -14,14 +14,16 @@ use crate::micros::Micros;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Latencies {
     histogram: Counts,
-    /// Number of messages whose event seems to precede the time at which they were due, because the
-    /// clocks of two machines differ. Their latency counts as one microsecond.
+    /// Number of messages whose event (send, confirm or receipt) seems to precede the time at which
+    /// they were due, because the clocks of two machines differ. Their latency counts as one
+    /// microsecond.
     pub(crate) earlier: u64,
     /// Number of latencies beyond two minutes, which count as two minutes.
     pub(crate) beyond: u64,
 }
 
-/// Histogram that is created with the first latency, because its counts take 150 KB; `None` before.
+/// Histogram of latencies that is created when the first latency is recorded, because it takes 150
+/// KB; `None` before.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Counts(Option<Histogram<u64>>);
 
@@ -41,7 +43,7 @@ impl Latencies {
         }
     }
 
-    /// Adds the latencies of another tally to these.
+    /// Adds the latencies of another histogram to this one.
     pub(crate) fn add(&mut self, other: &Self) {
         self.earlier = self.earlier.saturating_add(other.earlier);
         self.beyond = self.beyond.saturating_add(other.beyond);

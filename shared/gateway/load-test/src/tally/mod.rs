@@ -1,4 +1,5 @@
-//! Counts of a step, and the sum of all steps.
+//! Tallies, which are the counts of a worker in one minute of the test, and the sum of all tallies
+//! of a run.
 
 mod figures;
 mod latencies;
@@ -23,8 +24,9 @@ pub(crate) use times::Times;
 use crate::micros::Micros;
 use crate::plan::Step;
 
-/// Tally: what one step (an attempt of a worker to work in one minute of the test) has counted so
-/// far. A step stores its tally about once a second, each time in place of the previous one.
+/// Tally: counts and latencies of the messages that one step (a worker's attempt at one minute of
+/// the test) has sent or received so far. A worker stores its tally about once a second, each time
+/// in place of the previous one.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Tally {
     step: Step,
@@ -36,29 +38,28 @@ pub struct Tally {
     recording: Recording,
 }
 
-/// State that a worker needs while it counts messages, and that is not stored with the tally.
+/// State that a worker needs while it counts messages in a tally. It is not stored with the tally.
 #[derive(Clone, Debug, Default)]
 struct Recording {
     producers: u32,
     measured_from: Micros,
-    /// Highest sequence number received so far, by producer.
+    /// Highest sequence number that was received so far, by the number of the producer.
     last: BTreeMap<u32, u64>,
 }
 
-/// State of a producer between the time at which a message was due and the time at which it was
-/// sent. If the message is late, the state decides whether the producer or the broker is the
-/// reason.
+/// Reason why a message is late, if it is: the producer itself, or the broker that held the
+/// producer back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sender {
-    /// The broker did not hold the producer back. If the message is late, the producer is the
-    /// reason.
-    Free,
+pub enum LateReason {
+    /// The broker did not hold the producer back from when the message was due until it was sent,
+    /// so the producer is the reason if the message is late.
+    Producer,
     /// The broker held the producer back: too many confirms were outstanding, the connection was
     /// blocked, or a commit took its time.
-    HeldBack,
+    Broker,
 }
 
-/// Reason why bytes cannot be decoded as a tally (counts of a worker in one minute).
+/// Reason why stored bytes cannot be decoded as a tally (counts of a worker in one minute).
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum TallyError {
@@ -69,13 +70,15 @@ pub enum TallyError {
 }
 
 impl Tally {
-    /// Lateness above which a message counts as late: 10 ms, because timers are not precise.
+    /// Time by which a message may be sent later than it was due without counting as late: 10 ms,
+    /// because timers are not precise.
     pub const LATE: Micros = Micros::new(10_000);
     const VERSION: u8 = 2;
 
     /// Creates an empty tally for a step (a worker's attempt at one minute) that works from `from`
-    /// on. Times are measured from the run's start. Latencies of messages that are due before
-    /// `measured_from` are not recorded.
+    /// on, in a test with `producers` producers. Times are measured from the run's start. For
+    /// messages that are due before `measured_from`, the end of the warm-up, no latency is
+    /// recorded.
     #[must_use]
     pub fn new(step: Step, from: Micros, producers: u32, measured_from: Micros) -> Self {
         let recording = Recording { producers, measured_from, last: BTreeMap::new() };
@@ -88,8 +91,10 @@ impl Tally {
         self.step
     }
 
-    /// Counts a message that was due at `due` and handed to the broker at `at`.
-    pub fn sent(&mut self, sequence: u64, due: Micros, at: Micros, sender: Sender) {
+    /// Counts a message that was due at `due` and handed to the broker at `at`. `late_reason` tells
+    /// whether the broker held the producer back meanwhile, which is the reason if the message is
+    /// late.
+    pub fn sent(&mut self, sequence: u64, due: Micros, at: Micros, late_reason: LateReason) {
         self.figures.sent.insert(sequence);
         let point = self.figures.points.at(at);
         point.sent = point.sent.saturating_add(1);
@@ -99,15 +104,15 @@ impl Tally {
         }
         self.figures.lateness.record(due, at);
         if at.since(due) > Self::LATE {
-            let late = match sender {
-                Sender::Free => &mut self.figures.late,
-                Sender::HeldBack => &mut self.figures.held_back,
+            let late = match late_reason {
+                LateReason::Producer => &mut self.figures.late,
+                LateReason::Broker => &mut self.figures.held_back,
             };
             *late = late.saturating_add(1);
         }
     }
 
-    /// Counts a message that the broker confirmed at `at`.
+    /// Counts a message that was due at `due` and that the broker confirmed at `at`.
     pub fn confirmed(&mut self, sequence: u64, due: Micros, at: Micros) {
         self.figures.confirmed.insert(sequence);
         let point = self.figures.points.at(at);
@@ -118,14 +123,15 @@ impl Tally {
         }
     }
 
-    /// Counts a message that the broker refused.
+    /// Counts a message that the broker refused, by its sequence number.
     pub fn refused(&mut self, sequence: u64) {
         self.figures.refused.insert(sequence);
     }
 
-    /// Counts a message of this load test that a consumer received at `at`. If this step received
-    /// the message before, it only counts as doubled: the figures of the second, the latencies and
-    /// the order are left unchanged.
+    /// Counts a message of this load test that was due at `due` and that a consumer received at
+    /// `at`. If this step (attempt at a minute) received the message before, the message only
+    /// counts as doubled, and not again in the figures of the second, the latencies or the messages
+    /// out of order.
     pub fn received(&mut self, sequence: u64, due: Micros, at: Micros) {
         if !self.figures.received.insert(sequence) {
             self.figures.doubled.insert(sequence);
@@ -146,9 +152,9 @@ impl Tally {
         }
     }
 
-    /// Counts a message that a consumer took at `at` and that this load test did not put. It counts
-    /// as received only if the test has no producers, so that it never adds to the throughput of
-    /// the test's own messages.
+    /// Counts a foreign message, which a consumer took at `at` and which this load test did not
+    /// put. It counts as received only if the test has no producers, so that it never adds to the
+    /// throughput of the test's own messages.
     pub fn foreign(&mut self, at: Micros) {
         self.figures.foreign_taken = self.figures.foreign_taken.saturating_add(1);
         if self.recording.producers == 0 {
@@ -156,7 +162,7 @@ impl Tally {
         }
     }
 
-    /// Counts a received message in the figures of the second of `at`.
+    /// Counts a received message in the figures of the second that contains `at`.
     fn took_at(&mut self, at: Micros) {
         let point = self.figures.points.at(at);
         point.received = point.received.saturating_add(1);
@@ -186,9 +192,9 @@ impl Tally {
         self.figures.cpu = cpu.into();
     }
 
-    /// Returns the number of messages in this tally that the worker sent or took. Foreign messages
-    /// (which the test did not put) are included; a message of the test that was received twice
-    /// counts once.
+    /// Returns the number of messages that the worker sent or took, as far as this tally counts
+    /// them. Foreign messages (which the test did not put) are included. A message of the test that
+    /// was received twice counts once.
     #[must_use]
     pub fn handled_count(&self) -> u64 {
         let Figures { sent, received, foreign_taken, .. } = &self.figures;

@@ -1,4 +1,4 @@
-//! Figures of each second.
+//! Figures of each second of a load test's run.
 
 use std::collections::BTreeMap;
 
@@ -13,18 +13,19 @@ pub(crate) struct Point {
     pub(crate) sent: u64,
     pub(crate) confirmed: u64,
     pub(crate) received: u64,
-    /// Number of messages on the queues; `None` if the queues were not measured in this second.
+    /// Number of messages on all queues of the test; `None` if they were not measured in this
+    /// second.
     pub(crate) retained: Option<u64>,
 }
 
-/// Figures of each second, by the number of the second since the run's start. A second without
-/// events has no entry.
+/// Figures of each second of a run, by the number of the second since the run's start. A second
+/// without events has no entry.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Points(BTreeMap<u32, Point>);
 
 impl Point {
-    /// Adds other figures of the same second. All measurements are of the same queues, so the
-    /// largest number of messages on them is kept instead of the sum.
+    /// Adds other figures of the same second. The number of messages on the queues becomes the
+    /// larger of the two numbers and not their sum, because both are of the same queues.
     fn add(&mut self, other: &Self) {
         self.sent = self.sent.saturating_add(other.sent);
         self.confirmed = self.confirmed.saturating_add(other.confirmed);
@@ -46,12 +47,13 @@ impl Points {
         }
     }
 
-    /// Returns each second that has events with its figures, in order.
+    /// Returns the number and the figures of each second that has events, in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &Point)> {
         self.0.iter().map(|(second, point)| (*second, point))
     }
 
-    /// Returns the sum of the figures from the second of `from` until before the second of `to`.
+    /// Returns the sum of the figures of several seconds: from the second that contains `from`
+    /// until before the second that contains `to`.
     pub(crate) fn sum(&self, from: Micros, to: Micros) -> Point {
         let mut sum = Point::default();
         for (second, point) in self.iter() {
@@ -62,8 +64,8 @@ impl Points {
         sum
     }
 
-    /// Returns the largest number of messages on the queues in any second; `None` if the queues
-    /// were never measured.
+    /// Returns the largest number of messages on the queues in any second of the run; `None` if the
+    /// queues were never measured.
     pub(crate) fn most_retained(&self) -> Option<u64> {
         self.0.values().filter_map(|point| point.retained).max()
     }

@@ -1,4 +1,4 @@
-//! Sets of sequence numbers.
+//! Sets of the sequence numbers of messages.
 
 use std::collections::BTreeMap;
 
@@ -7,23 +7,25 @@ use serde::de::Error as _;
 use serde::ser::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::schedule::Share;
+use crate::schedule::MinuteMessages;
 
-/// Set of sequence numbers of messages. It is divided by producer, because the numbers of one
-/// producer are consecutive and compress to almost nothing. In the worst case a number takes two
-/// bytes.
+/// Set of sequence numbers of messages, such as of all messages that were received. It is divided
+/// by producer, because the messages of one producer are consecutive and compress to almost
+/// nothing. In the worst case a number takes two bytes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Sequences {
-    /// Number of producers of the test; 0 in a set that was never added to.
+    /// Number of producers of the test: the producer of message `i` is `i` modulo this number. 0 in
+    /// a test without producers, and in a default set to which no other set was added.
     producers: u64,
-    /// Set of messages of each producer, by the producer's number. A message is stored as its
-    /// position among the producer's messages.
-    of_each: BTreeMap<u64, Runs>,
+    /// Messages of each producer, by the producer's number. A message is stored as its position
+    /// among the producer's messages.
+    of_each: BTreeMap<u64, Positions>,
 }
 
-/// Set of numbers that is serialized in the portable format of Roaring bitmaps.
+/// Set of the positions of messages among the messages of one producer. It is serialized in the
+/// portable format of Roaring bitmaps.
 #[derive(Clone, Debug, Default, PartialEq)]
-struct Runs(RoaringTreemap);
+struct Positions(RoaringTreemap);
 
 impl Sequences {
     /// Creates an empty set for a test with this number of producers.
@@ -37,12 +39,12 @@ impl Sequences {
         self.of_each.entry(producer).or_default().0.insert(own)
     }
 
-    /// Returns the number of messages in the set that belong to `share` (successive messages of one
-    /// producer), without visiting each.
-    pub(crate) fn count_of(&self, share: Share) -> u64 {
+    /// Returns the number of messages of `share` (successive messages of one producer) that are in
+    /// the set, without visiting each.
+    pub(crate) fn count_of(&self, share: MinuteMessages) -> u64 {
         let (producer, first) = self.place(share.first);
         let own = first..first.saturating_add(share.count);
-        self.of_each.get(&producer).map_or(0, |runs| runs.0.range_cardinality(own))
+        self.of_each.get(&producer).map_or(0, |positions| positions.0.range_cardinality(own))
     }
 
     /// Returns the producer of the message with this sequence number, and its position among that
@@ -55,14 +57,14 @@ impl Sequences {
     }
 
     pub(crate) fn len(&self) -> u64 {
-        self.of_each.values().map(|runs| runs.0.len()).sum()
+        self.of_each.values().map(|positions| positions.0.len()).sum()
     }
 
     /// Returns the number of sequence numbers in the set that are below `limit`.
     pub(crate) fn count_below(&self, limit: u64) -> u64 {
-        let below = |(producer, runs): (&u64, &Runs)| {
+        let below = |(producer, positions): (&u64, &Positions)| {
             let own = limit.saturating_sub(*producer).div_ceil(self.producers.max(1));
-            own.checked_sub(1).map_or(0, |last| runs.0.rank(last))
+            own.checked_sub(1).map_or(0, |last| positions.0.rank(last))
         };
         self.of_each.iter().map(below).sum()
     }
@@ -70,28 +72,28 @@ impl Sequences {
     /// Adds the sequence numbers of another set of the same test.
     pub(crate) fn add(&mut self, other: &Self) {
         self.producers = self.producers.max(other.producers);
-        for (producer, runs) in &other.of_each {
-            self.of_each.entry(*producer).or_default().0 |= &runs.0;
+        for (producer, positions) in &other.of_each {
+            self.of_each.entry(*producer).or_default().0 |= &positions.0;
         }
     }
 
     /// Returns the sequence numbers that are in both this set and `other`.
     pub(crate) fn common(&self, other: &Self) -> Self {
-        self.each(|producer, runs| other.of_each.get(&producer).map(|others| &runs.0 & &others.0))
+        self.each(|producer, positions| other.of_each.get(&producer).map(|others| &positions.0 & &others.0))
     }
 
     /// Returns the sequence numbers of this set that are not in `other`.
     pub(crate) fn without(&self, other: &Self) -> Self {
-        self.each(|producer, runs| match other.of_each.get(&producer) {
-            Some(others) => Some(&runs.0 - &others.0),
-            None => Some(runs.0.clone()),
+        self.each(|producer, positions| match other.of_each.get(&producer) {
+            Some(others) => Some(&positions.0 - &others.0),
+            None => Some(positions.0.clone()),
         })
     }
 
-    fn each(&self, change: impl Fn(u64, &Runs) -> Option<RoaringTreemap>) -> Self {
-        let changed = |(producer, runs): (&u64, &Runs)| {
-            let runs = change(*producer, runs).filter(|runs| !runs.is_empty())?;
-            Some((*producer, Runs(runs)))
+    fn each(&self, change: impl Fn(u64, &Positions) -> Option<RoaringTreemap>) -> Self {
+        let changed = |(producer, positions): (&u64, &Positions)| {
+            let positions = change(*producer, positions).filter(|positions| !positions.is_empty())?;
+            Some((*producer, Positions(positions)))
         };
         Self { producers: self.producers, of_each: self.of_each.iter().filter_map(changed).collect() }
     }
@@ -106,7 +108,7 @@ impl Sequences {
     }
 }
 
-impl Serialize for Runs {
+impl Serialize for Positions {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut compact = self.0.clone();
         compact.optimize();
@@ -116,7 +118,7 @@ impl Serialize for Runs {
     }
 }
 
-impl<'de> Deserialize<'de> for Runs {
+impl<'de> Deserialize<'de> for Positions {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let bytes: Vec<u8> = Deserialize::deserialize(deserializer)?;
         RoaringTreemap::deserialize_from(bytes.as_slice()).map(Self).map_err(D::Error::custom)

@@ -5,7 +5,8 @@ use crate::micros::Micros;
 use crate::plan::{Step, Worker};
 
 /// Sum of the tallies (counts of each worker and minute) of a run. The order in which tallies are
-/// added does not matter, and a step's tally counts once even if it is added again.
+/// added does not matter, and the tally of a step (a worker's attempt at one minute) counts once
+/// even if it is added again.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sum {
     steps: BTreeSet<Step>,
@@ -13,18 +14,19 @@ pub struct Sum {
     pub(crate) work: BTreeMap<Worker, Work>,
 }
 
-/// Spans of time in which one worker worked, from its tallies (counts of each minute).
+/// Spans of time in which one worker of a run worked, as its stored counts of each minute state
+/// them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Work {
     spans: BTreeSet<(Micros, Micros)>,
-    /// Earliest time from which a tally reports that the worker had nothing left to do; `None` if
-    /// no tally reports it.
+    /// Earliest time, since the run's start, from which the worker reported that it had nothing
+    /// left to do; `None` if it did not report that.
     pub(crate) ended: Option<Micros>,
 }
 
 impl Sum {
-    /// Adds the last tally (counts) of a step, a worker's attempt at one minute. The call has no
-    /// effect if a tally of the same step was added before.
+    /// Adds the last stored tally of a step (the counts of a worker's attempt at one minute). The
+    /// call has no effect if a tally of the same step was added before.
     pub fn add(&mut self, tally: &Tally) {
         if !self.steps.insert(tally.step) {
             return;
@@ -45,8 +47,8 @@ impl Sum {
 }
 
 impl Work {
-    /// Returns the spans in which the worker did not work, from the run's start until `until` or
-    /// until the worker had nothing left to do.
+    /// Returns the spans of time in which the worker did not work, from the run's start until
+    /// `until`, or until the worker had nothing left to do if that is earlier.
     pub(crate) fn gaps(&self, until: Micros) -> Vec<(Micros, Micros)> {
         let until = self.ended.map_or(until, |ended| until.min(ended));
         let mut gaps = Vec::new();

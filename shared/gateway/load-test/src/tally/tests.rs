@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::metric::Percentile;
 use crate::plan::Window;
-use crate::schedule::Share;
+use crate::schedule::MinuteMessages;
 
 const PRODUCERS: u32 = 3;
 
@@ -17,7 +17,8 @@ fn tally(step: Step) -> Tally {
     Tally::new(step, step.window.opens(), PRODUCERS, Micros::ZERO)
 }
 
-/// Fate of one message: its sequence number, its delay in microseconds, and the kind of the event.
+/// Event of one message: its sequence number, the time in microseconds from when it was due, and
+/// the kind of the event, such as sent or received.
 #[derive(Clone, Debug)]
 struct Event {
     sequence: u64,
@@ -30,7 +31,7 @@ fn some_events() -> impl Strategy<Value = Vec<Event>> {
     prop::collection::vec(event.prop_map(|(sequence, delay, kind)| Event { sequence, delay, kind }), 0..60)
 }
 
-/// Generates the tallies of up to five different steps.
+/// Generates the tallies of up to five different workers' minutes.
 fn some_tallies() -> impl Strategy<Value = Vec<Tally>> {
     prop::collection::vec(some_events(), 1..6).prop_map(|steps| {
         let of = |(index, events): (usize, Vec<Event>)| {
@@ -50,8 +51,8 @@ fn count(tally: &mut Tally, event: &Event) {
     let due = Micros::new(event.sequence * 2_000);
     let at = due.plus(Micros::new(event.delay));
     match event.kind {
-        0 => tally.sent(event.sequence, due, at, Sender::Free),
-        1 => tally.sent(event.sequence, due, at, Sender::HeldBack),
+        0 => tally.sent(event.sequence, due, at, LateReason::Producer),
+        1 => tally.sent(event.sequence, due, at, LateReason::Broker),
         2 => tally.confirmed(event.sequence, due, at),
         3 => tally.refused(event.sequence),
         4 => tally.received(event.sequence, due, at),
@@ -155,7 +156,7 @@ fn the_warm_up_is_accounted_for_and_not_measured() {
     for second in 0..10 {
         let due = Micros::from_seconds(second);
         let at = due.plus(Micros::new(50_000));
-        tally.sent(second, due, at, Sender::Free);
+        tally.sent(second, due, at, LateReason::Producer);
         tally.confirmed(second, due, at);
         tally.received(second, due, at);
     }
@@ -247,7 +248,7 @@ fn a_minute_of_messages_takes_little_room() {
         for index in 0..30_000 {
             let due = Micros::new(index * 2_000);
             let sequence = index * u64::from(producers) + 7 % u64::from(producers);
-            tally.sent(sequence, due, due, Sender::Free);
+            tally.sent(sequence, due, due, LateReason::Producer);
             tally.confirmed(sequence, due, due.plus(Micros::new(500 + index % 1_000)));
         }
         let bytes = tally.to_bytes().unwrap().len();
@@ -274,7 +275,7 @@ proptest! {
         prop_assert_eq!(Sequences::all_of([&one, &other]), set(&(&first | &second)));
         prop_assert_eq!(one.len(), u64::try_from(first.len()).unwrap());
         prop_assert_eq!(one.count_below(limit), u64::try_from(first.range(..limit).count()).unwrap());
-        for share in (0..u64::from(producers)).map(|own| Share { first: own, step: producers.into(), count: 20 }) {
+        for share in (0..u64::from(producers)).map(|own| MinuteMessages { first: own, step: producers.into(), count: 20 }) {
             let known = share.sequences().filter(|number| first.contains(number)).count();
             prop_assert_eq!(one.count_of(share), u64::try_from(known).unwrap());
         }

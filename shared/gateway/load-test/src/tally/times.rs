@@ -1,21 +1,21 @@
-//! Times of events.
+//! Times of the first and of the last event of one kind.
 
 use serde::{Deserialize, Serialize};
 
 use crate::micros::Micros;
 
-/// Times of the first and of the last event of one kind, such as of the messages sent; `None`
-/// before the first event.
+/// Times since the run's start of the first and of the last event of one kind, such as the sending
+/// of a message; `None` before the first event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Times(Option<(Micros, Micros)>);
 
 impl Times {
-    /// Records an event at `at`.
+    /// Records an event at `at`, a time since the run's start.
     pub(crate) fn note(&mut self, at: Micros) {
         self.add(Self(Some((at, at))));
     }
 
-    /// Adds the events of another tally, so that the times span both tallies' events.
+    /// Adds the events of another tally, so that the two times span the events of both tallies.
     pub(crate) fn add(&mut self, other: Self) {
         self.0 = match (self.0, other.0) {
             (Some((first, last)), Some((other_first, other_last))) => {
@@ -30,7 +30,7 @@ impl Times {
         self.0
     }
 
-    /// Returns the time right after the last event; zero if there was none.
+    /// Returns the time one microsecond after the last event; zero without events.
     pub(crate) fn end(self) -> Micros {
         self.0.map_or(Micros::ZERO, |(_, last)| last.plus(Micros::new(1)))
     }

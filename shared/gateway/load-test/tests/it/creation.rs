@@ -1,4 +1,5 @@
-//! The room that the unfinished tests of a tenant leave for another one.
+//! Tests of the creation of load tests, within the workers that a tenant's unfinished tests may
+//! have.
 
 use futures_util::future::join_all;
 use load_test::store::{Created, TestRecord};
@@ -19,7 +20,7 @@ async fn of_tests_that_are_created_at_once_no_more_are_stored_than_there_is_room
     let unfinished = table.store.unfinished(TENANT).await.unwrap();
     assert_eq!((stored, unfinished.len()), (2, 2), "{created:?}");
     for refused in created.into_iter().filter(|created| *created != Created::Stored) {
-        assert_eq!(refused, Created::NoRoom { others: unfinished.clone(), taken: 2 * WORKERS });
+        assert_eq!(refused, Created::NoRoom { others: unfinished.clone(), other_workers: 2 * WORKERS });
     }
     // Two tests with their definitions, and the count of their tenant: nothing of the others.
     assert_eq!(table.items().await.len(), 5);
@@ -35,7 +36,7 @@ async fn a_test_needs_room_only_beside_unfinished_others_of_its_tenant() {
         assert_eq!(create(&first).await, Created::Stored, "it takes no room from itself");
     }
     let others = vec![table.get(first.test_id).await];
-    assert_eq!(create(&second).await, Created::NoRoom { others, taken: WORKERS });
+    assert_eq!(create(&second).await, Created::NoRoom { others, other_workers: WORKERS });
     let stranger = TestRecord { tenant: "another".to_owned(), test_id: Uuid::now_v7(), ..record() };
     assert_eq!(create(&stranger).await, Created::Stored);
     table.store.request_stop(TENANT, first.test_id, now()).await.unwrap();

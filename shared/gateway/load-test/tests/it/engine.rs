@@ -1,8 +1,8 @@
-//! Step Functions as the engine.
+//! Test of the engine of load tests, which is a Step Functions state machine.
 
 use std::time::Duration;
 
-use load_test::store::{Engine, Start};
+use load_test::store::{Engine, ExecutionStart};
 use serde_json::json;
 use uuid::Uuid;
 
@@ -26,7 +26,7 @@ async fn an_execution_runs_once_by_its_name_until_it_is_stopped() {
     assert!(engine.is_gone(test_id).await.unwrap());
     engine.stop(test_id).await.unwrap();
     for _ in 0..2 {
-        engine.start(&Start::of(TENANT, test_id)).await.unwrap();
+        engine.start(&ExecutionStart::of(TENANT, test_id)).await.unwrap();
         assert!(!engine.is_gone(test_id).await.unwrap());
     }
     for _ in 0..2 {
@@ -34,9 +34,9 @@ async fn an_execution_runs_once_by_its_name_until_it_is_stopped() {
         assert!(engine.is_gone(test_id).await.unwrap());
     }
     // It was there, so it is not started again.
-    engine.start(&Start::of(TENANT, test_id)).await.unwrap();
+    engine.start(&ExecutionStart::of(TENANT, test_id)).await.unwrap();
     assert!(engine.is_gone(test_id).await.unwrap());
     client.delete_state_machine().state_machine_arn(&machine).send().await.unwrap();
     let nowhere = Engine::new(client, machine);
-    nowhere.start(&Start::of(TENANT, Uuid::now_v7())).await.unwrap_err();
+    nowhere.start(&ExecutionStart::of(TENANT, Uuid::now_v7())).await.unwrap_err();
 }

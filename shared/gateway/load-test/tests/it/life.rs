@@ -1,4 +1,4 @@
-//! Writes from the creation of a test to its end.
+//! Tests of the writes to a stored load test from its creation to its end.
 
 use attempt::{Retry, Retryable as _};
 use aws_sdk_dynamodb::types::AttributeValue;
@@ -15,7 +15,8 @@ impl TestTable {
         record
     }
 
-    /// Ends a load test in the state that it has now.
+    /// Ends a load test by storing the final state that follows from its present state, and whether
+    /// the test has `passed`. Returns the final state.
     async fn end(&self, test_id: Uuid, passed: Option<bool>) -> TestStatus {
         let seen = self.get(test_id).await.control();
         self.store.end(TENANT, test_id, seen, now(), "A summary.", passed).await.unwrap().unwrap()

@@ -1,4 +1,4 @@
-//! Lists of a tenant's tests.
+//! Tests of the lists of a tenant's load tests.
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use load_test::TestStatus;
@@ -53,7 +53,7 @@ async fn a_list_goes_on_past_expired_and_malformed_tests() {
     table.remove().await;
 }
 
-/// Lists more tests than DynamoDB reads in one request.
+/// Checks a list of more tests than DynamoDB reads in one request.
 #[tokio::test]
 async fn a_long_list_is_read_to_its_end() {
     let table = TestTable::make().await;

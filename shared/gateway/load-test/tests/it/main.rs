@@ -1,5 +1,5 @@
-//! The store as its users see it, on a table and a bucket of its own, and the engine on a state
-//! machine of its own.
+//! Tests of the store of load tests through its public interface, on a table and a bucket of each
+//! test's own, and of the engine on a state machine of its own.
 
 #![allow(
     clippy::unwrap_used,
@@ -8,7 +8,6 @@
     reason = "a test fails where it finds itself wrong"
 )]
 
-mod attendance;
 mod creation;
 mod engine;
 mod life;
@@ -17,3 +16,4 @@ mod reports;
 mod steps;
 mod support;
 mod table;
+mod worker_states;

@@ -1,7 +1,7 @@
-//! Reports, and what a deletion leaves.
+//! Tests of stored reports, and of the deletion of load tests.
 
 use load_test::store::TestRecord;
-use load_test::{End, Facts, Report, Sum, TestStatus, Usage};
+use load_test::{EndFacts, Facts, Report, Sum, TestStatus, Usage};
 use uuid::Uuid;
 
 use crate::support::{TENANT, TestTable, now, run, step, tally};
@@ -16,7 +16,7 @@ fn report(record: &TestRecord) -> Report {
         target: &target,
         started_at: record.created_at,
         test: &record.test,
-        end: End::default(),
+        end: EndFacts::default(),
         complete: true,
         search: None,
         usage: Usage::default(),

@@ -1,4 +1,5 @@
-//! Claims of steps and what they count.
+//! Tests of the claims of steps (workers' attempts at one minute), and of the counts stored for
+//! them.
 
 use std::time::Duration;
 
@@ -9,7 +10,8 @@ use uuid::Uuid;
 
 use crate::support::{TestTable, step, tally};
 
-/// Time limit for adding up a run's tallies, which none of these tests reaches.
+/// Time limit, which none of these tests reaches, for adding up the stored counts of a run's
+/// workers.
 const LONG: Duration = Duration::from_secs(60);
 
 const NOTHING_BEFORE: Option<Handled> = Some(Handled { before: 0, in_window: 0 });
@@ -19,8 +21,8 @@ impl TestTable {
         self.store.claim(test_id, 0, step).await.unwrap()
     }
 
-    /// Stores a tally with `count` sent messages. False if a later attempt has replaced this
-    /// attempt.
+    /// Stores the counts of a step in which a producer sent `count` messages. False if a later
+    /// attempt at the same minute has replaced this step.
     async fn count(&self, test_id: Uuid, step: Step, count: u64) -> bool {
         self.store.store_tally(test_id, 0, &tally(step, count)).await.unwrap().is_some()
     }
@@ -30,7 +32,8 @@ impl TestTable {
     }
 }
 
-/// Returns a tally that takes at least `bytes` bytes: each second with a figure takes 19.
+/// Returns the counts of a step that take at least `bytes` bytes in the store: 19 bytes for each
+/// second that has a figure.
 fn large(step: Step, bytes: usize) -> Tally {
     let mut tally = Tally::new(step, step.window.opens(), 1, Micros::ZERO);
     for second in 0..u64::try_from(bytes / 16).unwrap() {

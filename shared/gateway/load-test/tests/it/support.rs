@@ -1,9 +1,9 @@
-//! A store of one test.
+//! Store of load tests for one integration test, and sample load tests.
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use jiff::{SignedDuration, Timestamp};
 use load_test::store::{Created, TestRecord, TestRun};
-use load_test::{LoadTest, LoadTestRequest, Micros, Sender, Step, Tally, Window};
+use load_test::{LateReason, LoadTest, LoadTestRequest, Micros, Step, Tally, Window};
 use serde_json::{Value, from_value, json};
 use uuid::Uuid;
 
@@ -32,7 +32,7 @@ impl TestTable {
         update.send().await.unwrap();
     }
 
-    /// Stores a new load test, and returns its record.
+    /// Stores a new sample load test, and returns its record.
     pub(crate) async fn created(&self) -> TestRecord {
         let record = record();
         self.create(&record).await;
@@ -48,7 +48,7 @@ impl TestTable {
     }
 }
 
-/// Returns the key of the test's run with this number.
+/// Returns the key of the run with this number of a load test.
 pub(crate) fn run(test_id: Uuid, number: u32) -> TestRun {
     TestRun { tenant: TENANT.to_owned(), test_id, run: number }
 }
@@ -70,7 +70,7 @@ pub(crate) fn test() -> LoadTest {
     request.into_parts().unwrap().2
 }
 
-/// Returns the record of a load test that was accepted just now.
+/// Returns the record of a sample load test that was accepted just now.
 pub(crate) fn record() -> TestRecord {
     let endpoint: Value = json!({
         "broker": "rabbitmq", "queueManager": "/", "channel": null, "addresses": [], "ccdtUrl": null,
@@ -84,11 +84,12 @@ pub(crate) fn step(lane: &str, window: u32, attempt: u32) -> Step {
     Step { lane: lane.parse().unwrap(), window: Window::new(window), attempt }
 }
 
-/// Returns the tally of a step in which a producer sent `count` messages.
+/// Returns the counts of a step (a worker's attempt at one minute) in which a producer sent `count`
+/// messages.
 pub(crate) fn tally(step: Step, count: u64) -> Tally {
     let mut tally = Tally::new(step, step.window.opens(), 1, Micros::ZERO);
     for sequence in 0..count {
-        tally.sent(sequence, step.window.opens(), step.window.opens(), Sender::Free);
+        tally.sent(sequence, step.window.opens(), step.window.opens(), LateReason::Producer);
     }
     tally
 }

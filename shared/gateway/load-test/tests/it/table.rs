@@ -1,4 +1,5 @@
-//! A table and a bucket of one test. The tests of `load-step` have them, too.
+//! DynamoDB table and S3 bucket for one integration test. The tests of `load-step` use this file,
+//! too.
 
 use std::time::Duration;
 
@@ -8,12 +9,12 @@ use aws_sdk_dynamodb::types::{
 use load_test::store::TestStore;
 use uuid::Uuid;
 
-/// DynamoDB table and S3 bucket of one test, with the store of load tests on them.
+/// DynamoDB table and S3 bucket of one integration test, with the store of load tests on them.
 pub(crate) struct TestTable {
     pub(crate) store: TestStore,
     pub(crate) dynamodb: aws_sdk_dynamodb::Client,
     pub(crate) s3: aws_sdk_s3::Client,
-    /// Name of the table and of the bucket.
+    /// Name of the DynamoDB table and of the S3 bucket.
     pub(crate) name: String,
 }
 

@@ -1,21 +1,21 @@
-//! The value of a message's header, with its type, and the one JSON form that it has in requests
-//! and in responses.
+//! Value of a message header, with its type, and the one JSON form that it has in requests and in
+//! responses.
 //!
-//! Text, booleans, integers within ±(2^53-1), `null`, arrays and tables are themselves. Any other
-//! value is an object with one member, whose name is the type and whose value is text: `{"base64":
-//! "…"}`, `{"time": "2026-09-21T14:13:20Z"}`, `{"int32": "7"}`. A table that has one member of such
-//! a name is written inside another: `{"table": {"time": "noon"}}`.
+//! Text, booleans, integers within ±(2^53-1), `null`, arrays and tables are written as plain JSON.
+//! Any other value is an object with one member. The member's name is the type, and its value is
+//! text: `{"base64": "…"}`, `{"time": "2026-09-21T14:13:20Z"}`, `{"int32": "7"}`. A table that has
+//! one member of such a name is written inside another: `{"table": {"time": "noon"}}`.
 
-mod form;
 mod number;
+mod untyped_json;
 
 use std::collections::BTreeMap;
 
 use serde::ser::SerializeMap as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use self::form::Form;
 pub use self::number::{Decimal, Float32, Float64};
+use self::untyped_json::UntypedJson;
 use crate::base64_bytes::Base64Bytes;
 use crate::time::Time;
 
@@ -45,7 +45,8 @@ pub enum HeaderValue {
     Table(BTreeMap<String, Self>),
 }
 
-/// Tags of the types that plain JSON has no form for, as in `{"int32": "7"}`.
+/// Tags that name the type of a header value without a plain JSON form, as in `{"int32": "7"}`,
+/// separated by spaces.
 const TAGS: &str =
     "int8 uint8 int16 uint16 int32 uint32 int64 float32 float64 decimal textBase64 base64 time table";
 
@@ -154,12 +155,13 @@ fn reads_as_tagged(table: &BTreeMap<String, HeaderValue>) -> bool {
 
 impl<'de> Deserialize<'de> for HeaderValue {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Form::deserialize(deserializer)?.into_value(Self::MAX_DEPTH).map_err(de::Error::custom)
+        UntypedJson::deserialize(deserializer)?.into_value(Self::MAX_DEPTH).map_err(de::Error::custom)
     }
 }
 
-impl Form {
-    /// Converts the JSON form to a header value that is nested at most `depth` levels deep.
+impl UntypedJson {
+    /// Converts the JSON form to a header value, with tables and arrays nested at most `depth`
+    /// levels deep.
     fn into_value(self, depth: usize) -> Result<HeaderValue, String> {
         Ok(match self {
             Self::Null => HeaderValue::Null,
@@ -187,7 +189,7 @@ fn one_less(depth: usize) -> Result<usize, String> {
     })
 }
 
-fn table(members: Vec<(String, Form)>, depth: usize) -> Result<HeaderValue, String> {
+fn table(members: Vec<(String, UntypedJson)>, depth: usize) -> Result<HeaderValue, String> {
     let depth = one_less(depth)?;
     let mut table = BTreeMap::new();
     for (name, form) in members {
@@ -200,12 +202,13 @@ fn table(members: Vec<(String, Form)>, depth: usize) -> Result<HeaderValue, Stri
     Ok(HeaderValue::Table(table))
 }
 
-/// Reads a tagged value, such as `{"int32": "7"}`; `form` is the JSON value beside the tag.
-fn of_tag(tag: &str, form: Form, depth: usize) -> Result<HeaderValue, String> {
+/// Reads a header value that is tagged with its type, such as `{"int32": "7"}`. `form` is the JSON
+/// value of the member `tag`, and `depth` the number of levels that a table may still nest.
+fn of_tag(tag: &str, form: UntypedJson, depth: usize) -> Result<HeaderValue, String> {
     let text = match (tag, form) {
-        ("table", Form::Object(members)) => return table(members, depth),
+        ("table", UntypedJson::Object(members)) => return table(members, depth),
         ("table", _) => return Err("`table` must be an object".to_owned()),
-        (_, Form::Text(text)) => text,
+        (_, UntypedJson::Text(text)) => text,
         (_, _) => return Err("the value of a type is text, as {\"int32\": \"7\"}".to_owned()),
     };
     let malformed = |what: &str| format!("is not {what}");

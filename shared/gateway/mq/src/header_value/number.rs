@@ -1,4 +1,4 @@
-//! Numbers that JSON has no exact form for, as text.
+//! Types of numbers that have no exact form in JSON, and are written as text.
 
 use std::fmt;
 use std::num::ParseFloatError;

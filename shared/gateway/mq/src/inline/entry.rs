@@ -32,7 +32,7 @@ impl Entry {
         entry.options.check(entry.broker).map(|()| entry)
     }
 
-    /// Returns the entry's queue pattern.
+    /// Returns the pattern for queue names of the allow-list entry.
     pub(super) fn queue(&self) -> String {
         self.queue.pattern()
     }
@@ -42,7 +42,8 @@ impl Entry {
         self.options.tenants.as_ref().is_none_or(|tenants| tenants.contain(tenant))
     }
 
-    /// True if the entry's options for TLS and login allow the target's connection.
+    /// True if the allow-list entry permits the target's connection by its options for TLS and
+    /// login.
     pub(super) fn covers_connection(&self, target: &Target) -> bool {
         self.covers_tls(target) && self.covers_login(target)
     }
@@ -60,21 +61,21 @@ impl Entry {
             && self.options.secrets.iter().any(|pattern| pattern.matches(secret))
     }
 
-    /// True if the entry covers the target's broker, queue manager, channel, queue and exchange.
-    /// TLS, login and addresses are checked separately.
+    /// True if the allow-list entry covers the target's broker, queue manager, channel, queue and
+    /// exchange. TLS, login and addresses are checked separately.
     pub(super) fn covers(&self, target: &Target) -> bool {
-        self.is_about(target) && self.covers_queue(target) && self.covers_place(target)
+        self.is_about(target) && self.covers_queue(target) && self.covers_exchange(target)
     }
 
     fn covers_queue(&self, target: &Target) -> bool {
         target.queue.as_ref().is_none_or(|queue| self.queue.matches(queue.as_str()))
     }
 
-    fn covers_place(&self, target: &Target) -> bool {
-        target.exchange.as_ref().is_none_or(|exchange| self.covers_exchange(exchange))
+    fn covers_exchange(&self, target: &Target) -> bool {
+        target.exchange.as_ref().is_none_or(|exchange| self.permits(exchange))
     }
 
-    /// True if the entry covers the target's broker, queue manager and channel.
+    /// True if the allow-list entry covers the target's broker, queue manager and channel.
     pub(super) fn is_about(&self, target: &Target) -> bool {
         self.broker == target.endpoint.broker
             && self.covers_queue_manager(target)
@@ -91,7 +92,8 @@ impl Entry {
         patterns.is_empty() || channel.is_none_or(|channel| any(patterns, channel))
     }
 
-    /// Returns the parts of the entry that do not match the target; empty if the entry covers it.
+    /// Returns the parts of the allow-list entry that do not match the target; empty if the entry
+    /// covers the target.
     pub(super) fn differences(&self, tenant: &str, target: &Target) -> Vec<EntryPart> {
         let addresses = &target.endpoint.addresses;
         let has_addresses = !addresses.is_empty() && addresses.iter().all(|address| self.matches(address));
@@ -103,14 +105,14 @@ impl Entry {
             (EntryPart::QueueManager, self.covers_queue_manager(target)),
             (EntryPart::Channel, self.covers_channel(target)),
             (EntryPart::Queue, self.covers_queue(target)),
-            (EntryPart::Exchange, self.covers_place(target)),
+            (EntryPart::Exchange, self.covers_exchange(target)),
             (EntryPart::Tls, self.covers_tls(target)),
             (EntryPart::Login, self.covers_login(target)),
         ];
         parts.into_iter().filter(|(_, holds)| !holds).map(|(part, _)| part).collect()
     }
 
-    fn covers_exchange(&self, exchange: &Exchange) -> bool {
+    fn permits(&self, exchange: &Exchange) -> bool {
         let Options { exchanges, routing_keys, .. } = &self.options;
         let is_routed = |pattern: &WildMatch| exchange.routing_key.is_covered_by(pattern);
         any(exchanges, &exchange.name) && (routing_keys.is_empty() || routing_keys.iter().any(is_routed))
@@ -124,19 +126,19 @@ impl Entry {
         self.host.matches(&address.host) && self.port.is_none_or(|port| port == address.port)
     }
 
-    /// True if the entry lists the address specifically, or the address is an ordinary one: not
-    /// loopback, link-local, multicast or unspecified.
+    /// True if the allow-list entry lists the address specifically, or the address is an ordinary
+    /// one: not loopback, link-local, multicast or unspecified.
     fn admits(&self, address: &Address) -> bool {
         !is_special_literal(&address.host) || self.host.lists(&address.host)
     }
 
-    /// True if the entry covers the address and lists its host specifically, as
+    /// True if the allow-list entry covers the address and lists its host specifically, as
     /// [`HostPattern::lists`](crate::host_pattern::HostPattern::lists) defines.
     pub(super) fn lists(&self, address: &Address) -> bool {
         self.covers_address(address) && self.host.lists(&address.host)
     }
 
-    /// Parses an entry without checking that its options are consistent.
+    /// Parses an allow-list entry without checking that its options are consistent.
     fn read(text: &str) -> Result<Self, &'static str> {
         let (broker, rest) = text.split_once("://").ok_or("the broker is missing")?;
         let broker = match broker {
@@ -172,7 +174,8 @@ const fn has_tls(target: &Target) -> bool {
 }
 
 /// True if the target has a password or a client certificate, or is RabbitMQ, which requires a
-/// login. With neither of the two, IBM MQ would accept the client as the channel's user.
+/// login. Without a password and a certificate, IBM MQ would accept the client as the channel's
+/// user.
 fn has_login(target: &Target) -> bool {
     let endpoint = &target.endpoint;
     let has_certificate = matches!(endpoint.tls, Tls::On { key_store_ref: Some(_), .. });
@@ -204,9 +207,9 @@ fn split_address(text: &str) -> Result<(&str, &str, &str), &'static str> {
     Ok((host, port, rest))
 }
 
-/// Splits the end of an entry into its queue and its options. `?` may also be a wildcard in the
-/// queue name, so the options begin after the first `?` that is followed by a name and `=`, which
-/// no queue of the list contains.
+/// Splits the end of an allow-list entry into its queue pattern and its options. `?` separates the
+/// two, and is also a wildcard in queue names. So the options begin after the first `?` that is
+/// followed by a name and `=`. A queue pattern cannot contain such a sequence.
 fn split_options(text: &str) -> (&str, &str) {
     let marks = text.match_indices('?').map(|(place, _)| place);
     let is_option = |rest: &str| {

@@ -1,4 +1,5 @@
-//! The allow-list for inline targets: the deployment's, and beside it a tenant's own.
+//! Allow-lists for inline targets, the targets that a request itself describes: the deployment's
+//! list, and beside it a tenant's own list.
 
 mod entry;
 mod options;
@@ -6,7 +7,7 @@ mod options;
 use std::str::FromStr;
 
 use crate::address::Address;
-use crate::reach::ByAddress;
+use crate::allowed_queues::ByAddress;
 use crate::rules::EntryPart;
 use crate::secret_ref::SecretRef;
 use crate::target::Target;
@@ -14,7 +15,7 @@ use entry::Entry;
 
 /// Allow-list: the targets that requests may use without a profile that allows them.
 ///
-/// Its text has entries separated by white space or semicolons, each
+/// The list as text has entries separated by white space or semicolons, each
 /// `<broker>://<host>:<port>/<queue>[?<option>&<option>…]`:
 /// `rabbitmq://*.mq.example.com:5671/ORDERS.*?tenant=1…,2…&vhost=/&secrets=secret://mq/orders-*`.
 ///
@@ -94,8 +95,8 @@ impl<'a> AllowedTargets<'a> {
         entries.map(|entry| entry.differences(self.tenant, target)).collect()
     }
 
-    /// True if each address of `target` has an entry that covers the target there. For a target
-    /// without queue and exchange, only the connection is checked.
+    /// True if each address of `target` has an entry that covers the target at this address. For a
+    /// target without queue and exchange, only the connection is checked.
     pub(crate) fn cover(&self, target: &Target) -> bool {
         self.everywhere(target, |entry| entry.covers_connection(target))
     }
@@ -113,14 +114,14 @@ impl<'a> AllowedTargets<'a> {
         entries.any(|entry| entry.lists(address))
     }
 
-    /// Returns the queue patterns of the entries that cover `target`, for each of its addresses,
-    /// with the target's own queue ignored.
+    /// Returns, for each address of `target`, the queue patterns of the entries that cover the
+    /// target there. The target's own queue does not matter.
     pub(crate) fn covered_queues(&self, target: &Target) -> ByAddress {
         self.queues(target, |entry| entry.covers_connection(target))
     }
 
-    /// Returns the queue patterns of the entries that grant `secret` to `target`, for each of its
-    /// addresses.
+    /// Returns, for each address of `target`, the queue patterns of the entries that grant `secret`
+    /// to the target there.
     pub(crate) fn granted_queues(&self, secret: &SecretRef, target: &Target) -> ByAddress {
         let secret = secret.to_string();
         self.queues(target, |entry| entry.grants(&secret, target))
@@ -135,8 +136,9 @@ impl<'a> AllowedTargets<'a> {
         target.endpoint.addresses.iter().map(of_address).collect()
     }
 
-    /// True if each address of the target has an entry that covers it and satisfies `also`. False
-    /// for a target without addresses, whose client takes the hosts from a channel table.
+    /// True if each address of the target has an entry that covers it and fulfils the condition
+    /// `also`. False for a target without addresses, whose client takes the hosts from IBM MQ's
+    /// client channel definition table.
     fn everywhere(&self, target: &Target, also: impl Fn(&Entry) -> bool) -> bool {
         let addresses = &target.endpoint.addresses;
         let usable: Vec<_> = self.entries(|entry| entry.covers(target) && also(entry)).collect();
@@ -144,7 +146,7 @@ impl<'a> AllowedTargets<'a> {
         !addresses.is_empty() && addresses.iter().all(is_covered)
     }
 
-    /// Returns the entries that apply to the tenant and satisfy `also`.
+    /// Returns the entries of both lists that apply to the tenant and fulfil the condition `also`.
     fn entries(&self, also: impl Fn(&Entry) -> bool) -> impl Iterator<Item = &'a Entry> {
         let Self { list, own, tenant } = *self;
         let of_list = list.0.iter().filter(move |entry| entry.is_for(tenant));

@@ -1,4 +1,4 @@
-//! Options of an entry.
+//! Options of an allow-list entry, such as `tenant=` and `tls=`.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use wildmatch::WildMatch;
 
 use crate::target::BrokerKind;
 
-/// Options of an allow-list entry, as written; an absent option has an empty list of patterns.
+/// Options of an allow-list entry, as written. An absent option is `None`, false or an empty list.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Options {
     pub(super) tenants: Option<Tenants>,

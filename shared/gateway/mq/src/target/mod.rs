@@ -1,5 +1,5 @@
-//! Targets: a queue, its broker, and the login. They are made of a request and a profile, and are
-//! complete and allowed.
+//! Targets: a queue or exchange, its broker, and the login. A [`Target`] is merged from a request
+//! and a profile; it is complete, and the caller may use it.
 
 mod spec;
 
@@ -8,16 +8,16 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::address::Address;
+use crate::allowed_queues::AllowedQueues;
 use crate::authorization::Authorization;
 use crate::command::BackoutRule;
 use crate::connection::{ConnectionLimits, IdleRule};
 use crate::exchange::{Exchange, RoutingKey};
 use crate::inline::AllowedTargets;
-use crate::key_repository::{self, Opening};
+use crate::key_repository::{self, KeyRepositoryAccess};
 use crate::names::QueueName;
 use crate::origin::PasswordOrigin;
 use crate::profile::Profile;
-use crate::reach::Reach;
 use crate::rules::Judgement;
 use crate::secret_ref::SecretRef;
 use crate::special_address::SpecialAddresses;
@@ -79,13 +79,13 @@ pub enum Tls {
         key_store_ref: Option<StoreRef>,
         trust_store_ref: Option<StoreRef>,
         cipher_spec: Option<String>,
-        #[serde(default, skip_serializing_if = "Opening::is_empty")]
-        opening: Box<Opening>,
+        #[serde(default, skip_serializing_if = "KeyRepositoryAccess::is_empty")]
+        opening: Box<KeyRepositoryAccess>,
     },
 }
 
 /// Identity of a connection: addresses, user, TLS and references to secrets. The versions of the
-/// secrets are kept separately.
+/// secrets are in [`Access`](crate::Access).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Endpoint {
@@ -93,21 +93,24 @@ pub struct Endpoint {
     pub broker: BrokerKind,
     /// Queue manager of IBM MQ, or virtual host of RabbitMQ.
     pub queue_manager: String,
-    /// Server-connection channel of IBM MQ.
+    /// Server-connection channel of IBM MQ; `None` if the target names none.
     pub channel: Option<String>,
     /// Addresses in the order in which they are tried. Empty if there is a `ccdt_url`.
     pub addresses: Vec<Address>,
     /// URL of IBM MQ's client channel definition table, in place of addresses.
     pub ccdt_url: Option<String>,
-    /// TLS settings of the connection. As part of the identity they keep a connection without TLS
-    /// from being reused for a target with TLS.
+    /// TLS settings of the connection. They are part of the connection's identity, so that a
+    /// connection without TLS is not reused for a target with TLS.
     pub tls: Tls,
-    /// User of the login. If it is absent, the password's secret may name one.
+    /// User of the login; `None` if the target names none. The password's secret may then name the
+    /// user.
     pub user: Option<String>,
-    /// Reference to the password. A target never holds the password itself.
+    /// Reference to the password; `None` if the target names none. A target never holds the
+    /// password itself.
     pub password_ref: Option<SecretRef>,
-    /// Addresses that are allowed to be loopback, link-local, multicast or unspecified. As part of
-    /// the identity they keep a target from reusing a connection to an address that it may not use.
+    /// Addresses that are allowed to be loopback, link-local, multicast or unspecified. They are
+    /// part of the connection's identity, so that no target reuses a connection to an address that
+    /// the target may not use.
     #[serde(default, skip_serializing_if = "SpecialAddresses::is_empty")]
     pub special: SpecialAddresses,
 }
@@ -128,12 +131,13 @@ pub struct Target {
     pub password_origin: PasswordOrigin,
     /// Queues that the request may use besides the target's own queue. Filled only for requests
     /// that need other queues, such as a move.
-    #[serde(default, skip_serializing_if = "Reach::is_none")]
-    pub reach: Reach,
+    #[serde(default, skip_serializing_if = "AllowedQueues::is_none")]
+    pub reach: AllowedQueues,
     /// Rule of the profile for messages whose backout count has reached their queue's threshold.
     #[serde(default)]
     pub backout: BackoutRule,
-    /// Rule of the profile for an open connection when its request ends.
+    /// Rule of the profile that decides whether a connection is kept open or closed when its
+    /// request ends.
     #[serde(default)]
     pub idle_connections: IdleRule,
     /// Time limits of the profile for the target's connections.
@@ -230,7 +234,7 @@ impl Target {
         })
     }
 
-    /// Adds [`Reach`], the queues that the caller may name instead of the target's own. The
+    /// Adds [`AllowedQueues`], the queues that the caller may name instead of the target's own. The
     /// arguments must be those that the target was resolved with.
     #[must_use]
     pub fn with_reach(

@@ -1,11 +1,11 @@
-//! Targets as requests and profiles write them, how the two are merged, and the defaults.
+//! Targets as requests and profiles write them, with the merge of the two and the defaults.
 
 use serde::{Deserialize, Serialize};
 
 use super::{BrokerKind, Endpoint, Target, TargetError, Tls};
 use crate::address::{Address, ConnName};
 use crate::exchange::{Exchange, ExchangeName, RoutingKey};
-use crate::key_repository::{self, Opening};
+use crate::key_repository::{self, KeyRepositoryAccess};
 use crate::names::{
     CcdtUrl, CertificateLabel, ChannelName, CipherSpec, QueueManagerName, QueueName, UserName,
     is_of_an_ibm_name,
@@ -117,7 +117,7 @@ impl TargetSpec {
                 key_store_ref: ssl.key_store_ref,
                 trust_store_ref: ssl.trust_store_ref,
                 cipher_spec: ssl.cipher_spec.map(String::from),
-                opening: Box::new(Opening {
+                opening: Box::new(KeyRepositoryAccess {
                     stash_ref: ssl.stash_ref,
                     password_ref: ssl.store_password_ref,
                     certificate_label: ssl.certificate_label.map(String::from),

@@ -1,4 +1,4 @@
-//! Messages are the same whenever they are made again, and different from one another.
+//! Tests of outgoing messages: a message built again is the same, and two messages differ.
 
 use std::collections::{BTreeMap, HashSet};
 

@@ -1,4 +1,4 @@
-//! A header's value has one JSON form, in which no type is taken for another.
+//! Tests of the JSON form of header values: each value has one form, and keeps its type.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What requests say of messages and targets, and what becomes of it.
+//! Tests of messages and targets as requests describe them.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "these are tests")]
 

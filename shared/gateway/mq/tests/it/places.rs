@@ -1,4 +1,4 @@
-//! Which targets are one place, and which are not.
+//! Tests of the identity that tells whether two targets put their messages on the same queue.
 
 use mq::{InlineTargets, Profile, Target};
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ fn target(changed: Value) -> Target {
 
 #[test]
 fn broker_virtual_host_queue_addresses_and_cluster_make_a_place() {
-    let place = target(json!({})).place(Some("c"));
+    let place = target(json!({})).queue_identity(Some("c"));
     assert_eq!(place.len(), 64);
     for (changed, cluster) in [
         (json!({"broker": "ibmmq"}), Some("c")),
@@ -26,19 +26,19 @@ fn broker_virtual_host_queue_addresses_and_cluster_make_a_place() {
         (json!({}), Some("")),
         (json!({}), None),
     ] {
-        assert_ne!(target(changed.clone()).place(cluster), place, "{changed} {cluster:?}");
+        assert_ne!(target(changed.clone()).queue_identity(cluster), place, "{changed} {cluster:?}");
     }
 }
 
 #[test]
 fn the_order_of_addresses_and_who_logs_in_do_not_make_another_place() {
-    let place = target(json!({})).place(Some("c"));
+    let place = target(json!({})).queue_identity(Some("c"));
     for same in [
         json!({"connName": "b:2,a:1"}),
         json!({"auth": {"user": "other", "passwordRef": "secret://other"}}),
         json!({"ssl": {"enabled": true}}),
     ] {
-        assert_eq!(target(same.clone()).place(Some("c")), place, "{same}");
+        assert_eq!(target(same.clone()).queue_identity(Some("c")), place, "{same}");
     }
 }
 
@@ -46,9 +46,9 @@ fn the_order_of_addresses_and_who_logs_in_do_not_make_another_place() {
 fn exchange_and_routing_key_make_a_place_and_queues_keep_theirs() {
     // As records of earlier versions have it.
     let queue = "fb623f56165db31b1e7463642e5595fc04ce9217fefc7e6b7d0d94201f631216";
-    assert_eq!(target(json!({})).place(Some("c")), queue);
+    assert_eq!(target(json!({})).queue_identity(Some("c")), queue);
     let exchange = |name: &str, key: &str| {
-        target(json!({"queue": null, "exchange": name, "routingKey": key})).place(Some("c"))
+        target(json!({"queue": null, "exchange": name, "routingKey": key})).queue_identity(Some("c"))
     };
     let places =
         [exchange("e", "k"), exchange("e", "l"), exchange("f", "k"), exchange("ek", ""), exchange("q", "")];

@@ -1,4 +1,5 @@
-//! A message's own properties win over those of all, and orders carry them as they are.
+//! Tests of message properties: a message's own take precedence, and orders to `mq-access` carry
+//! them unchanged.
 
 use jiff::Timestamp;
 use mq::{
@@ -11,7 +12,7 @@ fn text(text: &str) -> Option<PropertyText> {
     Some(PropertyText::try_from(text.to_owned()).unwrap())
 }
 
-/// Returns properties of each kind, with texts that end in `suffix`.
+/// Returns properties of each type of value. Their texts end in `suffix`.
 fn some(suffix: &str) -> Properties {
     let text = |name: &str| text(&format!("{name}{suffix}"));
     let group = Group { id: GroupId::Text(text("group").unwrap()), sequence: None, last: true };

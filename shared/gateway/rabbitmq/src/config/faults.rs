@@ -1,4 +1,4 @@
-//! Faults of a configuration.
+//! Faults in the configuration of a connection, and the rules that every configuration must keep.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use super::{ConnectionConfig, Login};
 /// Maximum length in bytes of a virtual host's name, which AMQP carries as a short string.
 const VHOST_MAX: usize = 255;
 
-/// Fault of a single setting. Its text never contains a password.
+/// Fault of one setting of a connection. Its text never contains a password.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigFault {
     /// Name of the setting as its source has it: `AMQP_HOST`, for example, or `argument host`.

@@ -1,4 +1,4 @@
-//! Configuration of a connection.
+//! Configuration of a connection to RabbitMQ.
 
 pub(crate) mod faults;
 
@@ -18,7 +18,8 @@ use crate::tls;
 
 pub use self::faults::{ConfigError, ConfigFault};
 
-/// Heartbeat in seconds that a Lambda function uses in place of 0.
+/// Interval of heartbeats in seconds that a Lambda function uses if 0 (no heartbeats) is
+/// configured.
 const FUNCTION_HEARTBEAT: Heartbeat = 60;
 
 /// Name and password of RabbitMQ's default user, which may log in only from the broker's own host.
@@ -32,8 +33,8 @@ fn is_loopback(address: &Address) -> bool {
 /// Kind of process that uses a connection: a Lambda function, or a long-running program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Host {
-    /// Lambda function that is frozen between invocations: it notices no events then, and must not
-    /// block forever.
+    /// Lambda function, which is frozen between invocations and notices no events while it is
+    /// frozen. It must not block forever.
     Function,
     /// Long-running process, in which heartbeats show whether a connection is alive.
     Process,
@@ -61,8 +62,8 @@ impl Default for Settings {
 #[derive(Clone, Debug)]
 pub struct ConnectionConfig {
     pub(crate) addresses: Vec<Address>,
-    /// Addresses that are allowed to be loopback, link-local, multicast or unspecified; `None`
-    /// allows all.
+    /// Addresses (host and port) that may be, or resolve to, a loopback, link-local, multicast or
+    /// unspecified IP address; `None` allows all.
     pub(crate) special: Option<SpecialAddresses>,
     pub(crate) vhost: String,
     pub(crate) login: Login,
@@ -106,7 +107,8 @@ impl TlsConfig {
 }
 
 impl ConnectionConfig {
-    /// Checks the rules that apply to every configuration.
+    /// Returns this configuration if it keeps the rules that apply to every configuration, such as
+    /// the maximum length of the virtual host's name.
     ///
     /// # Errors
     /// All faults of the parameters.
@@ -114,7 +116,8 @@ impl ConnectionConfig {
         faults::check(&self).map(|()| self)
     }
 
-    /// Creates the configuration of connections to a gateway's target.
+    /// Creates the configuration of connections to a gateway's target, with the time limits
+    /// `limits`.
     ///
     /// # Errors
     /// If the target has a setting that RabbitMQ does not support.

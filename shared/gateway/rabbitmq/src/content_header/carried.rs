@@ -10,8 +10,8 @@ use lapin::types::AMQPValue;
 use super::names::MOVED;
 use super::{body_size, named, of_headers};
 
-/// Name, after the prefix [`MOVED`], of the header that holds the length of a carried content
-/// header.
+/// Name, after the prefix [`MOVED`], of the header that holds the length in bytes of a content
+/// header that was placed at the start of the body.
 const LENGTH: &str = "length";
 
 /// Builds a content header that announces `payload`, the message's real content header, as the
@@ -22,8 +22,8 @@ pub(crate) fn carrier(payload: &[u8]) -> Vec<u8> {
     of_headers(body_size(payload).saturating_add(length), &entry)
 }
 
-/// Restores the properties of a message whose content header was delivered at the start of its
-/// body, and removes it from the body. Returns whether there was one.
+/// Restores the properties of a message from the content header at the start of its body, and
+/// removes that content header from the body. `false` if the body does not begin with one.
 pub(crate) fn restore(delivery: &mut Delivery) -> bool {
     let Some(length) = carried(delivery) else { return false };
     let body = delivery.data.split_off(length);

@@ -1,7 +1,7 @@
-//! Properties of a message as bytes. A property that the client library cannot parse is moved,
-//! unchanged, into a header whose name [`moved`] recognizes; a publisher's own header of such a
-//! name is renamed ([`names`]). A content header that does not fit into a frame travels with the
-//! body, from which [`restore`] takes it.
+//! AMQP content headers, which contain the properties of a message, as bytes. A property that the
+//! client library cannot parse is moved, unchanged, into a header whose name [`property_moved_to`]
+//! recognizes; a publisher's own header of such a name is renamed ([`names`]). A content header
+//! that does not fit into a frame travels with the body, from which [`restore`] takes it.
 
 mod carried;
 mod names;
@@ -32,9 +32,9 @@ const VALUE: usize = 160;
 /// text of a response.
 const COPIES: usize = 4;
 
-/// Maximum memory in bytes for the properties that are passed on for a message without its body. If
-/// they take more, the header table is left out.
-const MOST_OF_A_HOLLOW: usize = 256 * 1024;
+/// Maximum memory in bytes for the properties of a message that exceeds the limit on deliveries and
+/// is passed on without its body. If they take more, the header table is left out.
+const MOST_WITHOUT_BODY: usize = 256 * 1024;
 
 pub(crate) const CONTENT_TYPE: &str = "content_type";
 const HEADERS: &str = "headers";
@@ -76,9 +76,10 @@ const HEADERS_FLAG: u16 = 1 << 13;
 /// not have.
 const UNKNOWN_FLAGS: u16 = 3;
 
-/// Result of examining a content header.
-pub(crate) struct Read {
-    /// Maximum memory in bytes that the whole message takes.
+/// Result of examining the content header of a message: the memory that the message takes, and a
+/// form that the client library can parse.
+pub(crate) struct ExaminedHeader {
+    /// Maximum memory in bytes that the whole message takes; `usize::MAX` if it is unknown.
     pub(crate) weight: usize,
     /// Maximum memory in bytes that the message's properties take, as part of `weight`.
     pub(crate) properties: usize,
@@ -87,7 +88,7 @@ pub(crate) struct Read {
     pub(crate) rewritten: Option<Vec<u8>>,
 }
 
-/// Exchange and routing key of a delivery, if they are not valid UTF-8. They are moved into
+/// Exchange and routing key of a delivery, each `None` if it is valid UTF-8. They are moved into
 /// headers, like properties that the client library cannot read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct UnreadableRouting {
@@ -105,20 +106,26 @@ impl UnreadableRouting {
     }
 }
 
-/// Examines a content header. `routing` is moved into the headers of the rewritten form.
-pub(crate) fn read(payload: &[u8], routing: &UnreadableRouting) -> Read {
+/// Examines a content header (`payload`). Returns how much memory the message may take, and a
+/// rewritten content header if the client library cannot parse the original. The rewritten one has
+/// the exchange and routing key in `routing` as additional headers.
+pub(crate) fn examine(payload: &[u8], routing: &UnreadableRouting) -> ExaminedHeader {
     let mut values = 0;
     let rewritten = readable(payload, routing, &mut values);
     // The library collects a body in a buffer that doubles as it grows.
     let body = usize::try_from(body_size(payload)).unwrap_or(usize::MAX).saturating_mul(2);
     let properties = payload.len().saturating_mul(COPIES).saturating_add(values.saturating_mul(VALUE));
-    Read { weight: body.saturating_add(properties), properties, rewritten }
+    ExaminedHeader { weight: body.saturating_add(properties), properties, rewritten }
 }
 
-/// Returns the result for a content header that is too long to be buffered; `payload` is its
-/// beginning.
-pub(crate) fn too_long(payload: &[u8], routing: &UnreadableRouting) -> Read {
-    Read { weight: usize::MAX, properties: usize::MAX, rewritten: Some(unparsable(payload, &[], routing)) }
+/// Returns what [`examine`] would return, for a content header that is too long to be buffered:
+/// `payload` is only its beginning, so the memory that the message may take is unknown.
+pub(crate) fn too_long(payload: &[u8], routing: &UnreadableRouting) -> ExaminedHeader {
+    ExaminedHeader {
+        weight: usize::MAX,
+        properties: usize::MAX,
+        rewritten: Some(unparsable(payload, &[], routing)),
+    }
 }
 
 /// Returns the size in bytes of the frame with these properties; `None` if the client library
@@ -153,8 +160,9 @@ struct Sorted<'a> {
 }
 
 impl<'a> Sorted<'a> {
-    /// Sorts the properties of a content header, and adds the number of table values to `values`.
-    /// `None` if the properties cannot be told apart.
+    /// Sorts the properties of a content header, with the exchange and routing key in `routing`
+    /// among the unreadable ones, and adds the number of table values to `values`. `None` if
+    /// `payload` cannot be split into properties.
     fn of(payload: &'a [u8], routing: &UnreadableRouting, values: &mut usize) -> Option<Self> {
         let (prelude, rest) = payload.split_at_checked(PRELUDE)?;
         let (flags, mut rest) = rest.split_first_chunk::<2>()?;
@@ -198,7 +206,8 @@ impl<'a> Sorted<'a> {
         self.moved.is_empty() && is_readable && !self.is_renamed
     }
 
-    /// Builds the content header with this header table, to which the moved properties are added.
+    /// Builds the content header with the header table `headers`, to which the entries in
+    /// [`Self::moved`] are added.
     fn with(&self, headers: &[u8]) -> Vec<u8> {
         let length = headers.len().saturating_add(self.moved.len());
         let length = u32::try_from(length).unwrap_or(u32::MAX).to_be_bytes();
@@ -207,7 +216,8 @@ impl<'a> Sorted<'a> {
     }
 }
 
-/// Returns the form for [`Read::rewritten`], and adds the number of table values to `values`.
+/// Returns a content header that the client library can parse, in which `routing` has become
+/// headers; `None` if it can parse `payload` itself. Adds the number of table values to `values`.
 fn readable(payload: &[u8], routing: &UnreadableRouting, values: &mut usize) -> Option<Vec<u8>> {
     let Some(sorted) = Sorted::of(payload, routing, values) else {
         return Some(unparsable(payload, payload.get(PRELUDE..).unwrap_or_default(), routing));
@@ -223,8 +233,8 @@ fn readable(payload: &[u8], routing: &UnreadableRouting, values: &mut usize) -> 
 }
 
 /// Builds the content header without its header table, which does not fit into a frame or takes too
-/// much memory; an empty entry marks its place. The result fits into the smallest frame that can be
-/// negotiated.
+/// much memory. An empty header with a reserved name in its place shows that headers are missing.
+/// The result fits into the smallest frame that can be negotiated.
 pub(crate) fn without_headers(payload: &[u8], routing: &UnreadableRouting) -> Vec<u8> {
     match Sorted::of(payload, routing, &mut 0) {
         Some(sorted) => sorted.with(&entry(HEADERS, &[]).unwrap_or_default()),
@@ -232,8 +242,9 @@ pub(crate) fn without_headers(payload: &[u8], routing: &UnreadableRouting) -> Ve
     }
 }
 
-/// Builds a content header for the same body whose only property is a header table with the bytes
-/// `shown` and the entries of `routing`.
+/// Builds a content header in place of one that cannot be parsed, for the same body. Its only
+/// property is a header table with the bytes `shown`, under a reserved name, and the entries of
+/// `routing`.
 fn unparsable(payload: &[u8], shown: &[u8], routing: &UnreadableRouting) -> Vec<u8> {
     let moved = [entry(HEADERS, shown), routing.entries()].map(Option::unwrap_or_default).concat();
     of_headers(body_size(payload), &moved)
@@ -246,10 +257,10 @@ fn of_headers(body: u64, table: &[u8]) -> Vec<u8> {
     [&class[..], &body.to_be_bytes(), &HEADERS_FLAG.to_be_bytes(), &length, table].concat()
 }
 
-/// True if the properties of a message without its body take little enough memory to be passed on.
-/// The properties include the queue's counts and the message id.
-pub(crate) fn is_light(read: &Read) -> bool {
-    read.properties <= MOST_OF_A_HOLLOW
+/// True if the properties of a message that is passed on without its body take little enough memory
+/// to be passed on. They include the headers in which a queue counts returns, and the message id.
+pub(crate) fn is_light(examined: &ExaminedHeader) -> bool {
+    examined.properties <= MOST_WITHOUT_BODY
 }
 
 /// Returns a copy of the content header that announces a body size of 0.
@@ -262,7 +273,7 @@ pub(crate) fn without_body(payload: &[u8]) -> Vec<u8> {
 }
 
 /// Splits a property value from the start of `bytes`. Returns all its bytes, its content without
-/// the length, and the bytes after it.
+/// the length, and the bytes after it; `None` if `bytes` ends within the value.
 fn split(kind: Kind, bytes: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     let (prefix, length) = match kind {
         Kind::ShortString => (1, usize::from(*bytes.first()?)),
@@ -275,21 +286,23 @@ fn split(kind: Kind, bytes: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
 }
 
 /// Builds an entry of a header table with `bytes` as its value, under the reserved name for the
-/// property `name`.
+/// property `name`. `None` if `bytes` or the name is too long.
 fn entry(name: &str, bytes: &[u8]) -> Option<Vec<u8>> {
     let length = u32::try_from(bytes.len()).ok()?.to_be_bytes();
     named(name, b'x', &[&length, bytes].concat())
 }
 
-/// Builds a table entry of this type with a reserved name of the gateway.
+/// Builds an entry of a header table, with the reserved name of the gateway that ends with `name`,
+/// the AMQP type letter `kind`, and the bytes `value`. `None` if the name is too long.
 fn named(name: &str, kind: u8, value: &[u8]) -> Option<Vec<u8>> {
     let name = format!("{MOVED}{name}");
     let length = u8::try_from(name.len()).ok()?;
     Some([&[length], name.as_bytes(), &[kind], value].concat())
 }
 
-/// True if the client library can read the table. A table with a duplicate name is unreadable,
-/// since the library would keep only one of the values.
+/// True if the client library can read the table, which is nested in `depth` other tables or
+/// arrays. A table with a duplicate name is unreadable, since the library would keep only one of
+/// the values. Adds the number of values to `values`.
 fn table_is_readable(mut bytes: &[u8], depth: usize, values: &mut usize) -> bool {
     let mut names = HashSet::new();
     while !bytes.is_empty() {
@@ -312,7 +325,8 @@ fn array_is_readable(mut bytes: &[u8], depth: usize, values: &mut usize) -> bool
 }
 
 /// Returns the bytes after the table value at the start of `bytes`; `None` if the value cannot be
-/// read.
+/// read. Its table is nested in `depth` other tables or arrays. Adds the number of values to
+/// `values`.
 fn after_value<'a>(bytes: &'a [u8], depth: usize, values: &mut usize) -> Option<&'a [u8]> {
     *values += 1;
     let (kind, rest) = bytes.split_first()?;
@@ -336,7 +350,7 @@ fn after_value<'a>(bytes: &'a [u8], depth: usize, values: &mut usize) -> Option<
 
 /// Returns the property, exchange or routing key that the header of this name holds, if
 /// [`readable`] moved it there; otherwise `None`.
-pub(crate) fn moved(name: &str) -> Option<&'static str> {
+pub(crate) fn property_moved_to(name: &str) -> Option<&'static str> {
     let name = name.strip_prefix(MOVED)?;
     let mut known = PROPERTIES.iter().map(|(property, _)| *property).chain([EXCHANGE, ROUTING_KEY]);
     known.find(|property| *property == name)

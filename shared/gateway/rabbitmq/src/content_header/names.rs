@@ -1,12 +1,13 @@
-//! Header names that are reserved for the gateway. They begin with one NUL. A publisher may have
-//! written such a name too, or one with more NULs: it passes with one more NUL, which is removed
-//! when the message is shown or published again.
+//! Header names that are reserved for the gateway. They begin with one NUL and `integrahub:`. A
+//! publisher may have used such a name, with one or more NULs. The publisher's header is passed on
+//! with one more NUL, which is removed when the message is shown or published again.
 
 use std::borrow::Cow;
 
 use super::{Kind, after_value, split};
 
-/// Prefix of header names under which the gateway passes on what the client library cannot read.
+/// Prefix of the names of headers in which the gateway passes on properties that the client library
+/// cannot read.
 pub(super) const MOVED: &str = "\0integrahub:";
 /// Start of reserved header names after their leading NULs.
 const RESERVED: &[u8] = b"integrahub:";

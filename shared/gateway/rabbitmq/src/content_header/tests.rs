@@ -19,13 +19,14 @@ fn parsed(payload: &[u8]) -> Option<BasicProperties> {
 }
 
 fn rewritten(payload: &[u8]) -> Option<Vec<u8>> {
-    read(payload, &UnreadableRouting::default()).rewritten
+    examine(payload, &UnreadableRouting::default()).rewritten
 }
 
-/// Returns the bytes of the property that was moved into the header for `moved_name`.
+/// Returns the bytes of the property `moved_name` from the header into which it was moved; `None`
+/// if there is no such header.
 fn bytes(properties: &BasicProperties, moved_name: &str) -> Option<Vec<u8>> {
     let mut headers = properties.headers().as_ref()?.inner().iter();
-    let (_, value) = headers.find(|(name, _)| moved(name.as_str()) == Some(moved_name))?;
+    let (_, value) = headers.find(|(name, _)| property_moved_to(name.as_str()) == Some(moved_name))?;
     match value {
         AMQPValue::ByteArray(bytes) => Some(bytes.as_slice().to_vec()),
         _ => None,
@@ -103,7 +104,7 @@ proptest! {
         let bytes = [prelude, end, bytes].concat();
         let routing = UnreadableRouting { exchange: Some(text.clone()), routing_key: Some(text) };
         for routing in [&UnreadableRouting::default(), &routing] {
-            let rewritten = read(&bytes, routing).rewritten;
+            let rewritten = examine(&bytes, routing).rewritten;
             prop_assert!(parsed(rewritten.as_ref().unwrap_or(&bytes)).is_some(), "{rewritten:?}");
             let short = without_headers(&bytes, routing);
             prop_assert!(parsed(&short).is_some() && short.len() + 8 <= 4096, "{}", short.len());
@@ -145,7 +146,7 @@ fn a_publisher_s_header_of_any_name_says_nothing_of_a_property() {
         let original = payload(HEADERS_FLAG, b"", &table);
         let properties = parsed(rewritten(&original).as_ref().unwrap_or(&original)).unwrap();
         let names: Vec<_> = properties.headers().as_ref().unwrap().inner().keys().collect();
-        assert!(names.iter().all(|name| moved(name.as_str()).is_none()), "{names:?}");
+        assert!(names.iter().all(|name| property_moved_to(name.as_str()).is_none()), "{names:?}");
         let mut delivery = Delivery::mock(1, "".into(), "q".into(), false, vec![b'b'; 10]);
         delivery.properties = properties.clone();
         assert!(!restore(&mut delivery), "{name:?}");
@@ -154,7 +155,7 @@ fn a_publisher_s_header_of_any_name_says_nothing_of_a_property() {
         assert_eq!(published, HashSet::from(["before", name.as_str(), "after"]));
         // A property that is moved next to it gets another name.
         let routing = UnreadableRouting { exchange: Some(vec![0xff]), routing_key: None };
-        let properties = parsed(&read(&original, &routing).rewritten.unwrap()).unwrap();
+        let properties = parsed(&examine(&original, &routing).rewritten.unwrap()).unwrap();
         assert_eq!(bytes(&properties, EXCHANGE), Some(vec![0xff]), "{name:?}");
         assert_eq!(properties.headers().as_ref().unwrap().inner().len(), 4, "{name:?}");
     }
@@ -175,7 +176,7 @@ fn a_message_weighs_its_body_and_every_value_of_its_table() {
     let weight = |size: u64, table: &[u8]| {
         let mut payload = payload(HEADERS_FLAG, b"", table);
         payload[BODY_SIZE..PRELUDE].copy_from_slice(&size.to_be_bytes());
-        read(&payload, &UnreadableRouting::default()).weight
+        examine(&payload, &UnreadableRouting::default()).weight
     };
     assert!(weight(0, &[]) < 100);
     assert_eq!(weight(1_000_000, &[]) - weight(0, &[]), 2_000_000);

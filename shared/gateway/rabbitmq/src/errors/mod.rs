@@ -184,7 +184,7 @@ mod tests {
 
     use super::*;
 
-    /// Text of the broker that no caller may see.
+    /// Text in simulated refusals of the broker, which no error for a caller may contain.
     const THEIRS: &str = "words-of-the-broker";
 
     fn all_replies() -> Vec<AMQPErrorKind> {
@@ -224,7 +224,8 @@ mod tests {
         }
     }
 
-    /// Uses the error texts of RabbitMQ's own source.
+    /// Checks that temporary refusals are told from permanent ones, with the error texts of
+    /// RabbitMQ's own source.
     #[test]
     fn a_refusal_that_passes_is_told_from_one_that_stays() {
         let refused = |kind: AMQPHardError, said: &str, during| {

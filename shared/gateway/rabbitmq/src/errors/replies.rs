@@ -75,9 +75,10 @@ pub(super) fn classify_reply(error: &AMQPError, during: During<'_>) -> BrokerErr
     classified.with_reply(said)
 }
 
-/// Returns the error detail for a temporary refusal: a stopped virtual host, or a reached limit of
-/// connections or channels. `None` for any other refusal. AMQP has no codes for the temporary ones:
-/// only the text differs from that for a missing virtual host (RabbitMQ, `rabbit_reader.erl`).
+/// Returns the error detail for a temporary refusal with the broker's text `said`: a stopped
+/// virtual host, or a reached limit of connections or channels. `None` for any other refusal. AMQP
+/// has no codes for the temporary ones: only the text differs from that for a missing virtual host
+/// (RabbitMQ, `rabbit_reader.erl`).
 fn passing(said: &str) -> Option<String> {
     if said.contains("vhost") && said.ends_with(" is down") {
         return Some("RabbitMQ has not started the virtual host, or has stopped it".to_owned());
@@ -105,7 +106,8 @@ fn too_large(limit: Option<u64>) -> BrokerError {
     })
 }
 
-/// Returns the number at the end of a text of RabbitMQ. The text itself goes only to the log.
+/// Returns the last number in `said`, a text of RabbitMQ that itself goes only to the log; `None`
+/// if there is no number.
 fn last_number(said: &str) -> Option<u64> {
     said.rsplit(|c: char| !c.is_ascii_digit()).find(|digits| !digits.is_empty())?.parse().ok()
 }

@@ -31,7 +31,8 @@ pub(super) fn proposed_frame_max(arguments: &[u8]) -> Option<u32> {
     Some(u32::from_be_bytes(*proposal.get(2..)?.first_chunk()?))
 }
 
-/// Field in the arguments of a method, with the length of fields to skip.
+/// Kind of a field in the arguments of an AMQP method. `Skip` has the length in bytes of fields
+/// that are not examined.
 #[derive(Clone, Copy)]
 enum Field {
     Skip(usize),

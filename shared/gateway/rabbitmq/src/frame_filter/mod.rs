@@ -7,16 +7,16 @@
 //! A frame may also be larger than was agreed: AMQP cannot split a content header, which grows each
 //! time the broker dead-letters the message, and other clients may agree on larger frames. Such a
 //! content header is passed in the message's body, from which [`content_header::restore`] takes it,
-//! and such a body in several frames. A message outside a fetch, on a program's own channel, has no
-//! code that would restore the headers. It is delivered without them, and with a header that names
-//! them as missing.
+//! and such a body in several frames. A program that reads a channel itself has no code that would
+//! restore the headers. It gets the message without them, and with one header that names them as
+//! missing.
 //!
 //! A patch of the library's parser cannot take the filter's place. Short strings are `String`s in
 //! all of its types, so a patched parser would lose the bytes that responses show, and a move could
-//! not tell that it cannot put the message again unchanged. Also, the limit below needs the number
+//! not tell that it cannot put the message again unchanged. Also, the memory limit needs the number
 //! of a table's values before the library allocates them, so tables are read here in any case.
 //!
-//! The filter also limits the memory of the library: of a message that exceeds the
+//! The filter limits the memory of the library: of a message that exceeds the
 //! [`Intake`](crate::intake::Intake) only the beginning passes, and everything after it is dropped
 //! here. A message that the broker returns loses its body, which no code reads.
 
@@ -31,7 +31,7 @@ use std::io;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use crate::content_header::{self, Read, UnreadableRouting};
+use crate::content_header::{self, ExaminedHeader, UnreadableRouting};
 use crate::intake::Admission;
 
 pub use noticed::Pulse;
@@ -63,7 +63,7 @@ enum Content {
     Returned,
     /// Content of a message that is passed on without its body: body frames are dropped, and the
     /// rewritten header announces a size of 0.
-    Hollow,
+    WithoutBody,
     /// Content of a delivery of which no frame is passed on.
     Dropped,
 }
@@ -95,7 +95,7 @@ pub(crate) struct FrameFilter {
     oversized: Option<Oversized>,
     /// Maximum size in bytes of a frame that the client library accepts.
     frame_max: usize,
-    /// Kind of the next content on each channel. The broker may use 65,535 channels.
+    /// Kind of the content that is expected next, by channel. The broker may use 65,535 channels.
     contents: HashMap<u16, Content>,
     /// Exchange and routing key of the current delivery on each channel, if they are not valid
     /// UTF-8. The filter moves both into the delivery's content header.
@@ -180,7 +180,7 @@ impl FrameFilter {
         }
     }
 
-    /// Returns the maximum payload of a frame, in bytes.
+    /// Returns the maximum size in bytes of the payload of a frame that the client library accepts.
     fn most_payload(&self) -> usize {
         self.frame_max.saturating_sub(frame::HEADER + 1)
     }
@@ -246,18 +246,20 @@ impl FrameFilter {
         let is_gathered = self.left == 0;
         let header = if is_gathered { frame::payload(frame) } else { frame.get(frame::HEADER..) };
         let header = header.unwrap_or_default();
-        let read = match is_gathered {
-            true => content_header::read(header, &routing),
+        let examined = match is_gathered {
+            true => content_header::examine(header, &routing),
             false => content_header::too_long(header, &routing),
         };
-        let whole: Cow<'_, [u8]> = Cow::Borrowed(read.rewritten.as_deref().unwrap_or(header));
+        let whole: Cow<'_, [u8]> = Cow::Borrowed(examined.rewritten.as_deref().unwrap_or(header));
         let fits = whole.len() <= self.most_payload();
         let is_carried = !fits && is_gathered && self.noticed.intake().is_bound();
         let short = || content_header::without_headers(header, &routing);
         match content {
-            Some(Content::Delivery(tag)) if !self.admits(tag, &read, is_carried.then_some(whole.len())) => {
-                self.contents.insert(frame::channel(frame), Content::Hollow);
-                let shown = if fits && content_header::is_light(&read) { whole } else { short().into() };
+            Some(Content::Delivery(tag))
+                if !self.admits(tag, &examined, is_carried.then_some(whole.len())) =>
+            {
+                self.contents.insert(frame::channel(frame), Content::WithoutBody);
+                let shown = if fits && content_header::is_light(&examined) { whole } else { short().into() };
                 self.pass_payload(frame, &content_header::without_body(&shown));
             }
             Some(Content::Delivery(_)) if is_carried => {
@@ -268,11 +270,11 @@ impl FrameFilter {
                 }
             }
             Some(Content::Returned) => {
-                self.contents.insert(frame::channel(frame), Content::Hollow);
+                self.contents.insert(frame::channel(frame), Content::WithoutBody);
                 let shown = if fits { whole } else { short().into() };
                 self.pass_payload(frame, &content_header::without_body(&shown));
             }
-            _ if fits && read.rewritten.is_none() => return self.pass(frame),
+            _ if fits && examined.rewritten.is_none() => return self.pass(frame),
             _ if fits => self.pass_payload(frame, &whole),
             _ => self.pass_payload(frame, &short()),
         }
@@ -281,9 +283,9 @@ impl FrameFilter {
 
     /// True if the connection's limit on deliveries (its intake) admits the delivery with this tag.
     /// `carried` is the size in bytes of its content header, if the body carries that.
-    fn admits(&self, tag: u64, read: &Read, carried: Option<usize>) -> bool {
+    fn admits(&self, tag: u64, examined: &ExaminedHeader, carried: Option<usize>) -> bool {
         let carried = carried.unwrap_or_default().saturating_mul(2);
-        self.noticed.intake().admit(tag, read.weight.saturating_add(carried)) == Admission::Whole
+        self.noticed.intake().admit(tag, examined.weight.saturating_add(carried)) == Admission::Whole
     }
 
     fn finish_body(&mut self, frame: &[u8]) -> Rest {
@@ -341,12 +343,12 @@ impl FrameFilter {
 
 impl Content {
     fn has_no_bodies(self) -> bool {
-        matches!(self, Self::Hollow | Self::Dropped)
+        matches!(self, Self::WithoutBody | Self::Dropped)
     }
 }
 
-/// Returns the frame size in bytes that is negotiated for the broker's proposal, by the rule of the
-/// client library.
+/// Returns the maximum frame size in bytes that is negotiated if the broker proposes `proposed`
+/// bytes (0 means no limit), by the rule of the client library.
 fn agreed(proposed: u32) -> usize {
     match proposed {
         0 => in_bytes(FRAME_MAX),

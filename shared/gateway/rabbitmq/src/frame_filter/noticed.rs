@@ -1,4 +1,5 @@
-//! Observations of what the broker sends, shared with the connection.
+//! Observations of the bytes that a broker sends, which the frame filter records for the
+//! connection.
 
 use std::fmt;
 use std::io;
@@ -77,7 +78,7 @@ impl Pulse {
 /// number of returned messages, with the limit on deliveries.
 #[derive(Debug, Default)]
 pub(crate) struct Noticed {
-    /// Address and login of the connection, for log lines.
+    /// Address and login of the connection, for log lines; `None` in tests without a connection.
     peer: Option<Peer>,
     greeting: OnceLock<Vec<u8>>,
     returns: AtomicU64,
@@ -95,7 +96,7 @@ impl Noticed {
         Self { peer: Some(peer), ..Self::default() }
     }
 
-    /// Returns the broker's first frame (`connection.start`), once it has arrived.
+    /// Returns the broker's first frame (`connection.start`); `None` before it has arrived.
     pub(crate) fn greeting(&self) -> Option<&[u8]> {
         self.greeting.get().map(Vec::as_slice)
     }

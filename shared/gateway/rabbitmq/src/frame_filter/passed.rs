@@ -17,8 +17,9 @@ pub struct Passed {
     pub result: io::Result<()>,
 }
 
-/// Filters the bytes of a broker with a new filter. `windows` are consecutive pieces of them, of
-/// any length. `intake` limits the bytes of all deliveries together; without it, all pass.
+/// Filters the bytes that a broker sends on one connection. `windows` are consecutive pieces of
+/// these bytes, of any length. `intake` limits the bytes of all deliveries together; `None` sets no
+/// limit.
 pub fn passed<'w>(windows: impl IntoIterator<Item = &'w [u8]>, intake: Option<usize>) -> Passed {
     let noticed = Arc::new(Noticed::default());
     if let Some(bytes) = intake {

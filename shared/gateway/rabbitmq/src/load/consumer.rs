@@ -37,6 +37,7 @@ pub(crate) struct Consumer<'a> {
     most_held: usize,
     deliveries: Deliveries,
     /// Tag of the last delivery that is not acknowledged; acknowledging it covers all before it.
+    /// `None` if all are acknowledged.
     last_tag: Option<u64>,
     /// Number of messages that were taken and not acknowledged.
     in_hand: usize,
@@ -53,13 +54,14 @@ type Begun = Pin<Box<dyn Future<Output = lapin::Result<lapin::Consumer>> + Send>
 /// State of the consumer on the broker: not requested, requested, or started.
 enum Deliveries {
     NotWanted,
-    /// Requested. The value is the request, which continues even if its caller stops waiting.
+    /// The consumer was requested. The value is the pending request, which continues even if its
+    /// caller stops waiting.
     Wanted(Begun),
     Open(lapin::Consumer),
 }
 
-/// Connects, checks that the queue exists, and limits the bytes of deliveries that no caller has
-/// taken yet.
+/// Connects for a load consumer, checks that the queue exists, and limits the bytes of deliveries
+/// that no caller has taken yet. Messages are not taken before the first [`LoadConsumer::next`].
 pub(crate) async fn connect<'a>(
     pool: &Pool,
     access: &Access,
@@ -170,14 +172,16 @@ impl Consumer<'_> {
         error
     }
 
-    /// Returns the number of unacknowledged messages at which they are acknowledged: at most the
-    /// prefetch, at which the broker stops delivering.
+    /// Returns how many messages the consumer takes before it acknowledges them together. This is
+    /// the `ack_every` of its options, but at most the prefetch: with that many unacknowledged
+    /// messages, the broker delivers no more.
     fn most_in_hand(&self) -> usize {
         self.options.ack_every.get().min(self.options.prefetch.get().into())
     }
 
-    /// Sends the acknowledgement of all unacknowledged messages. The first poll puts the request
-    /// into the client library's send queue, and the broker does not answer it.
+    /// Sends the acknowledgement of all unacknowledged messages, without waiting. Polling the
+    /// client library's future once puts the request into its send queue, and the broker does not
+    /// answer it.
     fn acknowledge(&mut self) -> Result<(), Failure> {
         let Some(tag) = self.last_tag.take() else { return Ok(()) };
         let ack = self.channel.basic_ack(tag, BasicAckOptions { multiple: true });

@@ -1,4 +1,4 @@
-//! Messages of a load test: how AMQP carries the values by which they are known again.
+//! Load tests on RabbitMQ, and the AMQP headers by which a message of a load test is recognized.
 
 mod consumer;
 mod producer;
@@ -28,8 +28,8 @@ fn stamped(
     Ok(amqp.with_headers(headers))
 }
 
-/// Reads the stamp of the load test `test` from a message's headers; `None` if the message does not
-/// belong to this test.
+/// Reads the load test's values (stamp) from a message's headers; `None` if the message does not
+/// belong to the load test with the id `test`.
 fn stamp(delivery: &Delivery, test: &str) -> Option<Stamp> {
     let headers = delivery.properties.headers().as_ref()?.inner();
     match headers.get(TEST_ID)? {

@@ -36,10 +36,10 @@ pub(crate) struct Producer<'a> {
     in_flight: InFlight<'static, Mark>,
     /// Number of messages published in the current transaction.
     in_transaction: usize,
-    /// Confirmations that a return may still contradict: the client library may attach a returned
-    /// message to the confirm of another message.
+    /// Confirmations that a returned message (`basic.return`) may still contradict: the client
+    /// library may attach the returned message to the confirm of another one.
     unproven: Vec<(MessageId, Confirmation)>,
-    /// Confirmations that no return can contradict.
+    /// Confirmations that are final, because no returned message can contradict them.
     proven: Vec<Confirmation>,
 }
 
@@ -235,7 +235,8 @@ fn judged(
     })
 }
 
-/// Adds to the error the number of messages in doubt (sent and not confirmed), if there are any.
+/// Adds to the error the number of messages in doubt (sent and not confirmed), if there are any,
+/// and then the text `note`.
 fn unconfirmed(confirmations: &[Confirmation], error: BrokerError, note: &str) -> BrokerError {
     let in_doubt = confirmations.iter().filter(|message| message.outcome == Outcome::InDoubt).count();
     if in_doubt == 0 {

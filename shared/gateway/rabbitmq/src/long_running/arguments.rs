@@ -1,5 +1,5 @@
-//! Sources of a configuration, in their order: arguments, environment variables, `config.toml`,
-//! defaults.
+//! Configuration of a connection from these sources, the first of which takes precedence:
+//! arguments, environment variables, `config.toml`, defaults.
 
 use std::io::ErrorKind;
 use std::ops::RangeInclusive;
@@ -22,31 +22,36 @@ const AMQP_PORT: i64 = 5_672;
 const AMQPS_PORT: i64 = 5_671;
 
 /// Connection settings of a program, for example from its command line. They take precedence over
-/// all other sources.
+/// all other sources. A setting that is `None` is read from those.
 #[derive(Clone, Debug, Default)]
 pub struct ConnectionArguments {
-    /// Host name or IP address of the broker.
+    /// Host name or IP address of the broker; `None` reads it from another source.
     pub host: Option<String>,
-    /// Port of the broker, 1 to 65535.
+    /// Port of the broker, 1 to 65535; `None` reads it from another source.
     pub port: Option<i64>,
-    /// User name with which the program logs in.
+    /// User name with which the program logs in; `None` reads it from another source.
     pub user: Option<String>,
-    /// Password of the login. `Debug` and errors do not show it.
+    /// Password of the login; `None` reads it from another source. `Debug` and errors do not show
+    /// it.
     pub password: Option<SecretString>,
-    /// Name of the virtual host, at most 255 bytes.
+    /// Name of the virtual host, at most 255 bytes; `None` reads it from another source.
     pub vhost: Option<String>,
-    /// Time limit for connecting, in seconds.
+    /// Time limit for connecting in seconds, 1 to 300; `None` reads it from another source.
     pub timeout: Option<i64>,
-    /// Interval of AMQP heartbeats, in seconds.
+    /// Interval of heartbeats in seconds, 0 (no heartbeats) to 3600; `None` reads it from another
+    /// source.
     pub heartbeat: Option<i64>,
-    /// True to connect with TLS. The broker's certificate is always verified.
+    /// True to connect with TLS; `None` reads it from another source. The broker's certificate is
+    /// always verified.
     pub tls: Option<bool>,
-    /// Path of a PEM file with the authorities to trust instead of the system's.
+    /// Path of a PEM file with the authorities to trust instead of the system's; `None` reads it
+    /// from another source.
     pub ca_file: Option<PathBuf>,
     /// Path of a PEM file with the client certificate, and its intermediate certificates if it has
-    /// any.
+    /// any; `None` reads it from another source.
     pub cert_file: Option<PathBuf>,
-    /// Path of a PEM file with the private key of the client certificate.
+    /// Path of a PEM file with the private key of the client certificate; `None` reads it from
+    /// another source.
     pub key_file: Option<PathBuf>,
 }
 
@@ -131,7 +136,7 @@ impl ConnectionArguments {
     }
 }
 
-/// Settings by name, `None` if absent. The password may be among the values.
+/// Values of all settings by name, `None` if absent. The password may be among the values.
 type Settings = [(&'static str, Option<Value>); 11];
 
 struct Reader<E> {
@@ -143,7 +148,7 @@ struct Reader<E> {
 
 impl<E: Fn(&str) -> Option<String>> Reader<E> {
     /// Returns the value of a setting from the first source that has it, with the setting's name in
-    /// that source.
+    /// that source; `None` if no source has it.
     fn find(&self, setting: &str) -> Option<(String, Value)> {
         let given = self.given.iter().find(|(name, _)| *name == setting);
         if let Some((name, Some(value))) = given {
@@ -212,7 +217,8 @@ impl<E: Fn(&str) -> Option<String>> Reader<E> {
     }
 }
 
-/// Reads the table of settings from the file; empty if the file or the table is missing.
+/// Reads the table of settings from the file; empty if the file or the table is missing. Adds to
+/// `faults` a file that cannot be read, and names in the table that are not in `settings`.
 fn read(file: &Path, settings: &Settings, faults: &mut Faults) -> toml::Table {
     let text = match std::fs::read_to_string(file) {
         Ok(text) => text,

@@ -1,4 +1,4 @@
-//! A connection, kept for as long as the program wants it.
+//! Manager of one connection, which a program keeps for as long as it wants.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,7 +25,7 @@ pub struct ConnectionManager {
     retry: Mutex<RetryPolicy>,
     on_connection_lost: Option<Callback>,
     /// Lock that serializes the calls that open or close the connection.
-    turn: tokio::sync::Mutex<()>,
+    change_lock: tokio::sync::Mutex<()>,
 }
 
 /// Open connection with its monitor. Dropping it closes the socket, even if a caller still holds
@@ -53,7 +53,7 @@ impl ConnectionManager {
             current: Mutex::default(),
             retry: Mutex::default(),
             on_connection_lost: None,
-            turn: tokio::sync::Mutex::default(),
+            change_lock: tokio::sync::Mutex::default(),
         }
     }
 
@@ -81,7 +81,7 @@ impl ConnectionManager {
     /// # Errors
     /// If no connection could be opened. The state is DISCONNECTED then.
     pub async fn connect(&self, deadline: Deadline) -> Result<(), ConnectionError> {
-        let _turn = self.turn(deadline).await?;
+        let _lock = self.lock_changes(deadline).await?;
         if self.get_status() == ConnectionState::Connected {
             return Ok(());
         }
@@ -94,7 +94,7 @@ impl ConnectionManager {
 
     /// Closes the connection in an orderly way; closes the socket if that takes too long.
     pub async fn disconnect(&self) {
-        let _turn = self.turn.lock().await;
+        let _lock = self.change_lock.lock().await;
         let current = self.current().take();
         // A state that is DISCONNECTED stays so.
         self.state.change(ConnectionState::Disconnected);
@@ -111,17 +111,17 @@ impl ConnectionManager {
     /// If the deadline passed, or the broker refused the login, so that a retry is useless. The
     /// state is FAILED then.
     pub async fn reconnect(&self, deadline: Deadline) -> Result<(), ConnectionError> {
-        let _turn = self.turn(deadline).await?;
+        let _lock = self.lock_changes(deadline).await?;
         self.persist(deadline).await
     }
 
-    /// Makes sure that there is a usable connection: keeps the current one if it is trusted or
-    /// answers, otherwise calls [`reconnect`](Self::reconnect).
+    /// Makes sure that there is a usable connection: keeps the current one if it was idle only
+    /// briefly or the broker answers on it, otherwise calls [`reconnect`](Self::reconnect).
     ///
     /// # Errors
     /// As for [`reconnect`](Self::reconnect).
     pub async fn ensure_connected(&self, deadline: Deadline) -> Result<(), ConnectionError> {
-        let _turn = self.turn(deadline).await?;
+        let _lock = self.lock_changes(deadline).await?;
         if let Some(monitor) = self.monitor()
             && self.get_status() == ConnectionState::Connected
             && monitor.evaluate(deadline).await
@@ -144,8 +144,8 @@ impl ConnectionManager {
         self.state.0.subscribe()
     }
 
-    /// Checks whether the broker answers on the connection. A connection without an answer counts
-    /// as lost.
+    /// Checks whether the broker answers on the connection, and returns the result. A connection
+    /// without an answer counts as lost.
     pub async fn check_health(&self, deadline: Deadline) -> HealthStatus {
         match self.monitor() {
             Some(monitor) => monitor.check_health(deadline).await,
@@ -172,14 +172,17 @@ impl ConnectionManager {
         self.current().as_ref().map(|current| Arc::clone(&current.monitor))
     }
 
-    /// Returns the number of attempts since the retry policy was last reset, and the next and
-    /// maximum delay.
+    /// Returns the number of delays that the retry policy has returned since its last reset, and the
+    /// next and the maximum delay.
     pub fn retry_stats(&self) -> RetryStats {
         self.retry().get_stats()
     }
 
-    async fn turn(&self, deadline: Deadline) -> Result<tokio::sync::MutexGuard<'_, ()>, ConnectionError> {
-        deadline.run(self.turn.lock()).await.map_err(|_| Failure::Deadline.into())
+    async fn lock_changes(
+        &self,
+        deadline: Deadline,
+    ) -> Result<tokio::sync::MutexGuard<'_, ()>, ConnectionError> {
+        deadline.run(self.change_lock.lock()).await.map_err(|_| Failure::Deadline.into())
     }
 
     async fn persist(&self, deadline: Deadline) -> Result<(), ConnectionError> {
@@ -227,7 +230,7 @@ impl ConnectionManager {
         *self.current() = Some(Current { monitor, connection });
     }
 
-    /// Drops the current connection, if there is one, which closes its socket.
+    /// Drops the current connection if there is one, and so closes its socket.
     fn drop_current(&self) {
         let current = self.current().take();
         if let Some(current) = current {
@@ -257,7 +260,8 @@ impl fmt::Debug for ConnectionManager {
     }
 }
 
-/// State of the connection, with the transitions that the specified connection model allows.
+/// State of the connection, which changes only to one of the [`ConnectionState::successors`] of the
+/// present state.
 struct StateCell(watch::Sender<ConnectionState>);
 
 impl StateCell {
@@ -265,8 +269,8 @@ impl StateCell {
         *self.0.borrow()
     }
 
-    /// Changes the state. Returns `false` if the specified connection model does not allow the
-    /// transition.
+    /// Changes the state to `to`. Returns `false`, without a change, if `to` may not follow the
+    /// present state.
     fn change(&self, to: ConnectionState) -> bool {
         self.0.send_if_modified(|state| {
             let reached = state.transition_to(to);
@@ -275,13 +279,14 @@ impl StateCell {
         })
     }
 
-    /// Changes the state to RECONNECTING after the connection was lost, if the specified connection
-    /// model allows that.
+    /// Changes the state to RECONNECTING after the connection was lost, if that may follow the
+    /// present state.
     fn lose(&self) {
         self.change(ConnectionState::Reconnecting);
     }
 
-    /// Changes the state to CONNECTING or RECONNECTING, for an attempt to connect.
+    /// Changes the state from DISCONNECTED to CONNECTING, or from another state to RECONNECTING.
+    /// Returns the attempt to connect, which changes the state again when it ends.
     fn begin(&self) -> Attempt<'_> {
         let to = match self.get() {
             ConnectionState::Disconnected => ConnectionState::Connecting,

@@ -54,8 +54,9 @@ impl ConnectionMonitor {
         Timestamp::now().checked_sub(self.connection.pulse().age()).unwrap_or(Timestamp::MIN)
     }
 
-    /// True if the connection can be used now: it was idle only briefly ([`Staleness::Fresh`]), or
-    /// the broker answered on it. Otherwise the connection counts as lost.
+    /// Checks the connection. True if it can be used now: it was idle only briefly
+    /// ([`Staleness::Fresh`]), or the broker answered on it. Otherwise the connection counts as
+    /// lost.
     pub async fn evaluate(&self, deadline: Deadline) -> bool {
         if !self.notices_a_closed_connection() {
             return false;
@@ -70,7 +71,8 @@ impl ConnectionMonitor {
         }
     }
 
-    /// Checks whether the broker answers. A connection without an answer counts as lost.
+    /// Checks whether the broker answers, and returns the result. A connection without an answer
+    /// counts as lost.
     pub async fn check_health(&self, deadline: Deadline) -> HealthStatus {
         let health = self.connection.check_health(deadline).await;
         if health.is_healthy() {

@@ -1,4 +1,5 @@
-//! Pool: connections that are kept between uses, up to a limit.
+//! Connection pool of a program that runs all the time. It keeps connections between uses, up to a
+//! limit.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -60,7 +61,7 @@ impl ConnectionPool {
         Ok(Self { connector, limits, pool: broker::ConnectionPool::new(cap) })
     }
 
-    /// Acquires a working connection, idle or new. Dropping it closes it;
+    /// Acquires a working connection, idle or new. Dropping the connection closes it;
     /// [`release`](Self::release) returns it to the pool. Connecting to an unreachable broker is
     /// retried for at most half of the time left.
     ///
@@ -88,7 +89,8 @@ impl ConnectionPool {
         self.pool.close().await;
     }
 
-    /// Returns the current numbers of connections.
+    /// Returns how many connections of the pool are in use, idle and open, and the maximum that may
+    /// be open.
     pub fn get_stats(&self) -> PoolStats {
         self.pool.get_stats(&())
     }

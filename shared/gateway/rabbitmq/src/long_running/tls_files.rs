@@ -10,8 +10,8 @@ use crate::config::faults::Faults;
 /// Path of a file, with the name of the setting that gives it.
 pub(crate) type Named = (String, PathBuf);
 
-/// Reads the files with the authorities, the client certificate and its key, if TLS is on. Records
-/// their faults, which do not quote the files.
+/// Reads the files with the authorities, the client certificate and its key. Records their faults,
+/// which do not quote the files. `None` if TLS is off; each file is then a fault.
 pub(crate) fn read(files: [Option<Named>; 3], is_on: bool, faults: &mut Faults) -> Option<TlsConfig> {
     if !is_on {
         for (place, _) in files.into_iter().flatten() {

@@ -23,22 +23,22 @@ const MOST_ASKED: usize = 32;
 /// history.
 const LONGEST_KEY: usize = 255;
 
-/// Effects of a message's dead-letter history on its next dead-lettering from the destination
-/// queue.
+/// Effects of a message's dead-letter history if a move puts the message on the destination queue,
+/// and that queue dead-letters it again.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Past {
+pub(super) struct DeadLetterEffects {
     /// Routing key that the message had before, and loses by the move; `None` if the message keeps
     /// its routing key.
     old_key: Option<String>,
     /// True if the destination queue was the last to dead-letter the message, and the message kept
     /// its routing key then. The queue's dead-letter exchange routes by that key.
-    is_routed_by_it: bool,
+    is_key_used_by_dlx: bool,
     /// True if the destination queue dead-lettered the message, other queues did so later, and none
     /// of these steps was a rejection. RabbitMQ before 4.0 may take such a history for a cycle.
-    went_on_by_itself: bool,
+    may_be_a_cycle: bool,
 }
 
-impl Past {
+impl DeadLetterEffects {
     /// Evaluates the dead-letter history of a message that moves to the queue `to`; `deaths` has
     /// the latest death first.
     pub(super) fn of(delivery: &Delivery, deaths: &[Death], to: &QueueName) -> Self {
@@ -47,27 +47,27 @@ impl Past {
         let key_there = there.and_then(|there| routing_key(deaths.get(there)?));
         let came_with = delivery.routing_key.as_str();
         let was_rejected = |death: &Death| death.reason.as_deref() == Some("rejected");
-        let is_routed_by_it = there == Some(0) && key_there.as_deref() == Some(came_with);
+        let is_key_used_by_dlx = there == Some(0) && key_there.as_deref() == Some(came_with);
         let key = key_there.or_else(|| routing_key(deaths.last()?)).unwrap_or_else(|| came_with.to_owned());
         let is_lost = key != **to && came_with != to.as_str() && key.len() <= LONGEST_KEY;
         Self {
             old_key: is_lost.then_some(key),
-            is_routed_by_it: is_lost && is_routed_by_it,
-            went_on_by_itself: there
+            is_key_used_by_dlx: is_lost && is_key_used_by_dlx,
+            may_be_a_cycle: there
                 .is_some_and(|there| there > 0 && !deaths.iter().take(there + 1).any(was_rejected)),
         }
     }
 }
 
 /// Counts of the messages that were moved to one queue: those that lose their routing key, and
-/// those that RabbitMQ may drop as a cycle.
+/// those that RabbitMQ may take for a dead-letter cycle and drop.
 #[derive(Debug, Default)]
 struct Arrivals {
-    /// Routing key of the first message that loses its key.
+    /// Routing key of the first message that loses its key; `None` if no message does.
     old_key: Option<String>,
     with_another_key: u64,
-    routed_by_it: u64,
-    went_on_by_themselves: u64,
+    with_key_used_by_dlx: u64,
+    possible_cycles: u64,
 }
 
 /// Counts of moved messages by destination queue, for warnings that messages may lose their routing
@@ -77,13 +77,13 @@ pub(super) struct Losses(BTreeMap<QueueName, Arrivals>);
 
 impl Losses {
     /// Counts a message that is moved to the queue `to`.
-    pub(super) fn note(&mut self, to: QueueName, past: Past) {
+    pub(super) fn note(&mut self, to: QueueName, effects: DeadLetterEffects) {
         let arrivals = self.0.entry(to).or_default();
-        arrivals.with_another_key += u64::from(past.old_key.is_some());
-        arrivals.routed_by_it += u64::from(past.is_routed_by_it);
-        arrivals.went_on_by_themselves += u64::from(past.went_on_by_itself);
+        arrivals.with_another_key += u64::from(effects.old_key.is_some());
+        arrivals.with_key_used_by_dlx += u64::from(effects.is_key_used_by_dlx);
+        arrivals.possible_cycles += u64::from(effects.may_be_a_cycle);
         if arrivals.old_key.is_none() {
-            arrivals.old_key = past.old_key;
+            arrivals.old_key = effects.old_key;
         }
     }
 
@@ -109,7 +109,7 @@ impl Losses {
             }
             warnings.extend(of_keys(to, arrivals, facts.as_ref()));
             if server.believes_in_deaths() {
-                warnings.extend(of_cycles(to, arrivals.went_on_by_themselves));
+                warnings.extend(of_cycles(to, arrivals.possible_cycles));
             }
         }
         if self.0.len() > MOST_ASKED && session.is_some() {
@@ -137,7 +137,8 @@ fn of_limits(to: &QueueName, facts: &QueueFacts) -> Option<String> {
     })
 }
 
-/// Returns a warning about the time to live after which the queue drops messages.
+/// Returns a warning about the time to live of `ttl` milliseconds, after which the queue drops
+/// messages.
 fn of_ttl(to: &QueueName, ttl: u64, facts: &QueueFacts) -> String {
     format!(
         "the queue `{to}` has {MESSAGE_TTL}: {ttl}, and {} messages after so many milliseconds",
@@ -157,7 +158,7 @@ fn of_keys(to: &QueueName, arrivals: &Arrivals, facts: Option<&QueueFacts>) -> O
     let count = match (has(DEAD_LETTER_EXCHANGE), has(DEAD_LETTER_KEY)) {
         (_, true) => 0,
         (true, false) => arrivals.with_another_key,
-        (false, false) => arrivals.routed_by_it,
+        (false, false) => arrivals.with_key_used_by_dlx,
     };
     let key = arrivals.old_key.as_ref().filter(|_| count > 0)?;
     Some(format!(
@@ -167,8 +168,8 @@ fn of_keys(to: &QueueName, arrivals: &Arrivals, facts: Option<&QueueFacts>) -> O
     ))
 }
 
-/// Returns a warning about messages that RabbitMQ before 4.0 would drop as a cycle if they pass
-/// through the same queues again.
+/// Returns a warning about `count` messages that RabbitMQ before 4.0 would drop as a cycle if they
+/// pass through the same queues again; `None` if `count` is 0.
 fn of_cycles(to: &QueueName, count: u64) -> Option<String> {
     (count > 0).then(|| {
         format!(
@@ -203,12 +204,12 @@ mod tests {
         }
     }
 
-    /// Builds the past of a message with this routing key and dead-letter history, latest death
+    /// Builds the effects for a message with this routing key and dead-letter history, latest death
     /// first.
-    fn past(key: &str, deaths: &[(&str, &str, &str)]) -> Past {
+    fn effects(key: &str, deaths: &[(&str, &str, &str)]) -> DeadLetterEffects {
         let delivery = Delivery::mock(1, "".into(), key.into(), false, Vec::new());
         let deaths: Vec<_> = deaths.iter().map(death).collect();
-        Past::of(&delivery, &deaths, &orders())
+        DeadLetterEffects::of(&delivery, &deaths, &orders())
     }
 
     fn facts(arguments: &[(&str, AMQPValue)]) -> QueueFacts {
@@ -218,30 +219,30 @@ mod tests {
 
     #[test]
     fn a_routing_key_is_lost_unless_it_is_the_queues_name() {
-        let old = |past: Past| (past.old_key, past.is_routed_by_it);
+        let old = |effects: DeadLetterEffects| (effects.old_key, effects.is_key_used_by_dlx);
         let some = |key: &str| Some(key.to_owned());
-        let kept = past("orders.new", &[("ORDERS", "rejected", "orders.new")]);
+        let kept = effects("orders.new", &[("ORDERS", "rejected", "orders.new")]);
         assert_eq!(old(kept), (some("orders.new"), true));
-        let replaced = past("ORDERS.DLQ", &[("ORDERS", "rejected", "orders.new")]);
+        let replaced = effects("ORDERS.DLQ", &[("ORDERS", "rejected", "orders.new")]);
         assert_eq!(old(replaced), (some("orders.new"), false));
-        assert_eq!(old(past("k", &[])), (some("k"), false));
+        assert_eq!(old(effects("k", &[])), (some("k"), false));
         assert_eq!(
-            old(past("k", &[("RETRY", "expired", "r"), ("SHOP", "rejected", "first")])).0,
+            old(effects("k", &[("RETRY", "expired", "r"), ("SHOP", "rejected", "first")])).0,
             some("first")
         );
         for none in [
-            past("ORDERS", &[]),
-            past("ORDERS.DLQ", &[("ORDERS", "rejected", "ORDERS")]),
+            effects("ORDERS", &[]),
+            effects("ORDERS.DLQ", &[("ORDERS", "rejected", "ORDERS")]),
             // The message died again after a move; the old key is older than that.
-            past("ORDERS", &[("ORDERS", "rejected", "orders.new")]),
+            effects("ORDERS", &[("ORDERS", "rejected", "orders.new")]),
         ] {
-            assert_eq!(none, Past::default());
+            assert_eq!(none, DeadLetterEffects::default());
         }
     }
 
     #[test]
     fn only_a_way_without_a_rejection_through_another_queue_is_a_cycle() {
-        let goes = |deaths: &[(&str, &str, &str)]| past("ORDERS", deaths).went_on_by_itself;
+        let goes = |deaths: &[(&str, &str, &str)]| effects("ORDERS", deaths).may_be_a_cycle;
         assert!(goes(&[("RETRY", "expired", "k"), ("ORDERS", "expired", "k")]));
         assert!(goes(&[("RETRY", "expired", "k"), ("ORDERS", "maxlen", "k"), ("ORDERS", "rejected", "k")]));
         assert!(!goes(&[("ORDERS", "expired", "k")]));
@@ -253,8 +254,8 @@ mod tests {
     #[test]
     fn only_a_dead_letter_exchange_that_routes_by_the_messages_key_is_warned_of() {
         let mut losses = Losses::default();
-        losses.note(orders(), past("orders.new", &[("ORDERS", "rejected", "orders.new")]));
-        losses.note(orders(), past("k", &[]));
+        losses.note(orders(), effects("orders.new", &[("ORDERS", "rejected", "orders.new")]));
+        losses.note(orders(), effects("k", &[]));
         let arrivals = &losses.0[&orders()];
         let warned = |arguments: &[(&str, AMQPValue)]| {
             let warning = of_keys(&orders(), arrivals, Some(&facts(arguments)))?;

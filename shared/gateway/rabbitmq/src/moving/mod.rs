@@ -14,7 +14,8 @@ use lapin::options::{BasicAckOptions, BasicPublishOptions, ConfirmSelectOptions}
 use lapin::types::ShortString;
 use lapin::{Channel, Confirmation, PublisherConfirm};
 use mq::{
-    Access, BrokerError, Destination, KeptReason, MoveCommand, MoveFailure, MoveReport, QueueName, Reach,
+    Access, AllowedQueues, BrokerError, Destination, KeptReason, MoveCommand, MoveFailure, MoveReport,
+    QueueName,
 };
 
 use crate::errors::{During, Failure};
@@ -26,8 +27,8 @@ pub(crate) use preview::preview;
 use source::{Parcel, Source};
 
 /// Maximum number of messages in a window: they are published, confirmed and acknowledged together,
-/// and are on both queues meanwhile. A channel sends a quorum queue 32 commands at once, and each
-/// message taken with `basic.get` needs one.
+/// and are on the source and the destination queue meanwhile. A channel sends a quorum queue 32
+/// commands at once, and each message taken with `basic.get` needs one.
 const WINDOW: usize = 32;
 /// Size in bytes at which a window (group of messages that are published together) is full.
 const WINDOW_BYTES: usize = 1024 * 1024;
@@ -53,10 +54,10 @@ pub(crate) struct Moving {
     next: Option<Parcel>,
     /// Number of messages removed from a queue that is not replicated. If the broker is killed
     /// before the removal is on disk, these messages return to the queue.
-    settled: u64,
+    unreplicated_removals: u64,
     /// Number of messages that stay on the source queue because a destination queue refused them.
     /// The destination queue may have stored or dead-lettered a copy nevertheless.
-    left_somewhere: u64,
+    refused_in_doubt: u64,
 }
 
 pub(crate) async fn connect(
@@ -64,7 +65,7 @@ pub(crate) async fn connect(
     access: &Access,
     queue: &QueueName,
     command: &MoveCommand,
-    reach: &Reach,
+    reach: &AllowedQueues,
     deadline: Deadline,
 ) -> Result<Moving, BrokerError> {
     let session = pool.acquire(access, deadline).await?;
@@ -80,7 +81,16 @@ pub(crate) async fn connect(
         Ok(puts) => {
             let login = access.credentials.as_ref().map(|login| login.user.clone());
             let (known, window) = (HashSet::new(), Vec::new());
-            Ok(Moving { source, puts, login, known, window, next: None, settled: 0, left_somewhere: 0 })
+            Ok(Moving {
+                source,
+                puts,
+                login,
+                known,
+                window,
+                next: None,
+                unreplicated_removals: 0,
+                refused_in_doubt: 0,
+            })
         }
         Err(failure) => Err(source.session.fail(failure, During::Connection)),
     }
@@ -197,8 +207,10 @@ impl Moving {
         Ok(confirmed)
     }
 
-    /// Handles the refusal of a message that was published alone. The broker closed the channel, so
-    /// it has not stored the message.
+    /// Handles the refusal of a message that was published alone: the message stays on the source
+    /// queue, and a new channel is opened. With the refusal, the broker closed the channel, so it
+    /// has not stored the message. Fails if the user may not publish at all (403), or no channel
+    /// can be opened.
     async fn refused(&mut self, failure: &Failure, deadline: Deadline) -> Result<(), MoveFailure> {
         let reply = failure.reply();
         if reply.is_some_and(|reply| reply.code == 403) {
@@ -206,8 +218,8 @@ impl Moving {
             let error = failure.clone().into_error(During::Queue(&self.source.queue));
             return Err(MoveFailure { error, in_doubt: 0 });
         }
-        for Parcel { tag, considered, .. } in std::mem::take(&mut self.window) {
-            self.source.keep(tag, considered, KeptReason::Refused, deadline).await;
+        for Parcel { tag, outcome, .. } in std::mem::take(&mut self.window) {
+            self.source.keep(tag, outcome, KeptReason::Refused, deadline).await;
         }
         self.puts = open_puts(&self.source.session, deadline).await.map_err(|failure| {
             let error = failure.into_error(During::Connection);
@@ -227,14 +239,14 @@ impl Moving {
             } else {
                 *refused.entry(parcel.to.clone()).or_default() += 1;
                 self.source.route.close(parcel.to.clone(), KeptReason::Refused);
-                self.source.keep(parcel.tag, parcel.considered, KeptReason::Refused, deadline).await;
+                self.source.keep(parcel.tag, parcel.outcome, KeptReason::Refused, deadline).await;
             }
         }
         for (queue, count) in refused {
             if refusal::by_queue(&self.source.session, &queue, deadline).await.is_nowhere {
                 continue;
             }
-            self.left_somewhere += count;
+            self.refused_in_doubt += count;
             self.source.report.warnings.push(format!(
                 "the queue `{queue}` refused {count} messages, which stay, and may also be there or at its dead-letter exchange"
             ));
@@ -242,21 +254,22 @@ impl Moving {
     }
 
     async fn stay_all(&mut self, why: KeptReason, deadline: Deadline) {
-        for Parcel { tag, to, considered, .. } in std::mem::take(&mut self.window) {
+        for Parcel { tag, to, outcome, .. } in std::mem::take(&mut self.window) {
             self.source.route.close(to, why);
-            self.source.keep(tag, considered, why, deadline).await;
+            self.source.keep(tag, outcome, why, deadline).await;
         }
     }
 
-    /// Builds the error for a window of messages that may be on both queues.
+    /// Builds the error for a window of messages that may be on both the source and the destination
+    /// queue. `what` says in its text what happened to the messages.
     fn in_doubt(&self, what: &str, cause: &BrokerError) -> MoveFailure {
         let (count, why) = (self.window.len(), self.source.session.blocked_note());
         let error = cause.clone().left_in_doubt(format!("{count} messages {what}: {cause}{why}"));
         MoveFailure { error, in_doubt: u64::try_from(count).unwrap_or(u64::MAX) }
     }
 
-    /// Acknowledges the window of published messages, and waits for the proof that the source queue
-    /// has applied the acknowledgement.
+    /// Acknowledges to the source queue the messages of the window, which were published, and waits
+    /// for the proof that the queue has applied the acknowledgement.
     async fn acknowledge(&mut self, deadline: Deadline) -> Result<(), BrokerError> {
         let proof = match self.prepare(deadline).await {
             Ok(proof) => proof,
@@ -274,7 +287,7 @@ impl Moving {
         };
         let counts = settled.map_err(|unproven| unproven.into_error(queue))?;
         if !proof.is_replicated() {
-            self.settled += u64::try_from(self.window.len()).unwrap_or(u64::MAX);
+            self.unreplicated_removals += u64::try_from(self.window.len()).unwrap_or(u64::MAX);
         }
         match counts {
             Some(counts) => self.source.ready = Some(counts.messages.into()),
@@ -284,8 +297,8 @@ impl Moving {
         Ok(())
     }
 
-    /// Prepares the proof that the source queue applies the acknowledgement of the window of
-    /// published messages.
+    /// Prepares the proof that the source queue applies the acknowledgement of the window's
+    /// messages. Must be called before the acknowledgement is sent.
     async fn prepare(&mut self, deadline: Deadline) -> Result<Proof, BrokerError> {
         let leadership = self.source.leadership(deadline).await?;
         let (session, queue) = (&self.source.session, &self.source.queue);
@@ -319,17 +332,17 @@ impl Relocation for Moving {
         u64::try_from(WINDOW).unwrap_or(u64::MAX)
     }
 
-    fn may_return(&self) -> u64 {
-        self.settled
+    fn unreplicated_removals(&self) -> u64 {
+        self.unreplicated_removals
     }
 
-    fn left_somewhere(&self) -> u64 {
-        self.left_somewhere
+    fn refused_in_doubt(&self) -> u64 {
+        self.refused_in_doubt
     }
 
     async fn put(&mut self, limit: u64, deadline: Deadline) -> Result<PutMessages, MoveFailure> {
         let limit = usize::try_from(limit).unwrap_or(usize::MAX).min(WINDOW);
-        let before = self.left_somewhere;
+        let before = self.refused_in_doubt;
         loop {
             self.source.bind_intake();
             self.gather(limit, deadline).await.map_err(|failure| MoveFailure {
@@ -340,7 +353,7 @@ impl Relocation for Moving {
                 self.publish(deadline).await?;
             }
             let is_last = self.source.is_over && self.next.is_none();
-            let is_in_doubt = self.left_somewhere > before;
+            let is_in_doubt = self.refused_in_doubt > before;
             if is_last || is_in_doubt || !self.window.is_empty() {
                 let count = u64::try_from(self.window.len()).unwrap_or(u64::MAX);
                 return Ok(PutMessages { count, is_certain: true, is_last });
@@ -355,9 +368,9 @@ impl Relocation for Moving {
         if let Err(error) = self.acknowledge(deadline).await {
             return Err(self.in_doubt("are at their new places, and may be back at the old one too", &error));
         }
-        for Parcel { tag, to, considered, past, .. } in std::mem::take(&mut self.window) {
-            self.source.losses.note(to, past);
-            self.source.moved(tag, considered);
+        for Parcel { tag, to, outcome, effects, .. } in std::mem::take(&mut self.window) {
+            self.source.losses.note(to, effects);
+            self.source.moved(tag, outcome);
         }
         Ok(())
     }

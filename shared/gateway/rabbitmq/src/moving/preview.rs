@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use broker::Deadline;
-use mq::{Access, BrokerError, KeptReason, MoveCommand, MoveReport, QueueName, Reach};
+use mq::{Access, AllowedQueues, BrokerError, KeptReason, MoveCommand, MoveReport, QueueName};
 
 use super::source::Source;
 use super::{expect_queue, stop_at};
@@ -11,13 +11,14 @@ use crate::errors::During;
 use crate::fetch::{NO_BROWSE, refuse_harm};
 use crate::pool::Pool;
 
-/// Previews a move: takes the messages, decides about each, and returns all to the queue.
+/// Previews a move: takes the messages, decides about each, and returns all to the queue. The
+/// result reports what the move would do with each message.
 pub(crate) async fn preview(
     pool: &Pool,
     access: &Access,
     queue: &QueueName,
     command: &MoveCommand,
-    reach: &Reach,
+    reach: &AllowedQueues,
     deadline: Deadline,
 ) -> Result<MoveReport, BrokerError> {
     let session = refuse_harm(pool.acquire(access, deadline).await?, queue, deadline).await?;
@@ -34,14 +35,14 @@ pub(crate) async fn preview(
                 Ok(()) => known.insert(parcel.to.clone()),
                 Err(BrokerError::QueueNotFound { .. }) => {
                     source.route.close(parcel.to, KeptReason::Unroutable);
-                    source.keep(parcel.tag, parcel.considered, KeptReason::Unroutable, deadline).await;
+                    source.keep(parcel.tag, parcel.outcome, KeptReason::Unroutable, deadline).await;
                     continue;
                 }
                 Err(error) => return Err(error),
             };
         }
-        source.losses.note(parcel.to, parcel.past);
-        source.hold(parcel.tag, parcel.considered);
+        source.losses.note(parcel.to, parcel.effects);
+        source.hold(parcel.tag, parcel.outcome);
     }
     let mut report = source.finish(0, deadline).await;
     report.warnings.push(NO_BROWSE);

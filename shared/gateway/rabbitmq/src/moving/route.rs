@@ -1,10 +1,10 @@
-//! Destination of each message of a move, or the reason why it stays.
+//! Destination of each message of a move, or the reason why it stays on the source queue.
 
 use std::collections::HashMap;
 
 use lapin::BasicProperties;
 use lapin::types::{AMQPValue, FieldTable, ShortString};
-use mq::{Death, Destination, KeptReason, QueueName, Reach};
+use mq::{AllowedQueues, Death, Destination, KeptReason, QueueName};
 
 use crate::content_header;
 use crate::deaths::FIRST_QUEUE;
@@ -19,7 +19,7 @@ const COPIES: [&str; 2] = ["CC", "BCC"];
 pub(super) struct Route {
     from: QueueName,
     to: Destination,
-    reach: Reach,
+    reach: AllowedQueues,
     /// Queues to which no more messages are sent, with the reason.
     closed: HashMap<QueueName, KeptReason>,
 }
@@ -32,7 +32,7 @@ pub(super) struct Decision {
 }
 
 impl Route {
-    pub(super) fn new(from: QueueName, to: Destination, reach: Reach) -> Self {
+    pub(super) fn new(from: QueueName, to: Destination, reach: AllowedQueues) -> Self {
         Self { from, to, reach, closed: HashMap::new() }
     }
 
@@ -74,11 +74,12 @@ impl Route {
 /// True if the message has properties that the client library could not read, and so cannot write
 /// again.
 fn has_moved_properties(headers: &FieldTable) -> bool {
-    headers.inner().keys().any(|name| content_header::moved(name.as_str()).is_some())
+    headers.inner().keys().any(|name| content_header::property_moved_to(name.as_str()).is_some())
 }
 
 /// Returns the queue from which a message was first dead-lettered, from the header that RabbitMQ
 /// keeps when the message is dead-lettered again, or else from the oldest entry of the history.
+/// `None` if neither names a queue.
 fn origin(headers: Option<&FieldTable>, deaths: &[Death]) -> Option<QueueName> {
     let first = match headers?.inner().get(FIRST_QUEUE) {
         Some(AMQPValue::LongString(text)) => String::from_utf8(text.as_bytes().to_vec()).ok(),
@@ -135,7 +136,7 @@ mod tests {
     }
 
     fn to_queue() -> Route {
-        Route::new(queue("DLQ"), Destination::Queue(queue("ORDERS")), Reach::default())
+        Route::new(queue("DLQ"), Destination::Queue(queue("ORDERS")), AllowedQueues::default())
     }
 
     fn stays(route: &Route, properties: &BasicProperties) -> Option<KeptReason> {
@@ -162,7 +163,7 @@ mod tests {
 
     #[test]
     fn nothing_goes_where_it_came_from_or_where_its_caller_may_not() {
-        let origin = Route::new(queue("DLQ"), Destination::Origin, Reach::default());
+        let origin = Route::new(queue("DLQ"), Destination::Origin, AllowedQueues::default());
         let died_in = |name| with(&[("x-first-death-queue", long(name))]);
         assert_eq!(stays(&origin, &died_in("DLQ")), Some(KeptReason::SameQueue));
         assert_eq!(stays(&origin, &died_in("ORDERS")), Some(KeptReason::NotAllowed));

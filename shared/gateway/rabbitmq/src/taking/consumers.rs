@@ -1,4 +1,4 @@
-//! Takes messages with temporary consumers.
+//! Takes the messages of a fetch with temporary consumers.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::session::{Session, call, consume, inspect, short};
 const CONSUMER: &str = "integrahub";
 /// Time without a delivery after which a consumer is cancelled and the queue is asked again, since
 /// other clients may have taken the messages.
-const PATIENCE: Duration = Duration::from_millis(100);
+const IDLE_TIMEOUT: Duration = Duration::from_millis(100);
 /// Maximum time to wait for the end of a cancelled consumer.
 const GONE: Duration = Duration::from_secs(1);
 /// Minimum number of messages for which a consumer is started. Fewer are taken by `basic.get`,
@@ -26,14 +26,16 @@ const FEWEST_BY_CONSUMER: usize = 4;
 /// Minimum number of expected deliveries for taking them in groups, since each wake-up costs more
 /// than taking a delivery.
 const MANY: usize = 256;
-/// Pause in which a group of deliveries arrives. A broker takes longer to deliver [`MANY`]
+/// Pause in which the next group of deliveries arrives. A broker takes longer to deliver [`MANY`]
 /// messages, so the pause does not delay the last message.
 const A_MOMENT: Duration = Duration::from_millis(1);
 
 impl Taking<'_> {
     /// Takes messages by consumers, each with a larger prefetch than the one before, as long as
-    /// each delivers its full prefetch. Returns how many messages the last consumer delivered;
-    /// `None` if no consumer was started. All consumers are cancelled at the end.
+    /// each delivers its full prefetch. Starts no consumer after `stop_at`. `ready` is the number
+    /// of messages on the queue, and is lowered by the number taken. Returns how many messages the
+    /// last consumer delivered; `None` if no consumer was started. All consumers are cancelled at
+    /// the end.
     ///
     /// A consumer that has delivered its full prefetch gets nothing more until messages are
     /// settled, so the next one can start before it is cancelled.
@@ -76,8 +78,8 @@ impl Taking<'_> {
         Ok(last.map(|brought| brought + late))
     }
 
-    /// Waits for one message with a consumer, which is then cancelled. If the queue allows no
-    /// consumer, asks for a message at intervals.
+    /// Waits until `wait` for one message with a consumer, which is then cancelled, and keeps the
+    /// message. If the queue allows no consumer, asks for a message at intervals.
     pub(super) async fn wait_for_first(
         &mut self,
         session: &Session,
@@ -139,7 +141,8 @@ impl Taking<'_> {
         }
     }
 
-    /// Takes up to `count` messages from a consumer, until no delivery arrives for [`PATIENCE`].
+    /// Takes up to `count` messages from a consumer, and returns their number. Ends early if no
+    /// delivery arrives for [`IDLE_TIMEOUT`], or soon after the time `stop_at`.
     async fn take_from(
         &mut self,
         session: &Session,
@@ -149,7 +152,7 @@ impl Taking<'_> {
     ) -> Result<usize, Failure> {
         let mut brought = 0;
         // One timer for all deliveries: setting one for each costs more than the delivery.
-        let mut pause = std::pin::pin!(tokio::time::sleep(PATIENCE));
+        let mut pause = std::pin::pin!(tokio::time::sleep(IDLE_TIMEOUT));
         let mut idle = true;
         while brought < count && self.stop.is_none() {
             tokio::select! {
@@ -165,7 +168,7 @@ impl Taking<'_> {
                         break;
                     }
                     idle = true;
-                    pause.as_mut().reset(tokio::time::Instant::now() + PATIENCE);
+                    pause.as_mut().reset(tokio::time::Instant::now() + IDLE_TIMEOUT);
                 }
             }
         }
@@ -211,8 +214,9 @@ impl Taking<'_> {
     }
 }
 
-/// Waits for the next of `expected` deliveries, in groups if they are many. No delivery is lost if
-/// the future is dropped.
+/// Waits for the next of `expected` deliveries, and returns it; `None` if the consumer has ended.
+/// If many are expected, looks only every [`A_MOMENT`], so that they come in groups. No delivery is
+/// lost if the future is dropped.
 async fn next<S: Stream + Unpin>(deliveries: &mut S, expected: usize) -> Option<S::Item> {
     if expected < MANY {
         return deliveries.next().await;
@@ -225,9 +229,9 @@ async fn next<S: Stream + Unpin>(deliveries: &mut S, expected: usize) -> Option<
     }
 }
 
-/// Sends the cancellations without waiting for their answers, which arrive after all deliveries
-/// that were already sent. The cancelled consumers then get no more messages, not even returned
-/// ones.
+/// Polls `stopped`, a future that cancels consumers, only once. This sends the cancellations
+/// without waiting for their answers, which arrive after all deliveries that were already sent. The
+/// cancelled consumers then get no more messages, not even returned ones.
 fn ask_to_go<T>(stopped: impl Future<Output = T>) {
     let _ = stopped.now_or_never();
 }

@@ -28,13 +28,13 @@ impl Taking<'_> {
     /// more.
     async fn tell_of_the_limit(&mut self, session: &Session, deadline: Deadline) {
         // A connection that is over its intake answers nothing any more.
-        if self.failed.is_empty() || self.has_exceeded_the_intake {
+        if self.counts_of_returns.is_empty() || self.has_exceeded_the_intake {
             return;
         }
         let queue = self.queue;
         let facts = self.ask(session, deadline).await;
         let limit = DeliveryLimit::of(session, queue, facts, deadline).await;
-        let warning = limit.and_then(|limit| limit.warning(&self.failed, "the next time"));
+        let warning = limit.and_then(|limit| limit.warning(&self.counts_of_returns, "the next time"));
         self.consumed.warnings.extend(warning);
     }
 
@@ -48,14 +48,14 @@ impl Taking<'_> {
         if self.ask(session, deadline).await.is_none_or(|facts| facts.kind != QueueKind::Classic) {
             return;
         }
-        self.failed.clear();
+        self.counts_of_returns.clear();
         for message in &mut self.consumed.messages {
             message.delivery_count = None;
             message.backout_count = message.redelivered.into();
         }
     }
 
-    /// Returns the queue's type, if the broker was asked for it and disclosed it.
+    /// Returns the queue's type; `None` if the broker was not asked for it, or did not disclose it.
     pub(crate) fn kind(&self) -> Option<QueueKind> {
         Some(self.facts.as_ref()?.as_ref()?.kind.clone())
     }
@@ -63,7 +63,7 @@ impl Taking<'_> {
     /// Returns the number of consumers that a quorum queue counts for the kept messages: one for
     /// each `basic.get`, and one for each consumer that delivered. If there are excess deliveries
     /// after the kept messages, the last one is left out, because it may still hold them.
-    pub(crate) fn holders(&self) -> usize {
+    pub(crate) fn consumers_to_settle(&self) -> usize {
         self.settlements.saturating_sub(usize::from(self.has_excess))
     }
 }

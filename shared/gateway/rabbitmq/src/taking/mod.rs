@@ -11,15 +11,15 @@
 //! A quorum queue may count every return of a message, and drops the message past its delivery
 //! limit. Messages that return because a channel closes go to the head of the queue, behind those
 //! that had returned before. So messages that were returned before are taken one by one, as long as
-//! there is room for another one like the largest: then at most one of them is returned again.
+//! another one as large as the largest would fit: then at most one of them is returned again.
 //!
 //! An auto-delete queue is deleted with its last consumer, so no temporary consumer may be started
 //! there.
 //!
 //! The connection's [`Intake`](crate::intake::Intake) limits the bytes of deliveries in any case.
 //! Deliveries beyond it still arrive, and all answers of the broker come after them. If they do not
-//! arrive soon, the connection is closed. The kept messages are then at the queue's head again, and
-//! another run takes the same number of them, one by one.
+//! arrive soon, the connection is closed. The kept messages are then at the queue's head again. The
+//! fetch is repeated on a new connection, and takes the same number of messages, one by one.
 
 mod consumers;
 mod limits;
@@ -59,8 +59,8 @@ const GROWTH: usize = 8;
 /// Interval for polling an empty queue on which no consumer may be started.
 const POLL: Duration = Duration::from_millis(250);
 
-/// Maximum time to wait until the messages of a closed connection are ready again. Other clients
-/// may take some of them, so the full number may never return.
+/// Maximum time for which a repeated fetch waits until the messages of its closed connection are
+/// ready again. Other clients may take some of them, so the full number may never return.
 const RETURN: Duration = Duration::from_secs(1);
 
 /// Limits in bytes on the messages that a fetch takes.
@@ -68,8 +68,8 @@ const RETURN: Duration = Duration::from_secs(1);
 pub(crate) struct Room {
     /// Maximum number of bytes of all messages together in a response.
     pub(crate) together: usize,
-    /// Maximum body size of a first message that is larger than `together`, and is then taken
-    /// alone; `None` if such a message is not taken.
+    /// Maximum size in bytes of the body of a first message that is larger than `together`, and is
+    /// then taken alone; `None` if such a message is not taken.
     pub(crate) alone: Option<usize>,
 }
 
@@ -107,17 +107,18 @@ pub(crate) struct Taking<'a> {
     /// True if the deliveries exceeded the connection's limit (its intake). The connection then
     /// gets no more answers until the excess is discarded.
     pub(crate) has_exceeded_the_intake: bool,
-    /// Number of times that the last delivery had been returned before, as its header says; `None`
-    /// without a valid one. Only quorum queues write it.
-    pub(crate) returns: Option<u64>,
-    /// Tag of the last delivery that the fetch keeps. Later deliveries are returned to the queue.
+    /// Number of returns (from RabbitMQ 4.3 on, of failures) that the header of the last delivery
+    /// counts; `None` without a valid header. Only quorum queues write it.
+    pub(crate) last_count: Option<u64>,
+    /// Tag of the last delivery that the fetch keeps; `None` if it keeps none. Later deliveries are
+    /// returned to the queue.
     pub(crate) last_tag: Option<u64>,
     /// True if deliveries arrived after the last one that the fetch keeps. These have to be
     /// returned to the queue.
     pub(crate) has_excess: bool,
-    /// Number of earlier returns to the queue, for each message of the fetch that was returned
-    /// before.
-    failed: Vec<u64>,
+    /// Number of returns (from RabbitMQ 4.3 on, of failures) that were counted for each message of
+    /// the fetch; without messages whose number is 0.
+    counts_of_returns: Vec<u64>,
     pub(crate) stop: Option<Full>,
     pub(crate) consumed: Consumed,
 }
@@ -137,10 +138,10 @@ impl<'a> Taking<'a> {
             kept_before: None,
             ready_before: 0,
             has_exceeded_the_intake: false,
-            returns: None,
+            last_count: None,
             last_tag: None,
             has_excess: false,
-            failed: Vec::new(),
+            counts_of_returns: Vec::new(),
             stop: None,
             consumed: Consumed::default(),
         }
@@ -152,8 +153,8 @@ impl<'a> Taking<'a> {
         self
     }
 
-    /// Prepares to repeat the fetch on a new connection, with at most as many messages as it has
-    /// kept.
+    /// Returns a new fetch that repeats this one on a new connection, with at most as many messages
+    /// as this one has kept.
     pub(crate) fn again(self) -> Self {
         let mut again = Self::new(self.queue, self.command, self.room).one_by_one();
         again.kept_before = Some(self.consumed.messages.len());
@@ -164,8 +165,8 @@ impl<'a> Taking<'a> {
         again
     }
 
-    /// Takes messages, and waits for the first one if there are none. `most_held` is the
-    /// connection's limit in bytes on deliveries (its intake).
+    /// Runs the fetch: takes messages, and waits for the first one if there are none. `most_held`
+    /// is the connection's limit in bytes on deliveries (its intake).
     pub(crate) async fn run(
         &mut self,
         session: &Session,
@@ -196,7 +197,7 @@ impl<'a> Taking<'a> {
             self.consumed.truncated = true;
         }
         let passes = deadline.earlier_by(TAKE_MARGIN);
-        if self.has_exceeded_the_intake && session.let_pass(self.queue, most_held, passes).await {
+        if self.has_exceeded_the_intake && session.discard_excess(self.queue, most_held, passes).await {
             (self.has_exceeded_the_intake, self.has_excess) = (false, true);
         }
         self.judge_the_counts(session, deadline).await;
@@ -262,28 +263,28 @@ impl<'a> Taking<'a> {
     }
 
     async fn may_bring_excess(&mut self, session: &Session, deadline: Deadline) -> bool {
-        self.returns.is_none_or(|returns| returns == 0)
+        self.last_count.is_none_or(|count| count == 0)
             && self.settlements < MOST_SETTLEMENTS
             && self.may_consume(session, deadline).await
     }
 
     /// True if another delivery might not be settled, because the queue may be a quorum queue and
-    /// the limit of commands is reached.
+    /// [`MOST_SETTLEMENTS`] is reached.
     async fn may_not_settle_more(&mut self, session: &Session, deadline: Deadline) -> bool {
         self.settlements >= MOST_SETTLEMENTS
             && !self.ask(session, deadline).await.is_some_and(|facts| facts.kind == QueueKind::Classic)
     }
 
-    /// True if the last message had been returned before, and the room left is too small for
-    /// another message like the largest, which would have to be returned again.
+    /// True if the last message had been returned before, and the response has too little space
+    /// left for another message like the largest. Such a message would have to be returned again.
     fn is_hardly_room_for_what_went_back(&mut self) -> bool {
-        self.returns.is_some_and(|returns| returns > 0)
+        self.last_count.is_some_and(|count| count > 0)
             && !self.consumed.messages.is_empty()
             && self.fitting(1) == 0
     }
 
-    /// Returns facts about the queue; `None` if they are unknown. The broker is asked once, when
-    /// they are first needed.
+    /// Returns the queue's properties, such as its type; `None` if they are unknown. The broker is
+    /// asked once, when they are first needed.
     async fn ask(&mut self, session: &Session, deadline: Deadline) -> Option<&QueueFacts> {
         if self.facts.is_none() {
             self.facts = Some(queue_facts::learn(session, self.queue, deadline).await.ok());
@@ -321,7 +322,7 @@ impl<'a> Taking<'a> {
     fn keep(&mut self, session: &Session, mut delivery: Delivery) {
         let tag = delivery.delivery_tag;
         content_header::restore(&mut delivery);
-        self.returns = counted_returns(&delivery);
+        self.last_count = counted_returns(&delivery);
         if self.stop.is_some() {
             self.has_excess = true;
             return;
@@ -337,7 +338,7 @@ impl<'a> Taking<'a> {
             }
             self.stop = Some(Full::Alone);
         }
-        self.failed.extend(self.returns.filter(|returns| *returns > 0));
+        self.counts_of_returns.extend(self.last_count.filter(|count| *count > 0));
         self.last_tag = Some(tag);
         self.consumed.messages.push(message);
     }

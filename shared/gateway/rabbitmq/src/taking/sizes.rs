@@ -1,4 +1,4 @@
-//! Bytes that the messages in hand take in a response.
+//! Number of bytes that the messages kept by a fetch take in a response.
 
 use mq::ReceivedMessage;
 
@@ -8,19 +8,19 @@ use mq::ReceivedMessage;
 pub(super) struct Sizes {
     /// Number of messages, from the first one, whose exact size is known.
     counted: usize,
-    /// Exact size in bytes of the counted messages together.
+    /// Number of bytes that the messages with a known exact size take together.
     exact: usize,
-    /// Exact size in bytes of the largest counted message.
+    /// Number of bytes that the largest message with a known exact size takes.
     largest: usize,
-    /// Upper bound in bytes of the messages that are not counted yet, together.
+    /// Maximum number of bytes that the messages without a known exact size take together.
     others: usize,
-    /// Upper bound in bytes of the largest message that is not counted yet.
+    /// Maximum number of bytes that the largest message without a known exact size takes.
     largest_other: usize,
 }
 
 impl Sizes {
-    /// Adds the size of a message to the sizes of the messages `in_hand`, if all of them together
-    /// fit into `room` bytes. Returns `false` if they do not.
+    /// Adds the size of a message to the sizes of the messages `in_hand`, which the fetch has kept
+    /// so far, if all of them together fit into `room` bytes. Returns `false` if they do not.
     pub(super) fn add(
         &mut self,
         message: &ReceivedMessage,
@@ -43,7 +43,8 @@ impl Sizes {
         fits
     }
 
-    /// Returns how many more messages like the largest one fit into `room` bytes, at most `most`.
+    /// Returns how many more messages like the largest one fit into `room` bytes beside the
+    /// messages `in_hand`, which the fetch has kept so far; at most `most`.
     pub(super) fn fitting(&mut self, most: usize, in_hand: &[ReceivedMessage], room: usize) -> usize {
         let fitting = |sizes: &Self| {
             let left = room.saturating_sub(sizes.exact.saturating_add(sizes.others));
@@ -55,7 +56,8 @@ impl Sizes {
         fitting(self).min(most)
     }
 
-    /// Computes the exact sizes of the kept messages that are not counted yet.
+    /// Computes the exact sizes of those messages of `in_hand`, which the fetch has kept so far,
+    /// that are not counted yet.
     fn count(&mut self, in_hand: &[ReceivedMessage]) {
         for message in in_hand.get(self.counted..).unwrap_or_default() {
             self.note(with_comma(message.carried_size()));

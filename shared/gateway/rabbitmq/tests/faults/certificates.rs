@@ -1,5 +1,5 @@
-//! TLS with a real broker: certificates that either side accepts or refuses, and one that is the
-//! login.
+//! Faults of TLS with a real broker: certificates of client and server that the other side refuses,
+//! and a client certificate that is also the login.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,7 +18,8 @@ use crate::report::{kind, row, timed};
 use crate::server::{Broker, CERTIFIED};
 use crate::support::{access, after, queue, soon, works_again};
 
-/// Returns the access to the broker's TLS listener.
+/// Returns the access to the broker's TLS listener with this TLS configuration. `version` is a
+/// secret version, which keeps its connections apart from others.
 fn over_tls(host: &str, port: u16, tls: TlsConfig, version: &str) -> Access {
     let mut access = access();
     access.endpoint.addresses = vec![Address { host: host.to_owned(), port }];
@@ -79,8 +80,8 @@ pub(crate) async fn of_both_sides(broker: Arc<Mutex<Broker>>) {
     observer.delete(&queue).await;
 }
 
-/// Returns the error of an operation that the broker or the client refuses, and adds a row to the
-/// report.
+/// Runs a depth operation that the client or the broker has to refuse, and returns its error. Adds
+/// a row to the report.
 async fn refused(rabbit: &RabbitMq, access: &Access, queue: &QueueName, fault: &str) -> BrokerError {
     let deadline = after(5_000);
     let (result, took) = timed(deadline, rabbit.depth(access, queue, deadline)).await;

@@ -1,5 +1,5 @@
-//! The other side closes something that is open: an administrator closes connections, or the broker
-//! closes a channel whose deliveries were not settled in time.
+//! Faults in which the broker closes a connection or a channel: an administrator closes all
+//! connections, or deliveries were not acknowledged in time.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -27,8 +27,9 @@ pub(crate) async fn by_the_server(broker: Arc<Mutex<Broker>>) {
     victims.suffer(3_000, blow).await.settle().await;
 }
 
-/// Holds deliveries for longer than the broker's `consumer_timeout`. The broker closes the channel
-/// with the same reply code as for an unknown delivery tag.
+/// Checks that a commit fails, and all messages stay, if deliveries were unacknowledged for longer
+/// than the broker's `consumer_timeout`. The broker then closes the channel with the same reply
+/// code as for an unknown delivery tag.
 pub(crate) async fn for_want_of_settlement(broker: Arc<Mutex<Broker>>) {
     let broker = broker.lock().await;
     let limit = |timeout: u32, tick: u32| {
@@ -60,8 +61,8 @@ pub(crate) async fn for_want_of_settlement(broker: Arc<Mutex<Broker>>) {
     broker.ctl(&["eval", &limit(1_800_000, 60_000)]).await;
 }
 
-/// Acknowledges at about the moment when the channel is closed, and checks that the reported result
-/// is true.
+/// Acknowledges deliveries at about the moment when `consumer_timeout` ends, and checks that the
+/// commit's result agrees with the number of messages left on the queue.
 async fn settles_while_the_time_ends(rabbit: &RabbitMq, observer: &Observer) {
     let mut seen = std::collections::BTreeMap::<&str, u32>::new();
     for wait in (780..=980).step_by(20) {

@@ -1,4 +1,5 @@
-//! A process that is stopped for longer than the heartbeat, as a function is between invocations.
+//! Fault of a process that is stopped for longer than the heartbeat, as Lambda freezes a function
+//! between invocations.
 
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -13,15 +14,17 @@ use crate::support::{access, heartbeat, login};
 use crate::victims::Victims;
 use crate::{log, report};
 
-/// Environment variable with the broker's port and password, for the process that is frozen.
+/// Environment variable with the broker's port and password. If set, this program is the process
+/// that is frozen.
 pub(crate) const VICTIM: &str = "FAULTS_VICTIM";
 const READY: &str = "ready";
 const HEARTBEAT_SECONDS: u64 = 1;
-/// Duration of the freeze. The broker closes a connection two to three heartbeats after it last
-/// received data.
+/// Duration for which the process is stopped. The broker closes a connection two to three
+/// heartbeats of 1 s after it last received data.
 const FREEZE: Duration = Duration::from_secs(5);
 
-/// Freezes a process with open connections by a signal, and lets it find out that they were closed.
+/// Starts this program again as a process with open connections, stops it by a signal for
+/// [`FREEZE`], and checks that its operations then find the closed connections.
 pub(crate) async fn by_a_signal() {
     let (port, _, password) = login();
     let mut child = Command::new(std::env::current_exe().unwrap())
@@ -53,7 +56,8 @@ pub(crate) async fn by_a_signal() {
     assert!(status.success(), "the frozen process failed:\n{logged}");
 }
 
-/// Runs in the process that is frozen.
+/// Opens connections in the process that is frozen, waits for the freeze, and checks the operations
+/// after it.
 pub(crate) async fn victim() {
     let settings = heartbeat(HEARTBEAT_SECONDS);
     let victims = Victims::prepare("frozen for longer than the heartbeat", access(), settings).await;

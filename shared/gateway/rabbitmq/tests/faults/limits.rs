@@ -1,4 +1,4 @@
-//! Limits of the broker: full queues, its memory, the size of a message.
+//! Faults by limits of the broker: full queues, its memory alarm, and the size of a message.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -7,8 +7,8 @@ use std::time::Duration;
 use broker::{Broker as _, Deadline};
 
 use mq::{
-    BrokerError, Destination, ExplicitMessage, MaxMoves, MoveCommand, MoveFailure, Outgoing, ProduceSource,
-    QueueName, Reach,
+    AllowedQueues, BrokerError, Destination, ExplicitMessage, MaxMoves, MoveCommand, MoveFailure, Outgoing,
+    ProduceSource, QueueName,
 };
 use rabbitmq::RabbitMq;
 use tokio::sync::Mutex;
@@ -80,8 +80,9 @@ pub(crate) async fn full_queues() {
 
 const ALARM: &str = "memory alarm (blocked connection)";
 
-/// Puts the broker under a memory alarm, in which it stops reading from publishing connections.
-/// Messages sent meanwhile may be read afterwards.
+/// Checks produces and moves during a memory alarm, in which the broker reads nothing from
+/// connections that publish. A message sent meanwhile is in doubt, since the broker may read it
+/// after the alarm.
 pub(crate) async fn memory_alarm(broker: Arc<Mutex<Broker>>) {
     let (observer, queue, to) = (Observer::connect().await, queue("alarm"), queue("alarm-to"));
     for queue in [&queue, &to] {
@@ -137,8 +138,8 @@ pub(crate) async fn memory_alarm(broker: Arc<Mutex<Broker>>) {
     }
 }
 
-/// Checks that under a memory alarm all operations except publishing work, and that the connection
-/// test reports the alarm.
+/// Checks that depth and consume work during a memory alarm, and that the connection test reports
+/// it.
 async fn what_works_under_an_alarm(rabbit: &RabbitMq, queue: &QueueName) {
     let deadline = after(2_000);
     let (result, took) = timed(deadline, rabbit.depth(&access(), queue, deadline)).await;
@@ -158,7 +159,8 @@ async fn what_works_under_an_alarm(rabbit: &RabbitMq, queue: &QueueName) {
     row(ALARM, "connection test", "ok, blocked", took, "unchanged");
 }
 
-/// Checks that a produce completes on the blocked connection after the alarm has ended.
+/// Ends the memory alarm while a produce waits on the blocked connection, and checks that the
+/// produce completes.
 async fn an_alarm_ends_while_a_produce_waits(
     broker: &Broker,
     rabbit: &RabbitMq,
@@ -183,8 +185,8 @@ async fn an_alarm_ends_while_a_produce_waits(
     assert_eq!(rabbit.test(&access, Some(queue), soon()).await.blocked, None);
 }
 
-/// Waits until these numbers of blocked and unblocked connections are logged, which may be a moment
-/// after the operation's result.
+/// Waits up to 2 s until exactly these numbers of connections were logged as blocked and as
+/// unblocked, since the log entry may follow the operation's result.
 async fn logged(blocked: usize, unblocked: usize) {
     let patience = Deadline::after(Duration::from_secs(2));
     while blocked_and_unblocked() != (blocked, unblocked) && !patience.has_passed() {
@@ -193,14 +195,14 @@ async fn logged(blocked: usize, unblocked: usize) {
     assert_eq!(blocked_and_unblocked(), (blocked, unblocked));
 }
 
-/// Returns the numbers of connections that were logged as blocked and as unblocked.
+/// Returns the number of log entries so far about a blocked connection, and about an unblocked one.
 fn blocked_and_unblocked() -> (usize, usize) {
     let blocked = log::events("connection.blocked");
     assert!(blocked.iter().all(|event| event["context"]["reason"] == "low on memory"), "{blocked:?}");
     (blocked.len(), log::events("connection.unblocked").len())
 }
 
-/// Moves the first message of a queue.
+/// Moves one message from the head of a queue to another queue.
 async fn move_one(
     rabbit: &RabbitMq,
     from: &QueueName,
@@ -212,7 +214,7 @@ async fn move_one(
         max: MaxMoves::try_from(1).expect("in range"),
         msg_ids: None,
     };
-    let reach = Reach::default();
+    let reach = AllowedQueues::default();
     let early = |error| MoveFailure { error, in_doubt: 0 };
     let mut moving =
         rabbit.connect_to_move(&access(), from, &command, &reach, deadline).await.map_err(early)?;
@@ -220,8 +222,8 @@ async fn move_one(
     moving.settle(deadline).await
 }
 
-/// Publishes messages above the broker's size limit, and messages that AMQP cannot carry, which are
-/// never sent.
+/// Checks that messages above the broker's size limit are refused or in doubt, and are never on the
+/// queue.
 pub(crate) async fn oversized_messages() {
     let (observer, queue) = (Observer::connect().await, queue("oversized"));
     observer.declare(&queue, &[]).await;

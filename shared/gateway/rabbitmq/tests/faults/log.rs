@@ -1,4 +1,5 @@
-//! Collects everything that is logged during the faults, to search it for secrets.
+//! Log of everything that the client under test logs during the faults. At the end the tests search
+//! it for secrets.
 
 use std::io::Write as _;
 use std::sync::LazyLock;
@@ -14,13 +15,14 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 
 static LOG: LazyLock<Sink> = LazyLock::new(Sink::default);
 
-/// Records log events of every level, except the client library's, which the functions disable too.
+/// Starts to collect log events of every level, except those of `lapin`, which the functions
+/// disable too.
 pub(crate) fn init() {
     let filter = EnvFilter::new("trace,lapin=off");
     tracing_subscriber::registry().with(filter).with(Envelope::to(|| LOG.clone())).init();
 }
 
-/// Adds text to the log that was logged elsewhere: error messages, and logs of other processes.
+/// Adds text to the collected log: an error message, or the log of the process that was frozen.
 pub(crate) fn note(text: &str) {
     writeln!(LOG.clone(), "{text}").unwrap();
 }
@@ -29,14 +31,15 @@ pub(crate) fn text() -> String {
     LOG.text()
 }
 
-/// Returns the logged events of this type, with their fields.
+/// Returns the collected events of this `event_type` as JSON objects.
 pub(crate) fn events(event_type: &str) -> Vec<Value> {
     let lines = text();
     let lines = lines.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     lines.filter(|event| event["event_type"] == event_type).collect()
 }
 
-/// Returns those of `secrets` that occur in the log, literally or in an encoded form.
+/// Returns the secrets that occur in the collected log: literally, in base64, in percent-encoding
+/// or as a list of bytes.
 pub(crate) fn leaks<'a>(secrets: &[&'a str]) -> Vec<&'a str> {
     let log = text();
     let is_there = |secret: &&str| {

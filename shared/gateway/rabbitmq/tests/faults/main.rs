@@ -1,14 +1,14 @@
-//! Behaviour of this crate under faults: each fault is inflicted on a RabbitMQ that the tests own,
-//! the caller's answer and its time are checked, an independent client counts the messages on the
-//! queues, and the next operation has to work. In the end everything that was logged is searched
-//! for every secret that was used.
+//! Tests of the RabbitMQ client under faults. Each fault is inflicted on a RabbitMQ that the tests
+//! own. The tests check the operation's result and duration, count the messages on the queues by an
+//! independent client, and run another operation, which has to work. At the end they search
+//! everything that was logged for every secret that was used.
 //!
 //! One broker serves all faults, because starting it takes longer than most of them. The test
-//! runner gives each test a separate process, so all faults are one test, and this program is its
-//! own harness: it lists itself to the runner, it is also the process that is frozen, and it prints
-//! a table with times and counts. `docs/rabbitmq-faults.md` has what follows from it, and
-//! `docs/measurements` the table of a day. `FAULT=name` chooses the faults whose names contain
-//! that.
+//! runner gives each test a separate process, so all faults are one test. This program is its own
+//! harness: it lists itself to the runner, starts itself again as the process that is frozen, and
+//! prints a table with times and counts. `docs/rabbitmq-faults.md` explains the results, and
+//! `docs/measurements` has the table of a day. `FAULT=name` chooses the faults whose names contain
+//! `name`.
 
 #![allow(
     clippy::unwrap_used,
@@ -48,7 +48,7 @@ use tokio::sync::Mutex;
 
 use crate::server::Broker;
 
-/// Name under which the test runner knows this test.
+/// Name of the single test in this program, as listed to the test runner.
 const NAME: &str = "faults";
 
 type Fault = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -71,8 +71,9 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs in the process that is frozen: prints its rows to standard output, and logs to standard
-/// error.
+/// Runs this program as the process that is frozen. `login` has the broker's port and password.
+/// Prints the report's rows to standard output and the log to standard error, for the process that
+/// started it.
 async fn victim(login: &str) -> ExitCode {
     let (port, password) = login.split_once(' ').expect("port and password");
     support::connect_to(port.parse().unwrap(), password);

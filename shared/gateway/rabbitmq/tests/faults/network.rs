@@ -1,4 +1,4 @@
-//! Faults of the network between client and broker: cut silently, or broken.
+//! Faults of the network between client and broker: a silent cut, and connections that break.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -16,8 +16,9 @@ use crate::support::{
 };
 use crate::victims::{Victims, check_produced};
 
-/// Cuts the network without FIN or RST, so that sent bytes vanish. The broker notices this by its
-/// heartbeat, and only then requeues unacknowledged messages.
+/// Cuts the network without FIN or RST, so that sent bytes vanish, and checks the operations in
+/// progress. The broker notices the cut by its heartbeat, and only then requeues unacknowledged
+/// messages.
 pub(crate) async fn silent() {
     let proxy = Proxy::start().await;
     let settings = heartbeat(2);
@@ -40,8 +41,8 @@ pub(crate) async fn broken() {
     victims.suffer(3_000, blow).await.settle().await;
 }
 
-/// Checks that an idle connection over a dead network is given up after a moment, before its
-/// heartbeat shows the fault.
+/// Checks that an operation soon gives up an idle connection whose network is dead, and does not
+/// wait for the heartbeat to fail.
 pub(crate) async fn silent_while_idle() {
     let (proxy, observer, queue) = (Proxy::start().await, Observer::connect().await, queue("idle"));
     observer.declare(&queue, &[]).await;
@@ -56,8 +57,8 @@ pub(crate) async fn silent_while_idle() {
     observer.delete(&queue).await;
 }
 
-/// Publishes without a rate limit, cuts the connection at many moments, and checks that confirmed
-/// messages are on the queue.
+/// Cuts the connection at many moments while messages are published without a rate limit, and
+/// checks that all confirmed messages are on the queue.
 pub(crate) async fn publishes_at_any_moment() {
     const COUNT: i64 = 600;
     let (proxy, observer) = (Proxy::start().await, Observer::connect().await);
@@ -113,8 +114,8 @@ pub(crate) async fn publishes_at_any_moment() {
     );
 }
 
-/// Commits, cuts the connection at many moments, and checks the result: done, not done, or in doubt
-/// with either all messages or none removed.
+/// Cuts the connection at many moments during the commit of a consume, and checks the result: done,
+/// not done, or in doubt with either all messages removed or none.
 pub(crate) async fn commits_at_any_moment() {
     const ROUNDS: u64 = 16;
     let (proxy, observer) = (Proxy::start().await, Observer::connect().await);
@@ -164,7 +165,7 @@ pub(crate) async fn commits_at_any_moment() {
     row("network cut at 16 moments", "commit of 10", &seen, longest, "0 lost; all or none of the ten");
 }
 
-/// Waits for `delay`, more precisely than Tokio's timer.
+/// Waits for `delay` in a busy loop, more precisely than Tokio's timer.
 async fn moment(delay: Duration) {
     let started = Instant::now();
     while started.elapsed() < delay {

@@ -1,4 +1,4 @@
-//! Independent client that finds out what is really on a queue.
+//! Client without any code of the crate under test, which finds out what is really on a queue.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -11,8 +11,8 @@ use mq::QueueName;
 
 use super::support;
 
-/// Independent connection with a channel that is opened after the fault under test, since no
-/// connection survives it.
+/// Connection and channel of a client that is independent of the crate under test. Tests open it
+/// after a fault, since no connection survives one.
 pub(crate) struct Observer {
     channel: Channel,
     _connection: Connection,
@@ -23,7 +23,8 @@ impl Observer {
         Self::at(support::login().0).await
     }
 
-    /// Connects to the broker node that listens on this port.
+    /// Connects to the broker node that listens on this port of 127.0.0.1. Panics if it accepts no
+    /// login within some 20 s.
     pub(crate) async fn at(port: u16) -> Self {
         let (_, user, password) = support::login();
         let arguments = OpenConnectionArguments::new("127.0.0.1", port, &user, &password);
@@ -38,8 +39,8 @@ impl Observer {
         panic!("the independent client cannot connect");
     }
 
-    /// Connects once these queues answer. After a crash the broker accepts logins before it has
-    /// recovered all queues.
+    /// Connects, and waits until all of these queues exist. After a crash the broker accepts logins
+    /// before it has recovered all queues.
     pub(crate) async fn of(queues: &[&QueueName]) -> Self {
         let mut refused = None;
         for _ in 0..300 {
@@ -71,7 +72,8 @@ impl Observer {
         self.channel.queue_declare(declare).await.expect("declare");
     }
 
-    /// Declares a queue that is exclusive to this connection.
+    /// Declares a queue that is exclusive to the observer's connection, so that other clients are
+    /// refused.
     pub(crate) async fn declare_exclusive(&self, queue: &QueueName) {
         let declare = QueueDeclareArguments::new(queue.as_str()).exclusive(true).finish();
         self.channel.queue_declare(declare).await.expect("declare");
@@ -83,7 +85,8 @@ impl Observer {
         self.channel.queue_declare(declare).await.expect("passive declare").expect("an answer").1.into()
     }
 
-    /// Returns the number of ready messages, once it is `expected` or after `patience`.
+    /// Waits until a queue has `expected` ready messages, at most for `patience`. Returns the
+    /// number that it has then.
     pub(crate) async fn settled(&self, queue: &QueueName, expected: u64, patience: Duration) -> u64 {
         let until = tokio::time::Instant::now() + patience;
         loop {
@@ -95,7 +98,7 @@ impl Observer {
         }
     }
 
-    /// Takes all messages of a queue with immediate acknowledgement.
+    /// Removes all ready messages from a queue, and returns the number of copies of each.
     pub(crate) async fn drain(&self, queue: &QueueName) -> Messages {
         let mut messages = Messages::default();
         let get = || BasicGetArguments { queue: queue.to_string(), no_ack: true };
@@ -111,7 +114,7 @@ impl Observer {
     }
 }
 
-/// Number of copies of each message, by message id.
+/// Messages that were taken from a queue: message id, and number of copies with that id.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Messages(BTreeMap<String, usize>);
 

@@ -1,5 +1,5 @@
-//! Refusals by the broker: of a login, and on a channel, after which the connection can still be
-//! used.
+//! Faults in which the broker refuses a login, or an operation on a channel, after which the
+//! connection can still be used.
 
 use mq::{AckMode, BrokerError};
 
@@ -75,8 +75,8 @@ pub(crate) async fn missing_queue() {
     observer.delete(&absent).await;
 }
 
-/// Checks that the refusals access refused, resource locked and precondition failed close only the
-/// channel.
+/// Checks that the broker's refusals ACCESS_REFUSED, RESOURCE_LOCKED and PRECONDITION_FAILED close
+/// only the channel, and not the connection.
 pub(crate) async fn on_a_channel(outsider: String) {
     let (proxy, observer) = (Proxy::start().await, Observer::connect().await);
     let (mine, locked) = (queue("channel"), queue("exclusive"));
@@ -115,8 +115,8 @@ pub(crate) async fn on_a_channel(outsider: String) {
     observer.delete(&mine).await;
 }
 
-/// Browses a quorum queue, for which determining its type takes several declarations that fail
-/// (406).
+/// Browses a quorum queue, and checks that the connection stays open. To find out the queue's type,
+/// the client makes several declarations that fail (406).
 async fn browse_a_quorum_queue(rabbit: &RabbitMq, access: &mq::Access, observer: &Observer) {
     let quorum = queue("quorum");
     let arguments =

@@ -1,4 +1,5 @@
-//! Observations, as rows of a table in the form of `docs/measurements`.
+//! Report of the faults: one row for each operation, in the form of the tables in
+//! `docs/measurements`.
 
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -7,12 +8,13 @@ use mq::BrokerError;
 
 use crate::log;
 
-/// Tolerance by which an operation may exceed its deadline on a busy machine.
+/// Time by which an operation may exceed its deadline, since the machine may be busy.
 const MARGIN: Duration = Duration::from_millis(1000);
 
 static ROWS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// Adds a row to the report: the effect of `fault` on `operation`.
+/// Adds a row to the report: `operation` during `fault` had the result `seen` after `took`, and
+/// left the messages `on_queue`.
 pub(crate) fn row(fault: &str, operation: &str, seen: &str, took: Duration, on_queue: &str) {
     add(format!("| {fault} | {operation} | {seen} | {:.0} ms | {on_queue} |", took.as_secs_f64() * 1e3));
 }
@@ -25,7 +27,7 @@ pub(crate) fn rows() -> Vec<String> {
     ROWS.lock().unwrap().clone()
 }
 
-/// Returns the name of the error's variant, and adds its text to the log that is searched for
+/// Returns the name of the error's variant. Adds the error's text to the log that is searched for
 /// secrets.
 pub(crate) fn kind(error: &BrokerError) -> &'static str {
     log::note(&format!("{error:?} {error}"));
@@ -50,7 +52,8 @@ pub(crate) fn outcome<T>(result: &Result<T, BrokerError>) -> &'static str {
     result.as_ref().map_or_else(kind, |_| "ok")
 }
 
-/// Runs an operation, and fails if it exceeds its deadline by more than [`MARGIN`].
+/// Runs an operation, and returns its result and duration. Panics if it exceeds its deadline by
+/// more than [`MARGIN`].
 pub(crate) async fn timed<T>(
     deadline: broker::Deadline,
     operation: impl Future<Output = T>,

@@ -1,4 +1,4 @@
-//! Restarts of the broker: an orderly one, and after a kill.
+//! Faults by restarts of the broker: after an orderly stop, and after a kill.
 
 use std::sync::Arc;
 use std::time::Instant;

@@ -1,4 +1,5 @@
-//! The broker that is broken on purpose: its users, permissions, policies, limits and certificates.
+//! RabbitMQ broker on which the faults are inflicted, with its users, permissions, policies, limits
+//! and certificates.
 
 use std::ops::{Deref, DerefMut};
 use std::path::Path;
@@ -22,9 +23,9 @@ pub(crate) const DEAD_LETTERING_BY_POLICY: &str = "faults.dead-lettering.";
 pub(crate) const DEAD_BY_POLICY: &str = "faults.dead";
 
 pub(crate) const USER: &str = "app";
-/// User that may log in but has no permissions.
+/// User that may log in but has no permissions on any resource.
 pub(crate) const OUTSIDER: &str = "outsider";
-/// Virtual host to which `USER` has no access.
+/// Virtual host to which the user [`USER`] has no access.
 pub(crate) const CLOSED_VHOST: &str = "closed";
 
 /// User without a password that logs in by a certificate with this common name.
@@ -72,7 +73,7 @@ impl DerefMut for Broker {
     }
 }
 
-/// Returns a policy for queues whose names begin with `start`.
+/// Returns the JSON of a policy for queues of virtual host `/` whose names begin with `start`.
 fn policy(start: &str, definition: &Value) -> Value {
     let pattern = format!("^{}", start.replace('.', r"\."));
     json!({
@@ -112,8 +113,8 @@ fn definitions(password: &str, outsider: &str) -> String {
     definitions.to_string()
 }
 
-/// Configures a TLS listener whose certificate is valid for this host's IP address but not for its
-/// name.
+/// Writes certificates below `home`, and returns the configuration of a TLS listener on `port`. The
+/// listener's certificate is valid for 127.0.0.1 but not for `localhost`.
 fn certificates(home: &Path, port: u16, authority: &Authority) -> String {
     let (certificate, key) = authority.issue("127.0.0.1");
     for (name, pem) in [("ca.pem", &authority.pem), ("server.pem", &certificate), ("server-key.pem", &key)] {

@@ -1,4 +1,4 @@
-//! Access to the broker, and messages for it.
+//! Helpers of the fault tests and the cluster test: access to the broker, commands, and messages.
 
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
@@ -21,18 +21,18 @@ use super::server::USER;
 
 pub(crate) const PLENTY: usize = 5_000_000;
 pub(crate) const COMMIT: AckMode = AckMode::Take(Ack::Commit);
-/// Text of the message bodies, which must not occur in any log.
+/// Body of every generated message in these tests, which must not occur in any log.
 pub(crate) const BODY: &str = "an order of a customer of ours";
 
 static LOGIN: OnceLock<(u16, String)> = OnceLock::new();
 static QUEUES: AtomicUsize = AtomicUsize::new(0);
 
-/// Sets the broker's port and password for all later calls, once.
+/// Sets the port and password that all helpers of this process use. Panics if it is called twice.
 pub(crate) fn connect_to(port: u16, password: &str) {
     LOGIN.set((port, password.to_owned())).expect("there is one broker");
 }
 
-/// Returns the broker's port, user and password.
+/// Returns the broker's port, user and password, as set by [`connect_to`].
 pub(crate) fn login() -> (u16, String, String) {
     let (port, password) = LOGIN.get().expect("the broker runs");
     (*port, USER.to_owned(), password.clone())
@@ -77,7 +77,8 @@ pub(crate) fn access_at(addresses: &[(&str, u16)]) -> Access {
     }
 }
 
-/// Returns the access to the same target as another user.
+/// Returns `access` with the credentials of another user, and with a secret version that no other
+/// access has, so that no connection is shared.
 pub(crate) fn as_user(access: Access, user: &str, password: &str) -> Access {
     let credentials =
         Credentials { user: user.to_owned(), password: SecretString::from(password.to_owned()) };
@@ -100,7 +101,8 @@ pub(crate) fn soon() -> Deadline {
     after(20_000)
 }
 
-/// Builds `count` messages with the same body. Equal calls give the same message ids.
+/// Builds a produce of `count` messages with the body [`BODY`], at most `rate` a second; `None`
+/// sets no limit. Equal calls give the same message ids.
 pub(crate) fn messages(count: i64, rate: Option<i64>) -> Outgoing {
     outgoing(
         ProduceSource::Generated {
@@ -127,12 +129,12 @@ pub(crate) fn outgoing(source: ProduceSource, rate: Option<i64>) -> Outgoing {
     )
 }
 
-/// Returns the ids of the messages with these indices.
+/// Returns the ids, in hexadecimal, of the produce's messages with these indices.
 pub(crate) fn ids(outgoing: &Outgoing, indexes: std::ops::Range<u64>) -> BTreeSet<String> {
     indexes.map(|index| outgoing.message_id(index).to_hex()).collect()
 }
 
-/// True if the broker has this version of RabbitMQ or a later one.
+/// Returns true if the broker runs at least this version of RabbitMQ. Asks the broker.
 pub(crate) async fn is_at_least(major: u32, minor: u32) -> bool {
     let report = RabbitMq::new(1).test(&access(), None, soon()).await;
     let version = report.version.expect("a version");
@@ -163,7 +165,8 @@ pub(crate) async fn produce(
     rabbit.produce(access, queue, outgoing, from, &watch::Sender::new(from), deadline).await
 }
 
-/// Checks that produce, depth, fetch and commit work with the same [`RabbitMq`] after a fault.
+/// Checks that produce, depth, fetch and commit succeed on the client that went through a fault.
+/// Empties the queue.
 pub(crate) async fn works_again(rabbit: &RabbitMq, access: &Access, queue: &QueueName) {
     let before = rabbit.depth(access, queue, soon()).await.expect("depth").current_depth;
     produce(rabbit, access, queue, &messages(3, None), 0, soon()).await.expect("produce");
@@ -174,7 +177,7 @@ pub(crate) async fn works_again(rabbit: &RabbitMq, access: &Access, queue: &Queu
     assert_eq!(rabbit.depth(access, queue, soon()).await.expect("depth").current_depth, 0);
 }
 
-/// Returns settings with a heartbeat of `seconds`.
+/// Returns the client's default settings with a heartbeat of `seconds`.
 pub(crate) fn heartbeat(seconds: u64) -> Settings {
     let connections =
         ConnectionSettings { heartbeat: Duration::from_secs(seconds), ..ConnectionSettings::default() };

@@ -1,5 +1,5 @@
-//! One [`RabbitMq`] with a connection in each state in which a fault can hit it: idle, in
-//! mid-publish, and in mid-consume with its unit of work open.
+//! Client under test with a connection in each state in which a fault can hit it: idle, publishing,
+//! and with consumed messages that are not yet acknowledged.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -13,15 +13,16 @@ use crate::observer::Observer;
 use crate::report::{kind, outcome, row, timed};
 use crate::support::{COMMIT, PLENTY, after, consume, ids, messages, produce, queue, soon, works_again};
 
-/// Number of messages to publish. At their rate this takes 44 s, so that the fault hits it even if
-/// an administrator's command starts slowly.
+/// Number of messages that the publishing connection sends. At [`PACE`] this takes 44 s, so the
+/// fault hits it even if an administrator's command starts slowly.
 const PUBLISHED: i64 = 8_800;
-/// Rate of publishing, in messages per second.
+/// Rate of the publishing connection, in messages per second.
 const PACE: i64 = 200;
 const PUBLISHING: Duration = Duration::from_secs((PUBLISHED / PACE).unsigned_abs());
-/// Number of messages on the queue to consume from.
+/// Number of messages on the queue from which the consuming connection takes [`IN_HAND`].
 const STORED: i64 = 20;
-/// Number of those messages that are taken and not settled when the fault occurs.
+/// Number of messages that the consuming connection has taken and not acknowledged when the fault
+/// occurs.
 const IN_HAND: i64 = 10;
 /// Maximum time for the broker to requeue the unacknowledged messages of a lost connection.
 const PUT_BACK: Duration = Duration::from_secs(60);
@@ -36,7 +37,8 @@ pub(crate) struct Victims {
     unit: Box<dyn UnitOfWork>,
 }
 
-/// Results of the operations that were in progress during the fault.
+/// Client after a fault, with the results of the operations that were in progress on its
+/// connections.
 pub(crate) struct Aftermath {
     fault: &'static str,
     rabbit: RabbitMq,
@@ -66,8 +68,9 @@ impl Victims {
         Self { fault, rabbit, access, publishing, consuming, outgoing, unit }
     }
 
-    /// Publishes until `blow` (the fault) takes effect, then commits, and then uses the idle
-    /// connection, each with `patience` milliseconds. `blow` returns the time of the fault.
+    /// Publishes until `blow` inflicts the fault. Then commits the consumed messages, and measures
+    /// a depth on the idle connection. The commit and the measurement have a deadline of `patience`
+    /// milliseconds each. `blow` returns the time of the fault.
     pub(crate) async fn suffer(self, patience: u64, blow: impl Future<Output = Instant>) -> Aftermath {
         let Self { fault, rabbit, access, publishing, consuming, outgoing, unit } = self;
         let (failure, took) = {
@@ -108,8 +111,8 @@ impl Victims {
 }
 
 impl Aftermath {
-    /// Counts the messages on the queues once the broker answers, and checks that the same
-    /// [`RabbitMq`] works again.
+    /// Counts the messages on the queues of the produce and of the consume, once the broker
+    /// answers. Adds the report's rows, and checks that the client works again.
     pub(crate) async fn settle(self) {
         let observer = Observer::of(&[&self.publishing, &self.consuming]).await;
         let on_source = self.count_consumed(&observer).await;
@@ -123,8 +126,8 @@ impl Aftermath {
         }
     }
 
-    /// Checks the consumed queue: a commit that was not done leaves all messages; one in doubt
-    /// leaves all or removes all that were taken.
+    /// Checks the queue of the consume. A failed commit leaves all messages on it; a commit in
+    /// doubt removes either none or all that were taken. Returns the text for the report.
     async fn count_consumed(&self, observer: &Observer) -> String {
         let stored = messages(STORED, None);
         let all = ids(&stored, 0..20);
@@ -143,8 +146,9 @@ impl Aftermath {
     }
 
     /// Checks the queue of the produce: it has all messages reported as committed, and otherwise
-    /// only those in doubt. A client that resumes after the last commit, as a retry with the same
-    /// key does, duplicates at most the messages in doubt.
+    /// only messages in doubt. Then resumes after the last committed message, as a retry with the
+    /// same key does; only messages in doubt may then be there twice. Returns the text for the
+    /// report.
     async fn count_produced(&self, observer: &Observer) -> String {
         let failure = &self.produced.0;
         let count = self.outgoing.count();

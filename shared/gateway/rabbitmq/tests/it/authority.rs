@@ -1,4 +1,4 @@
-//! A private certificate authority.
+//! Certificate authority of one test, which issues certificates to a client and a broker.
 
 use rabbitmq::TlsConfig;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
@@ -18,7 +18,8 @@ impl Authority {
         Self { pem, issuer: Issuer::new(params, key) }
     }
 
-    /// Issues a certificate with its key for the host `name`, which is also the common name.
+    /// Issues a certificate for the host `name`, which is also the common name. Returns the
+    /// certificate and its private key as PEM.
     pub(crate) fn issue(&self, name: &str) -> (String, String) {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
@@ -26,7 +27,8 @@ impl Authority {
         (params.signed_by(&key, &self.issuer).unwrap().pem(), key.serialize_pem())
     }
 
-    /// Returns the TLS configuration of a client that trusts this authority.
+    /// Returns the TLS configuration of a client that trusts this authority and has no certificate
+    /// of its own.
     pub(crate) fn trusted(&self) -> TlsConfig {
         TlsConfig { trust_store: Some(SecretString::from(self.pem.clone())), key_store: None }
     }

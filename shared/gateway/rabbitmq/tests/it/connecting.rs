@@ -1,5 +1,5 @@
-//! Connections are reused, replaced when they are broken, limited in number, and never kept with an
-//! open channel.
+//! Tests of connections to RabbitMQ: they are reused, replaced when they are broken, limited in
+//! number, and never kept with an open channel.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Messages that are published to an exchange reach the queues that are bound to it, or are
+//! Tests of publishing to an exchange: messages reach the queues that are bound to it, or are
 //! reported as unroutable.
 
 use broker::Broker as _;
@@ -16,7 +16,8 @@ fn key(text: &str) -> RoutingKey {
     RoutingKey::try_from(text.to_owned()).unwrap()
 }
 
-/// Declares a topic exchange for one test, bound to the queue of `bench`.
+/// Declares a topic exchange, and binds the queue of `bench` to it by the pattern `binding`.
+/// Returns the exchange as a produce names it, with `routing_key`.
 async fn exchange(bench: &Bench, binding: &str, routing_key: &str) -> Exchange {
     let name = format!("{}.exchange", bench.queue.as_str());
     let declare = ExchangeDeclareOptions { auto_delete: true, ..Default::default() };

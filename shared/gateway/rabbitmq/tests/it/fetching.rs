@@ -1,4 +1,5 @@
-//! Messages of other publishers are fetched, and stay or go as the request asks.
+//! Tests of fetching messages that other clients published: the messages stay or are removed, as
+//! the request asks.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Messages of any shape, as other clients may publish them.
+//! Tests with messages of any form that clients other than the gateway may publish.
 
 use std::collections::BTreeMap;
 

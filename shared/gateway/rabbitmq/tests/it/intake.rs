@@ -1,5 +1,5 @@
-//! Memory limit of a fetch: whatever is on a queue, a fetch holds a limited number of bytes, and
-//! the messages that fit can be taken.
+//! Tests of the memory limit of a fetch. Whatever is on a queue, a fetch holds a limited number of
+//! bytes in memory, and the messages that fit can be taken.
 
 use broker::Broker as _;
 use lapin::BasicProperties;
@@ -13,13 +13,13 @@ use crate::taking::fill;
 
 const MEBIBYTE: usize = 1024 * 1024;
 
-/// Returns a [`RabbitMq`] with a memory limit that the test messages exceed.
+/// Returns a client under test whose fetches hold at most 8 MiB, which the test messages exceed.
 fn rabbit() -> RabbitMq {
     RabbitMq::with_settings(Settings { most_held: 8 * MEBIBYTE, ..Settings::default() })
 }
 
-/// Returns the memory of this process in bytes: the current value, and the maximum since the last
-/// [`forget_the_peak`].
+/// Returns this process's resident memory in bytes: the current value, and the maximum since the
+/// last [`forget_the_peak`].
 fn memory() -> (usize, usize) {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let kib = |name: &str| {
@@ -33,7 +33,8 @@ fn forget_the_peak() {
     std::fs::write("/proc/self/clear_refs", "5").unwrap();
 }
 
-/// Consumes messages. Returns their sizes, and the number of bytes by which the process grew
+/// Consumes up to 1,000 messages with the acknowledgement mode `mode`, and commits. Returns the
+/// sizes of their bodies, and the number of bytes by which this process's resident memory grew
 /// meanwhile.
 async fn take(rabbit: &RabbitMq, bench: &Bench, mode: AckMode) -> (Result<Vec<usize>, BrokerError>, usize) {
     forget_the_peak();
@@ -171,8 +172,8 @@ async fn messages_of_even_sizes_come_as_fast_as_before() {
     bench.clean().await;
 }
 
-/// Publishes headers with names that the gateway reserves: its own records about a delivery are
-/// outside the headers.
+/// Checks that a message counts by its real size if a publisher uses header names which the client
+/// reserves for its records about a delivery. These records are kept outside the headers.
 #[tokio::test]
 async fn no_header_makes_a_message_look_too_large() {
     let (bench, rabbit) = (Bench::new("forged").await, rabbit());

@@ -1,4 +1,5 @@
-//! A first message that alone exceeds a response is taken by itself, if the caller has room for it.
+//! Tests of a first message that alone exceeds a response. A fetch returns it by itself, if its
+//! caller accepts bodies of that size.
 
 use broker::{Broker as _, UnitOfWork};
 use lapin::BasicProperties;
@@ -10,11 +11,12 @@ use rabbitmq::{RabbitMq, Settings};
 use crate::support::{Bench, COMMIT, access, consume, soon};
 
 const MEBIBYTE: usize = 1024 * 1024;
-/// Maximum number of bytes of a response in these tests.
+/// Maximum size in bytes of a response in these tests, except for one that holds a single large
+/// message.
 const ANSWER: usize = 10_000;
 const LARGEST: usize = 12 * MEBIBYTE;
 
-/// Returns a [`RabbitMq`] with a memory limit that a large message exceeds.
+/// Returns a client under test whose fetches hold at most 8 MiB, which a large message exceeds.
 fn rabbit() -> RabbitMq {
     RabbitMq::with_settings(Settings { most_held: 8 * MEBIBYTE, ..Settings::default() })
 }
@@ -54,8 +56,9 @@ async fn a_large_message_comes_alone_and_neither_with_those_before_it_nor_with_t
     bench.clean().await;
 }
 
-/// Messages that a closed connection had taken with `basic.get` return behind the other messages,
-/// from RabbitMQ 4.0 on.
+/// Checks that each message of a quorum queue comes once, and large ones alone. Their order is not
+/// checked: from RabbitMQ 4.0 on, messages that a closed connection had taken by `basic.get` return
+/// behind the others.
 #[tokio::test]
 async fn a_large_message_comes_alone_from_a_quorum_queue_and_each_other_one_once() {
     let (bench, rabbit, mut came) = (with_a_large_one("quorum").await, rabbit(), Vec::new());

@@ -1,4 +1,4 @@
-//! Messages of a load test, on RabbitMQ.
+//! Tests of a load test's producer and consumer on RabbitMQ.
 
 use broker::Broker as _;
 use broker::load::{Foreign, GetError, Outcome};
@@ -12,7 +12,7 @@ use crate::load_steps::{self, gets, outcomes, put, put_all, puts, take};
 use crate::proxy::Proxy;
 use crate::support::{Bench, access, rabbit, soon};
 
-/// Declares a test for each step of the load tests that all brokers have in common.
+/// Declares a RabbitMQ test for each named function of `load_steps`, which all brokers share.
 macro_rules! in_common {
     ($module:ident: $($step:ident),* $(,)?) => {
         $(#[tokio::test]

@@ -1,4 +1,4 @@
-//! Log lines in the common envelope, and secrets that they must never contain.
+//! Tests of the client's log lines: they have the common envelope, and contain no secrets.
 
 use broker::Broker as _;
 
@@ -12,7 +12,7 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use crate::proxy::Proxy;
 use crate::support::{Bench, access_at, explicit, outgoing, rabbit, soon};
 
-/// Records all log lines until the returned guard is dropped.
+/// Starts to collect the log lines of this thread, until the returned guard is dropped.
 pub(crate) fn record() -> (Sink, DefaultGuard) {
     let sink = Sink::default();
     let writer = sink.clone();

@@ -1,4 +1,5 @@
-//! Messages whose headers exceed the agreed frame size, because each dead-lettering added some.
+//! Tests with messages whose headers exceed the negotiated frame size, since each dead-lettering
+//! added some.
 
 use broker::Broker as _;
 use lapin::options::{BasicGetOptions, BasicRejectOptions, QueueDeclareOptions};
@@ -10,10 +11,11 @@ use crate::raw::{self, HEADERS, MESSAGE_ID, long_string, short_string};
 use crate::reach::everywhere;
 use crate::support::{Bench, COMMIT, NONE, PLENTY, ROLLBACK, access, consume, is_at_least, rabbit, soon};
 
-/// Length in bytes of headers, close to the maximum that RabbitMQ accepts from a publisher.
+/// Length in bytes of the test header's value, close to the maximum that RabbitMQ accepts from a
+/// publisher.
 const LENGTH: usize = 131_000 - 30;
 
-/// Declares a queue and its dead-letter queue.
+/// Declares a queue of type `kind` and its dead-letter queue. Returns both in this order.
 async fn pair(kind: &str) -> (Bench, Bench) {
     let options = QueueDeclareOptions { durable: true, ..Default::default() };
     let text = |text: &str| AMQPValue::LongString(text.into());
@@ -27,7 +29,8 @@ async fn pair(kind: &str) -> (Bench, Bench) {
     (Bench::with(&format!("long-headers-{kind}"), options, &arguments).await, dead)
 }
 
-/// Publishes one ordinary message and one with long headers, and rejects both.
+/// Publishes one ordinary message and one with long headers, and rejects both, so that they are
+/// dead-lettered.
 async fn let_die(bench: &Bench, dead: &Bench) {
     let mut few = FieldTable::default();
     few.insert("k".into(), AMQPValue::LongString("few".into()));

@@ -1,5 +1,5 @@
-//! Tests against a real RabbitMQ, which the environment variable `AMQP_URL` names; `make test`
-//! starts one.
+//! Tests of the RabbitMQ client against a real RabbitMQ, which the environment variable `AMQP_URL`
+//! names. `make test` starts one.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! Produced messages are read by an independent client.
+//! Tests of produces. An independent client reads the messages back.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -207,7 +207,8 @@ async fn a_deadline_between_messages_is_a_timeout_with_what_was_committed() {
     bench.clean().await;
 }
 
-/// Returns all progress values that a produce reported while it ran, in order.
+/// Returns the numbers of confirmed messages that a produce reported while it worked, in order.
+/// Ends when the sender is dropped.
 async fn told(mut confirmed: watch::Receiver<u64>) -> Vec<u64> {
     let mut told = Vec::new();
     while confirmed.changed().await.is_ok() {

@@ -1,4 +1,4 @@
-//! A proxy in front of the broker that breaks connections.
+//! Proxy between the client and the RabbitMQ of these tests, which breaks connections.
 
 use std::ops::Deref;
 
@@ -14,7 +14,8 @@ impl Proxy {
         Self::after_resets(0).await
     }
 
-    /// Starts a proxy that resets its first `resets` connections.
+    /// Starts a proxy that resets the first `resets` connections it accepts, and forwards the
+    /// others.
     pub(crate) async fn after_resets(resets: usize) -> Self {
         let broker = uri().authority;
         Self(proxy::Proxy::after_resets(resets, (broker.host, broker.port)).await)

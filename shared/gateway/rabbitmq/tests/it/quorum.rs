@@ -1,5 +1,5 @@
-//! Quorum queues: committed messages do not return, even if they were taken one by one; returned
-//! messages go to their places; and no message is dropped for lack of room in a response. An
+//! Tests of quorum queues: committed messages do not return, even if they were taken one by one;
+//! returned messages go to their places; and no message is dropped because a response is full. An
 //! independent client reports what is on the queues.
 
 use std::collections::BTreeSet;
@@ -20,7 +20,7 @@ use crate::reach::everywhere;
 use crate::support::{Bench, COMMIT, PLENTY, ROLLBACK, access, consume, is_at_least, rabbit, soon, uri};
 use crate::taking::fill;
 
-/// Response size in bytes that fits one large message together with all small ones.
+/// Maximum response size in bytes, into which one large message fits together with all small ones.
 const ROOM: usize = 250_000;
 const LARGE: usize = 60_000;
 
@@ -49,13 +49,14 @@ fn numbered(count: usize) -> Vec<String> {
     (0..count).map(|number| format!("m{number}")).collect()
 }
 
-/// Returns the number of repetitions of a test that finds its fault only at some moments: `by_day`,
+/// Returns the number of repetitions of a test that meets its fault only at some moments: `by_day`,
 /// or `most` with `QUORUM_RUNS=all`, as in nightly runs.
 fn times(by_day: usize, most: usize) -> usize {
     if std::env::var("QUORUM_RUNS").is_ok_and(|runs| runs == "all") { most } else { by_day }
 }
 
-/// Returns the messages that an independent client library finds on the queue.
+/// Takes all messages from a queue by an independent client library, and returns their names, such
+/// as `m0`.
 async fn found(queue: &QueueName) -> Vec<String> {
     let uri = uri();
     let (authority, vhost) = (uri.authority, uri.vhost);
@@ -77,9 +78,9 @@ async fn found(queue: &QueueName) -> Vec<String> {
     found
 }
 
-/// Takes all `count` messages, those of the first unit of work one by one. Checks that none is lost
-/// or duplicated, neither at the end of a channel nor of the connection. Returns the number of
-/// units of work.
+/// Takes and commits `count` messages of a queue of the type `kind`, those of the first unit of
+/// work one by one. Checks that none is lost or duplicated when a channel or the connection ends.
+/// Returns the number of units of work.
 async fn all_one_by_one(kind: &str, count: usize) -> usize {
     let bench = queue(&format!("one-by-one-{count}"), kind, &[]).await;
     // After a large message, the estimate leaves no room for a bulk fetch.
@@ -274,7 +275,8 @@ async fn what_is_looked_at_on_a_quorum_queue_stays_whatever_its_limit_is() {
     bench.clean().await;
 }
 
-/// With a delivery limit of 1, a second failure of a message would drop it.
+/// Checks that browses, rollbacks and previews lose no message if messages exceed the memory limit.
+/// The queue has a delivery limit of 1, so a second failed delivery of a message would drop it.
 #[tokio::test]
 async fn what_exceeds_the_memory_bound_costs_no_message() {
     if !is_at_least(4, 3).await {

@@ -1,4 +1,4 @@
-//! A publisher that writes its frames itself, for messages that no well-behaved client can publish.
+//! Publisher that writes AMQP frames itself, for messages that no well-behaved client can publish.
 
 use amq_protocol::frame::{AMQPFrame, gen_frame, parsing::parse_frame};
 use lapin::protocol::{AMQPClass, basic, channel, connection};
@@ -8,8 +8,8 @@ use tokio::net::TcpStream;
 
 use crate::support::uri;
 
-/// Property flag of the headers. Properties follow in the order of their flags, from the highest
-/// bit.
+/// Flag of the property `headers` in a content header frame. The properties follow in the order of
+/// their flags, from the highest bit.
 pub(crate) const HEADERS: u16 = 1 << 13;
 pub(crate) const CORRELATION_ID: u16 = 1 << 10;
 pub(crate) const MESSAGE_ID: u16 = 1 << 7;
@@ -22,7 +22,8 @@ pub(crate) fn long_string(bytes: &[u8]) -> Vec<u8> {
     [&u32::try_from(bytes.len()).expect("a long string").to_be_bytes(), bytes].concat()
 }
 
-/// Publishes a message whose property flags and encoded properties are given as raw values.
+/// Publishes a message whose property flags and encoded properties are given as they go into the
+/// frame. Panics if the broker closes the connection.
 pub(crate) async fn put(queue: &QueueName, flags: u16, properties: &[u8], body: &[u8]) {
     let mut stream = RawStream::open().await;
     stream
@@ -56,7 +57,7 @@ struct RawStream {
 }
 
 impl RawStream {
-    /// Connects, logs in, and opens channel 1.
+    /// Connects to the broker of the tests, logs in, and opens channel 1.
     async fn open() -> Self {
         let uri = uri();
         let stream =

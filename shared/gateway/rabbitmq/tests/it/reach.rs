@@ -1,9 +1,9 @@
-//! Queues that a move may put messages on.
+//! Permission for a move to put messages on any queue, for tests that are not about permissions.
 
-use mq::{Reach, TargetSpec};
+use mq::{AllowedQueues, TargetSpec};
 
-/// Returns a [`Reach`] that allows every queue.
-pub(crate) fn everywhere() -> Reach {
+/// Returns a [`AllowedQueues`] that allows a move to put messages on every queue.
+pub(crate) fn everywhere() -> AllowedQueues {
     let target: TargetSpec =
         serde_json::from_value(serde_json::json!({"broker": "rabbitmq", "connName": "h:1"})).unwrap();
     let profile = mq::Profile { target, queues: vec!["*".to_owned()], ..mq::Profile::default() };

@@ -1,5 +1,5 @@
-//! A refused message may nevertheless be on a queue: whatever queues and exchanges do with refused
-//! messages, each message that exists anywhere was confirmed or is reported as in doubt.
+//! Tests of messages that a broker refuses but may nevertheless keep. Whatever queues and exchanges
+//! do with refused messages, each message on any queue was confirmed or is reported as in doubt.
 
 use std::collections::BTreeSet;
 
@@ -19,28 +19,31 @@ use crate::support::{Bench, access, explicit, outgoing, rabbit, soon, unwatched}
 
 const OVERFLOWS: [Option<&str>; 4] =
     [None, Some("drop-head"), Some("reject-publish"), Some("reject-publish-dlx")];
-/// Maximum number of messages of the limited queue.
+/// Maximum number of messages (`x-max-length`) of the queue that refuses messages.
 const ROOM: u64 = 2;
 
-/// Way by which messages are published to the limited queue.
+/// Way by which a test publishes messages that reach the queue with the length limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
-    /// Through the default exchange, by the queue's name.
+    /// Through the default exchange, by the name of the limited queue.
     Directly,
     /// Through an exchange to which only the limited queue is bound.
     Alone,
     /// Through an exchange to which another queue is bound, too.
     WithAnother,
-    /// Through an exchange to which another exchange with a queue of its own is bound, too.
+    /// Through an exchange to which the limited queue and another exchange are bound. That exchange
+    /// has a queue of its own.
     WithAnExchange,
-    /// Through the alternate exchange of an exchange without queues.
+    /// Through an exchange without queues, whose alternate exchange has the limited queue and
+    /// another one.
     AsAnAlternative,
 }
 
 const WAYS: [Way; 5] =
     [Way::Directly, Way::Alone, Way::WithAnother, Way::WithAnExchange, Way::AsAnAlternative];
 
-/// Queues of one case: the limited queue, its dead-letter queue, and another queue.
+/// Queues and exchange of one test case: the limited queue `full`, its dead-letter queue, and a
+/// queue that also gets messages in some [`Way`]s.
 struct Topology {
     full: Bench,
     dead: Bench,
@@ -117,7 +120,7 @@ impl Topology {
         Ok(from + report.enqueued)
     }
 
-    /// Takes the messages of all queues, and returns the id of each copy.
+    /// Takes all messages from the three queues, and returns their message ids, one for each copy.
     async fn ids(&self) -> Vec<String> {
         // Dead letters arrive a moment later.
         tokio::time::sleep(std::time::Duration::from_millis(300)).await;
@@ -208,7 +211,7 @@ async fn a_move_says_what_a_refusal_may_have_left() {
                 break;
             }
         }
-        let left = moving.left_somewhere();
+        let left = moving.refused_in_doubt();
         let report = moving.finish(soon()).await;
         let refused =
             report.messages.iter().filter(|message| message.stays == Some(KeptReason::Refused)).count();

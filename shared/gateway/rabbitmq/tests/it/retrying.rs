@@ -1,6 +1,6 @@
-//! A connection that is refused or breaks before anything was sent is retried by the policy, within
-//! half of the time, and with a limit on connections and log lines whatever addresses the target
-//! names.
+//! Tests of connections that are refused or break before anything was sent. The client retries them
+//! by its policy for at most half of the operation's time. The numbers of connections and log lines
+//! are limited, whatever addresses the target names.
 
 use std::time::{Duration, Instant};
 

@@ -1,5 +1,5 @@
-//! Commits whose queue is deleted while its messages are in hand: their result, and the state of
-//! the connection afterwards.
+//! Tests of commits whose queue is deleted while its messages are unacknowledged: the commit's
+//! result, and the state of the connection afterwards.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! Queues on which no temporary consumer may be started.
+//! Tests of queues on which the client must not start a temporary consumer: auto-delete queues,
+//! queues with an exclusive consumer, and quorum queues with a single active consumer.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,5 @@
-//! A real broker, and independent clients for it.
+//! Helpers of the RabbitMQ tests: the broker that `AMQP_URL` names, commands, and an independent
+//! client.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -34,7 +35,7 @@ pub(crate) fn uri() -> AMQPUri {
     url().parse().expect("AMQP_URL is an AMQP URL")
 }
 
-/// Returns the access to the test broker as its normal user.
+/// Returns the access to the broker and the virtual host of `AMQP_URL`, with its user.
 pub(crate) fn access() -> Access {
     let uri = uri();
     access_at(&[(&uri.authority.host, uri.authority.port)])
@@ -73,7 +74,7 @@ pub(crate) fn rabbit() -> RabbitMq {
     RabbitMq::new(5)
 }
 
-/// True if the test broker has this version of RabbitMQ or a later one.
+/// Returns true if the test broker runs at least this version of RabbitMQ. Asks the broker.
 pub(crate) async fn is_at_least(major: u32, minor: u32) -> bool {
     let report = rabbit().test(&access(), None, soon()).await;
     let version = report.version.expect("a version");
@@ -85,7 +86,8 @@ pub(crate) fn soon() -> Deadline {
     Deadline::after(Duration::from_secs(20))
 }
 
-/// Queue of a single test with an independent client. [`Bench::clean`] deletes the queue.
+/// Queue of a single test, with a connection and a channel of an independent client.
+/// [`Bench::clean`] deletes the queue.
 pub(crate) struct Bench {
     pub(crate) connection: Connection,
     pub(crate) channel: Channel,
@@ -111,7 +113,7 @@ impl Bench {
         bench
     }
 
-    /// Creates the client for a queue that does not exist.
+    /// Connects the independent client, and chooses a queue name, but declares no queue.
     pub(crate) async fn absent(name: &str) -> Self {
         let connection = Connection::connect(&url(), ConnectionProperties::default()).await.expect("connect");
         let channel = connection.create_channel().await.expect("channel");
@@ -135,7 +137,8 @@ impl Bench {
         }
     }
 
-    /// Takes a message from the queue with immediate acknowledgement.
+    /// Takes one message from the queue, acknowledged at once. Returns `None` if no message is
+    /// ready.
     pub(crate) async fn get(&self) -> Option<lapin::message::Delivery> {
         let options = BasicGetOptions { no_ack: true };
         let got = self.channel.basic_get(self.queue.as_str().into(), options).await.expect("get");
@@ -158,7 +161,8 @@ impl Bench {
         queue.expect("passive declare").message_count()
     }
 
-    /// Returns the number of ready messages, once it is `expected` or the wait is over.
+    /// Waits up to some 5 s until the queue has `expected` ready messages. Returns the number that
+    /// it has then.
     pub(crate) async fn ready(&self, expected: u32) -> u32 {
         let mut ready = 0;
         for _ in 0..100 {
@@ -194,7 +198,8 @@ pub(crate) const COMMIT: AckMode = AckMode::Take(Ack::Commit);
 pub(crate) const ROLLBACK: AckMode = AckMode::Take(Ack::Rollback);
 pub(crate) const NONE: AckMode = AckMode::Take(Ack::None);
 
-/// Returns a sender for the progress of a produce that no test reads.
+/// Returns a sender for the number of confirmed messages of a produce, for tests that do not read
+/// it.
 pub(crate) fn unwatched() -> watch::Sender<u64> {
     watch::Sender::new(0)
 }

@@ -1,5 +1,5 @@
-//! Messages that are taken by a consumer: all that were there, in order, and none withheld from
-//! other clients.
+//! Tests of consumes that take messages by a temporary AMQP consumer: all that were on the queue,
+//! in order, and without withholding any from other clients.
 
 use std::time::{Duration, Instant};
 
@@ -23,7 +23,7 @@ fn numbered(range: std::ops::Range<usize>) -> Vec<String> {
     range.map(|number| format!("m{number}")).collect()
 }
 
-/// Publishes messages with these bodies, and waits for their confirms.
+/// Publishes messages with these bodies to the queue of `bench`, and waits for their confirms.
 pub(crate) async fn fill(bench: &Bench, bodies: impl IntoIterator<Item = Vec<u8>>) {
     let mut confirms = Vec::new();
     for body in bodies {

@@ -1,4 +1,4 @@
-//! The connection test reports how far it came.
+//! Tests of the connection test, whose report says which step succeeded, failed or was skipped.
 
 use broker::Broker as _;
 
@@ -8,8 +8,8 @@ use secrecy::SecretString;
 use crate::proxy::Proxy;
 use crate::support::{Bench, access, access_at, rabbit, soon};
 
-/// Returns each step of the report as `name`, `name!CODE` if it failed, or `name-` if it was
-/// skipped.
+/// Returns each step of the report as `name`, as `name!CODE` if it failed, or as `name-` if it was
+/// skipped. Checks the step's other fields.
 fn outline(report: &TestReport) -> Vec<String> {
     let step = |step: &mq::TestStep| match (step.skipped, step.code) {
         (true, _) => format!("{}-", step.name),

@@ -1,4 +1,4 @@
-//! The testing checklist of the connection model, item by item.
+//! Tests of the checklist of the connection model for long-running programs, item by item.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -17,8 +17,8 @@ use test_support::ports;
 
 use crate::support::{Queue, arguments, load, proxy, soon, uri};
 
-/// Returns the configuration for a broker behind a proxy on `port`, whose connections tests may
-/// break.
+/// Returns the configuration of a connection to the broker through the proxy on `port` of this
+/// host.
 fn config(port: u16) -> ConnectionConfig {
     changed(port, |_| {})
 }

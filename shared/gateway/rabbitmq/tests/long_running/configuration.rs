@@ -1,4 +1,5 @@
-//! Where a configuration comes from, and what is refused. No broker takes part.
+//! Tests of the sources of a connection's configuration, and of values that are refused. They need
+//! no broker.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -157,7 +158,8 @@ fn no_heartbeat_is_accepted_in_a_process_and_raised_in_a_function() {
     assert_eq!(low.running_in(Host::Function).heartbeat(), Duration::from_secs(1));
 }
 
-/// PEM files of an authority, and of a certificate that it has issued, with its key.
+/// Temporary PEM files: the certificate of a certificate authority, a client certificate that it
+/// issued, and that certificate's private key.
 struct Pem {
     authority: tempfile::NamedTempFile,
     certificate: tempfile::NamedTempFile,

@@ -1,5 +1,6 @@
-//! AMQPS: the broker's certificate is always verified, by a private authority where there is one,
-//! and the client may have a certificate of its own. A proxy ends the TLS in front of the broker.
+//! Tests of AMQPS connections. The client always verifies the broker's certificate, by a private
+//! authority if one is configured, and may have a certificate of its own. A proxy ends the TLS in
+//! front of the broker.
 
 use std::sync::Arc;
 
@@ -22,8 +23,9 @@ fn certificate(pem: &str) -> CertificateDer<'static> {
     CertificateDer::from_pem_slice(pem.as_bytes()).unwrap()
 }
 
-/// Starts a TLS proxy in front of the broker with a certificate for `name`. With `clients`, it
-/// requires a client certificate of that authority.
+/// Starts a TLS proxy in front of the broker, with a certificate of `authority` for the host
+/// `name`. Returns its port. With `clients`, the proxy requires a client certificate that the
+/// authority `clients` has issued.
 async fn tls_front(authority: &Authority, name: &str, clients: Option<&Authority>) -> u16 {
     let provider = Arc::new(ring::default_provider());
     let builder =

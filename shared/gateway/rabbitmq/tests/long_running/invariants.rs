@@ -1,4 +1,4 @@
-//! The invariants of the connection model that need no broker, for any input.
+//! Property tests of the connection model's invariants that need no broker.
 
 use std::time::Duration;
 

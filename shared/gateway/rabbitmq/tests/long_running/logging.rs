@@ -1,4 +1,5 @@
-//! What the log says of connections, in the envelope of all logs, and what it must never say.
+//! Tests of the log events of connections: their form in the common envelope, and the secrets that
+//! they must never contain.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -15,7 +16,7 @@ use crate::support::{arguments, load, proxy, soon, uri};
 
 const PASSWORD: &str = "not-the-password";
 
-/// Records all log lines until the returned guard is dropped.
+/// Starts to collect the log lines of this thread, until the returned guard is dropped.
 fn record() -> (Sink, DefaultGuard) {
     let sink = Sink::default();
     let writer = sink.clone();
@@ -25,7 +26,7 @@ fn record() -> (Sink, DefaultGuard) {
     (sink, tracing::subscriber::set_default(subscriber))
 }
 
-/// Performs operations that cause each of the ten connection events.
+/// Performs operations that cause each of the ten types of connection events at least once.
 async fn go_through_everything(proxy: &Proxy) {
     let mut arguments = arguments(proxy.port);
     let config = load(&arguments);

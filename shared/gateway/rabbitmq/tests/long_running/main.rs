@@ -1,5 +1,5 @@
-//! Against a real RabbitMQ, which the environment variable `AMQP_URL` names; `make test` starts
-//! one.
+//! Tests of the connection model for long-running programs, with a real RabbitMQ, which the
+//! environment variable `AMQP_URL` names. `make test` starts one.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,5 +1,5 @@
-//! Whatever is done to a pool, and however often its connections break: it never has more than it
-//! may.
+//! Property test of a connection pool's limit. Whatever is done with its connections, and however
+//! often they break, the pool never has more than its maximum.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! A real broker, by way of a proxy that breaks connections, and a queue on it.
+//! Helpers of the tests of long-running programs: a proxy in front of the broker, which can break
+//! connections, and a queue for each test.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -30,7 +31,8 @@ pub(crate) async fn proxy() -> Proxy {
     Proxy::start((broker.host, broker.port)).await
 }
 
-/// Returns the arguments of a program that connects to the broker through `port` of this host.
+/// Returns the connection arguments of a program that connects to the broker through `port` of this
+/// host.
 pub(crate) fn arguments(port: u16) -> ConnectionArguments {
     let uri = uri();
     ConnectionArguments {
@@ -43,7 +45,8 @@ pub(crate) fn arguments(port: u16) -> ConnectionArguments {
     }
 }
 
-/// Returns the configuration from these arguments and the defaults.
+/// Returns the configuration that results from these arguments and the defaults, without
+/// environment variables and file.
 pub(crate) fn load(arguments: &ConnectionArguments) -> ConnectionConfig {
     arguments.load_from(|_| None, Path::new("no-such-file")).unwrap()
 }
@@ -52,7 +55,7 @@ pub(crate) fn soon() -> Deadline {
     Deadline::after(Duration::from_secs(20))
 }
 
-/// Queue of a single test, with an independent client.
+/// Queue of a single test, with a connection and a channel of an independent client.
 pub(crate) struct Queue {
     _connection: Connection,
     channel: Channel,
@@ -79,7 +82,8 @@ impl Queue {
         assert!(confirm.is_ack() && confirm.take_message().is_none());
     }
 
-    /// Returns the number of ready messages, once it is `expected` or the wait is over.
+    /// Waits until the queue has `expected` ready messages, for a limited time. Returns the number
+    /// that it has then.
     pub(crate) async fn ready(&self, expected: u32) -> u32 {
         let options = QueueDeclareOptions { passive: true, ..Default::default() };
         let mut ready = 0;

@@ -1,7 +1,9 @@
-//! The guard's check of all establishments of a load, before the first is decided.
+//! Check of a large full load by the guard against mass deactivation, before the load deactivates
+//! its first product.
 //!
-//! It takes no locks of establishments, goes from group to group, and records its progress after
-//! each. If a call is cut off, the next one continues there, and concurrent calls share the work.
+//! The check takes no locks of establishments. It goes through the establishments in groups, and
+//! records its progress after each group. If a call is cut off, the next one continues from there,
+//! and concurrent calls share the work.
 
 use ingestion::Cnpj;
 use ingestion::batch::Deactivation;
@@ -15,14 +17,16 @@ use crate::error::DatabaseError;
 use crate::rows::{bigint, count};
 
 const ONE_SNAPSHOT: &str = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ";
-/// Query for the progress of the check of a full load by the guard against mass deactivation,
-/// unless the check is complete in this generation.
+/// Query for the progress of the check of a full load by the guard against mass deactivation.
+/// Returns no row if the load needs no check any more, or is not in the generation (round of
+/// processing) `$2`.
 const JUDGEMENT: &str = "SELECT judged_to, judged_missing, judged_held FROM batches WHERE batch_id = $1 \
      AND generation = $2 \
      AND deactivated_so_far IS NULL AND NOT deactivation_confirmed AND deactivation->>'state' = 'pending' \
      AND received_at >= (SELECT kept_since FROM batch_history)";
-/// Statement that records the progress of the guard's check, if it is still the progress `$3` with
-/// which this call began.
+/// Statement that records that the guard against mass deactivation has checked a load up to the
+/// establishment `$4`. Changes nothing if the recorded progress is no longer `$3`, from which this
+/// call continued.
 const NOTE: &str = "UPDATE batches SET judged_to = $4::bpchar, judged_missing = $5, judged_held = $6, moved_at = now() \
      WHERE batch_id = $1 AND generation = $2 AND judged_to IS NOT DISTINCT FROM $3::bpchar \
      AND deactivated_so_far IS NULL";
@@ -39,7 +43,8 @@ struct Judgement {
 
 impl Finalization<'_> {
     /// Checks all of these establishments by the guard against mass deactivation, unless an earlier
-    /// call did. Afterwards the load is held until it is confirmed, or its deactivation may begin.
+    /// call did. Afterwards the load waits for a user's confirmation, or its deactivation may
+    /// begin.
     pub(super) async fn judge(&mut self, cnpjs: &[Cnpj]) -> Result<(), DatabaseError> {
         loop {
             let mut session = self.connection.begin().await?;
@@ -61,7 +66,7 @@ impl Finalization<'_> {
         session.query(NO_SCANS, &[]).await?;
         let load = &self.load;
         let fate = load.fate(&mut session, group).await?;
-        let missing = Missing::of(&mut session, load, &self.own, &LaterChunks::default(), &fate.own).await?;
+        let missing = Missing::of(&mut session, load, &self.keys, &LaterChunks::default(), &fate.own).await?;
         drop(session);
         // If more later chunks came than can be searched at once, the guard is asked again under
         // the slices' locks.
@@ -75,7 +80,8 @@ impl Finalization<'_> {
         self.note(before, after).await
     }
 
-    /// Records the guard's findings, unless a concurrent call has recorded later ones.
+    /// Records the guard's findings `after` in place of `before`, from which this call continued.
+    /// Changes nothing if a concurrent call has recorded other findings.
     async fn note(&mut self, before: Judgement, after: Judgement) -> Result<(), DatabaseError> {
         let (from, to) = (before.to.as_ref().map(Cnpj::as_str), after.to.as_ref().map(Cnpj::as_str));
         let mut session = self.connection.begin().await?;
@@ -95,8 +101,9 @@ impl Finalization<'_> {
         session.commit().await
     }
 
-    /// Holds the load until it is confirmed, or allows its deactivation to begin, after the guard
-    /// against mass deactivation has checked every establishment.
+    /// Decides about a load once the guard against mass deactivation has checked every
+    /// establishment: holds the load until a user confirms its deactivation, or allows the
+    /// deactivation to begin.
     async fn pronounce(&mut self) -> Result<(), DatabaseError> {
         let mut session = self.connection.begin().await?;
         let batch = lock(&mut session, self.load.batch_id).await?;

@@ -1,7 +1,9 @@
-//! Products that a load lacks and that batches received later contained.
+//! Search for products that a full load lacks, but that batches received later contained. They stay
+//! active.
 //!
-//! Their chunks are searched without locks, for many establishments at once. A slice under its
-//! locks then has to search only for chunks and products that came since.
+//! The chunks of the later batches are searched without locks, for many establishments at once. A
+//! transaction that has locked a slice of the establishments then has to search only for chunks and
+//! products that were added since.
 
 use std::collections::HashSet;
 
@@ -9,30 +11,33 @@ use ingestion::Cnpj;
 use uuid::Uuid;
 
 use super::Load;
+use super::keys::LoadKeys;
 use super::missing::lacking;
-use super::own::OwnKeys;
 use crate::connection::Session;
 use crate::error::DatabaseError;
 use crate::rows::texts;
 
-/// Maximum number of chunks of later batches that are searched at once, with about a thousand
-/// products each. If there are more, the load deactivates nothing in these establishments.
+/// Maximum number of chunks of later batches, with about a thousand products each, that one search
+/// for some establishments reads. If there are more, the full load deactivates nothing in the
+/// establishments.
 const MOST_CHUNKS: usize = 8192;
 
-/// Query for the chunks of later batches that may contain products of these establishments, by the
-/// first and last establishment of each chunk. Batches of other tenants whose items were refused
-/// are left out, since this tenant has no influence on their number.
+/// Query for up to `$6` chunks of batches later than the load `$3` (received at `$2`) that may
+/// contain products of the establishments `$1`, by the first and last establishment of each chunk.
+/// Batches of other tenants than `$7` whose items were refused are left out, since the load's
+/// tenant has no influence on their number.
 const CHUNKS: &str = "SELECT c.chunk_id FROM (SELECT DISTINCT l.batch_id FROM batch_cnpjs l \
          WHERE l.cnpj = ANY($1::bpchar[]) AND (l.received_at, l.batch_id) > ($2, $3) AND (NOT l.refused \
              OR EXISTS (SELECT FROM batches o WHERE o.batch_id = l.batch_id AND o.tenant_id = $7))) b \
      JOIN batch_chunks c USING (batch_id) WHERE c.key_hashes IS NOT NULL \
      AND c.first_cnpj <= $5::bpchar AND (c.last_cnpj IS NULL OR c.last_cnpj >= $4::bpchar) LIMIT $6";
-/// Query for those of the keys that the given chunks contained. `IS TRUE` makes the planner use a
-/// hash table of keys and one pass over the chunks; a join might become a loop over both.
+/// Query for those of the key hashes `$2` that the chunks `$1` contained. `IS TRUE` makes the
+/// planner use a hash table of keys and one pass over the chunks; a join might become a nested loop
+/// over keys and chunks.
 const CONTAINED: &str = "SELECT DISTINCT h.key FROM batch_chunks c CROSS JOIN LATERAL unnest(c.key_hashes) AS h (key) \
      WHERE c.chunk_id = ANY($1) AND (h.key IN (SELECT unnest($2::bigint[]))) IS TRUE";
 
-/// Result of a search for product keys in chunks of later batches.
+/// Result of a search for product keys in chunks of later batches (received after the full load).
 #[derive(Default)]
 pub(super) struct LaterChunks {
     chunks: HashSet<Uuid>,
@@ -43,27 +48,28 @@ pub(super) struct LaterChunks {
 }
 
 impl LaterChunks {
-    /// Searches the chunks of later batches that may contain products of these establishments, for
-    /// the products that the load lacks. If there are too many chunks, nothing is searched. `cnpjs`
-    /// must be in order.
+    /// Searches chunks of later batches for the products that the load lacks in the establishments
+    /// `cnpjs`, which must be in ascending order. If the later batches have too many chunks with
+    /// products of these establishments, nothing is searched.
     pub(super) async fn ahead(
         session: &mut Session<'_>,
         load: &Load,
-        own: &OwnKeys,
+        load_keys: &LoadKeys,
         cnpjs: &[Cnpj],
     ) -> Result<Self, DatabaseError> {
         let chunks = chunks(session, load, cnpjs).await?.unwrap_or_default();
         if chunks.is_empty() {
             return Ok(Self::default());
         }
-        let products = lacking(session, own, cnpjs).await?.products;
+        let products = lacking(session, load_keys, cnpjs).await?.products;
         let keys: Vec<i64> = products.iter().map(|product| product.key).collect();
         let found = contained(session, &chunks, &keys).await?;
         Ok(Self { chunks: chunks.into_iter().collect(), asked: keys.into_iter().collect(), found })
     }
 
-    /// Returns those of the keys that a later batch contained; `None` if there are more chunks than
-    /// [`MOST_CHUNKS`]. What was searched before is not searched again.
+    /// Returns those of the key hashes `keys`, of products of the establishments `cnpjs`, that a
+    /// later batch contained; `None` if there are more than [`MOST_CHUNKS`] chunks to search.
+    /// Searches that [`ahead`](Self::ahead) made are not repeated.
     pub(super) async fn contained(
         &self,
         session: &mut Session<'_>,

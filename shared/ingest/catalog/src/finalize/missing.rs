@@ -7,14 +7,14 @@ use ingestion::Cnpj;
 use ingestion::batch::DeactivationGuard;
 
 use super::Load;
+use super::keys::LoadKeys;
 use super::later::LaterChunks;
-use super::own::OwnKeys;
 use crate::connection::Session;
 use crate::error::DatabaseError;
-use crate::row_place::RowPlace;
+use crate::row_location::RowLocation;
 use crate::rows::texts;
 
-/// Maximum number of rows that one transaction deactivates.
+/// Maximum number of product rows that one transaction makes inactive.
 const MOST_AT_ONCE: usize = 50_000;
 
 /// Query for the active products of some establishments, each with the position of its
@@ -24,7 +24,7 @@ const ACTIVE: &str = "SELECT c.place - 1 AS establishment, p.key_hash, p.ctid \
      FROM unnest($1::bpchar[]) WITH ORDINALITY AS c (cnpj, place) CROSS JOIN LATERAL ( \
          SELECT p.key_hash, p.ctid FROM products p WHERE p.cnpj = c.cnpj AND p.active OFFSET 0) p";
 
-/// Active products of some establishments that a full load does not contain.
+/// Active products that a full load does not contain, in some of the load's establishments.
 pub(super) struct Lacking {
     pub(super) products: Vec<Product>,
     /// Number of all active products of each establishment, in the order of the establishments.
@@ -34,14 +34,14 @@ pub(super) struct Lacking {
 pub(super) struct Product {
     pub(super) key: i64,
     establishment: usize,
-    place: RowPlace,
+    location: RowLocation,
 }
 
-/// Finds the active products that a load does not contain, whether or not a later batch contained
-/// them.
+/// Finds the active products of the establishments `cnpjs` that a load does not contain, whether or
+/// not a later batch contained them.
 pub(super) async fn lacking(
     session: &mut Session<'_>,
-    own: &OwnKeys,
+    load_keys: &LoadKeys,
     cnpjs: &[Cnpj],
 ) -> Result<Lacking, DatabaseError> {
     let (mut products, mut active) = (Vec::new(), vec![0; cnpjs.len()]);
@@ -53,31 +53,32 @@ pub(super) async fn lacking(
         let establishment = usize::try_from(row.try_get::<_, i64>("establishment")?)?;
         *of_establishment(&mut active, establishment)? += 1;
         let key = row.try_get("key_hash")?;
-        if !own.contains(key) {
-            products.push(Product { key, establishment, place: row.try_get("ctid")? });
+        if !load_keys.contains(key) {
+            products.push(Product { key, establishment, location: row.try_get("ctid")? });
         }
     }
     Ok(Lacking { products, active })
 }
 
-/// Active products of some establishments that neither a full load nor a later batch contained.
+/// Active products that neither a full load nor a later batch contained, in some of the load's
+/// establishments.
 pub(super) struct Missing {
-    /// Numbers of active and of missing products, for each establishment.
+    /// Number of active products and number of missing products, for each establishment.
     counts: Vec<(u64, u64)>,
-    places: Vec<RowPlace>,
+    locations: Vec<RowLocation>,
 }
 
 impl Missing {
-    /// Finds the missing products of these establishments; `None` if there are more chunks of later
-    /// batches than can be searched.
+    /// Finds the active products of these establishments that neither the load nor a later batch
+    /// contained; `None` if the later batches have too many chunks to search.
     pub(super) async fn of(
         session: &mut Session<'_>,
         load: &Load,
-        own: &OwnKeys,
+        load_keys: &LoadKeys,
         later: &LaterChunks,
         cnpjs: &[Cnpj],
     ) -> Result<Option<Self>, DatabaseError> {
-        let Lacking { mut products, active } = lacking(session, own, cnpjs).await?;
+        let Lacking { mut products, active } = lacking(session, load_keys, cnpjs).await?;
         if !products.is_empty() {
             let keys: Vec<i64> = products.iter().map(|product| product.key).collect();
             let Some(contained) = later.contained(session, load, cnpjs, &keys).await? else {
@@ -89,11 +90,11 @@ impl Missing {
         for product in &products {
             *of_establishment(&mut missing, product.establishment)? += 1;
         }
-        let places = products.into_iter().map(|product| product.place).collect();
-        Ok(Some(Self { counts: active.into_iter().zip(missing).collect(), places }))
+        let locations = products.into_iter().map(|product| product.location).collect();
+        Ok(Some(Self { counts: active.into_iter().zip(missing).collect(), locations }))
     }
 
-    /// Returns the number of missing products of all these establishments.
+    /// Returns the number of missing products in all establishments together.
     pub(super) fn count(&self) -> u64 {
         self.counts.iter().map(|(_, missing)| missing).sum()
     }
@@ -105,8 +106,8 @@ impl Missing {
     }
 
     /// Returns the row locations of the missing products, at most [`MOST_AT_ONCE`].
-    pub(super) fn places(&self) -> &[RowPlace] {
-        self.places.get(..MOST_AT_ONCE).unwrap_or(&self.places)
+    pub(super) fn locations(&self) -> &[RowLocation] {
+        self.locations.get(..MOST_AT_ONCE).unwrap_or(&self.locations)
     }
 }
 

@@ -3,20 +3,20 @@
 //!
 //! A full load goes through its establishments in slices, in the order of their CNPJs. Each slice
 //! is one short transaction under the locks of its own establishments, which are few enough to need
-//! no gate. It finds the products that neither the load nor a later batch contained, deactivates
-//! them, and marks these establishments as decided. A transaction that runs between two slices sees
-//! each establishment as undecided or decided, as if each had come in a load of its own. If a call
-//! dies, the next one continues with the rest.
+//! no gate (`locks.rs`). It finds the products that neither the load nor a later batch contained,
+//! deactivates them, and stores the outcome for each establishment, which is then *decided*. A
+//! transaction between two slices sees each establishment as decided or not, as if each had come in
+//! a load of its own. If a call dies, the next one continues with the rest.
 //!
-//! The guard checks all establishments before the first is decided. A load of one slice is checked
-//! in the slice's own transaction. A larger one is checked beforehand, without locks ([`judge`]).
-//! Products may come in between, so the guard is asked again under the locks of each slice, and may
-//! hold the load there.
+//! The guard against mass deactivation checks all establishments before the first is decided. A
+//! load of one slice is checked in the slice's own transaction, a larger one beforehand, without
+//! locks ([`judge`]). Products may come in between, so the guard checks each slice again under its
+//! locks, and may hold the load there.
 
 mod judge;
+mod keys;
 mod later;
 mod missing;
-mod own;
 
 use ingestion::Cnpj;
 use ingestion::batch::{BatchStatus, Deactivation, DeactivationGuard, SkipReason};
@@ -25,15 +25,15 @@ use tokio_postgres::Row;
 use tokio_postgres::types::Json;
 use uuid::Uuid;
 
+use self::keys::LoadKeys;
 use self::later::LaterChunks;
 use self::missing::Missing;
-use self::own::OwnKeys;
 use crate::account::settle;
 use crate::batch::{self, LockedBatch};
 use crate::connection::{Connection, NO_SCANS, Session};
 use crate::database::Database;
 use crate::error::DatabaseError;
-use crate::locks::{self, Hold};
+use crate::locks::{self, LockMode};
 use crate::outbox;
 use crate::rows::{bigint, cnpj, texts, word};
 
@@ -66,8 +66,8 @@ pub struct Finalized {
 }
 
 /// Query for a batch, and for whether it has chunks that are all done (`ready`). With a generation
-/// `$2`, it is ready only in that generation: a call that began before a replay knows neither the
-/// keys nor the guard's check of the new generation.
+/// (round of processing) `$2`, the batch is ready only in that one: a call from before a replay
+/// knows neither the new generation's product keys nor its check against mass deactivation.
 const READY: &str = "SELECT status, deactivation, generation, received_at, tenant_id, chunks_done > 0 \
      AND chunks_pending = 0 AND chunks_failed = 0 \
      AND generation = COALESCE($2::integer, generation) AS ready FROM batches \
@@ -77,9 +77,9 @@ const READY: &str = "SELECT status, deactivation, generation, received_at, tenan
 /// collation.
 const UNDECIDED: &str =
     "SELECT cnpj FROM batch_cnpjs WHERE batch_id = $1 AND deactivation IS NULL ORDER BY cnpj";
-/// Query for the undecided ones among these establishments, with two columns. `is_own` is true if
-/// the establishment is the tenant's and no item of it in this load was refused. `is_left` is true
-/// if a later full load of the tenant contains the establishment and decides about it instead.
+/// Query for the undecided ones of the establishments `$2`. `is_own` is true if the establishment
+/// is the tenant's (`$4`) and no item of it in the load `$1` was refused. `is_left` is true if a
+/// later full load of the tenant, after `$3`, decides about the establishment instead.
 const DECIDERS: &str = "SELECT c.cnpj, NOT c.refused AND EXISTS (SELECT FROM establishments e \
          WHERE e.cnpj = c.cnpj AND e.tenant_id = $4) AS is_own, \
          EXISTS (SELECT FROM batch_cnpjs l JOIN batches b ON b.batch_id = l.batch_id WHERE l.cnpj = c.cnpj \
@@ -91,8 +91,8 @@ const DEACTIVATE: &str = "UPDATE products SET active = false, deactivated_at = n
      WHERE ctid = ANY($1) AND active";
 const DECIDED: &str =
     "UPDATE batch_cnpjs SET deactivation = $3 WHERE batch_id = $1 AND cnpj = ANY($2::bpchar[])";
-/// Query for whether the payload had text that is not JSON. Sealing a batch with such text skips
-/// its deactivation; an earlier version did so only if the text began without a key.
+/// Query for whether the payload had text that is not JSON. Such a load deactivates nothing, which
+/// an earlier version did not record with the batch if the text began with a product key.
 const UNREADABLE: &str = "SELECT EXISTS (SELECT FROM batch_item_errors WHERE batch_id = $1 \
      AND code = 'MALFORMED_JSON') AS is_unreadable";
 const PROGRESS: &str = "UPDATE batches SET deactivated_so_far = $2, moved_at = now() WHERE batch_id = $1";
@@ -109,7 +109,7 @@ impl Database {
     /// returns the batch's state.
     ///
     /// # Errors
-    /// If the database fails, or does not have the batch. Decisions that were committed remain.
+    /// If the database fails, or does not have the batch. Committed deactivations remain.
     pub async fn finalize(&self, batch_id: Uuid) -> Result<Finalized, DatabaseError> {
         self.with_connection(async |connection| finalize(connection, batch_id, self.guard).await).await
     }
@@ -140,8 +140,8 @@ pub(crate) async fn finalize(
     if is_unreadable && !cnpjs.is_empty() {
         return leave_undecided(connection, &load).await;
     }
-    let own = OwnKeys::of(connection, batch_id, cnpjs.first()).await?;
-    Finalization { connection, load, guard, own, later: LaterChunks::default() }.run(&cnpjs).await
+    let keys = LoadKeys::of(connection, batch_id, cnpjs.first()).await?;
+    Finalization { connection, load, guard, keys, later: LaterChunks::default() }.run(&cnpjs).await
 }
 
 /// Full load that is being finalized.
@@ -152,12 +152,12 @@ struct Load {
     received_at: Timestamp,
 }
 
-/// Call that finalizes a full load, with what it has read so far.
+/// State of a call that finalizes a full load, with the data that it has read so far.
 struct Finalization<'c> {
     connection: &'c mut Connection,
     load: Load,
     guard: DeactivationGuard,
-    own: OwnKeys,
+    keys: LoadKeys,
     later: LaterChunks,
 }
 
@@ -208,7 +208,7 @@ impl Finalization<'_> {
         let mut session = self.connection.begin().await?;
         session.query(NO_SCANS, &[]).await?;
         let fate = self.load.fate(&mut session, cnpjs).await?;
-        self.later = LaterChunks::ahead(&mut session, &self.load, &self.own, &fate.own).await?;
+        self.later = LaterChunks::ahead(&mut session, &self.load, &self.keys, &fate.own).await?;
         Ok(())
     }
 
@@ -222,7 +222,7 @@ impl Finalization<'_> {
         let [_, _, locked, ready, fate] = session
             .query_each([
                 (NO_SCANS, &[]),
-                (Hold::Alone.statement(), &[&locks::numbers(slice)]),
+                (LockMode::Exclusive.statement(), &[&locks::numbers(slice)]),
                 (batch::LOCK, &[&batch_id]),
                 (READY, &[&batch_id, &Some(generation)]),
                 (DECIDERS, &[&batch_id, &names, &received_at, &tenant_id]),
@@ -234,15 +234,15 @@ impl Finalization<'_> {
         if let Some(end) = not_ready(&ready, batch_id)? {
             return Ok(Step::End(end));
         }
-        let Deciders { own, left, foreign } = Deciders::of(&fate)?;
+        let ByDecider { own, left, not_owned } = ByDecider::of(&fate)?;
         mark(&mut session, batch_id, &left, "skipped").await?;
-        mark(&mut session, batch_id, &foreign, "not_owned").await?;
+        mark(&mut session, batch_id, &not_owned, "not_owned").await?;
         let so_far = batch.deactivated_so_far.unwrap_or_default();
         // Chunks after a load that is too old may be deleted by now.
         let missing = if batch.is_too_old {
             None
         } else {
-            Missing::of(&mut session, &self.load, &self.own, &self.later, &own).await?
+            Missing::of(&mut session, &self.load, &self.keys, &self.later, &own).await?
         };
         let Some(missing) = missing else {
             mark(&mut session, batch_id, &own, "too_late").await?;
@@ -255,10 +255,10 @@ impl Finalization<'_> {
             session.commit().await?;
             return Ok(Step::End(ended));
         }
-        let places = missing.places();
-        let deactivated = if places.is_empty() { 0 } else { session.execute(DEACTIVATE, &[&places]).await? };
+        let rows = missing.locations();
+        let deactivated = if rows.is_empty() { 0 } else { session.execute(DEACTIVATE, &[&rows]).await? };
         let so_far = so_far.saturating_add(deactivated);
-        if u64::try_from(places.len())? < missing.count() {
+        if u64::try_from(rows.len())? < missing.count() {
             // Late chunks may still reactivate these products. Then the next step finds them again.
             session.execute(PROGRESS, &[&batch_id, &bigint(so_far)?]).await?;
             session.commit().await?;
@@ -271,7 +271,7 @@ impl Finalization<'_> {
 }
 
 /// Makes a full load final without further deactivation, because its unreadable text may contain
-/// the products that it seems to lack. Decisions that were committed remain.
+/// the products that it seems to lack. Committed deactivations remain.
 async fn leave_undecided(connection: &mut Connection, load: &Load) -> Result<Finalized, DatabaseError> {
     let Load { batch_id, generation, .. } = *load;
     let mut session = connection.begin().await?;
@@ -290,8 +290,8 @@ async fn leave_undecided(connection: &mut Connection, load: &Load) -> Result<Fin
     Ok(ended)
 }
 
-/// Returns the state of the batch if there is nothing to finalize; `None` if its establishments
-/// have to be decided. `rows` are those of [`READY`].
+/// Returns the state of the batch if nothing is to be done; `None` if all chunks are done and the
+/// products that the load lacks are still to be deactivated. `rows` are the result of [`READY`].
 fn not_ready(rows: &[Row], batch_id: Uuid) -> Result<Option<Finalized>, DatabaseError> {
     let row = rows.first().ok_or(DatabaseError::UnknownBatch(batch_id))?;
     let Json(deactivation): Json<Deactivation> = row.try_get("deactivation")?;
@@ -301,8 +301,8 @@ fn not_ready(rows: &[Row], batch_id: Uuid) -> Result<Option<Finalized>, Database
     Ok((!undecided).then_some(Finalized { status, became_final: false }))
 }
 
-/// Commits the transaction of a slice of establishments: records the progress, and makes the batch
-/// final if no slice is left.
+/// Commits the transaction of a slice of establishments: records `so_far`, the number of products
+/// that the load has deactivated, and makes the batch final if no slice is left.
 async fn next(
     mut session: Session<'_>,
     batch: LockedBatch,
@@ -341,7 +341,7 @@ async fn next(
     Ok(Step::End(ended))
 }
 
-/// Makes the batch final with this outcome of its deactivation, and writes the events.
+/// Makes the batch final with this outcome of its deactivation, and writes its outbox events.
 async fn end(
     session: &mut Session<'_>,
     batch: LockedBatch,
@@ -356,37 +356,37 @@ async fn end(
 impl Load {
     /// Reads which load decides at present about the missing products of each of these
     /// establishments.
-    async fn fate(&self, session: &mut Session<'_>, cnpjs: &[Cnpj]) -> Result<Deciders, DatabaseError> {
+    async fn fate(&self, session: &mut Session<'_>, cnpjs: &[Cnpj]) -> Result<ByDecider, DatabaseError> {
         let Self { batch_id, tenant_id, received_at, .. } = self;
-        Deciders::of(&session.query(DECIDERS, &[batch_id, &texts(cnpjs), received_at, tenant_id]).await?)
+        ByDecider::of(&session.query(DECIDERS, &[batch_id, &texts(cnpjs), received_at, tenant_id]).await?)
     }
 }
 
 /// Undecided establishments, grouped by the load that decides about their missing products.
-struct Deciders {
+struct ByDecider {
     /// Establishments about whose missing products the load itself decides.
     own: Vec<Cnpj>,
     /// Establishments about whose missing products a later full load decides.
     left: Vec<Cnpj>,
     /// Establishments that are not the tenant's, or of which items were refused.
-    foreign: Vec<Cnpj>,
+    not_owned: Vec<Cnpj>,
 }
 
-impl Deciders {
+impl ByDecider {
     /// Parses the rows of the statement [`DECIDERS`].
     fn of(rows: &[Row]) -> Result<Self, DatabaseError> {
-        let mut deciders = Self { own: Vec::new(), left: Vec::new(), foreign: Vec::new() };
+        let mut by_decider = Self { own: Vec::new(), left: Vec::new(), not_owned: Vec::new() };
         for row in rows {
             let cnpjs = if !row.try_get("is_own")? {
-                &mut deciders.foreign
+                &mut by_decider.not_owned
             } else if row.try_get("is_left")? {
-                &mut deciders.left
+                &mut by_decider.left
             } else {
-                &mut deciders.own
+                &mut by_decider.own
             };
             cnpjs.push(cnpj(row, "cnpj")?);
         }
-        Ok(deciders)
+        Ok(by_decider)
     }
 }
 

@@ -1,4 +1,5 @@
-//! Data of the events. Their schemas describe each member.
+//! Data of the outbox events about batches. JSON schemas in the crate `events` describe each
+//! member.
 
 use std::collections::BTreeMap;
 
@@ -34,8 +35,8 @@ impl Links {
     }
 }
 
-/// Builds the data of the event that a batch became final. `errors_by_code` are the numbers of
-/// listed items in error.
+/// Builds the data of the event that a batch became final. `errors_by_code` has the number of items
+/// in error that the batch's report lists, for each error code.
 pub(super) fn ended(batch: BatchView, errors_by_code: &BTreeMap<String, u64>) -> Value {
     json!({
         "batch_id": batch.batch_id,
@@ -60,8 +61,9 @@ pub(super) fn ended(batch: BatchView, errors_by_code: &BTreeMap<String, u64>) ->
     })
 }
 
-/// Builds the data of the event that a full load would deactivate so many products that a user has
-/// to confirm it.
+/// Builds the data of the event that a full load would deactivate so many products
+/// (`would_deactivate`) that a user has to confirm it. `deactivated` is the number of products that
+/// the load had deactivated before it was held.
 pub(super) fn held(batch: &BatchView, would_deactivate: u64, deactivated: u64) -> Value {
     json!({
         "batch_id": batch.batch_id,
@@ -74,8 +76,8 @@ pub(super) fn held(batch: &BatchView, would_deactivate: u64, deactivated: u64) -
     })
 }
 
-/// Builds the data of the event that a chunk was given up after the deployment's maximum number of
-/// attempts.
+/// Builds the data of the event that a chunk with this number of items was given up after the
+/// deployment's maximum number of attempts. `error` is that of the last attempt.
 pub(super) fn chunk_given_up(batch: &LockedBatch, chunk_index: u32, items: u64, error: &str) -> Value {
     json!({
         "batch_id": batch.batch_id,

@@ -1,9 +1,9 @@
-//! Outbox: events to publish.
+//! Outbox: the table of events about batches that are still to be published.
 //!
-//! An event is written in the transaction of its fact, so the event exists exactly if the fact is
-//! durable. The function that committed it publishes it at once and deletes it; `reconcile`
-//! publishes the remaining ones. So an event is published at least once, and each time with the
-//! same id.
+//! An event is written in the transaction that makes the change which it reports, so the event
+//! exists exactly if the change is durable. The function that committed it publishes it at once and
+//! deletes it; `reconcile` publishes the remaining ones. So an event is published at least once,
+//! and each time with the same id.
 
 mod facts;
 mod publishing;
@@ -28,7 +28,7 @@ use crate::view::{self, BatchView};
 
 /// Setting that says whether transactions write events to the outbox.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Outbox {
+pub enum OutboxMode {
     /// Events are written, because they have a destination.
     Written,
     /// Events are not written, which saves the statements.
@@ -57,7 +57,7 @@ pub(crate) async fn settled(
 
 /// Writes the event that a batch is final, with its state as the current transaction sees it.
 pub(crate) async fn ended(session: &mut Session<'_>, batch_id: Uuid) -> Result<(), DatabaseError> {
-    if session.outbox() == Outbox::Unused {
+    if session.outbox_mode() == OutboxMode::Unused {
         return Ok(());
     }
     let batch = shown(session, batch_id).await?;
@@ -76,7 +76,7 @@ pub(crate) async fn held(
     deactivation: Deactivation,
 ) -> Result<(), DatabaseError> {
     let Deactivation::Held { would_deactivate, deactivated } = deactivation else { return Ok(()) };
-    if session.outbox() == Outbox::Unused {
+    if session.outbox_mode() == OutboxMode::Unused {
         return Ok(());
     }
     let batch = shown(session, batch_id).await?;
@@ -84,7 +84,8 @@ pub(crate) async fn held(
     write(session, batch_id, "integrahub.batch.held", data).await
 }
 
-/// Writes the event that a chunk of a batch was given up.
+/// Writes the event that a chunk of a batch, with this number of items, was given up. `error` is
+/// that of the last attempt to write the chunk.
 pub(crate) async fn chunk_given_up(
     session: &mut Session<'_>,
     batch: &LockedBatch,
@@ -92,7 +93,7 @@ pub(crate) async fn chunk_given_up(
     items: u64,
     error: &str,
 ) -> Result<(), DatabaseError> {
-    if session.outbox() == Outbox::Unused {
+    if session.outbox_mode() == OutboxMode::Unused {
         return Ok(());
     }
     let data = facts::chunk_given_up(batch, chunk_index, items, error);

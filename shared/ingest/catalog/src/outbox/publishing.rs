@@ -5,21 +5,23 @@
 //! [`Database::publish_left`]. Both delete an event from the outbox only after every destination
 //! has accepted it.
 //!
-//! A destination that was unavailable gets the events of that run again with the next one.
+//! If one destination was unavailable, the events stay in the outbox. The next call sends them to
+//! all destinations, also to those that have accepted them already.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use attempt::{Deadline, Retry, Retryable};
 use events::{
-    Attributes, Encoded, Event, EventError, PublishError, Published, Publisher, Round, calls, log_refusal,
+    Attributes, CallSeries, Encoded, Event, EventError, PublishError, Published, Publisher, calls,
+    log_refusal,
 };
 use tokio::time::timeout;
 use uuid::Uuid;
 
 use crate::database::Database;
 use crate::error::DatabaseError;
-use crate::outbox::{Outbox, OutboxEvent};
+use crate::outbox::{OutboxEvent, OutboxMode};
 
 /// Time limit for publishing events right after their commit. Events that are not published by then
 /// stay in the outbox.
@@ -32,7 +34,7 @@ const OF_ONE_BATCH: u32 = 50;
 /// Maximum number of events that one query reads from the outbox.
 const PAGE: u32 = 100;
 
-/// Reason why events stay in the outbox.
+/// Reason why events could not be published, so that they stay in the outbox.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum OutboxError {
@@ -51,7 +53,7 @@ impl Retryable for OutboxError {
     }
 }
 
-/// Result of [`Database::publish_left`].
+/// Result of [`Database::publish_left`], which publishes events that stayed in the outbox.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LeftEvents {
     /// Number of events that were published and deleted from the outbox.
@@ -63,7 +65,7 @@ pub struct LeftEvents {
     pub is_more: bool,
 }
 
-impl Outbox {
+impl OutboxMode {
     /// Returns [`Written`](Self::Written) if the publisher has a destination, otherwise
     /// [`Unused`](Self::Unused).
     #[must_use]
@@ -109,12 +111,12 @@ impl Database {
             return;
         }
         let publishing = async {
-            let mut round = publisher.round();
+            let mut series = publisher.series();
             for batch_id in batches {
                 let events = self.events_of(batch_id, OF_ONE_BATCH).await?;
-                self.publish_rows(&mut round, &events).await?;
+                self.publish_rows(&mut series, &events).await?;
             }
-            Ok::<_, OutboxError>(round.end()?)
+            Ok::<_, OutboxError>(series.end()?)
         };
         let error: Box<dyn std::error::Error> = match timeout(AT_ONCE, Box::pin(publishing)).await {
             Ok(Ok(())) => return,
@@ -129,8 +131,8 @@ impl Database {
         );
     }
 
-    /// Publishes up to `limit` events that have been in the outbox for `older_than`, until the
-    /// deadline. Concurrent callers may publish the same events.
+    /// Publishes up to `limit` events that have been in the outbox for at least `older_than`, until
+    /// the deadline. Concurrent callers may publish the same events.
     ///
     /// # Errors
     /// If the database or a destination fails as a whole. Events that were published before stay
@@ -143,15 +145,15 @@ impl Database {
         deadline: Deadline,
     ) -> Result<LeftEvents, OutboxError> {
         let mut left = LeftEvents::default();
-        let mut round = publisher.round();
+        let mut series = publisher.series();
         let mut room = limit;
         while publisher.has_destinations() && !deadline.has_passed() {
             let page = room.min(PAGE);
             let events = self.events_left(older_than, page).await?;
-            let (published, refused) = self.publish_rows(&mut round, &events).await?;
+            let (published, refused) = self.publish_rows(&mut series, &events).await?;
             left.published = left.published.saturating_add(published);
             left.refused = left.refused.saturating_add(refused);
-            if round.has_failed() {
+            if series.has_failed() {
                 break;
             }
             left.is_more = u32::try_from(events.len()).is_ok_and(|read| read >= page);
@@ -161,16 +163,16 @@ impl Database {
                 break;
             }
         }
-        round.end()?;
+        series.end()?;
         Ok(left)
     }
 
     /// Publishes events in order, and deletes from the outbox those that every destination
-    /// accepted. Returns the number of deleted events and the number of refused ones. `round`
+    /// accepted. Returns the number of deleted events and the number of refused ones. `series`
     /// records the destinations that failed.
     async fn publish_rows(
         &self,
-        round: &mut Round<'_>,
+        series: &mut CallSeries<'_>,
         events: &[OutboxEvent],
     ) -> Result<(u64, u64), DatabaseError> {
         let mut refused = BTreeSet::new();
@@ -186,8 +188,8 @@ impl Database {
         }
         let mut published = 0;
         for call in calls(&encoded) {
-            refused.extend(round.send(call).await);
-            if round.has_failed() {
+            refused.extend(series.send(call).await);
+            if series.has_failed() {
                 continue;
             }
             let taken: Vec<i64> = call

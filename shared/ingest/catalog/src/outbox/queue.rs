@@ -36,7 +36,7 @@ pub struct OutboxEvent {
 pub struct Backlog {
     /// Number of events that wait to be published.
     pub events: u64,
-    /// Time since the oldest of these events occurred; zero if there is none.
+    /// Time since the oldest event that waits to be published occurred; zero if no event waits.
     pub oldest: Duration,
 }
 
@@ -51,8 +51,8 @@ macro_rules! events {
 }
 
 const OF_BATCH: &str = events!("batch_id = $1 ORDER BY sequence LIMIT $2");
-/// Query for events that are older than a given time. Events that a destination refused come last,
-/// so that they do not block the others.
+/// Query for up to `$2` events that are older than `$1` seconds. Events that a destination refused
+/// come last, so that they do not block the others.
 const LEFT: &str = events!(
     "occurred_at <= clock_timestamp() - $1 * interval '1 second' ORDER BY refused_at NULLS FIRST, sequence LIMIT $2"
 );
@@ -68,14 +68,15 @@ impl Database {
         std::mem::take(&mut *self.committed())
     }
 
-    /// Returns up to `limit` unpublished events of a batch, in order.
+    /// Returns up to `limit` unpublished events of a batch, in the order in which they were
+    /// written.
     pub async fn events_of(&self, batch_id: Uuid, limit: u32) -> Result<Vec<OutboxEvent>, DatabaseError> {
         self.read(OF_BATCH, &[&batch_id, &i64::from(limit)]).await?.iter().map(event).collect()
     }
 
-    /// Returns up to `limit` events that have been in the outbox for `older_than`, in the order of
-    /// their sequence numbers; events that were refused come last. Concurrent callers may get the
-    /// same events.
+    /// Returns up to `limit` events that have been in the outbox for at least `older_than`, in the
+    /// order of their sequence numbers; events that were refused come last. Concurrent callers may
+    /// get the same events.
     pub async fn events_left(
         &self,
         older_than: Duration,

@@ -8,7 +8,7 @@ use uuid::Uuid;
 use crate::connection::{Connection, Session};
 use crate::database::Database;
 use crate::error::DatabaseError;
-use crate::locks::{self, Hold, MOST_WITHOUT_GATE};
+use crate::locks::{self, LockMode, MOST_WITHOUT_GATE};
 use crate::rows::{cnpj, texts};
 
 /// Change of the tenant that owns establishments.
@@ -50,7 +50,7 @@ pub struct OwnerRequest<'a> {
 /// order of CNPJs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChangedOwners {
-    /// Establishments whose owner was changed; in a dry run, those that would be.
+    /// Establishments whose owner was changed or, in a dry run, would be changed.
     pub changed: Vec<Cnpj>,
     /// Establishments that had the requested owner already.
     pub unchanged: Vec<Cnpj>,
@@ -151,7 +151,10 @@ async fn change(
         session.query(OWNERS, &[&names]).await?
     } else {
         let [_, rows] = session
-            .query_each([(Hold::Alone.statement(), &[&locks::numbers(request.cnpjs)]), (OWNERS, &[&names])])
+            .query_each([
+                (LockMode::Exclusive.statement(), &[&locks::numbers(request.cnpjs)]),
+                (OWNERS, &[&names]),
+            ])
             .await
             .map_err(DatabaseError::while_locking)?;
         rows

@@ -38,8 +38,8 @@ pub struct OwnerFilter {
 const PAGE: &str = "SELECT cnpj, tenant_id, assigned_at, assigned_by FROM establishments \
      WHERE ($1::uuid IS NULL OR tenant_id = $1) AND ($2::bpchar IS NULL OR cnpj = $2::bpchar) \
      AND cnpj > $3::bpchar ORDER BY cnpj LIMIT $4";
-/// Query for establishments that have products and no owner. Its recursion reads a single product
-/// of each establishment.
+/// Query for up to `$2` establishments after the CNPJ `$1` that have products and no owner. Its
+/// recursion reads a single product of each establishment.
 const UNOWNED: &str = "WITH RECURSIVE loaded AS ( \
          (SELECT cnpj FROM products WHERE cnpj > $1::bpchar ORDER BY cnpj LIMIT 1) UNION ALL \
          SELECT (SELECT p.cnpj FROM products p WHERE p.cnpj > l.cnpj ORDER BY p.cnpj LIMIT 1) \
@@ -48,8 +48,8 @@ const UNOWNED: &str = "WITH RECURSIVE loaded AS ( \
      AND NOT EXISTS (SELECT FROM establishments e WHERE e.cnpj = l.cnpj) ORDER BY l.cnpj LIMIT $2";
 
 impl Database {
-    /// Returns a page of the establishments that have an owner, ordered by CNPJ; `after` is the
-    /// last CNPJ on the previous page.
+    /// Returns a page of up to `limit` establishments that have an owner, ordered by CNPJ; `after`
+    /// is the last CNPJ on the previous page.
     pub async fn owned_establishments(
         &self,
         filter: &OwnerFilter,
@@ -62,8 +62,8 @@ impl Database {
         rows.iter().map(owned).collect()
     }
 
-    /// Returns a page of the establishments that have products and no owner, ordered by CNPJ;
-    /// `after` is the last CNPJ on the previous page.
+    /// Returns a page of up to `limit` establishments that have products and no owner, ordered by
+    /// CNPJ; `after` is the last CNPJ on the previous page.
     pub async fn unowned_establishments(
         &self,
         after: Option<Cnpj>,

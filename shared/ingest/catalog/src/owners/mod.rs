@@ -1,8 +1,9 @@
 //! Owners of establishments.
 //!
-//! An establishment belongs to one tenant or to none. Chunks of other tenants leave it alone, and
-//! so do their full loads. Every change of an owner is made under the establishment's lock, as
-//! every write of its products is, so a chunk sees the owner that is in force until it commits.
+//! An establishment belongs to one tenant or to none. Chunks and full loads of other tenants do not
+//! change its products. Every change of an owner is made under the establishment's lock, as every
+//! write of its products is. So the owner that a chunk's transaction reads stays the owner until
+//! the transaction commits.
 
 mod change;
 mod list;

@@ -1,5 +1,5 @@
 //! Rows in PostgreSQL's binary COPY format, encoded by hand. That takes half the time of
-//! `tokio_postgres`'s own encoder, and is most of the cost of a new chunk here.
+//! `tokio_postgres`'s own encoder. The encoding is most of this program's cost of a new chunk.
 //!
 //! PostgreSQL's manual describes the format ("COPY", "Binary Format"). The values are as the types'
 //! `_send` functions write them.
@@ -15,7 +15,7 @@ use super::numeric;
 use crate::connection::Session;
 use crate::error::DatabaseError;
 use crate::hashes::first_eight;
-use crate::row_place::RowPlace;
+use crate::row_location::RowLocation;
 
 const SIGNATURE: &[u8] = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";
 const END: [u8; 2] = (-1_i16).to_be_bytes();
@@ -37,8 +37,8 @@ pub(super) enum Presence {
 /// Approximate number of bytes of COPY data that are sent in one piece.
 const PIECE: usize = 64 * 1024;
 
-/// Copies rows into a table with COPY. The rows are sent in pieces, so that the server processes
-/// one while the next is encoded.
+/// Copies rows into a table with COPY; `push` encodes one row. The rows are sent in pieces, so that
+/// the server processes one while the next is encoded.
 pub(super) async fn copy<T>(
     session: &mut Session<'_>,
     target: &'static CopyTarget,
@@ -84,15 +84,15 @@ impl Rows {
         Ok(())
     }
 
-    /// Appends a row for the staging table: the new version of the product row at `place`.
+    /// Appends a row for the staging table: the new version of the product row at `location`.
     pub(super) fn push_change(
         &mut self,
-        place: RowPlace,
+        location: RowLocation,
         row: &Row,
         presence: Presence,
     ) -> Result<(), DatabaseError> {
         self.bytes.extend_from_slice(&self.columns.to_be_bytes());
-        self.value(&place.0);
+        self.value(&location.0);
         self.version(row, presence)
     }
 

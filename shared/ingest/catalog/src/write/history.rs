@@ -1,12 +1,14 @@
-//! Statements of other batches about a chunk's products that did not write them.
+//! Search of other batches' chunks for the products of the chunk that is being written.
 //!
-//! An unchanged row is not written, so it does not show which batch confirmed it last. A missing
-//! product does not show which load lacked it last. The hashes that done chunks keep show both.
-//! They are queried only for rows that are about to change, and only if another batch could matter,
-//! which is rare if batches are processed in order.
+//! A row whose content stays the same is not written, so it does not show which batch contained
+//! (*confirmed*) that content last. A product that is missing from full loads does not show which
+//! load lacked it last. The hashes that are stored with written chunks show both. They are queried
+//! only for rows that are about to change, and only if another batch could matter, which is rare if
+//! batches are processed in order.
 //!
-//! The history has a start, and hashes from before it are deleted. So that no confirmation is lost
-//! with them, each row counts as confirmed at that time.
+//! Hashes from before the start of the history of loads (the period for which batches are retained)
+//! are deleted. So that no confirmation is lost with them, each row counts as confirmed at that
+//! start.
 
 use std::collections::{HashMap, HashSet};
 
@@ -21,31 +23,34 @@ use crate::error::DatabaseError;
 use crate::hashes::{first_eight, first_five};
 use crate::rows::{cnpj, texts};
 
-/// Query for later full loads of the same tenant that have completed their deactivation in these
-/// establishments. Loads with an item that was refused there since are left out. Loads of a former
-/// owner are left out too: they say nothing about the present owner's products.
+/// Query for full loads of the same tenant, later than the batch `$3` (received at `$2`), that have
+/// completed their deactivation in the establishments `$1`. A load is left out if an item of it was
+/// refused in the establishment, even after the deactivation. Loads of a former owner are left out
+/// too: they say nothing about the present owner's products.
 const LATER_LOADS: &str = "SELECT c.cnpj, c.batch_id FROM batch_cnpjs c JOIN batches b ON b.batch_id = c.batch_id \
      WHERE c.cnpj = ANY($1::bpchar[]) AND c.deactivation = 'done' AND NOT c.refused \
      AND (c.received_at, c.batch_id) > ($2, $3) \
      AND b.tenant_id = (SELECT o.tenant_id FROM batches o WHERE o.batch_id = $3) \
      ORDER BY c.received_at DESC, c.batch_id DESC";
-/// Query for those of the keys that a batch contained. `IS TRUE` makes the planner use a hash table
-/// of keys and one pass over the chunks; a join might become a loop over both.
+/// Query for those of the key hashes `$2` that the batch `$1` contained, items in error included.
+/// `IS TRUE` makes the planner use a hash table of keys and one pass over the chunks; a join might
+/// become a nested loop over keys and chunks.
 const CONTAINED: &str = "SELECT h.key FROM batch_chunks c CROSS JOIN LATERAL unnest(c.key_hashes) AS h (key) \
      WHERE c.batch_id = $1 AND (h.key IN (SELECT unnest($2::bigint[]))) IS TRUE \
      UNION ALL SELECT e.key_hash FROM batch_item_errors e \
      WHERE e.batch_id = $1 AND (e.key_hash IN (SELECT unnest($2::bigint[]))) IS TRUE";
-/// Query for the batches received since a time that may contain products of the establishments.
-/// Batches of other tenants whose items were refused are left out, since this tenant has no
-/// influence on their number.
+/// Query for the batches that were received since the time `$2` and may contain products of the
+/// establishments `$1`. Batches of other tenants whose items were refused are left out, since the
+/// tenant of the batch `$3` has no influence on their number.
 const SINCE: &str = "SELECT DISTINCT c.received_at, c.batch_id FROM batch_cnpjs c WHERE c.cnpj = ANY($1::bpchar[]) \
      AND c.received_at >= $2 AND (NOT c.refused OR EXISTS (SELECT FROM batches o, batches b \
          WHERE o.batch_id = $3 AND b.batch_id = c.batch_id AND b.tenant_id = o.tenant_id)) \
      ORDER BY c.received_at DESC, c.batch_id DESC";
-/// Query for the chunks of these batches that contained one of the keys, with the hash of the
-/// content that each had for the key. In the batch of the chunk that is being written, only later
-/// chunks are searched, and if `$5` earlier ones too. Appending an empty value makes PostgreSQL
-/// read a chunk's contents only once, and `OFFSET 0` prevents repeating that for each key.
+/// Query for the chunks of the batches `$1` that contained one of the key hashes `$2`, with the
+/// hash of the content that each had for the key. In the batch `$3` of the chunk that is being
+/// written, only chunks after this one (index `$4`) are searched, and those before it too if `$5`
+/// is true. Appending an empty value makes PostgreSQL read a chunk's contents only once, and
+/// `OFFSET 0` prevents repeating that for each key.
 const CONFIRMATIONS: &str = "SELECT c.batch_id, c.chunk_index, h.key, \
          substring(c.contents FROM (5 * h.place - 4)::integer FOR 5) AS content \
      FROM (SELECT batch_id, chunk_index, key_hashes, row_hashes || ''::bytea AS contents FROM batch_chunks \
@@ -97,7 +102,8 @@ pub(super) async fn withdrawn(
 
 /// Returns the key hashes among `rows` for which the table keeps its content, because another chunk
 /// confirmed that content (contained it too) in a later version than this chunk's. Each of the
-/// `rows` has a later version than the table's row.
+/// `rows` has a later version than the table's row. Every row of the table also counts as confirmed
+/// at `kept_since`, the start of the period for which batches are retained.
 pub(super) async fn outranked(
     session: &mut Session<'_>,
     chunk: &Chunk,
@@ -133,8 +139,8 @@ pub(super) async fn outranked(
     Ok(outranked)
 }
 
-/// Returns the keys of those candidates whose content in the table one of these batches confirmed
-/// in a later version than the chunk's.
+/// Returns the key hashes of those candidates whose content in the table one of the batches
+/// confirmed (contained it too), in a later version than the chunk's.
 async fn confirmed(
     session: &mut Session<'_>,
     chunk: &Chunk,

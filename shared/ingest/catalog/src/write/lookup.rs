@@ -1,10 +1,10 @@
-//! Looks up by key the rows that the table already holds of a chunk.
+//! Look-up of the rows that the table already has for the products of a chunk.
 //!
-//! The chunks of a catalogue are in the order of its keys, at least as far as a window of the
-//! planner reaches. So the rows of a chunk are neighbours in the table, or have few others between
-//! them. A row of a pass over the range between the first and the last of them costs a fifth of a
-//! lookup by key. If there are many other rows in the range, the pass ends early, and each key is
-//! looked up.
+//! The chunker cuts a catalogue into chunks in the order of the keys, at least within the products
+//! that it sorts at once. So the rows of a chunk are neighbours in the table, or have few other
+//! rows between them. Reading a row in a scan of the range between the first and the last of them
+//! costs a fifth of a lookup by key. If there are many other rows in the range, the scan ends
+//! early, and each key is looked up.
 
 use std::collections::HashMap;
 
@@ -16,10 +16,10 @@ use uuid::Uuid;
 
 use crate::connection::Session;
 use crate::error::DatabaseError;
-use crate::row_place::RowPlace;
+use crate::row_location::RowLocation;
 
 /// Query for all products in each range of keys, in the order of the index. If it returns `$5`
-/// rows, the ranges contain too many.
+/// rows, the ranges contain too many rows for a scan.
 pub(super) const RANGES: &str = "SELECT r.place, p.productid, p.ctid, p.row_hash, p.active \
      FROM unnest($1::bpchar[], $2::integer[], $3::text[], $4::text[]) WITH ORDINALITY AS r (cnpj, shopid, \
      low, high, place) \
@@ -28,7 +28,7 @@ pub(super) const RANGES: &str = "SELECT r.place, p.productid, p.ctid, p.row_hash
          ORDER BY p.productid LIMIT $5) p LIMIT $5";
 /// Query that looks up each key by the index. `OFFSET 0` prevents the planner from merging the
 /// inner query, so that it makes an index lookup for each key in order, however large it thinks the
-/// table is. Rows that equal the chunk's are not returned.
+/// table is. Active rows with the content of the chunk's row are not returned.
 const KEYS: &str = "SELECT i.place, p.ctid, p.row_hash, p.active \
      FROM unnest($1::bpchar[], $2::integer[], $3::text[], $4::bytea[]) WITH ORDINALITY \
          AS i (cnpj, shopid, productid, row_hash, place) \
@@ -53,7 +53,7 @@ pub(super) struct Differing<'a> {
 /// Row of a product as the table holds it.
 pub(super) struct Existing {
     /// Location of the row in the table, valid while its establishment is locked.
-    pub(super) place: RowPlace,
+    pub(super) location: RowLocation,
     pub(super) row_hash: RowHash,
     pub(super) active: bool,
     pub(super) source_updated_at: Option<Timestamp>,
@@ -101,8 +101,8 @@ impl<'r, 'a> Ranges<'r, 'a> {
         [&self.cnpjs, &self.shops, &self.lows, &self.highs, &self.too_many]
     }
 
-    /// Returns the rows that differ from the table's, given the table's rows in the ranges; `None`
-    /// if the table has too many rows there.
+    /// Returns the rows that differ from the table's, given `answers`, the table's rows in the
+    /// ranges; `None` if the table has too many rows there.
     fn differing(&self, answers: &[tokio_postgres::Row]) -> Result<Option<Vec<Lookup<'a>>>, DatabaseError> {
         if i64::try_from(answers.len())? >= self.too_many {
             return Ok(None);
@@ -128,8 +128,8 @@ impl<'r, 'a> Ranges<'r, 'a> {
 }
 
 /// Returns how many rows of a chunk, from the first on, are looked up as a sample: an eighth. The
-/// sample shows at little cost whether the table has few other keys between them. The caller skips
-/// it if that was so for the previous chunk.
+/// sample shows at little cost whether a scan of the rows' ranges reads few other rows of the
+/// table. If scans did so for the previous chunk, the caller looks up all rows at once instead.
 pub(super) const fn probe(rows: usize) -> usize {
     rows.div_ceil(8)
 }
@@ -155,13 +155,13 @@ pub(super) async fn differing<'a>(
         Some(found) => found,
         None => by_key(session, left).await?,
     });
-    let places: Vec<RowPlace> =
-        lookups.iter().filter_map(|(_, stored)| Some(stored.as_ref()?.place)).collect();
-    let mut versions = versions(session, &places).await?;
+    let locations: Vec<RowLocation> =
+        lookups.iter().filter_map(|(_, stored)| Some(stored.as_ref()?.location)).collect();
+    let mut versions = versions(session, &locations).await?;
     let differing = lookups.into_iter().map(|(row, stored)| {
-        let existing = stored.map(|StoredRow { place, row_hash, active }| {
-            let (source_updated_at, version) = versions.remove(&place).ok_or(DatabaseError::Moved)?;
-            Ok::<_, DatabaseError>(Existing { place, row_hash, active, source_updated_at, version })
+        let existing = stored.map(|StoredRow { location, row_hash, active }| {
+            let (source_updated_at, version) = versions.remove(&location).ok_or(DatabaseError::Moved)?;
+            Ok::<_, DatabaseError>(Existing { location, row_hash, active, source_updated_at, version })
         });
         Ok(Differing { row, existing: existing.transpose()? })
     });
@@ -187,7 +187,7 @@ type Lookup<'a> = (&'a Row, Option<StoredRow>);
 
 /// Columns of a table row that a lookup by range or by key returns.
 struct StoredRow {
-    place: RowPlace,
+    location: RowLocation,
     row_hash: RowHash,
     active: bool,
 }
@@ -196,7 +196,7 @@ impl StoredRow {
     fn of(answer: &tokio_postgres::Row) -> Result<Self, DatabaseError> {
         let hash: &[u8] = answer.try_get("row_hash")?;
         let row_hash = RowHash(hash.try_into().map_err(|_| DatabaseError::Unreadable("a row's hash"))?);
-        Ok(Self { place: answer.try_get("ctid")?, row_hash, active: answer.try_get("active")? })
+        Ok(Self { location: answer.try_get("ctid")?, row_hash, active: answer.try_get("active")? })
     }
 
     fn differs_from(&self, row: &Row) -> bool {
@@ -215,22 +215,22 @@ async fn by_key<'a>(session: &mut Session<'_>, rows: &[&'a Row]) -> Result<Vec<L
         let place = usize::try_from(answer.try_get::<_, i64>("place")?)?;
         let row = place.checked_sub(1).and_then(|place| rows.get(place));
         let row = *row.ok_or(DatabaseError::Unreadable("a row's place"))?;
-        let is_there = answer.try_get::<_, Option<RowPlace>>("ctid")?.is_some();
+        let is_there = answer.try_get::<_, Option<RowLocation>>("ctid")?.is_some();
         stored.push((place, row, is_there.then(|| StoredRow::of(&answer)).transpose()?));
     }
     stored.sort_unstable_by_key(|(place, ..)| *place);
     Ok(stored.into_iter().map(|(_, row, stored)| (row, stored)).collect())
 }
 
-type Versions = HashMap<RowPlace, (Option<Timestamp>, Version)>;
+type Versions = HashMap<RowLocation, (Option<Timestamp>, Version)>;
 
 /// Reads the versions of the table rows at these locations, with the source's date of each.
-async fn versions(session: &mut Session<'_>, places: &[RowPlace]) -> Result<Versions, DatabaseError> {
-    let mut versions = HashMap::with_capacity(places.len());
-    if places.is_empty() {
+async fn versions(session: &mut Session<'_>, locations: &[RowLocation]) -> Result<Versions, DatabaseError> {
+    let mut versions = HashMap::with_capacity(locations.len());
+    if locations.is_empty() {
         return Ok(versions);
     }
-    for answer in session.query(VERSIONS, &[&places]).await? {
+    for answer in session.query(VERSIONS, &[&locations]).await? {
         let source_updated_at = answer.try_get("source_updated_at")?;
         let received_at: Timestamp = answer.try_get("last_received_at")?;
         let batch_id: Uuid = answer.try_get("last_batch_id")?;

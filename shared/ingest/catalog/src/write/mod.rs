@@ -1,9 +1,10 @@
 //! Writes a chunk in one short transaction.
 //!
-//! It locks the chunk's establishments, looks up what the table holds in the order of keys, copies
-//! new rows, stages changed ones and updates them by their place, and records what the chunk
-//! contained. Rows that equal the table's are neither locked nor written, and chunks of such rows
-//! share the locks. Items of establishments that are not the tenant's are refused.
+//! The transaction locks the chunk's establishments, and looks up in the order of keys which rows
+//! the table has. It copies new rows, updates changed ones by their location from a staging table,
+//! and records what the chunk contained. Rows that equal the table's are neither locked nor
+//! written, and chunks of such rows share the locks. Items of establishments that are not the
+//! tenant's are refused.
 
 mod changes;
 mod columns;
@@ -29,15 +30,15 @@ use crate::error::DatabaseError;
 use crate::finalize::{Finalized, finalize};
 use crate::hashes::first_five;
 use crate::item_errors;
-use crate::locks::{self, Hold};
+use crate::locks::{self, LockMode};
 use crate::owners::OwnerRule;
 use crate::rows::{bigint, texts, word};
 
-use changes::{Plan, apply};
+use changes::{RowChanges, apply};
 use lookup::{RANGES, Ranges, probe};
-use owners::{FOREIGN, Foreign};
+use owners::{NOT_OWNED, NotOwned};
 
-/// Result of writing a chunk.
+/// Result of writing a chunk, or the reason why the chunk must not be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteOutcome {
     /// The rows of the chunk were written.
@@ -66,8 +67,8 @@ pub enum WriteOutcome {
     TooOld,
 }
 
-/// Query for the start of the history and the states of the batch and the chunk, which always
-/// returns one row.
+/// Query for the time since which batches are retained, and for the states of the batch `$1` and
+/// its chunk `$2`. Always returns one row.
 const STATE: &str = "SELECT h.kept_since, b.generation AS current, c.generation, c.status FROM batch_history h \
      LEFT JOIN batches b ON b.batch_id = $1 LEFT JOIN batch_chunks c ON c.batch_id = b.batch_id AND c.chunk_index = $2 \
      WHERE h.is_only";
@@ -81,8 +82,8 @@ impl Database {
     /// id: a repeated call finds the work done.
     ///
     /// Which version of a product wins does not depend on the order in which chunks are written. An
-    /// inactive product becomes active again, unless a full load that was received later has
-    /// decided otherwise.
+    /// inactive product becomes active again, unless a full load that was received later lacks the
+    /// product.
     ///
     /// # Errors
     /// If the database fails, or does not have the chunk. Then either nothing was written, or the
@@ -94,15 +95,18 @@ impl Database {
     }
 
     async fn write(&self, connection: &mut Connection, chunk: &Chunk) -> Result<WriteOutcome, DatabaseError> {
-        let mut terms =
-            Terms { rejected: HashSet::new(), owner_rule: self.owner_rule, most_listed: self.listed_errors };
-        let outcome = match attempt(connection, chunk, &terms).await {
+        let mut parameters = WriteParameters {
+            rejected: HashSet::new(),
+            owner_rule: self.owner_rule,
+            most_listed: self.listed_errors,
+        };
+        let outcome = match attempt(connection, chunk, &parameters).await {
             Err(error) if error.blames_the_data() => {
-                terms.rejected = rejected::find(connection, chunk).await?;
-                if terms.rejected.is_empty() {
+                parameters.rejected = rejected::find(connection, chunk).await?;
+                if parameters.rejected.is_empty() {
                     return Err(error);
                 }
-                transact(connection, chunk, &terms, Hold::Alone).await?
+                transact(connection, chunk, &parameters, LockMode::Exclusive).await?
             }
             outcome => outcome?,
         };
@@ -138,8 +142,8 @@ impl Database {
 }
 
 /// Parameters of a transaction that writes a chunk.
-struct Terms {
-    /// Indices of the rows that the database refuses.
+struct WriteParameters {
+    /// Indexes of the chunk's rows that the database refuses; empty in the first attempt.
     rejected: HashSet<usize>,
     owner_rule: OwnerRule,
     /// Maximum number of items in error that the batch's report may list in all.
@@ -167,15 +171,15 @@ enum Outcome {
 async fn attempt(
     connection: &mut Connection,
     chunk: &Chunk,
-    terms: &Terms,
+    parameters: &WriteParameters,
 ) -> Result<Outcome, DatabaseError> {
     if connection.nothing_differed {
-        match transact(connection, chunk, terms, Hold::Shared).await? {
+        match transact(connection, chunk, parameters, LockMode::Shared).await? {
             Outcome::Differs => {}
             outcome => return Ok(outcome),
         }
     }
-    transact(connection, chunk, terms, Hold::Alone).await
+    transact(connection, chunk, parameters, LockMode::Exclusive).await
 }
 
 /// Runs the transaction that writes a chunk, with locks of this mode and without the rows that are
@@ -183,22 +187,22 @@ async fn attempt(
 async fn transact(
     connection: &mut Connection,
     chunk: &Chunk,
-    terms: &Terms,
-    hold: Hold,
+    parameters: &WriteParameters,
+    mode: LockMode,
 ) -> Result<Outcome, DatabaseError> {
-    let sound = chunk.rows().iter().enumerate().filter(|(place, _)| !terms.rejected.contains(place));
+    let sound = chunk.rows().iter().enumerate().filter(|(place, _)| !parameters.rejected.contains(place));
     let sound: Vec<&Row> = sound.map(|(_, row)| row).collect();
     let first = if connection.were_neighbours { sound.len() } else { probe(sound.len()) };
     let first_ranges = Ranges::of(sound.get(..first).unwrap_or_default())?;
     let (batch_id, index) = (chunk.batch.batch_id(), i32::try_from(chunk.index)?);
     let cnpjs = chunk.cnpjs();
     let mut session = connection.begin().await?;
-    let [_, _, state, foreign, found] = session
+    let [_, _, state, not_owned, found] = session
         .query_each([
             (NO_SCANS, &[]),
-            (hold.statement(), &[&locks::numbers(&cnpjs)]),
+            (mode.statement(), &[&locks::numbers(&cnpjs)]),
             (STATE, &[&batch_id, &index]),
-            (FOREIGN, &[&batch_id, &texts(&cnpjs)]),
+            (NOT_OWNED, &[&batch_id, &texts(&cnpjs)]),
             (RANGES, &first_ranges.params()),
         ])
         .await
@@ -207,20 +211,22 @@ async fn transact(
         return Ok(outcome);
     }
     let kept_since = kept_since(&state)?;
-    let foreign = Foreign::of(&mut session, batch_id, &foreign, terms.owner_rule, hold).await?;
-    let Some(foreign) = foreign else { return Ok(Outcome::Differs) };
-    let own: Vec<&Row> = sound.iter().copied().filter(|row| !foreign.contains(row)).collect();
-    let first = foreign.is_empty().then_some((&first_ranges, found.as_slice()));
+    let not_owned = NotOwned::of(&mut session, batch_id, &not_owned, parameters.owner_rule, mode).await?;
+    let Some(not_owned) = not_owned else { return Ok(Outcome::Differs) };
+    let own: Vec<&Row> = sound.iter().copied().filter(|row| !not_owned.contains(row)).collect();
+    let first = not_owned.is_empty().then_some((&first_ranges, found.as_slice()));
     let differing = lookup::differing(&mut session, &own, first).await?;
     let nothing_differed = differing.is_empty();
-    if hold == Hold::Shared && !nothing_differed {
+    if mode == LockMode::Shared && !nothing_differed {
         return Ok(Outcome::Differs);
     }
-    let plan = Plan::of(&mut session, chunk, &differing, own.len(), kept_since).await?;
-    apply(&mut session, &plan).await?;
-    let refused = refused(chunk, terms, &foreign);
-    let result = ChunkResult::new(u64::from(chunk.items), plan.counts(chunk), u64::try_from(refused.len())?)?;
-    let Some((before, after)) = settle_done(&mut session, chunk, &foreign, &refused, result, terms).await?
+    let changes = RowChanges::of(&mut session, chunk, &differing, own.len(), kept_since).await?;
+    apply(&mut session, &changes).await?;
+    let refused = refused(chunk, parameters, &not_owned);
+    let result =
+        ChunkResult::new(u64::from(chunk.items), changes.counts(chunk), u64::try_from(refused.len())?)?;
+    let Some((before, after)) =
+        settle_done(&mut session, chunk, &not_owned, &refused, result, parameters).await?
     else {
         // Another call was faster, or a replay took the chunk over. The rows written here are
         // rolled back.
@@ -234,41 +240,41 @@ async fn transact(
 
 /// Returns the errors of the chunk's refused items: those of establishments that are not the
 /// tenant's, and those that the database refuses.
-fn refused(chunk: &Chunk, terms: &Terms, foreign: &Foreign) -> Vec<ItemError> {
+fn refused(chunk: &Chunk, parameters: &WriteParameters, not_owned: &NotOwned) -> Vec<ItemError> {
     let error = |(place, row): (usize, &Row)| {
-        if foreign.contains(row) {
+        if not_owned.contains(row) {
             Some(not_allowed(row))
         } else {
-            terms.rejected.contains(&place).then(|| rejection(row))
+            parameters.rejected.contains(&place).then(|| rejection(row))
         }
     };
     chunk.rows().iter().enumerate().filter_map(error).collect()
 }
 
 /// Marks a chunk as done, reports its refused items, and updates its batch's state and counters.
-/// Returns the batch's states before and after; `None` if no chunk with this id is left to be
-/// marked.
+/// Returns the batch's states before and after; `None` if the chunk was done already, or has
+/// another id by now.
 async fn settle_done(
     session: &mut Session<'_>,
     chunk: &Chunk,
-    foreign: &Foreign,
+    not_owned: &NotOwned,
     refused: &[ItemError],
     result: ChunkResult,
-    terms: &Terms,
+    parameters: &WriteParameters,
 ) -> Result<Option<(BatchStatus, Settled)>, DatabaseError> {
     let batch_id = chunk.batch.batch_id();
     if chunk.generation > Generation::FIRST {
         let items: Vec<u64> = chunk.rows().iter().map(|row| row.version.item_index()).collect();
         item_errors::forget_refused(session, batch_id, &items).await?;
     }
-    let marked = mark_done(session, chunk, &foreign.others(chunk), result).await?;
+    let marked = mark_done(session, chunk, &not_owned.others(chunk), result).await?;
     let Some((batch, mut tally)) = marked else { return Ok(None) };
     if !refused.is_empty() {
-        report(session, chunk, refused, terms.most_listed).await?;
+        report(session, chunk, refused, parameters.most_listed).await?;
         tally = session.query(TALLY, &[&batch_id]).await?;
     }
-    if !foreign.is_empty() {
-        foreign.note(session, batch_id).await?;
+    if !not_owned.is_empty() {
+        not_owned.note(session, batch_id).await?;
     }
     Ok(Some((batch.status, settle_by(session, &batch, &tally).await?)))
 }
@@ -296,14 +302,14 @@ fn outcome_in(state: &[tokio_postgres::Row], chunk: &Chunk) -> Result<Option<Out
     }
 }
 
-/// Reads the start of the kept history of loads from the rows of [`STATE`].
+/// Reads the time since which batches are retained from the rows of [`STATE`].
 fn kept_since(state: &[tokio_postgres::Row]) -> Result<Timestamp, DatabaseError> {
     let row = state.first().ok_or(DatabaseError::Unreadable("the beginning of the history"))?;
     Ok(row.try_get("kept_since")?)
 }
 
 /// Adds the chunk's refused items to the batch's report, up to `most` in total. The batch must be
-/// locked, so that no two chunks fill the same room in the report.
+/// locked, so that chunks that report at the same time do not exceed that number.
 async fn report(
     session: &mut Session<'_>,
     chunk: &Chunk,
@@ -318,8 +324,8 @@ async fn report(
 }
 
 /// Marks a chunk as done, and stores the hashes of the rows that it contained, or null if it
-/// contained none. Then locks its batch, and returns it with the counts of its chunks; `None` if no
-/// chunk with this id is left to be marked.
+/// contained none. Then locks its batch, and returns it with the counts of its chunks; `None` if
+/// the chunk was done already, or has another id by now.
 async fn mark_done(
     session: &mut Session<'_>,
     chunk: &Chunk,

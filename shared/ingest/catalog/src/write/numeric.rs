@@ -1,5 +1,5 @@
-//! Numbers in the format of PostgreSQL's `numeric_send`: digits to the base of 10,000, from the one
-//! before the point outwards.
+//! Numbers in the format of PostgreSQL's `numeric_send`: digits to the base of 10,000, grouped from
+//! the decimal point outwards.
 
 /// Base of PostgreSQL's `numeric` digits, each of which stands for four decimal digits.
 const BASE: u64 = 10_000;
@@ -31,7 +31,8 @@ pub(super) fn encode(units: i128, places: u8, out: &mut Vec<u8>) {
     }
 }
 
-/// Calls `pass` with each digit to the base of 10,000, the last digit first, without leading zeros.
+/// Calls `pass` with each digit to the base of 10,000 of the number `units / 10^places`, the last
+/// digit first, without leading zeros.
 fn each_digit(mut units: u128, places: u8, mut pass: impl FnMut(u16)) {
     let base = u128::from(BASE);
     // The last digit has the one to three decimal places that are left over.

@@ -1,7 +1,7 @@
-//! Finds the rows that the database refuses, so that the others can be written without them.
+//! Search for the rows that the database refuses, so that the others can be written without them.
 //!
-//! Items are validated against the columns before, so this handles only what the validation missed.
-//! It is slow, and leaves nothing behind.
+//! Items are validated against the columns before, so the search handles only what the validation
+//! missed. It is slow, and its transaction is rolled back.
 
 use std::collections::HashSet;
 
@@ -13,7 +13,7 @@ use crate::connection::{Connection, Session};
 use crate::error::DatabaseError;
 
 /// Returns the indexes of a chunk's rows that the database refuses, found by splitting each refused
-/// part in halves.
+/// set of rows in halves.
 pub(super) async fn find(
     connection: &mut Connection,
     chunk: &Chunk,

@@ -1,4 +1,5 @@
-//! Chunks that could not be written, were given up, and were written after all.
+//! Tests of chunks that cannot be written: failed attempts, chunks and batches that are given up,
+//! and chunks that are written after all.
 
 use attempt::Retryable as _;
 use catalog::{

@@ -1,4 +1,5 @@
-//! The table `products` and what is written to it follow the list of attributes.
+//! Tests that the table `products` has a column for each product attribute, and that writes fill
+//! it.
 
 use std::borrow::Cow;
 use std::convert::Infallible;
@@ -12,7 +13,7 @@ use serde_json::Value;
 
 use crate::support::{Item, Load, at, cnpj, database_test, product};
 
-/// Names of the columns of `products` that belong to no attribute.
+/// Names of the columns of `products` that hold no product attribute.
 const OTHER_COLUMNS: [&str; 12] = [
     "cnpj",
     "shopid",
@@ -28,7 +29,8 @@ const OTHER_COLUMNS: [&str; 12] = [
     "updated_at",
 ];
 
-/// Reader that gives each attribute an edge value of its kind, in turn.
+/// Source of test values that gives each attribute an edge value of its type. The number of reads
+/// so far selects the value in the list of the type.
 #[derive(Default)]
 struct Edges {
     given: usize,
@@ -79,13 +81,15 @@ impl AttributeReader<'static> for Edges {
     }
 }
 
-/// Returns a value for every attribute, and a later source date than the tests' other items have.
+/// Returns an edge value for every attribute. The source date is later than those of the tests'
+/// other items.
 fn attributes() -> Attributes<'static> {
     let Ok(attributes) = Attributes::read(&mut Edges::default());
     Attributes { source_updated_at: Some("2026-11-21T10:00:00.123456Z".parse().unwrap()), ..attributes }
 }
 
-/// Expected values of the attributes' columns, in the text form of [`shown`].
+/// Expected values of the attributes' columns as text, in the order of the attributes. `None` means
+/// NULL.
 #[derive(Default)]
 struct Expected(Vec<Option<String>>);
 
@@ -119,7 +123,8 @@ impl AttributeWriter for Expected {
     }
 }
 
-/// Returns the SQL that shows an attribute's column as text; a time in microseconds since 1970.
+/// Returns the SQL expression that shows an attribute's column as text. A time is shown in
+/// microseconds since 1970.
 fn shown(attribute: &Attribute) -> String {
     let column = attribute.column;
     match attribute.kind {

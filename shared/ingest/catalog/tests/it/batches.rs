@@ -1,5 +1,5 @@
 use attempt::Retryable as _;
-use catalog::{ChunkingOutcome, DatabaseError, FailedRun, PayloadFailure, Seal, SealOutcome};
+use catalog::{ChunkingOutcome, DatabaseError, FailedChunking, PayloadFailure, Seal, SealOutcome};
 use ingestion::Viewer;
 use ingestion::batch::BatchStatus;
 use ingestion::chunk::{Generation, Plan};
@@ -165,8 +165,8 @@ fn a_run_of_an_earlier_generation_changes_nothing() {
         for (generation, expected) in
             [(Generation::FIRST, BatchStatus::Chunking), (Generation::FIRST.next(), BatchStatus::Failed)]
         {
-            let run = FailedRun { generation, errors_omitted: 1 };
-            let status = database.fail_payload(&load.batch, &failure, Some(run)).await.unwrap();
+            let chunking = FailedChunking { generation, errors_omitted: 1 };
+            let status = database.fail_payload(&load.batch, &failure, Some(chunking)).await.unwrap();
             assert_eq!(status, expected, "{generation:?}");
         }
     });

@@ -8,8 +8,8 @@ use test_support::postgres::Cluster;
 
 use crate::support::{Item, Load, TestDatabase, config, database_test};
 
-/// Checks that the futures of calls are `Send`, since functions pass them to a runtime with several
-/// threads.
+/// Checks that the futures of [`Database`]'s functions are `Send`, since the Lambda functions run
+/// on a runtime with several threads.
 #[test]
 fn calls_can_be_moved_between_threads() {
     fn sendable(_: &(impl Send + ?Sized)) {}

@@ -164,9 +164,9 @@ fn an_item_in_error_counts_as_present_if_its_key_was_read() {
     });
 }
 
-/// Checks that a full load with text that is not JSON deactivates no further products, although an
-/// earlier version sealed it as a load that decides. Versions before planner 2 did so if the text
-/// began with a key.
+/// Checks that a full load with text that is not JSON deactivates no (further) products, even if an
+/// earlier version of the chunker recorded it as a load that may deactivate products. Versions
+/// before planner 2 did so if the text began with a product key.
 #[test]
 fn a_load_that_an_earlier_version_sealed_or_replayed_does_not_decide_with_text_that_is_not_json() {
     database_test(async |test| {

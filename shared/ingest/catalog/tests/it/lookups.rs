@@ -3,7 +3,7 @@ use ingestion::batch::Changes;
 
 use crate::support::{Item, Load, TestDatabase, database_test, product};
 
-/// Loads products 0 to 399, in two establishments.
+/// Writes products 0 to 399 of two establishments into an empty database.
 async fn with_products(test: &TestDatabase) {
     let load = Load::delta(0).keys(0..400);
     load.run(&test.open()).await;
@@ -11,8 +11,8 @@ async fn with_products(test: &TestDatabase) {
     test.execute("ANALYZE products").await;
 }
 
-/// Loads these products on a new connection, every seventh with changed content, and returns the
-/// numbers of changes.
+/// Writes the products with these keys as a later load, on a new connection. Every seventh has
+/// other content than before. Returns the numbers of inserted, updated and unchanged products.
 async fn load(test: &TestDatabase, keys: impl IntoIterator<Item = u32>) -> Changes {
     load_by(&test.open(), test, keys).await
 }

@@ -1,4 +1,5 @@
-//! Against a real PostgreSQL: the one that `DATABASE_URL` names, or one of the tests' own.
+//! Tests of the catalogue's tables and queries with a real PostgreSQL: the one that `DATABASE_URL`
+//! names, or one that the tests start.
 
 #![allow(
     clippy::unwrap_used,
@@ -14,8 +15,8 @@ mod chunks;
 mod connection;
 mod deactivation;
 mod end_of_load;
-mod figures;
 mod lookups;
+mod metrics;
 mod migrations;
 mod model;
 mod outbox;

@@ -4,7 +4,8 @@ use test_support::postgres::Cluster;
 
 use crate::support::{TestDatabase, config, database_test};
 
-/// Returns the names of all migration files in order, and the number of the last one.
+/// Returns the names of all migration files in order of their numbers, and the number of the last
+/// one.
 fn written() -> (Vec<String>, i32) {
     let folder = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/migrations")).unwrap();
     let names = folder.map(|file| file.unwrap().path().file_stem().unwrap().to_str().unwrap().to_owned());

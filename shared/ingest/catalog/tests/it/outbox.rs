@@ -1,10 +1,12 @@
-//! Events are written with their facts, or not at all.
+//! Tests of the outbox: an event is written in the transaction that makes the change which it
+//! reports, or not at all.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use catalog::{
-    Database, GivenUp, Outbox, OutboxEvent, PayloadFailure, ReplayOutcome, ReplayRequest, Seal, WriteOutcome,
+    Database, GivenUp, OutboxEvent, OutboxMode, PayloadFailure, ReplayOutcome, ReplayRequest, Seal,
+    WriteOutcome,
 };
 use events::Event;
 use ingestion::Viewer;
@@ -21,7 +23,7 @@ const HELD: &str = "integrahub.batch.held";
 const GIVEN_UP: &str = "integrahub.chunk.given_up";
 
 fn open(test: &TestDatabase) -> Database {
-    test.open().with_outbox(Outbox::Written)
+    test.open().with_outbox(OutboxMode::Written)
 }
 
 async fn events(database: &Database, load: &Load) -> Vec<OutboxEvent> {
@@ -40,7 +42,8 @@ fn types(events: &[OutboxEvent]) -> Vec<&str> {
     events.iter().map(|event| event.event_type.as_str()).collect()
 }
 
-/// Checks that an event's data match their schema, and that the schema names each of their members.
+/// Checks that an event's data match the schema of its type, and have no member that the schema
+/// does not name.
 fn conforms(event: &OutboxEvent) {
     let (_, schema) =
         Event::DATA_SCHEMAS.into_iter().find(|(of_type, _)| *of_type == event.event_type).unwrap();
@@ -53,7 +56,7 @@ fn conforms(event: &OutboxEvent) {
     assert!(errors.is_empty(), "{errors:?} in {data}");
 }
 
-/// Changes a schema so that it allows no members that it does not name.
+/// Changes a JSON schema so that its objects allow only the members that it names.
 fn close(schema: &mut Value) {
     if let Value::Object(members) = schema {
         members.values_mut().for_each(close);

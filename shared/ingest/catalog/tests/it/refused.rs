@@ -1,4 +1,5 @@
-//! Items that the database refuses are reported, and the others of their chunk are written.
+//! Tests of items that the database refuses: they are reported, and the other items of their chunk
+//! are written.
 
 use catalog::{ReplayRequest, WriteOutcome};
 use ingestion::Viewer;

@@ -6,8 +6,8 @@ use ingestion::batch::Changes;
 
 use crate::support::{Item, Load, database_test};
 
-/// Query that takes the locks of all establishments with products, shared. Their keys have "cnpj"
-/// in the upper half and the number of the lock in the lower.
+/// Query that takes the advisory locks of all establishments with products, in shared mode. A
+/// lock's key has "cnpj" as ASCII in the upper half, and one of 16,384 numbers in the lower.
 const SHARE_ALL: &str = "SELECT count(pg_advisory_xact_lock_shared(x'636e706a00000000'::bigint \
          + (get_byte(hash, 0) * 256 + get_byte(hash, 1)) % 16384)) \
      FROM (SELECT DISTINCT sha256(cnpj::text::bytea) AS hash FROM products) AS p";
@@ -107,8 +107,8 @@ fn a_change_is_written_where_none_was_expected() {
     });
 }
 
-/// Query for the keys of the locks of all establishments with products, in the order in which they
-/// are taken.
+/// Query for the keys of the advisory locks of all establishments with products, in the order in
+/// which the crate takes them.
 const STRIPES: &str = "SELECT x'636e706a00000000'::bigint + (get_byte(hash, 0) * 256 + get_byte(hash, 1)) % 16384 AS stripe \
      FROM (SELECT DISTINCT sha256(cnpj::text::bytea) AS hash FROM products) AS p ORDER BY stripe";
 

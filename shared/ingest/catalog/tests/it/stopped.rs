@@ -8,15 +8,16 @@ use uuid::Uuid;
 use crate::support::{Load, TestDatabase, database_test};
 
 const HOUR: u64 = 3600;
-/// Thresholds of these tests: a batch is stalled after half an hour, and given up after a day.
-const PATIENCE: StallThresholds = StallThresholds {
+/// Thresholds for stalled batches in these tests: stalled after half an hour without progress, and
+/// given up after a day.
+const THRESHOLDS: StallThresholds = StallThresholds {
     stopped_for: Duration::from_secs(HOUR / 2),
     given_up_after: Duration::from_secs(24 * HOUR),
 };
 
 const NONE: [Uuid; 0] = [];
 
-/// Changes the times of a batch as if this number of minutes had passed.
+/// Moves the times in a batch's row back by this number of minutes, as if they had passed.
 async fn age(test: &TestDatabase, batch_id: Uuid, minutes: u32) {
     test.execute(&format!(
         "UPDATE batches SET moved_at = moved_at - interval '{minutes} min', \
@@ -27,12 +28,12 @@ async fn age(test: &TestDatabase, batch_id: Uuid, minutes: u32) {
 }
 
 async fn taken(database: &Database) -> Vec<Uuid> {
-    let taken = database.take_stopped(PATIENCE, 100).await.unwrap();
+    let taken = database.select_stalled(THRESHOLDS, 100).await.unwrap();
     taken.into_iter().map(|batch| batch.batch_id).collect()
 }
 
 async fn unfinished(database: &Database) -> Vec<Uuid> {
-    let taken = database.take_unfinished(PATIENCE.stopped_for, 100).await.unwrap();
+    let taken = database.select_unfinalized(THRESHOLDS.stopped_for, 100).await.unwrap();
     taken.into_iter().map(|batch| batch.batch_id).collect()
 }
 
@@ -69,7 +70,7 @@ fn what_stopped_is_taken_once_and_again_when_its_time_has_doubled() {
         assert_eq!(taken(&database).await, NONE);
         age(test, sealed.id(), 2).await;
         age(test, begun.id(), 2).await;
-        let stopped = database.take_stopped(PATIENCE, 100).await.unwrap();
+        let stopped = database.select_stalled(THRESHOLDS, 100).await.unwrap();
         let [first, second] = &stopped[..] else { panic!("{stopped:?}") };
         // Those received first come first.
         assert_eq!(
@@ -109,7 +110,7 @@ fn what_was_taken_in_vain_is_put_back() {
         load.prepare(&database).await;
         age(test, load.id(), 40).await;
         assert_eq!(taken(&database).await, [load.id()]);
-        database.put_back(&[load.id()]).await.unwrap();
+        database.unselect(&[load.id()]).await.unwrap();
         assert_eq!(taken(&database).await, [load.id()]);
     });
 }
@@ -129,7 +130,7 @@ fn runs_at_once_take_no_batch_twice_and_all_of_them() {
             let database = test.open();
             let mut mine = Vec::new();
             loop {
-                let taken = database.take_stopped(PATIENCE, 3).await.unwrap();
+                let taken = database.select_stalled(THRESHOLDS, 3).await.unwrap();
                 if taken.is_empty() {
                     return mine;
                 }
@@ -173,19 +174,19 @@ fn what_is_past_its_time_is_only_reported() {
             load.prepare(&database).await;
             age(test, load.id(), 40).await;
         }
-        assert_eq!(database.stuck(PATIENCE, 10).await.unwrap().count, 0);
+        assert_eq!(database.stuck(THRESHOLDS, 10).await.unwrap().count, 0);
         for load in &loads {
             age(test, load.id(), 24 * 60).await;
         }
         assert_eq!(taken(&database).await, NONE);
-        let stuck = database.stuck(PATIENCE, 2).await.unwrap();
+        let stuck = database.stuck(THRESHOLDS, 2).await.unwrap();
         let named: Vec<Uuid> = stuck.oldest.iter().map(|batch| batch.batch_id).collect();
         assert_eq!((stuck.count, named), (3, vec![loads[0].id(), loads[1].id()]));
 
         // A new generation has a time of its own.
         test.execute(&format!("UPDATE batches SET generation = 2 WHERE batch_id = '{}'", loads[1].id()))
             .await;
-        assert_eq!(database.stuck(PATIENCE, 10).await.unwrap().count, 2);
+        assert_eq!(database.stuck(THRESHOLDS, 10).await.unwrap().count, 2);
         age(test, loads[1].id(), 31).await;
         assert_eq!(taken(&database).await, [loads[1].id()]);
     });
@@ -217,8 +218,8 @@ fn a_batch_whose_end_did_not_happen_is_taken_apart_from_the_others() {
     });
 }
 
-/// Checks that stalled batches are found without reading the final ones, which are most of an old
-/// installation's.
+/// Checks that the query for stalled batches does not read the final ones, which are most batches
+/// of an old installation.
 #[test]
 fn many_batches_that_are_final_cost_nothing() {
     database_test(async |test| {

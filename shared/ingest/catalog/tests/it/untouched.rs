@@ -3,8 +3,8 @@ use test_support::postgres::Cluster;
 
 use crate::support::{Item, Load, TestDatabase, config, product};
 
-/// Checks that rows that a load does not change are neither moved nor written to the log (WAL). The
-/// test has its own PostgreSQL server, so that no other test writes to the same log.
+/// Checks that rows which a load does not change are neither moved nor written to the write-ahead
+/// log. The test has its own PostgreSQL server, so that no other test writes to the same log.
 #[tokio::test]
 async fn unchanged_rows_are_neither_moved_nor_logged() {
     let cluster = Cluster::start(&["autovacuum=off"]).await;

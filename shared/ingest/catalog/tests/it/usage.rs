@@ -19,8 +19,8 @@ async fn additions(test: &TestDatabase) -> i64 {
     test.number("SELECT count(*) FROM usage_additions").await
 }
 
-/// Returns the usage of [`DAY`] for batches with these items, whose payloads have 100 bytes for
-/// each item.
+/// Returns the tenant's expected usage on [`DAY`], if its batches had these items and their
+/// payloads have 100 bytes for each item.
 fn of(tenant: Uuid, batches: u64, items: UsageItems) -> UsageDay {
     let UsageItems { inserted, updated, unchanged, stale, failed } = items;
     UsageDay {

@@ -1,4 +1,5 @@
-//! What a key for some establishments is shown of its tenant's batches.
+//! Tests of an API key that is limited to some establishments: the batches of its tenant that it
+//! may see.
 
 use std::collections::BTreeSet;
 
@@ -12,20 +13,22 @@ use uuid::Uuid;
 
 use crate::support::{Load, TENANT, at, cnpj, database_test};
 
-/// Returns the viewer of an API key that is limited to these establishments.
+/// Returns the viewer for an API key of [`TENANT`] that is limited to the establishments with these
+/// numbers.
 fn limited(numbers: &[u32]) -> Viewer {
     let cnpjs: BTreeSet<String> = numbers.iter().map(|number| cnpj(*number).to_string()).collect();
     Viewer::limited(TENANT, Some(&cnpjs)).unwrap()
 }
 
-/// Returns a load as if it was sent with this viewer's API key.
+/// Returns the load as if it had been sent with the viewer's API key.
 fn sent_by(load: Load, viewer: &Viewer) -> Load {
     let mut load = load;
     load.batch.cnpjs = viewer.cnpjs().clone();
     load
 }
 
-/// True if queries show the batch to the viewer. Checks that all of them agree.
+/// Returns true if the viewer's queries show the batch. Checks that the queries for one batch, for
+/// lists, for items in error and for replays agree.
 async fn is_shown(database: &Database, viewer: &Viewer, batch_id: Uuid) -> bool {
     let request = ReplayRequest {
         replay: Replay { scope: ReplayScope::All, confirm_deactivation: true },

@@ -1,11 +1,11 @@
 use serde::{Deserialize, Serialize};
 
-/// Numbers of the items that the database accepted, by outcome.
+/// Numbers of the items of a chunk or a batch that the database accepted, by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Changes {
-    /// Number of items that inserted a new row.
+    /// Number of items that inserted a new product row.
     pub inserted: u64,
-    /// Number of items that updated a row.
+    /// Number of items that updated a product row, or made a product active again.
     pub updated: u64,
     /// Number of items whose row already had the same content.
     pub unchanged: u64,
@@ -15,7 +15,7 @@ pub struct Changes {
 }
 
 impl Changes {
-    /// Returns the number of all these items.
+    /// Returns the number of all accepted items, whatever their outcome.
     #[must_use]
     pub const fn processed(self) -> u64 {
         self.inserted.saturating_add(self.updated).saturating_add(self.unchanged).saturating_add(self.stale)
@@ -34,9 +34,9 @@ pub struct ChunkResult {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{accounted} items are accounted for, and there are {items}")]
 pub struct Unbalanced {
-    /// Number of items that should be accounted for.
+    /// Number of all items of the chunk or the batch.
     pub items: u64,
-    /// Number of items whose outcome was counted.
+    /// Number of items that the counts of outcomes add up to.
     pub accounted: u64,
 }
 

@@ -10,7 +10,8 @@ use super::BatchStatus;
 pub enum Deactivation {
     /// The batch is a delta load, which deactivates no products.
     NotApplicable,
-    /// The deactivation of the full load is not decided yet, because some chunks are not done.
+    /// The full load has not decided yet which products it deactivates. It does so once all its
+    /// chunks are done.
     Pending,
     Done {
         deactivated: u64,
@@ -25,7 +26,7 @@ pub enum Deactivation {
     /// The full load would deactivate so many products that a user has to confirm it first.
     Held {
         would_deactivate: u64,
-        /// Number of products that were deactivated before the load was held, all of other CNPJs.
+        /// Number of products in other CNPJs that the load had deactivated before it was held.
         #[serde(default)]
         deactivated: u64,
     },
@@ -37,20 +38,22 @@ pub enum Deactivation {
 pub enum SkipReason {
     /// A later full load contains the CNPJ, and decides about its products instead.
     LaterFullLoad,
-    /// The key of an item could not be read, so any product that seems to be missing may be that
-    /// item's.
+    /// The key of an item could not be read, so any product that seems to be missing may be the
+    /// product of that item.
     UnreadableKey,
     /// The load had more items in error than are recorded, so some of their keys are unknown.
     TooManyErrors,
     /// So many later batches contain the load's CNPJs that they cannot be searched, or the load was
-    /// received before the start of the kept history.
+    /// received before the start of the history of loads (the period for which batches are
+    /// retained).
     TooLate,
     /// The load's CNPJs do not belong to the tenant, or did not when its items were written.
     NotOwned,
     /// The load has no valid item, which is more likely a mistake than an empty pharmacy.
     EmptyLoad,
-    /// The load's payload or some of its chunks failed, or the payload was never uploaded. A replay
-    /// can still decide, and so can a chunk that was given up and is written after all.
+    /// The load's payload or some of its chunks failed, or the payload was never uploaded. Its
+    /// missing products may still become inactive: by a replay, or if a chunk that was given up is
+    /// written after all.
     FailedLoad,
 }
 
@@ -86,8 +89,9 @@ impl Deactivation {
         }
     }
 
-    /// Returns the state for a batch that was received before the start of the kept history of
-    /// loads: a pending deactivation is skipped, any other state stays.
+    /// Returns the state for a batch that was received before the start of the history of loads
+    /// (the period for which batches are retained): a pending deactivation is skipped, any other
+    /// state stays.
     #[must_use]
     pub const fn too_late(self) -> Self {
         match self {

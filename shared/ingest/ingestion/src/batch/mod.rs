@@ -1,8 +1,8 @@
 //! The states of a batch, of its chunks and of its deactivation, and the counters that must add up.
 //!
-//! A batch's state machine is one function of a state and an event. Everything is delivered at
-//! least once, so it defines what a repeated or late event means, and nothing else changes a
-//! batch's state.
+//! A batch's state machine is one function of a state and an event ([`BatchStatus::after`]), and
+//! nothing else changes a batch's state. Notifications are delivered at least once, so the function
+//! defines the effect of repeated and late events, too.
 
 mod counters;
 mod deactivation;

@@ -43,12 +43,12 @@ pub struct ReplayedBatch {
     pub status: BatchStatus,
     /// True if the payload was read to the end, so that the chunks are known.
     pub is_sealed: bool,
-    /// Counts of the chunks of the latest generation.
+    /// Numbers of the batch's chunks by state, in its latest generation (round of processing).
     pub chunks: ChunkCounts,
-    /// Deactivation of the latest generation.
+    /// State of the batch's deactivation in its latest generation (round of processing).
     pub deactivation: Deactivation,
-    /// True if the batch was received before the start of the kept history of loads, so that its
-    /// items cannot be compared with later loads any more.
+    /// True if the batch was received before the start of the history of loads (the period for
+    /// which batches are retained), so that its items cannot be compared with later loads any more.
     pub is_too_old: bool,
 }
 

@@ -5,9 +5,9 @@ words! {
     BatchStatus {
         /// An upload URL was issued, and the payload was not uploaded yet.
         AwaitingUpload = "AWAITING_UPLOAD",
-        /// The payload is stored, and no run of the chunker has begun to read it.
+        /// The payload is stored, and the chunker has not begun to read it.
         Received = "RECEIVED",
-        /// A run of the chunker reads the payload, or was lost while reading it.
+        /// The chunker reads the payload, or died while it read it.
         Chunking = "CHUNKING",
         /// The batch's chunks are stored, and some are not written yet.
         Processing = "PROCESSING",
@@ -27,16 +27,16 @@ words! {
 pub enum BatchEvent {
     /// The payload of the batch was stored.
     PayloadArrived,
-    /// A run of the chunker began to cut the payload, for the first time or again.
+    /// The chunker began to cut the payload, for the first time or again.
     ChunkingBegan,
     /// The payload cannot be read at all, or not to its end.
     PayloadFailed,
     /// All chunks are stored, or the state of one has changed. The value has the numbers of chunks
     /// by state.
     ChunksCounted(ChunkCounts),
-    /// A replay began a new generation with these numbers of chunks by state: no chunks if the
-    /// payload has to be cut again, and no pending ones if only a deactivation has to be carried
-    /// out.
+    /// A replay began a new generation (round of processing) with these numbers of chunks by state:
+    /// no chunks if the payload has to be cut again, and no pending ones if only a deactivation has
+    /// to be carried out.
     Replayed(ChunkCounts),
 }
 
@@ -121,7 +121,7 @@ impl ChunkCounts {
 }
 
 words! {
-    /// State of a chunk in its present generation.
+    /// State of a chunk in the present generation (round of processing) of its batch.
     ChunkStatus {
         /// The chunk is stored and waits to be written to the database.
         Pending = "PENDING",

@@ -31,9 +31,9 @@ impl ChunkReady {
         ChunkId::of(self.batch_id, self.generation, self.chunk_index)
     }
 
-    /// Returns the generation in whose folder the S3 object `key` stores this chunk; `None` if
-    /// `key` is another object. A replayed chunk may still be stored in the folder of an earlier
-    /// generation.
+    /// Returns the generation (round of processing) in whose folder the S3 object `key` is, if the
+    /// object is this chunk; `None` if it is any other object. A replayed chunk may still be stored
+    /// in the folder of an earlier generation.
     #[must_use]
     pub fn cut_in(&self, key: &str) -> Option<Generation> {
         let cut_in = generation_of_chunk(key, self.batch_id, self.chunk_index)?;

@@ -1,11 +1,11 @@
 //! A chunk's file: one LZ4 frame over a head and the rows.
 //!
 //! Numbers are little-endian, times microseconds since 1970. The head is `IHCK`, the format's
-//! version (two bytes), the batch's id and `received_at`, generation, index and items, and the
-//! chunk's CNPJs after their number. Each row is its CNPJ's place in that list, shop id, product
-//! id, effective time, item index, key hash, row hash, and the attributes, which stay encoded
-//! (`product/encoding.rs`): most rows of most loads are unchanged, and their attributes are never
-//! decoded.
+//! version (two bytes), the batch's id and `received_at`, the chunk's generation, index and number
+//! of items, the number of its CNPJs, these CNPJs, and the number of rows. Each row is the index of
+//! its CNPJ among these, shop id, product id, effective time, item index, key hash, row hash, and
+//! the attributes, which stay encoded (`product/encoding.rs`): most rows of most loads are
+//! unchanged, and their attributes are never decoded.
 //!
 //! This is version 2. Version 1 was the same in gzip, and is no longer read.
 
@@ -79,7 +79,8 @@ pub fn encode(chunk: &Chunk) -> io::Result<Vec<u8>> {
     Ok(file.finish()?)
 }
 
-/// Writes the part of a row that precedes its encoded attributes, including their length.
+/// Writes the part of a row that precedes its encoded attributes, including their length. `cnpj` is
+/// the index of the row's CNPJ in the chunk's list.
 fn write_head(out: &mut Writer, cnpj: u32, row: &Row) {
     out.raw(&cnpj.to_le_bytes());
     out.raw(&row.key.shop_id.to_le_bytes());

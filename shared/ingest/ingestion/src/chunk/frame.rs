@@ -56,7 +56,7 @@ pub fn content(file: &[u8]) -> Result<Vec<u8>, FrameError> {
     if file.rest.is_empty() { Ok(content) } else { Err(FrameError::TrailingContent) }
 }
 
-/// Reader of a file that fails if the file ends before its LZ4 frame does. The decoder itself
+/// Reader of a file. Reading fails if the file ends before its LZ4 frame does. The decoder itself
 /// accepts a file that ends between two blocks, with or without a checksum, and mistakes a block
 /// without content for the end.
 struct CompleteFile<'a> {

@@ -1,9 +1,9 @@
 //! Cutting a batch's products into chunks: the places of the cuts, the names of the chunks, and the
 //! content of their files.
 //!
-//! A run over a payload may die and start over, or run twice at once. So everything here follows
-//! from the payload and from the [`Plan`] and [`Generation`] that the batch's first run pinned: the
-//! same cuts, the same ids, and the same bytes.
+//! The chunker may die while it cuts a payload and start over, or cut a payload twice at once. So
+//! the result depends only on the payload, and on the [`Plan`] and [`Generation`] that were stored
+//! for the batch beforehand: the same cuts, the same ids, and the same bytes.
 
 mod event;
 mod format;

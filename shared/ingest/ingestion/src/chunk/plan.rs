@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
-/// Plan by which a batch's payload is cut into chunks. The first run over the payload fixes it for
-/// the batch.
+/// Plan by which a batch's payload is cut into chunks. It is fixed for the batch before the chunker
+/// first cuts the payload.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
     /// Version of the rules that decide where a chunk ends.
@@ -28,8 +28,8 @@ pub enum InvalidPlan {
 
 /// Version of the way in which payloads are cut into chunks. Any change of which items a payload
 /// has, of where a chunk ends, or of a chunk's bytes needs a new version. A batch that an older
-/// version began to cut starts again in a new generation, so that its chunks have other names and a
-/// slow run of the older version has no effect.
+/// version began to cut starts again in a new generation. So its chunks have other names, and a
+/// chunker of the older version that is still at work has no effect.
 ///
 /// A chunk ends with the number of products in the plan, or with the product that brings its
 /// encoded attributes to 8 MiB. Since version 2, the items within a text that is not JSON are
@@ -103,7 +103,7 @@ impl From<ChunkItems> for u16 {
 pub struct Generation(NonZeroU32);
 
 impl Generation {
-    /// Generation of a batch before its first replay.
+    /// Generation in which a batch is first processed.
     pub const FIRST: Self = Self(NonZeroU32::MIN);
 
     /// Returns the generation after this one.
@@ -127,10 +127,11 @@ impl TryFrom<u32> for Generation {
     }
 }
 
-/// Id of a chunk in one generation, by which repeated work on it is recognized.
+/// Id of a chunk in one generation of its batch, by which repeated work on the chunk is recognized.
 ///
-/// A UUID of version 8 (RFC 9562): the first 122 free bits of the SHA-256 of `integrahub.chunk`,
-/// the batch's id, the generation and the index. Both numbers are four bytes, big-endian.
+/// A UUID of version 8 (RFC 9562): its 122 free bits are those of the first 16 bytes of the SHA-256
+/// of `integrahub.chunk`, the batch's id, the generation and the index. Generation and index are
+/// four bytes each, big-endian.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ChunkId(Uuid);

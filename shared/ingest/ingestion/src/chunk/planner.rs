@@ -17,23 +17,25 @@ const WINDOW_BYTES: usize = 40 * 1024 * 1024;
 /// Bytes that each row counts towards [`WINDOW_BYTES`] in addition to its encoded attributes.
 const ROW_BYTES: usize = 256;
 
-/// Bytes of memory that are allocated together for several rows. A larger row gets its own.
+/// Number of bytes that are allocated at once for the encoded attributes of several rows. Larger
+/// attributes get memory of their own.
 const ALLOCATED_AT_ONCE: usize = 64 * 1024;
 
-/// Memory that is reused from one row to the next.
+/// Buffers of a [`Planner`] for encoding and hashing attributes, reused from one row to the next.
 #[derive(Debug)]
 struct Memory {
     attributes: Writer,
     hasher: RowHasher,
 }
 
-/// Row of a chunk: a product, with the hashes and the version that decide whether it is written.
-/// Its attributes are decoded only if it is.
+/// Row of a chunk: a product, with the hashes and the version that decide whether it is written to
+/// the table. The attributes are decoded only for a row that is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
     /// Primary key of the product's row.
     pub key: ProductKey,
-    /// Hash of the key, which stands for the product in the history of loads.
+    /// Hash of the key. A part of it is stored with the chunk, and later shows that the chunk
+    /// contained the product.
     pub key_hash: KeyHash,
     /// Hash of the product's content, which shows whether it differs from the table's.
     pub row_hash: RowHash,
@@ -60,7 +62,7 @@ impl Row {
 pub struct Chunk {
     /// Id and time of receipt of the batch that the chunk belongs to.
     pub batch: BatchStamp,
-    /// Generation of the batch in which the chunk is written.
+    /// Generation (round of processing) of the batch in which the chunk is written.
     pub generation: Generation,
     /// Index of the chunk in its batch, from 0.
     pub index: u32,
@@ -71,7 +73,7 @@ pub struct Chunk {
 }
 
 impl Chunk {
-    /// Returns the id of the chunk in its generation.
+    /// Returns the id of the chunk in its generation (round of processing).
     #[must_use]
     pub fn id(&self) -> ChunkId {
         ChunkId::of(self.batch.batch_id(), self.generation, self.index)
@@ -90,7 +92,8 @@ impl Chunk {
         &self.rows
     }
 
-    /// Returns the chunk as one of a later generation, in which it is written again.
+    /// Returns the chunk as one of a later generation (round of processing), in which it is written
+    /// again.
     #[must_use]
     pub fn of_generation(self, generation: Generation) -> Self {
         Self { generation, ..self }
@@ -114,9 +117,10 @@ impl Chunk {
 
 /// Planner that gathers a batch's products into chunks, each with rows whose keys are neighbours.
 ///
-/// Products that arrive in key order fill one chunk after the other. If they do not, as many
-/// products as fit into 40 MiB are gathered and sorted first. Otherwise the keys of each chunk
-/// would be spread over the whole table, and each establishment over all chunks.
+/// Products that arrive in key order fill one chunk after the other. Products in any other order
+/// are gathered, as many as fit into 40 MiB, and sorted by key before they are cut into chunks.
+/// Without the sort, the keys of each chunk would be spread over the whole table, and each
+/// establishment over all chunks.
 #[derive(Debug)]
 pub struct Planner {
     plan: Plan,
@@ -132,8 +136,8 @@ pub struct Planner {
 }
 
 impl Planner {
-    /// Creates a planner for one run over a batch's payload. `generation` counts how often the
-    /// batch was started, replays included.
+    /// Creates a planner that cuts a batch's payload from its start. `generation` counts how often
+    /// the batch was started, replays included.
     #[must_use]
     pub fn new(plan: Plan, batch: BatchStamp, generation: Generation) -> Self {
         let attributes = Writer(BytesMut::with_capacity(ALLOCATED_AT_ONCE));
@@ -141,7 +145,8 @@ impl Planner {
         Self { plan, batch, generation, index: 0, rows: Vec::new(), bytes: 0, ascending: true, memory }
     }
 
-    /// Adds the next product of the payload, and returns the chunks that it completes.
+    /// Adds the next product of the payload, which the item with this index describes, and returns
+    /// the chunks that the product completes.
     pub fn push(&mut self, product: Product<'_>, item_index: u64) -> Vec<Chunk> {
         let row = Row::new(product, self.batch, item_index, &mut self.memory);
         self.ascending = self.ascending && self.rows.last().is_none_or(|last| last.key < row.key);

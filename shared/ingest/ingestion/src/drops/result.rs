@@ -1,4 +1,4 @@
-//! The result that is written beside a dropped object.
+//! Results of dropped objects: the JSON in S3 that tells an object's owner what became of it.
 
 use crate::payload::Source;
 use serde::Serialize;
@@ -9,7 +9,7 @@ use crate::drops::errors_key;
 
 /// Counts of the file with a dropped object's items in error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ErrorsFile {
+pub struct ErrorCounts {
     /// Number of items in error that the file lists.
     pub listed: u64,
     /// Number of items in error that the file leaves out. The API may list more of them.
@@ -38,7 +38,7 @@ pub fn refused(source: &Source, reason: &str, detail: &str) -> Value {
 /// Builds the result of a dropped object whose batch is final. `batch` has the form of the API's
 /// response, with its `status`.
 #[must_use]
-pub fn final_result(source: &Source, batch_id: Uuid, batch: &impl Serialize, errors: ErrorsFile) -> Value {
+pub fn final_result(source: &Source, batch_id: Uuid, batch: &impl Serialize, errors: ErrorCounts) -> Value {
     let batch = serde_json::to_value(batch).unwrap_or_default();
     let file = (errors.listed > 0).then(|| errors_key(&source.key));
     json!({
@@ -72,7 +72,7 @@ mod tests {
             json!({"bucket": "payloads", "key": "drop/1/full/a.json", "etag": "\"ab\"", "version_id": null});
         let url = "/v1/inovafarma/batches/00000000-0000-0000-0000-000000000000/errors.ndjson";
         let batch = json!({"status": "PARTIAL_FAIL", "items_failed": 3, "errors_url": url});
-        let ended = final_result(&source, Uuid::nil(), &batch, ErrorsFile { listed: 2, omitted: 1 });
+        let ended = final_result(&source, Uuid::nil(), &batch, ErrorCounts { listed: 2, omitted: 1 });
         assert_eq!(
             (&ended["object"], &ended["status"], &ended["batch"]),
             (&object, &json!("PARTIAL_FAIL"), &batch)
@@ -82,7 +82,7 @@ mod tests {
             json!({"key": "drop-results/1/full/a.json.errors.ndjson", "listed": 2, "omitted": 1, "url": url})
         );
         let batch = json!({"status": "COMPLETED", "items_failed": 0, "errors_url": null});
-        let without = final_result(&source, Uuid::nil(), &batch, ErrorsFile { listed: 0, omitted: 0 });
+        let without = final_result(&source, Uuid::nil(), &batch, ErrorCounts { listed: 0, omitted: 0 });
         assert_eq!((&without["errors"]["key"], &without["errors"]["url"]), (&Value::Null, &Value::Null));
         assert_eq!(received(&source, Uuid::nil())["status"], "RECEIVED");
         assert_eq!(expired(&source, Uuid::nil())["status"], "EXPIRED");

@@ -12,7 +12,7 @@ const SHOWN: usize = 200;
 
 /// State of a dropped object that is written to its tags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State<'a> {
+pub enum StateToTag<'a> {
     /// The dropped object became this batch.
     Accepted(Uuid),
     /// The object's batch is final, so that the bucket's lifecycle rule expires the object.
@@ -22,9 +22,9 @@ pub enum State<'a> {
 }
 
 /// Returns the idempotency key of a version of a dropped object, so that it becomes a single batch
-/// however often it is announced. Without version ids, the ETag and the time of the write
-/// distinguish versions. Everything comes from the object itself, so that a notification and a
-/// listing give the same key.
+/// however often it is announced. Without version ids, the ETag and `modified_at`, the time of the
+/// write, distinguish versions. Everything comes from the object itself, so that a notification and
+/// a listing give the same key.
 #[must_use]
 pub fn idempotency_key(source: &Source, modified_at: Timestamp) -> String {
     let Source { bucket, key, etag, version_id } = source;
@@ -42,8 +42,8 @@ pub fn idempotency_key(source: &Source, modified_at: Timestamp) -> String {
     format!("drop:{}:{}", hex::encode(half), name.chars().take(SHOWN).collect::<String>())
 }
 
-/// Returns the id of the event that a version of a dropped object was refused for this reason.
-/// Repeated refusals give the same id.
+/// Returns the id of the event that a version of a dropped object, written at `modified_at`, was
+/// refused for this reason. Repeated refusals give the same id.
 #[must_use]
 pub fn refusal_id(source: &Source, modified_at: Timestamp, reason: &str) -> Uuid {
     let mut hash = Sha256::new();
@@ -62,8 +62,9 @@ pub fn may_be_of(idempotency_key: &str) -> bool {
     idempotency_key.starts_with("drop:")
 }
 
-/// True if a batch with this idempotency key was made of the version of an object that is in the
-/// bucket: the same version id, or without one the same ETag and time of the write.
+/// True if the batch with the idempotency key `batch_key` was made of the version of a dropped
+/// object that the bucket has now: the one with the same version id, or without version ids, with
+/// the same ETag and time of the write (`modified_at`).
 #[must_use]
 pub fn is_version_of(batch_key: &str, source: &Source, etag: &str, modified_at: Timestamp) -> bool {
     let there = Source { etag: etag.to_owned(), ..source.clone() };
@@ -71,15 +72,16 @@ pub fn is_version_of(batch_key: &str, source: &Source, etag: &str, modified_at: 
 }
 
 /// Builds the tags of a dropped object. They name the object's version by its ETag and the time of
-/// its write, since tags that are written too late may get to a newer version of the object.
+/// its write (`modified_at`), since tags that are written too late may get to a newer version of
+/// the object.
 #[must_use]
-pub fn tags(source: &Source, modified_at: Timestamp, state: State<'_>) -> Vec<(&'static str, String)> {
+pub fn tags(source: &Source, modified_at: Timestamp, state: StateToTag<'_>) -> Vec<(&'static str, String)> {
     let (word, more) = match state {
-        State::Accepted(batch_id) => ("accepted", vec![("batch", batch_id.to_string())]),
-        State::Final(batch_id) => {
+        StateToTag::Accepted(batch_id) => ("accepted", vec![("batch", batch_id.to_string())]),
+        StateToTag::Final(batch_id) => {
             ("accepted", vec![("batch", batch_id.to_string()), ("state", "final".to_owned())])
         }
-        State::Refused(reason) => ("refused", vec![("reason", reason.to_owned())]),
+        StateToTag::Refused(reason) => ("refused", vec![("reason", reason.to_owned())]),
     };
     let always = [
         ("drop", word.to_owned()),
@@ -91,7 +93,7 @@ pub fn tags(source: &Source, modified_at: Timestamp, state: State<'_>) -> Vec<(&
 
 /// State of a dropped object that was read from its tags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TaggedState {
+pub enum StateFromTags {
     /// The object was accepted as this batch. The tags are written before the batch has its
     /// payload.
     Accepted(Uuid),
@@ -99,19 +101,19 @@ pub enum TaggedState {
     Settled,
 }
 
-/// Reads the state from an object's tags; `None` if the tags belong to a version of the object with
-/// another ETag or time.
+/// Reads the state from an object's tags; `None` if no state is tagged, or if the tags belong to a
+/// version of the object with another ETag or another time of the write (`modified_at`).
 #[must_use]
 pub fn tagged_state(
     tags: &BTreeMap<String, String>,
     etag: &str,
     modified_at: Timestamp,
-) -> Option<TaggedState> {
+) -> Option<StateFromTags> {
     let tag = |name| tags.get(name).map(String::as_str);
     match (tag("drop")?, tag("state")) {
         _ if tag("etag")? != bare(etag) || tag("modified")? != second(modified_at) => None,
-        ("accepted", None) => Some(TaggedState::Accepted(tag("batch")?.parse().ok()?)),
-        _ => Some(TaggedState::Settled),
+        ("accepted", None) => Some(StateFromTags::Accepted(tag("batch")?.parse().ok()?)),
+        _ => Some(StateFromTags::Settled),
     }
 }
 
@@ -188,14 +190,14 @@ mod tests {
             ["2026-11-22T01:00:00Z", "2026-11-22T01:00:00.731Z", "2026-11-22T01:00:01Z"]
                 .map(|time| time.parse().unwrap());
         for (state, expected) in [
-            (State::Accepted(batch_id), TaggedState::Accepted(batch_id)),
-            (State::Final(batch_id), TaggedState::Settled),
-            (State::Refused("EMPTY"), TaggedState::Settled),
+            (StateToTag::Accepted(batch_id), StateFromTags::Accepted(batch_id)),
+            (StateToTag::Final(batch_id), StateFromTags::Settled),
+            (StateToTag::Refused("EMPTY"), StateFromTags::Settled),
         ] {
             let tags = tags(&source(), time, state);
             let tags: BTreeMap<_, _> =
                 tags.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
-            assert_eq!(tags.contains_key("state"), matches!(state, State::Final(_)));
+            assert_eq!(tags.contains_key("state"), matches!(state, StateToTag::Final(_)));
             assert_eq!(tagged_state(&tags, "\"ab-2\"", time), Some(expected), "{tags:?}");
             assert_eq!(tagged_state(&tags, "\"ab-2\"", listed), Some(expected), "{tags:?}");
             assert_eq!(tagged_state(&tags, "\"ab-3\"", time), None, "{tags:?}");

@@ -116,7 +116,8 @@ impl Catalogue {
         Random::new(self.seed, stream)
     }
 
-    /// Returns the number of editions up to this one in which a product changed.
+    /// Returns the number of editions, up to the catalogue's own, in which the product with this
+    /// number changed.
     fn changes(&self, number: u32) -> u32 {
         let mut changes = 0;
         for edition in 1..=self.edition {

@@ -14,7 +14,8 @@ use crate::split::{Format, ITEM_LIMIT, InvalidJson, Piece, Splitter};
 
 type Loaded = (BTreeMap<ProductKey, RowHash>, Vec<ItemErrorCode>, u32);
 
-/// Splits and parses a payload as the chunker does, in windows of 64 KiB.
+/// Splits and parses a payload as the chunker does, in parts of 64 KiB. Returns the hash of each
+/// product's content, the codes of the items in error, and the number of duplicates.
 fn load(payload: &[u8], format: Format, cnpjs: CnpjAccess) -> Loaded {
     let rules =
         ItemRules { zone: TimeZone::fixed(Offset::constant(-3)), cnpjs, partial: PartialPolicy::Warn };

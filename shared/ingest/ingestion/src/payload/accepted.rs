@@ -11,7 +11,8 @@ pub struct AcceptedBatch {
     pub metadata: PayloadMetadata,
     /// Number of bytes of the decoded payload; `None` if they were not counted.
     pub payload_bytes: Option<u64>,
-    /// Establishments that the API key of the request may load.
+    /// Establishments that the API key of the request, or the tenant's grant for dropped objects,
+    /// may load.
     pub cnpjs: CnpjAccess,
     /// Time until which the payload may be uploaded, or copied from a dropped object; `None` if it
     /// has arrived, or was sent with the request.
@@ -19,9 +20,9 @@ pub struct AcceptedBatch {
 }
 
 impl AcceptedBatch {
-    /// Returns the batch's state at `now`, as far as these facts show it. A batch with an upload
-    /// counts as AWAITING_UPLOAD until the notification about the uploaded object is handled, and
-    /// as [received](BatchStatus::Received) from then on.
+    /// Returns the batch's state at `now`. Before `upload_expires_at` it is AWAITING_UPLOAD, and
+    /// EXPIRED from then on. Without that time (the payload came with the request, or its arrival
+    /// was recorded) it is [received](BatchStatus::Received).
     #[must_use]
     pub fn status(&self, now: Timestamp) -> BatchStatus {
         match self.upload_expires_at {

@@ -5,8 +5,8 @@ use uuid::{Builder, Uuid};
 use super::PayloadMetadata;
 use crate::chunk::Generation;
 
-/// Builds a batch's id: a UUID of version 7 (RFC 9562) with the time of the batch's receipt (for a
-/// request, of the first claim on its idempotency key), whose other bits are a SHA-256 of the
+/// Builds a batch's id: a UUID of version 7 (RFC 9562). Its time is that of the batch's receipt
+/// (for a request, of the first claim on its idempotency key). Its other bits are a SHA-256 of the
 /// tenant, the client's idempotency key, the request's fingerprint and that time. All attempts of
 /// one request give the same id, and no other request does.
 #[must_use]
@@ -38,8 +38,8 @@ pub fn chunk_prefix(batch_id: Uuid) -> String {
     format!("chunks/{batch_id}/")
 }
 
-/// Returns the S3 key of the file with the items in error that a run in this generation of the
-/// batch found.
+/// Returns the S3 key of the file with the items in error that the chunker found in this generation
+/// of the batch.
 #[must_use]
 pub fn errors_key(batch_id: Uuid, generation: Generation) -> String {
     format!("{}{}/errors.ndjson.gz", errors_prefix(batch_id), generation.number())
@@ -51,8 +51,8 @@ pub fn errors_prefix(batch_id: Uuid) -> String {
     format!("errors/{batch_id}/")
 }
 
-/// Returns the generation in whose folder the S3 object `key` stores the batch's chunk with this
-/// index; `None` if `key` is another object.
+/// Returns the generation in whose folder the S3 object `key` is, if the object is the batch's
+/// chunk with this index; `None` if it is any other object.
 #[must_use]
 pub fn generation_of_chunk(key: &str, batch_id: Uuid, index: u32) -> Option<Generation> {
     let (generation, _) = key.strip_prefix(&chunk_prefix(batch_id))?.split_once('/')?;

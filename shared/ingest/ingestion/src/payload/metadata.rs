@@ -17,7 +17,8 @@ pub struct PayloadMetadata {
     pub load_type: LoadType,
     /// Media type of the payload, which says how its items are framed.
     pub media_type: MediaType,
-    /// Idempotency key of the client, in canonical spelling.
+    /// Idempotency key under which the batch was accepted, in canonical spelling: that of the
+    /// client, or one that was computed from the dropped object.
     pub idempotency_key: String,
     /// Time of the batch's receipt, by which batches are ordered: the first claim of the request's
     /// idempotency key.

@@ -1,8 +1,8 @@
-//! A batch as it was accepted: its metadata, the keys of its payload and its chunks, and the facts
-//! about it before its payload is read.
+//! A batch as it was accepted, before its payload is read: its metadata, and the S3 keys of its
+//! payload and its chunks.
 //!
-//! All of it follows from the claim on the client's key. So an attempt that takes over a broken one
-//! writes the same object and the same item again.
+//! All of this follows from the claim on the client's idempotency key. So an invocation that takes
+//! over from one that died writes the same S3 object and the same DynamoDB item again.
 
 mod accepted;
 mod key;

@@ -1,4 +1,4 @@
-//! A product's attributes: the one list from which everything else is made.
+//! List of a product's attributes, from which all code that handles attributes is generated.
 //!
 //! The item parser, the chunk format, the canonical form behind the row hash, the generator and
 //! `catalog`'s COPY and UPDATE all use this list. Tests compare the columns of the table `products`
@@ -165,7 +165,7 @@ macro_rules! attributes {
             };)*
         }
 
-        /// Member of an item that has a column, named as the source writes it.
+        /// JSON member of an item that is stored in a column, named as the source writes it.
         #[allow(clippy::upper_case_acronyms, reason = "the source's names")]
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub(super) enum Field {

@@ -1,11 +1,11 @@
 //! The canonical form of a product's content, and the row hash over it.
 //!
-//! The form is of its own, apart from what chunk files look like: row hashes are stored with
-//! products, so a change of this form makes every product look changed once. Equal content has one
-//! form.
+//! The canonical form is independent of the form of chunk files. Row hashes are stored with
+//! products, so a change of the canonical form makes every product look changed once. Equal content
+//! has one form.
 //!
-//! - Each [`Group`] has a *section*: of each of its attributes that is present, in the order of
-//!   their numbers, the number and the value. A text has its length in front, a decimal its places.
+//! - Each [`Group`] has a *section*: the number and the value of each of its attributes that is
+//!   present, in the order of the numbers. A text has its length in front, a decimal its places.
 //!   Lengths are varints; numbers are varints of their zigzag form, with a price in
 //!   ten-thousandths. A time has eight bytes: microseconds since 1970, little-endian.
 //! - A group's *fingerprint* is the section's length in one byte and the section, if that has fewer
@@ -13,13 +13,13 @@
 //! - The row hash is the first 16 bytes of the SHA-256 over the groups whose section is not empty,
 //!   in the order of their tags: each group's tag and fingerprint.
 //!
-//! So an attribute or a group that is added later changes the hashes of those products only that
-//! have it. And of a row whose fingerprints are stored, one group can be compared and replaced, and
-//! the row hash made anew, without the values of the other groups.
+//! So an attribute or a group that is added later changes only the hashes of products that have it.
+//! If a row's fingerprints are stored, one group can be compared and replaced, and the row hash
+//! calculated again, without the values of the other groups.
 //!
-//! One hash of all sections would cost one SHA-256 less for each item, but could not be made anew
-//! without their values. Short sections stand for themselves, since a SHA-256 of them would cost
-//! more than it saves: stock takes some five bytes, and prices some twenty.
+//! One hash of all sections would cost one SHA-256 less for each item, but could not be calculated
+//! again without the values of all groups. Short sections stand for themselves, since a SHA-256 of
+//! them would cost more than it saves: stock takes some five bytes, and prices some twenty.
 
 use jiff::Timestamp;
 use sha2::{Digest as _, Sha256};
@@ -91,8 +91,8 @@ impl Sections {
         attributes.write(self);
     }
 
-    /// Appends an attribute's number to the section of its group, and returns the section for the
-    /// value.
+    /// Appends an attribute's number to the section of its group, and returns this section, to
+    /// which the caller appends the value.
     fn of(&mut self, attribute: &Attribute) -> &mut Vec<u8> {
         let [catalogue, price, stock, item] = &mut self.0;
         let section = match attribute.group {

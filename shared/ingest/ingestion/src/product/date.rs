@@ -29,7 +29,7 @@ pub(crate) enum DateError {
          its offset 2026-11-21T10:30:00-03:00"
     )]
     Form,
-    /// The date's time zone is unknown, or the zone has another offset at that time.
+    /// The date's time zone is unknown, or has another offset at that time than the date states.
     #[error("its time zone is not known, or its offset is not the zone's")]
     Zone,
     /// The date is before 1981, which stands for a date that is not set.
@@ -162,7 +162,7 @@ fn number<const N: usize>(digits: [u8; N]) -> Option<i16> {
 }
 
 /// Cuts an instant to the microseconds that PostgreSQL keeps, so that comparisons here and in the
-/// database agree.
+/// database agree; `None` if the result is out of range.
 pub(crate) fn to_microseconds(instant: Timestamp) -> Option<Timestamp> {
     if instant.subsec_nanosecond() % 1000 == 0 {
         return Some(instant);

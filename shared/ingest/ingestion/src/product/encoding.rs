@@ -14,7 +14,7 @@ use super::bytes::{Malformed, Reader, Writer};
 use super::{Attributes, Decimal, Price};
 
 /// Attributes of a product in encoded form, which are decoded only when they are written to the
-/// database. The attributes of all products of a chunk share one memory.
+/// database. The encoded attributes of several products share one allocation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EncodedAttributes(pub(crate) Bytes);
 

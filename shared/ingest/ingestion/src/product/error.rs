@@ -16,7 +16,7 @@ pub struct ItemError {
     pub byte_offset: u64,
     pub code: ItemErrorCode,
     /// Name of the member at fault: as the source writes it, or as it was sent if the member has no
-    /// column.
+    /// column. `None` if no single member is at fault.
     pub field: Option<Cow<'static, str>>,
     pub detail: Cow<'static, str>,
     pub key: PartialKey,
@@ -68,7 +68,8 @@ impl ItemError {
         if self.code == ItemErrorCode::MalformedJson { None } else { self.key.complete() }
     }
 
-    /// Builds the error of an item that was skipped because it is larger than the limit.
+    /// Builds the error of an item of `length` bytes that was skipped because it has more than
+    /// `limit` bytes.
     #[must_use]
     pub fn too_large(item_index: u64, byte_offset: u64, length: u64, limit: usize) -> Self {
         Self {
@@ -111,7 +112,7 @@ impl Fault {
         Self { code: ItemErrorCode::FieldInvalid, field: Some(field.into()), detail: detail.into() }
     }
 
-    /// Builds the fault of a text in place of an item that is not JSON.
+    /// Builds the fault of a text that is not JSON and stands where an item should be.
     pub(super) const fn not_json() -> Self {
         let detail = Cow::Borrowed("it is not JSON");
         Self { code: ItemErrorCode::MalformedJson, field: None, detail }

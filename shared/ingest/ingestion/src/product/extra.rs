@@ -1,5 +1,5 @@
-//! Members that have no column, in one form for any spelling and order, so that equal content has
-//! equal bytes.
+//! Canonical form of an item's members that have no column: equal content gives equal bytes, in any
+//! spelling and order.
 
 use std::borrow::Cow;
 
@@ -33,8 +33,9 @@ pub(super) fn object(members: Vec<(Cow<'_, str>, Json<'_>)>) -> Result<Option<St
     Ok(Some(json))
 }
 
-/// Writes an object with its members in order. `top` is the item's member that contains the object,
-/// which errors name; `None` for the outermost object.
+/// Writes an object with its members in the order of their names. `depth` is its depth of nesting,
+/// 0 for the outermost object. `top` is the item's member that contains the object, which errors
+/// name; `None` for the outermost object.
 fn write_object(
     mut members: Vec<(Cow<'_, str>, Json<'_>)>,
     depth: usize,

@@ -1,4 +1,4 @@
-//! Lookup of a member's field by its name.
+//! Lookup of an item's member by its name, in upper or lower case, among those with a column.
 
 pub(super) use super::attributes::Field;
 
@@ -27,7 +27,8 @@ static TABLE: [Option<Field>; SLOTS] = {
 };
 
 /// Returns the slot at which the search for a member's name begins, by its length and its first and
-/// last letter in any case. The factors are chosen so that today's names have different slots.
+/// last letter in any case; `None` for a name of fewer than two letters. The factors are chosen so
+/// that today's names have different slots.
 const fn slot(name: &str) -> Option<usize> {
     let [first, .., last] = name.as_bytes() else { return None };
     let (first, last) = (first.to_ascii_uppercase() as usize, last.to_ascii_uppercase() as usize);

@@ -2,8 +2,8 @@ use sha2::{Digest as _, Sha256};
 
 use super::{Attributes, ProductKey, RowHasher};
 
-/// Hash of a product's key: 16 bytes of a SHA-256. It stands for the product in the list of what a
-/// chunk contained.
+/// Hash of a product's key: 16 bytes of a SHA-256. The database stores the first 8 with each chunk,
+/// to tell later which products the chunk contained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyHash(pub [u8; 16]);
 

@@ -1,4 +1,4 @@
-//! Reading an item into a product.
+//! Parser that turns the JSON of an item into a product, or into the item's error.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -18,7 +18,7 @@ use super::{Attributes, Decimal, ItemError, ItemErrorCode, PartialKey, Price, Pr
 use crate::Cnpj;
 
 /// Maximum number of bytes of a product id. PostgreSQL's index would allow more, but no catalogue
-/// has such ids.
+/// has longer ids.
 pub const MAX_PRODUCT_ID: usize = 200;
 
 /// Position of an item in its payload.
@@ -30,8 +30,8 @@ pub struct ItemPlace {
     pub offset: u64,
 }
 
-/// Establishments that an API key or a grant may load. Whether they are the tenant's is checked
-/// when a chunk is written.
+/// Establishments that an API key, or a tenant's grant for dropped objects, may load. Whether they
+/// are the tenant's is checked when a chunk is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CnpjAccess {
     /// Every establishment of the tenant may be loaded.

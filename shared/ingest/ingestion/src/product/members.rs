@@ -10,7 +10,7 @@ use super::field::Field;
 use super::scan::{self, Json};
 
 /// Members of one item by name, whose values are not parsed yet. If the item has a syntax error,
-/// those before the error are kept.
+/// the members before the error are kept.
 #[derive(Debug, Default)]
 pub(super) struct Members<'a> {
     known: [Option<Json<'a>>; Field::COUNT],

@@ -1,7 +1,8 @@
 //! Items that lack members which other items of the same payload have.
 //!
-//! An item replaces its whole product, so a member that it lacks clears its column. The owner of a
-//! source that sends some members only now and then might not notice, so such items are counted.
+//! An item replaces its whole product, so a member that the item lacks clears its column. The owner
+//! of a source that sends some members only now and then might not notice. So the items that lack
+//! members are counted.
 
 use super::field::Field;
 use crate::words::words;
@@ -10,10 +11,10 @@ words! {
     /// Policy for items that lack members which have a column. It is stored with the batch.
     #[derive(Default)]
     PartialPolicy {
-        /// Such an item is in error, so that no column is cleared.
+        /// An item that lacks members is in error, so that it clears no column.
         Refuse = "refuse",
-        /// Such an item clears the columns of the members that it lacks. It is counted if other
-        /// items of the payload have these members.
+        /// An item that lacks members clears their columns. It is counted if other items of the
+        /// payload have these members.
         #[default]
         Warn = "warn",
     }

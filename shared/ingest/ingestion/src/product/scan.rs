@@ -1,12 +1,12 @@
-//! Finds the members of an object in one pass, if the object is like nearly all: names without
-//! escapes, numbers without exponents.
+//! Fast scan for the members of a JSON object that is like nearly all: names without escapes,
+//! numbers without exponents.
 //!
-//! It accepts only objects of this kind. All others, valid or not, are left to serde_json, which
-//! also reports the faults. So this code changes the speed alone.
+//! All other objects, valid or not, are left to serde_json, which also reports the faults. So the
+//! scan changes only the speed.
 
 use serde::de::IgnoredAny;
 
-use crate::split::Value;
+use crate::split::ValueScan;
 
 /// Value of a JSON member that is not parsed yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -151,7 +151,7 @@ impl<'a> Scan<'a> {
     }
 
     fn nested(&mut self, byte: u8) -> Option<&'a str> {
-        let length = Value::beginning_with(byte).end_in(self.rest())?;
+        let length = ValueScan::beginning_with(byte).end_in(self.rest())?;
         let value = self.advance(length)?;
         serde_json::from_str::<IgnoredAny>(value).ok().map(|_| value)
     }
@@ -170,7 +170,7 @@ pub(super) fn special(bytes: &[u8]) -> Option<usize> {
     Some(words.len() * Word::LENGTH + place)
 }
 
-/// Eight bytes in one integer, the first in the lowest place, so that all are compared at once.
+/// Eight bytes in one integer, the first byte in the lowest bits, so that all are compared at once.
 #[derive(Clone, Copy)]
 struct Word(u64);
 
@@ -185,7 +185,7 @@ impl Word {
     }
 
     /// Returns the highest bit of each byte that is below `limit`, which is at most 128. Only the
-    /// lowest mark is reliable, since the subtraction borrows from the bytes above.
+    /// lowest bit of the result is reliable, since the subtraction borrows from the bytes above.
     fn less(self, limit: u8) -> u64 {
         self.0.wrapping_sub(Self::all(limit)) & !self.0 & Self::HIGH
     }

@@ -1,10 +1,11 @@
 //! Separates the items of a text that is not JSON as a whole: an item with a stray quotation mark
 //! and its neighbours, objects of one line, lines that end with a carriage return.
 //!
-//! A part begins where an object can only be an item: behind another object or a comma, or first on
-//! its line, and outside brackets. In JSON, an object behind a comma or another object is always in
-//! an array. A part is sound if it is JSON and another part, or the end, follows it. Otherwise the
-//! end of its item is unknown: the part is broken, up to where the next one begins.
+//! The text is cut into parts, each of which should be an item. A part begins where an object can
+//! only be an item: behind another object or a comma, or first on its line, and outside brackets.
+//! In JSON, an object behind a comma or another object is always in an array. A part is sound if it
+//! is JSON and another part, or the end, follows it. Otherwise the end of its item is unknown: the
+//! part is broken, up to where the next one begins.
 
 use std::ops::Range;
 
@@ -25,8 +26,8 @@ pub(super) struct Part {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PartState {
-    /// The part is valid JSON apart from its encoding, or was not checked because the limit on
-    /// reading was reached.
+    /// The part is JSON, as far as can be said without a check of its UTF-8. Or it was not read,
+    /// because the limit on reading was reached.
     Sound,
     /// The part is not JSON.
     Broken,
@@ -100,7 +101,8 @@ enum Read {
     Broken(usize),
 }
 
-/// Reads the first JSON value of a text, unless the limit on reading is reached.
+/// Reads the first JSON value of a text, and returns where it ends or fails. `unread` is the number
+/// of bytes that may still be read; if it is 0, nothing is read ([`Read::Not`]).
 fn read(text: &[u8], unread: usize) -> Read {
     if unread == 0 {
         return Read::Not;
@@ -136,8 +138,8 @@ fn behind(text: &[u8], end: usize, format: Format) -> Behind {
     if is_item { Behind::Item(end.saturating_add(gap)) } else { Behind::Other }
 }
 
-/// Returns the index of the next object after the first byte that can only be the beginning of an
-/// item; `None` if there is none.
+/// Returns the next index, after the first byte, at which an item must begin; `None` if there is
+/// none.
 fn next_item(text: &[u8], format: Format) -> Option<usize> {
     let mut depth = 0;
     let (mut before, mut is_first_on_line) = (None, false);

@@ -1,5 +1,5 @@
 use super::open_item::OpenItem;
-use super::value::Value;
+use super::value::ValueScan;
 use super::{PayloadError, PayloadFault, Sink, is_white, length};
 
 /// Splitter of a payload that is one JSON array.
@@ -14,7 +14,7 @@ enum State {
     Start,
     /// After the opening bracket, where an item or the end of the array may follow.
     First,
-    Item(Value),
+    Item(ValueScan),
     /// After an item, where a comma or the end of the array may follow.
     Between,
     /// After a comma, where an item must follow.
@@ -65,8 +65,10 @@ impl ArraySplitter {
         Ok(())
     }
 
-    /// Searches for further items in the first bytes of an open item that exceeds the size limit.
-    /// If there are any, consumes these bytes and returns those after them.
+    /// Searches for further items in an open item that `rest`, the next bytes of the payload, makes
+    /// larger than the size limit. `end` is the number of bytes in `rest` up to the item's end;
+    /// `None` if it ends later. If there are further items, consumes the bytes within the limit and
+    /// returns those after them; otherwise returns `None`.
     fn tell_apart<'w>(
         &mut self,
         end: Option<usize>,
@@ -99,8 +101,8 @@ impl ArraySplitter {
         Err(PayloadError { fault, offset: at })
     }
 
-    /// Handles a byte outside the items, the first of `rest`, and returns the bytes with which the
-    /// scan continues.
+    /// Handles a byte outside the items: the first of `rest`, at the offset `at` of the payload.
+    /// Returns the bytes with which the scan continues.
     fn step<'w>(&mut self, at: u64, byte: u8, rest: &'w [u8]) -> Result<&'w [u8], PayloadError> {
         let fault = |fault| Err(PayloadError { fault, offset: at });
         self.state = match (self.state, byte) {
@@ -115,7 +117,7 @@ impl ArraySplitter {
             }
             (State::First | State::Next, _) => {
                 self.open.begin(at);
-                self.state = State::Item(Value::beginning_with(byte));
+                self.state = State::Item(ValueScan::beginning_with(byte));
                 return Ok(rest);
             }
             (State::End, _) => return fault(PayloadFault::TrailingContent),

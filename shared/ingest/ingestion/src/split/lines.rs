@@ -57,8 +57,9 @@ impl LineSplitter {
         Ok(())
     }
 
-    /// Returns the part of `line` that belongs to the open item, which begins here if none is open;
-    /// `None` if the line is blank so far.
+    /// Returns the part of `line`, at the offset `at` of the payload, that belongs to the open
+    /// item. If no item is open, begins one at the first byte that is not blank. `None` if the line
+    /// is blank so far.
     fn part<'w>(&mut self, at: u64, line: &'w [u8]) -> Option<&'w [u8]> {
         if !self.open.is_empty() {
             return Some(line);

@@ -1,15 +1,16 @@
-//! Cuts a payload into the raw bytes of its items, in one pass over windows of any size.
+//! Splitter that cuts a payload into the raw bytes of its items, in one pass. It is fed the payload
+//! in *windows*: parts of any size, one after the other.
 //!
-//! The splitter finds items by their brackets and quotation marks, or by line feeds. The sink reads
-//! each item, and refuses those that are not JSON: such an item may hold others, because a stray
-//! quotation mark hides where it ends. The splitter separates the items of its text as far as it
-//! can (`apart.rs`), and the sink gets them one by one. So a mistake costs the items next to it
-//! only if the places where they begin are unknown, and then the sink gets them as one broken
-//! piece. The payload fails only if no boundary can be trusted any more, with the byte where that
-//! shows.
+//! The splitter finds items by their brackets and quotation marks, or by line feeds, and passes
+//! them to the caller's *sink*. The sink parses each item, and refuses those that are not JSON:
+//! such an item may hold others, because a stray quotation mark hides where it ends. The splitter
+//! separates the items in its text as far as it can (`apart.rs`), and passes them to the sink one
+//! by one. So a mistake costs the items next to it only if the places where they begin are unknown.
+//! Then the sink gets them as one broken piece. The payload fails only if no boundary can be
+//! trusted any more, and the error has the byte where that shows.
 //!
 //! An item within a window is passed on from there. Only an item that crosses windows is copied, up
-//! to the limit. So the limit bounds the memory, whatever the payload holds.
+//! to the size limit. So the limit bounds the memory, whatever the payload holds.
 //!
 //! ```
 //! use ingestion::split::{Format, ITEM_LIMIT, InvalidJson, Piece, Splitter};
@@ -42,7 +43,7 @@ use lines::LineSplitter;
 use open_item::OpenItem;
 
 pub(crate) use apart::error_place;
-pub(crate) use value::Value;
+pub(crate) use value::ValueScan;
 
 /// Default maximum number of bytes of an item: 256 KiB, many times the size of a usual product.
 pub const ITEM_LIMIT: usize = 256 * 1024;
@@ -129,7 +130,7 @@ pub enum PayloadFault {
     TrailingContent,
 }
 
-/// Splitter that finds the items of one payload, which is fed to it in windows.
+/// Splitter that finds the items of one payload, which it is fed in parts of any size.
 #[derive(Debug)]
 pub struct Splitter {
     inner: Inner,
@@ -201,7 +202,9 @@ impl Splitter {
         self.failed.map_or(Ok(()), Err)
     }
 
-    /// Returns the window without the byte order mark that a payload may begin with.
+    /// Returns `window`, the next bytes of the payload, without the byte order mark that a payload
+    /// may begin with. Splits bytes that were held back as a possible mark, and turn out to be
+    /// content.
     fn after_mark<'w>(&mut self, window: &'w [u8], sink: &mut impl Sink) -> Result<&'w [u8], PayloadError> {
         let Mark::Seen(seen) = self.mark else { return Ok(window) };
         let expected = BYTE_ORDER_MARK.get(seen..).unwrap_or_default();

@@ -1,8 +1,9 @@
 use super::apart::{Part, PartState, is_outside_brackets, parts};
 use super::{Format, Piece, Sink, is_white, length};
 
-/// Item that is being read across windows. Its bytes so far are kept; of an item that exceeds the
-/// size limit only the first bytes and the length.
+/// Item that the splitter has begun to read, and whose end may be in a later part of the payload.
+/// Its bytes so far are kept; of an item that exceeds the size limit only the first bytes and the
+/// length.
 #[derive(Debug)]
 pub(super) struct OpenItem {
     format: Format,
@@ -27,7 +28,7 @@ impl OpenItem {
         self.held.is_empty() && self.beyond.is_none()
     }
 
-    /// Returns the number of pieces that have ended so far.
+    /// Returns the number of pieces (items, or texts in place of items) that have ended so far.
     pub(super) const fn ended(&self) -> u64 {
         self.index
     }
@@ -104,9 +105,10 @@ impl OpenItem {
         continues
     }
 
-    /// Ends the array within an open item that is not JSON, whose mistake hid the array's end. The
-    /// payload's last bracket counts as the array's end if the item is complete without it. False
-    /// if the item is not: the payload then ends too early.
+    /// Handles the end of an array that is inside an open item, because a mistake in the item hid
+    /// it. If the item is complete without the payload's last bracket, that bracket ends the array,
+    /// and the item's parts are passed to `sink`. Returns false otherwise: the payload then ends
+    /// too early.
     pub(super) fn end_with_array(mut self, sink: &mut impl Sink) -> bool {
         if self.beyond.is_some() {
             return false;

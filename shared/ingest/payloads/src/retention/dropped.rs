@@ -1,14 +1,15 @@
-//! Batches that were made of dropped objects: their results, and the objects that may expire.
+//! End of batches that were made of dropped objects: their final results, and the tags by which the
+//! dropped objects expire.
 
 use catalog::{BatchView, Database, FinalBatch};
 use ingestion::Viewer;
-use ingestion::drops::{ErrorsFile, State, errors_key, final_result};
+use ingestion::drops::{ErrorCounts, StateToTag, errors_key, final_result};
 use ingestion::payload::{PayloadMetadata, batch_of_payload};
 use jiff::Timestamp;
 use objects::{ObjectError, Objects};
 
 use crate::retention::RetentionError;
-use crate::retention::results::{About, Found, found, replace, unless_replaced};
+use crate::retention::results::{BatchOfDrop, Found, found, replace, unless_replaced};
 
 /// Maximum number of bytes of the file with a dropped object's items in error, because the
 /// functions that write it have little memory.
@@ -16,10 +17,11 @@ const MAX_ERRORS: usize = 8_000_000;
 /// Number of items in error that one query reads.
 const PAGE: u32 = 1000;
 
-/// Items in error of a batch as lines of JSON, in the form of the API.
+/// Items in error of a batch as lines of JSON, in the form of the API, and the counts of listed and
+/// omitted items.
 struct Errors {
     lines: Vec<u8>,
-    file: ErrorsFile,
+    file: ErrorCounts,
 }
 
 /// Writes the final result of a batch that was made of a dropped object, and tags that object so
@@ -45,7 +47,7 @@ pub(crate) async fn publish(
     let dropped = metadata.and_then(|metadata| Some((metadata.source?, metadata.tenant_id)));
     let Some((source, tenant_id)) = dropped else { return Ok(()) };
     let objects = &objects.in_bucket(&source.bucket);
-    let about = About { batch_id: batch.batch_id, batch_key: &batch.idempotency_key, source: &source };
+    let about = BatchOfDrop { batch_id: batch.batch_id, batch_key: &batch.idempotency_key, source: &source };
     let viewer = &Viewer::whole(tenant_id);
     unless_replaced(async || write_final(database, objects, viewer, &about).await).await?;
     expire(objects, &about).await
@@ -59,7 +61,7 @@ async fn write_final(
     database: &Database,
     objects: &Objects,
     viewer: &Viewer,
-    about: &About<'_>,
+    about: &BatchOfDrop<'_>,
 ) -> Result<(), RetentionError> {
     let errors_key = errors_key(&about.source.key);
     let errors_there = objects.etag(&errors_key).await?;
@@ -81,7 +83,7 @@ async fn write_final(
 /// True if the existing result belongs to a later version of the dropped object.
 async fn is_of_a_later_version(
     objects: &Objects,
-    about: &About<'_>,
+    about: &BatchOfDrop<'_>,
     found: &Found,
 ) -> Result<bool, ObjectError> {
     // Any other object in the result's place is replaced.
@@ -116,14 +118,14 @@ async fn errors_of(
             break;
         }
     }
-    Ok(Errors { lines, file: ErrorsFile { listed, omitted: batch.items_failed.saturating_sub(listed) } })
+    Ok(Errors { lines, file: ErrorCounts { listed, omitted: batch.items_failed.saturating_sub(listed) } })
 }
 
 /// Tags the dropped object so that it expires, unless it was written again since: then it belongs
 /// to another batch, even with the same bytes.
-async fn expire(objects: &Objects, about: &About<'_>) -> Result<(), RetentionError> {
+async fn expire(objects: &Objects, about: &BatchOfDrop<'_>) -> Result<(), RetentionError> {
     let Some(modified_at) = written_at(objects, about).await? else { return Ok(()) };
-    let tags = ingestion::drops::tags(about.source, modified_at, State::Final(about.batch_id));
+    let tags = ingestion::drops::tags(about.source, modified_at, StateToTag::Final(about.batch_id));
     match objects.tag_as(&about.source.key, about.source.version_id.as_deref(), &tags).await {
         Err(ObjectError::Missing { .. }) => Ok(()),
         tagged => Ok(tagged?),
@@ -132,7 +134,7 @@ async fn expire(objects: &Objects, about: &About<'_>) -> Result<(), RetentionErr
 
 /// Returns the time at which the batch's version of the dropped object was written; `None` if that
 /// version is gone or was replaced.
-async fn written_at(objects: &Objects, about: &About<'_>) -> Result<Option<Timestamp>, ObjectError> {
+async fn written_at(objects: &Objects, about: &BatchOfDrop<'_>) -> Result<Option<Timestamp>, ObjectError> {
     let source = about.source;
     match objects.version(&source.key, source.version_id.as_deref()).await {
         Ok(there) => {

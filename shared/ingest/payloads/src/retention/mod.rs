@@ -1,20 +1,24 @@
-//! The tag by which objects of a batch expire: the bucket's lifecycle removes those with the tag
-//! `state=final`. The objects of a final batch have it, and those of a batch in progress must not.
+//! Tag by which the S3 objects of a batch expire: the bucket's lifecycle removes objects with the
+//! tag `state=final`. The objects of a final batch have the tag, and those of a batch in progress
+//! must not.
 //!
 //! A batch may be replayed while its objects are being tagged, and S3 has no conditional tagging.
-//! So each side acts after the state changed, and then checks the state again:
+//! So a replay and the tagging each take their steps in an order that leaves no object of a batch
+//! under replay with the tag:
 //!
-//! - a replay begins its generation first, and removes the tags before the chunks are announced;
+//! - a replay begins its generation (round of processing) first, and then removes the tags, before
+//!   the chunks are announced;
 //! - [`release`] tags first, and then checks if the batch is still final in the generation that it
 //!   saw. If not, it removes its tags again.
 //!
-//! One of the two checks after the last write, so no object of a batch under replay keeps the tag.
-//! There is one exception: a function that dies between its tags and its check leaves them until
-//! the chunks are announced again. A batch that was given up continues in its first generation; the
-//! same is then done for its payload.
+//! A replay that begins before the check is found by the check. One that begins later removes the
+//! tags itself. There is one exception: a function that dies after tagging and before the check
+//! leaves the tags until the chunks are announced again. A batch that was given up may continue
+//! without a new generation; the chunker then removes the tag of its payload as in a replay.
 //!
-//! Before that, a batch that was made of a dropped object gets its result beside the object, and
-//! the object gets the tag too. A batch that expired gets its result by [`note_expired`].
+//! Before [`release`] tags the objects of a batch that was made of a dropped object, it writes the
+//! result file beside the dropped object, and tags that object too. A batch that expired gets its
+//! result by [`note_expired`].
 //!
 //! The database records that the objects of a batch have their tags. If that record is missing,
 //! because a function died or storage failed, the objects can be released later.
@@ -30,8 +34,8 @@ use ingestion::batch::BatchStatus;
 use objects::{ObjectError, Objects};
 use uuid::Uuid;
 
-/// Maximum number of rounds in which objects are tagged or a result is written, if the batch is
-/// replayed or another function writes the result in between.
+/// Maximum number of attempts to tag a batch's objects or to write its result. Another attempt is
+/// made if the batch was replayed, or another function wrote the result, in between.
 const MAX_ROUNDS: u8 = 4;
 
 /// Reason why some S3 objects of a batch may lack the tags by which they expire. At worst, they are
@@ -57,7 +61,7 @@ impl Retryable for RetentionError {
     }
 }
 
-/// Logs that a batch became final, and [releases](release) its objects.
+/// Logs that a batch became final, and tags its objects so that they expire, as [`release`] does.
 pub async fn finish(database: &Database, objects: &Objects, batch_id: Uuid, status: BatchStatus) {
     tracing::info!(event_type = "batch.final", %status, "batch {batch_id} is final: {status}");
     release(database, objects, batch_id).await;
@@ -78,10 +82,8 @@ pub async fn release(database: &Database, objects: &Objects, batch_id: Uuid) {
     }
 }
 
-/// Does the same as [`release`], but returns the error to a caller that can retry later.
-///
-/// # Errors
-/// If the database or S3 fails. Some objects may then lack the tag.
+/// Tags the S3 objects of a final batch so that they expire, as [`release`] does, but returns the
+/// error to a caller that can retry later.
 pub async fn try_release(
     database: &Database,
     objects: &Objects,

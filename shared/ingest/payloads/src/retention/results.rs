@@ -1,5 +1,5 @@
-//! The result beside a dropped object. Several functions write it, also those of an earlier version
-//! of the object, so each replaces the result that it read and no other.
+//! Result file beside a dropped object. Several functions write it, also for earlier versions of
+//! the object. So a write replaces only the result that the same call read before.
 
 use ingestion::drops::result_key;
 use ingestion::payload::{PayloadMetadata, Source};
@@ -15,19 +15,19 @@ const MAX_RESULT: usize = 1_000_000;
 
 /// Batch with the dropped object of which it was made.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct About<'a> {
+pub(crate) struct BatchOfDrop<'a> {
     pub(crate) batch_id: Uuid,
     /// Idempotency key of the batch, which is derived from the version of the dropped object.
     pub(crate) batch_key: &'a str,
     pub(crate) source: &'a Source,
 }
 
-/// Object, if there is one, under the key of a dropped object's result.
+/// State of a dropped object's result file when it was read, whether it exists or not.
 #[derive(Debug)]
 pub(crate) struct Found {
-    /// ETag of the existing object; `None` if there is none.
+    /// ETag of the result file; `None` if the file does not exist.
     etag: Option<String>,
-    /// Result in the existing object; `None` if there is no object, or it is not a result.
+    /// Result in the file; `None` if the file does not exist or contains no result.
     pub(crate) written: Option<Written>,
 }
 
@@ -53,8 +53,8 @@ struct Object {
 }
 
 impl Written {
-    /// True if the result names this version of the dropped object. Without version ids, the same
-    /// bytes written twice have the same name.
+    /// True if the result is about this version of the dropped object, by its version id and ETag.
+    /// Without version ids, the same bytes written twice count as one version.
     pub(crate) fn is_about(&self, source: &Source) -> bool {
         self.object.etag == source.etag && self.object.version_id == source.version_id
     }
@@ -71,11 +71,11 @@ pub(crate) async fn found(objects: &Objects, source: &Source) -> Result<Found, O
     }
 }
 
-/// Writes the result of a dropped object in place of the one that was found.
+/// Writes the result file of a dropped object in place of the file that `found` describes.
 ///
 /// # Errors
-/// [`ObjectError::Replaced`] if the result was changed since it was read, and other errors if S3
-/// does not store it.
+/// [`ObjectError::Replaced`] if the file was changed since it was read, and other errors if S3 does
+/// not store it.
 pub(crate) async fn replace(
     objects: &Objects,
     source: &Source,
@@ -130,8 +130,8 @@ async fn turn(
     .await
 }
 
-/// Runs `write`, which reads and then replaces a result, and repeats it if another function
-/// replaced the result in between.
+/// Runs `write`, which reads and then replaces a result. Repeats it if another function replaced
+/// the result in between, up to [`MAX_ROUNDS`] times in all.
 pub(crate) async fn unless_replaced(
     write: impl AsyncFn() -> Result<(), RetentionError>,
 ) -> Result<(), RetentionError> {

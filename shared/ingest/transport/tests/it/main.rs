@@ -1,4 +1,4 @@
-//! What is sent to queues, against a stand-in for SQS.
+//! Tests of the messages that are sent to SQS queues, against a stand-in for SQS.
 
 #![allow(
     clippy::unwrap_used,

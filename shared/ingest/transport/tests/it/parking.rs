@@ -1,4 +1,4 @@
-//! Records of Kafka as messages.
+//! Tests of Kafka records that are sent to an SQS queue as messages.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ async fn entry(value: Option<&[u8]>, pause: Duration) -> Value {
     call.body["Entries"][0].clone()
 }
 
-/// Returns the value of the first record of a sample event.
+/// Returns the body of the first message in a sample event of SQS: the event of a chunk.
 fn sample() -> Vec<u8> {
     let path = format!("{}/../../../events/ingest/upsert/chunk-ready-sqs.json", env!("CARGO_MANIFEST_DIR"));
     let event: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();

@@ -1,4 +1,5 @@
-//! Messages of a call that SQS rejects are sent again, and those of chunks that only waited.
+//! Tests that messages which SQS rejects are sent again, and that the event of a chunk that waited
+//! for locks is sent again unchanged.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,8 +12,8 @@ use uuid::Uuid;
 
 use crate::queue::Queue;
 
-/// Starts a queue that answers each request in turn; each list has the ids of the entries that it
-/// rejects.
+/// Starts a fake SQS queue that answers each request in turn. Each list has the ids of the entries
+/// that the queue rejects in one request.
 async fn server(refused: &[&[&str]]) -> (ChunkQueue, Queue) {
     let failed = |id: &&str| json!({"Id": id, "SenderFault": false, "Code": "InternalError"});
     let answer = |refused: &&[&str]| {
@@ -40,7 +41,7 @@ async fn announce(queue: &ChunkQueue, count: u32) -> Result<(), AnnounceError> {
     queue.announce(&origin, chunks).await
 }
 
-/// Returns the chunks in a request, by the ids of its entries.
+/// Returns the index of each chunk in a request to SQS, by the id of the chunk's entry.
 fn chunks(call: &Call) -> BTreeMap<&str, u64> {
     let entries = call.body["Entries"].as_array().unwrap();
     let group = Uuid::from_u128(1).to_string();

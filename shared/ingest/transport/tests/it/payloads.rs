@@ -1,6 +1,6 @@
 use ingestion::payload::PayloadNotice;
 use serde_json::{Value, json};
-use transport::{AnnounceError, PayloadQueue, read_payload_notices};
+use transport::{AnnounceError, NotificationQueue, read_payload_notices};
 use uuid::Uuid;
 
 use crate::queue::Queue;
@@ -8,7 +8,7 @@ use crate::queue::Queue;
 #[tokio::test]
 async fn a_notification_is_one_message_in_the_form_of_s3() {
     let queue = Queue::answering(vec![json!({"MessageId": "1"})]).await;
-    let payloads = PayloadQueue::new(queue.client.clone(), queue.url.clone());
+    let payloads = NotificationQueue::new(queue.client.clone(), queue.url.clone());
     let tenant = Uuid::from_u128(1);
     payloads.notify("payloads", "incoming/2026/11/21/a b", Some(tenant)).await.unwrap();
     let [call] = &queue.calls().await[..] else { panic!() };
@@ -27,7 +27,7 @@ async fn a_notification_is_one_message_in_the_form_of_s3() {
 #[tokio::test]
 async fn a_queue_that_does_not_take_the_message_is_an_error() {
     let queue = Queue::answering(Vec::new()).await;
-    let payloads = PayloadQueue::new(queue.client.clone(), queue.url.clone());
+    let payloads = NotificationQueue::new(queue.client.clone(), queue.url.clone());
     let notified = payloads.notify("payloads", "a", None).await;
     assert!(matches!(notified, Err(AnnounceError::Queue(_))), "{notified:?}");
     assert_eq!(queue.calls().await.len(), 3);

@@ -1,4 +1,4 @@
-//! A queue of a stand-in for SQS.
+//! Queue of a stand-in for SQS, with a client.
 
 use aws_sdk_sqs::Client;
 use runtime::Sdk;

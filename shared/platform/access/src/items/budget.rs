@@ -1,4 +1,4 @@
-//! Budget of a tenant for each month, and the amount that it has spent.
+//! Monthly budget of a tenant, and the amount that the tenant has spent in a month.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -29,7 +29,8 @@ pub struct BudgetItem {
     /// True if requests are refused once the budget is spent.
     #[serde(default)]
     pub refuse: bool,
-    /// Percentages of the amount at which a warning is published, in addition to 100.
+    /// Percentages of the amount (from 1 to 1,000, at most 10 of them) at which an event is
+    /// published, in addition to 100.
     #[serde(default = "warnings")]
     pub warn_at: BTreeSet<u32>,
 }
@@ -49,8 +50,8 @@ pub struct SpentItem {
     pub refuse: bool,
     /// Highest percentage of the budget for which an event was published in the month; 0 if none
     /// was.
-    #[serde(default)]
-    pub told: u32,
+    #[serde(default, rename = "told")]
+    pub published_percent: u32,
 }
 
 /// Calendar month in UTC.
@@ -61,25 +62,25 @@ pub struct Month {
     first: Date,
 }
 
-/// Error for a text that is not a month.
+/// Error for a text that is not a month such as `2026-11`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a month is written as 2026-11")]
 pub struct MonthError;
 
-/// Result of comparing a month's amount with a budget.
+/// Result of comparing the amount that a tenant has spent in a month with its budget.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settled {
-    /// Item to write. Its `told` is unchanged, because it may be raised only after the event is
-    /// published.
+    /// Item to write to the access table. Its `published_percent` is unchanged, because it may be
+    /// raised only after the event is published.
     pub item: SpentItem,
     /// Percentage that was reached, and whose event is not published yet; `None` if there is none.
     pub reached: Option<Reached>,
 }
 
-/// Percentage of a budget that was reached.
+/// Percentage of a tenant's budget that was reached. An event about it has to be published.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reached {
-    /// Highest percentage of the budget that the amount has reached.
+    /// Highest percentage of the budget, 100 or one of its `warn_at`, that the amount has reached.
     pub percent: u32,
     /// Amount that the tenant spent in the month.
     pub amount: Amount,
@@ -103,7 +104,8 @@ impl BudgetItem {
         Ok(budget)
     }
 
-    /// Checks the amount and the percentages.
+    /// Checks that the amount is above zero, and that `warn_at` has at most 10 percentages, each
+    /// from 1 to 1,000.
     ///
     /// # Errors
     /// [`ItemError::Budget`] or [`ItemError::Warnings`].
@@ -115,24 +117,28 @@ impl BudgetItem {
         if are_allowed && self.warn_at.len() <= MOST_WARNINGS { Ok(()) } else { Err(ItemError::Warnings) }
     }
 
-    /// Compares a month's amount with the budget. `before` is the item stored by the last
-    /// comparison; an item of another month is ignored. Each percentage is published once a month,
-    /// even if a recount or a new rate card lowers the amount in between.
+    /// Compares `amount`, which the tenant has spent in `month`, with the budget. `before` is the
+    /// item stored by the last comparison; an item of another month is ignored. The event of a
+    /// percentage is published once a month, even if a recount or a new rate card lowers the amount
+    /// in between.
     #[must_use]
     pub fn settle(&self, month: Month, amount: Amount, before: Option<&SpentItem>) -> Settled {
         let exceeded = amount.is_percent_of(WHOLE, self.amount);
         let before = before.filter(|before| before.month == month);
-        let told = before.map_or(0, |before| before.told);
+        let published_percent = before.map_or(0, |before| before.published_percent);
         let percents = self.warn_at.iter().copied().chain([WHOLE]);
         let highest = percents.filter(|percent| amount.is_percent_of(*percent, self.amount)).max();
-        let reached = highest.filter(|percent| *percent > told).map(|percent| Reached {
+        let reached = highest.filter(|percent| *percent > published_percent).map(|percent| Reached {
             percent,
             amount,
             budget: self.amount,
             month,
             refuses: exceeded && self.refuse,
         });
-        Settled { item: SpentItem { month, amount, exceeded, refuse: self.refuse, told }, reached }
+        Settled {
+            item: SpentItem { month, amount, exceeded, refuse: self.refuse, published_percent },
+            reached,
+        }
     }
 }
 
@@ -145,8 +151,8 @@ impl SpentItem {
         read(item)
     }
 
-    /// Returns the seconds until the month ends if requests are refused until then; `None` if they
-    /// are not.
+    /// Returns the seconds from `now` until the month ends, if requests are refused until then;
+    /// `None` if requests are not refused.
     #[must_use]
     pub fn refuses_for(&self, now: Timestamp) -> Option<u32> {
         if !(self.exceeded && self.refuse && self.month == Month::of(now)) {
@@ -158,7 +164,7 @@ impl SpentItem {
 }
 
 impl Month {
-    /// Returns the month in which a time lies.
+    /// Returns the month in UTC in which a time lies.
     #[must_use]
     pub fn of(time: Timestamp) -> Self {
         Self { first: time.to_zoned(TimeZone::UTC).date().first_of_month() }
@@ -249,11 +255,14 @@ mod tests {
     #[test]
     fn each_percentage_is_told_once_a_month() {
         let first = settle("79.999999", None);
-        assert_eq!((percent(&first), first.item.told, first.item.exceeded), (None, 0, false));
+        assert_eq!((percent(&first), first.item.published_percent, first.item.exceeded), (None, 0, false));
         let second = settle("80", Some(&first.item));
-        assert_eq!((percent(&second), second.item.told, second.item.exceeded), (Some(80), 0, false));
+        assert_eq!(
+            (percent(&second), second.item.published_percent, second.item.exceeded),
+            (Some(80), 0, false)
+        );
         assert_eq!(percent(&settle("85", Some(&second.item))), Some(80), "until it is told");
-        let told = SpentItem { told: 80, ..second.item };
+        let told = SpentItem { published_percent: 80, ..second.item };
         assert_eq!(percent(&settle("85", Some(&told))), None);
         let lower = settle("70", Some(&told));
         assert_eq!(percent(&settle("81", Some(&lower.item))), None, "told already");

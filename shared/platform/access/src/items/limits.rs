@@ -1,4 +1,4 @@
-//! Limits of a tenant by the second, and the text form of limits.
+//! Rate limits of a tenant by the second, and the text form of rate limits.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -73,10 +73,10 @@ struct StoredRate {
 /// Reason why a rate limit is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RateError {
-    /// The limit's rate is out of range.
+    /// The rate is not a number from 0.001 to 1,000,000,000 units per second.
     #[error("a rate is a number of units a second, from 0.001 to 1000000000")]
     PerSecond,
-    /// The limit's burst is out of range.
+    /// The burst is not a whole number from 1 to 1,000,000,000.
     #[error("a burst is a whole number from 1 to 1000000000")]
     Burst,
     /// The burst is more than the rate admits in 30 days.
@@ -94,7 +94,7 @@ impl LimitsItem {
     /// Parses the item of a tenant's limits, given without its partition key.
     ///
     /// # Errors
-    /// If the item is malformed, is of a newer version, or has limits for too many targets.
+    /// If the item is malformed, is of a newer version, or has limits for more than 200 targets.
     pub fn read(item: Value) -> Result<Self, ItemError> {
         let limits: Self = read(item)?;
         limits.check()?;
@@ -122,7 +122,8 @@ impl TargetLimits {
 }
 
 impl Rate {
-    /// Creates a rate limit. Without a burst, it is the rate of one second.
+    /// Creates a rate limit. If `burst` is `None`, it is the number of units of one second, rounded
+    /// up.
     ///
     /// # Errors
     /// If a value is out of range.
@@ -174,8 +175,8 @@ impl fmt::Display for Rate {
 impl FromStr for TargetLimits {
     type Err = RateError;
 
-    /// Parses `requests=100/200 messages=500/1000 bytes=1000000`. Each of the three parts is
-    /// optional.
+    /// Parses the limits of a target, such as `requests=100/200 messages=500/1000 bytes=1000000`.
+    /// Each of the three parts is optional.
     fn from_str(text: &str) -> Result<Self, RateError> {
         let mut limits = Self::default();
         for part in text.split_whitespace() {

@@ -24,8 +24,8 @@ use crate::rates::{RateCard, RateCardError};
 
 /// Newest item format that this version reads. Items without a member `version` have format 1.
 const VERSION: u64 = 1;
-/// Maximum number of entries of a tenant's allow-list, which is parsed at each request that it may
-/// decide about.
+/// Maximum number of entries of a tenant's allow-list of inline targets. The list is parsed again
+/// for each request that depends on it.
 const MOST_ENTRIES: usize = 200;
 /// Maximum number of characters of a tenant's id.
 const LONGEST_TENANT: usize = 128;
@@ -37,12 +37,12 @@ pub struct TenantItem {
     /// Display name of the tenant.
     #[serde(default)]
     pub name: String,
-    /// True if the tenant's API keys work.
+    /// True if the tenant's API keys and tokens work.
     #[serde(default = "enabled")]
     pub enabled: bool,
 }
 
-/// Item of an API key: its owner and its rights.
+/// Item of an API key in the access table: the key's tenant, name and permissions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "StoredKey", into = "StoredKey")]
 pub struct KeyItem {
@@ -53,17 +53,17 @@ pub struct KeyItem {
     pub name: String,
     /// Names of the key's scopes. Names that this version does not know permit nothing.
     pub scopes: BTreeSet<String>,
-    /// Establishments that the API key covers.
+    /// Establishments to which the API key is limited when it loads products or reads batches.
     pub establishments: Establishments,
     /// Time at which the API key was created; `None` if it is unknown.
     pub created_at: Option<Timestamp>,
     /// Time from which on the API key is refused; `None` if it never expires.
     pub expires_at: Option<Timestamp>,
-    /// True if the API key is disabled.
+    /// True if requests with the API key are refused.
     pub disabled: bool,
 }
 
-/// Permission of a tenant to drop objects into S3, with limits for the objects.
+/// Permission of a tenant to drop objects with catalogues into S3, with limits for the objects.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "StoredGrant", into = "StoredGrant")]
 pub struct DropGrant {
@@ -74,20 +74,20 @@ pub struct DropGrant {
     pub buckets: BTreeSet<String>,
 }
 
-/// Allow-list of a tenant's inline targets, in addition to the deployment's.
+/// Allow-list of the inline targets that a tenant may reach, in addition to the deployment's.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct TargetsItem {
-    /// Entries as in the parameter `InlineTargets`, without the option `tenant=`.
+    /// Entries as in the deployment's parameter `InlineTargets`, without the option `tenant=`.
     pub entries: Vec<String>,
 }
 
-/// Establishments that an API key or a grant covers.
+/// Set of establishments to which an API key, or a grant to drop objects, is limited.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Establishments {
-    /// Every establishment that the tenant may load.
+    /// Every establishment whose products the tenant may load.
     All,
-    /// Only the establishments with these CNPJs.
+    /// Only the establishments with these CNPJs (registration numbers).
     Only(BTreeSet<String>),
 }
 
@@ -125,10 +125,10 @@ pub enum ItemError {
         "a tenant's id has 1 to {LONGEST_TENANT} characters, no `#` and no control character; a UUID is in lower case with hyphens"
     )]
     TenantId,
-    /// The allow-list has too many entries.
+    /// The allow-list has more than 200 entries.
     #[error("an allow-list has at most {MOST_ENTRIES} entries")]
     Entries,
-    /// The limits name too many targets.
+    /// The limits name more than 200 targets.
     #[error("a tenant has limits for at most 200 targets")]
     LimitedTargets,
     /// The amount of the budget is zero.
@@ -137,7 +137,7 @@ pub enum ItemError {
     /// The budget warns at a percentage that is out of range, or at too many percentages.
     #[error("a budget warns at up to 10 percentages of its amount, each from 1 to 1000")]
     Warnings,
-    /// The rate card is invalid.
+    /// The rate card in the item is invalid.
     #[error("the rate card cannot be used")]
     Rates(#[from] RateCardError),
 }
@@ -163,7 +163,7 @@ struct StoredKey {
     disabled: bool,
 }
 
-/// JSON members of a grant's item.
+/// JSON members of the item with a tenant's grant to drop objects.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct StoredGrant {
@@ -195,7 +195,7 @@ impl TargetsItem {
     /// Parses the item of a tenant's allow-list, given without its partition key.
     ///
     /// # Errors
-    /// If the item is malformed, is of a newer version, or is too long.
+    /// If the item is malformed, is of a newer version, or has more than 200 entries.
     pub fn read(item: Value) -> Result<Self, ItemError> {
         let targets: Self = read(item)?;
         targets.check()?;
@@ -215,7 +215,7 @@ impl KeyItem {
     /// Parses an API key's item, given without its partition key.
     ///
     /// # Errors
-    /// If the item is malformed, is of a newer version, or contradicts itself.
+    /// If the item is malformed, is of a newer version, or has another fault: see [`ItemError`].
     pub fn read(item: Value) -> Result<Self, ItemError> {
         read::<StoredKey>(item)?.try_into()
     }
@@ -235,17 +235,17 @@ impl KeyItem {
 }
 
 impl DropGrant {
-    /// Parses a grant's item, given without its partition key.
+    /// Parses the item of a grant to drop objects, given without its partition key.
     ///
     /// # Errors
-    /// If the item is malformed, is of a newer version, or contradicts itself.
+    /// If the item is malformed, is of a newer version, or has another fault: see [`ItemError`].
     pub fn read(item: Value) -> Result<Self, ItemError> {
         read::<StoredGrant>(item)?.try_into()
     }
 }
 
 impl Establishments {
-    /// Returns the CNPJs if only some establishments are covered; `None` if all are.
+    /// Returns the CNPJs (registration numbers) of the set; `None` if it is [`Self::All`].
     #[must_use]
     pub const fn only(&self) -> Option<&BTreeSet<String>> {
         match self {
@@ -254,7 +254,7 @@ impl Establishments {
         }
     }
 
-    /// Combines the stored members `cnpjs` and `allCnpjs`; `None` if neither is set.
+    /// Converts the stored members `cnpjs` and `allCnpjs`; `None` for neither, an error for both.
     fn of(cnpjs: Option<BTreeSet<String>>, all_cnpjs: Option<bool>) -> Result<Option<Self>, ItemError> {
         match (cnpjs, all_cnpjs.unwrap_or_default()) {
             (Some(_), true) => Err(ItemError::Both),
@@ -264,7 +264,7 @@ impl Establishments {
         }
     }
 
-    /// Returns the stored members `cnpjs` and `allCnpjs`.
+    /// Converts the set to the members `cnpjs` and `allCnpjs` of a stored item.
     fn members(self) -> (Option<BTreeSet<String>>, Option<bool>) {
         match self {
             Self::All => (None, Some(true)),
@@ -338,17 +338,17 @@ impl From<DropGrant> for StoredGrant {
     }
 }
 
-/// Checks that a tenant's id can be part of a partition key, and is the only spelling of the
-/// tenant: the ingest compares ids as UUIDs, which have several spellings.
+/// Checks that a tenant's id can be part of a partition key. A UUID must have its usual spelling:
+/// the ingest compares ids as UUIDs, which have several spellings.
 ///
 /// # Errors
 /// [`ItemError::TenantId`].
 pub fn check_tenant_id(tenant: &str) -> Result<(), ItemError> {
     let is_allowed = |character: char| character != '#' && !character.is_control();
     let length = tenant.chars().take(LONGEST_TENANT + 1).count();
-    let is_spelling = |id: Uuid| id.to_string() != tenant;
-    let is_one = (1..=LONGEST_TENANT).contains(&length) && tenant.chars().all(is_allowed);
-    match is_one && !tenant.parse::<Uuid>().is_ok_and(is_spelling) {
+    let is_unusual = |id: Uuid| id.to_string() != tenant;
+    let is_well_formed = (1..=LONGEST_TENANT).contains(&length) && tenant.chars().all(is_allowed);
+    match is_well_formed && !tenant.parse::<Uuid>().is_ok_and(is_unusual) {
         true => Ok(()),
         false => Err(ItemError::TenantId),
     }

@@ -41,7 +41,7 @@ impl Amount {
         self.0
     }
 
-    /// Adds two amounts. A sum that is out of range is the highest amount.
+    /// Adds two amounts. A sum that is out of range becomes the highest possible amount.
     #[must_use]
     pub const fn plus(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0))

@@ -20,7 +20,7 @@ pub use amount::{Amount, AmountError};
 const MOST_RATES: usize = 200;
 /// Maximum number of characters of an operation's name.
 const LONGEST_OPERATION: usize = 64;
-/// Name that stands for all operations without their own price for a unit.
+/// Operation name of a price that applies to all operations without their own price for the unit.
 const ANY: &str = "*";
 
 /// Rate card: the operator's prices, all in one currency.
@@ -61,7 +61,7 @@ pub enum Unit {
     Items,
 }
 
-/// Billable quantities of one operation.
+/// Quantities of one operation, as [`RateCard::amount`] bills them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Quantities<'a> {
     /// Name of the operation, such as `produce`.
@@ -87,7 +87,7 @@ pub enum RateCardError {
     /// The currency is no code of ISO 4217.
     #[error("the currency is a code of three capital letters, such as USD")]
     Currency,
-    /// The rate card has too many prices.
+    /// The rate card has more than 200 prices.
     #[error("a rate card has at most {MOST_RATES} rates")]
     TooMany,
     /// The operation's name in this price is malformed.
@@ -222,7 +222,7 @@ impl RateCard {
     }
 
     /// Returns the price that applies to an operation's unit: the operation's own price or, if
-    /// there is none, the price of `*` (all operations).
+    /// there is none, that of `*` (all operations). `None` if neither exists.
     fn rate(&self, operation: &str, unit: Unit) -> Option<&Rate> {
         let of = |name: &str| self.rates.iter().find(|rate| rate.unit == unit && rate.operation == name);
         of(operation).or_else(|| of(ANY))

@@ -1,4 +1,4 @@
-//! The days on which keys were used, recorded beside the keys.
+//! Record of the last day on which each API key was used, in an item beside the key's own.
 
 use std::time::Duration;
 
@@ -12,8 +12,8 @@ use super::{AccessStore, MAX_REMEMBERED};
 use crate::api_key::KeyHash;
 use crate::pk;
 
-/// Time for which an environment caches that a key's use was recorded on a day. The day is always
-/// over when the cache entry expires.
+/// Time for which a Lambda environment caches the day on which it last recorded a key's use: 24
+/// hours, so that this day is over when the cache entry expires.
 const NOTED: Duration = Duration::from_secs(86_400);
 /// Time after which an environment tries again to record a key's use, after a failure.
 const NOTE_REPAIR: Duration = Duration::from_secs(3_600);
@@ -23,7 +23,7 @@ const NOTE_LIMIT: Duration = Duration::from_millis(300);
 /// Cache of the API keys whose use was recorded recently, or could not be recorded.
 #[derive(Debug)]
 pub(super) struct KeyUses {
-    /// Day on which the use of an API key was last recorded.
+    /// Day on which the use of an API key was last recorded, by the key's hash.
     noted: Remembered<KeyHash, Date>,
     /// API keys whose use could not be recorded. No request tries to record it again before the
     /// entry expires.

@@ -1,4 +1,5 @@
-//! The access table, read through a cache of less than a minute. Its items have one key, `pk`.
+//! Reader of the access table in DynamoDB, with a cache of less than a minute. The table's only key
+//! attribute is `pk`.
 
 mod budgets;
 mod key_uses;
@@ -29,25 +30,25 @@ use crate::token::{TokenSettings, Tokens};
 
 pub use budgets::Account;
 
-/// Time for which an item, or its absence, is cached. With a read of up to three seconds, which may
-/// return an item as it was shortly before, a revoked key stops working within a minute.
+/// Time for which an item, or its absence, is cached. A read takes up to three seconds, and may
+/// return an item as it was shortly before. So a revoked key stops working within a minute.
 const REMEMBERED: Duration = Duration::from_secs(55);
 /// Maximum number of cached items, so that guessed keys do not exhaust the memory.
 const MAX_REMEMBERED: usize = 10_000;
 
 /// Reason why an item of the access table cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ReadError {
-    /// The access table cannot be read.
-    #[error("the access table cannot be read")]
+pub enum AccessTableError {
+    /// The access table cannot be read or written.
+    #[error("the access table cannot be read or written")]
     Unavailable,
     /// The item is malformed. The log names the faulty member, which an operator has to correct.
     #[error("an item of the access table is malformed")]
     Malformed,
 }
 
-/// Content of an item that was read; `None` if there is no item.
-type Known<T> = Result<Option<T>, ReadError>;
+/// Result of reading an item of the access table; `Ok(None)` if there is no item.
+type Known<T> = Result<Option<T>, AccessTableError>;
 
 /// Reader of the access table, with a cache.
 #[derive(Debug)]
@@ -88,19 +89,21 @@ impl AccessStore {
         self.tokens.as_ref()
     }
 
-    /// Reads the item of an API key. Only the key's hash is ever stored or sent.
+    /// Reads the item of an API key; `None` if there is no such key. Only the key's hash is ever
+    /// stored or sent.
     ///
     /// # Errors
     /// If the table cannot be read, or an item is malformed. A malformed item is logged.
-    pub async fn key(&self, hash: &KeyHash) -> Result<Option<KeyItem>, ReadError> {
+    pub async fn key(&self, hash: &KeyHash) -> Result<Option<KeyItem>, AccessTableError> {
         self.read(&pk::key(hash), KeyItem::read).await
     }
 
-    /// Reads a tenant's item. A tenant without an item counts as enabled, because it has API keys.
+    /// Reads a tenant's item. A tenant without an item counts as enabled, because an operator may
+    /// create API keys for a tenant and no item of the tenant itself.
     ///
     /// # Errors
     /// If the table cannot be read, or the item is malformed. A malformed item is logged.
-    pub async fn tenant(&self, tenant: &str) -> Result<TenantItem, ReadError> {
+    pub async fn tenant(&self, tenant: &str) -> Result<TenantItem, AccessTableError> {
         Ok(self.known_tenant(tenant).await?.unwrap_or_default())
     }
 
@@ -108,7 +111,7 @@ impl AccessStore {
     ///
     /// # Errors
     /// If the table cannot be read, or the item is malformed. A malformed item is logged.
-    pub(crate) async fn known_tenant(&self, tenant: &str) -> Result<Option<TenantItem>, ReadError> {
+    pub(crate) async fn known_tenant(&self, tenant: &str) -> Result<Option<TenantItem>, AccessTableError> {
         self.read(&pk::tenant(tenant), TenantItem::read).await
     }
 
@@ -117,27 +120,27 @@ impl AccessStore {
     ///
     /// # Errors
     /// If the table cannot be read, or an item is malformed. A malformed item is logged.
-    pub async fn drop_grant(&self, tenant: &str) -> Result<Option<DropGrant>, ReadError> {
+    pub async fn drop_grant(&self, tenant: &str) -> Result<Option<DropGrant>, AccessTableError> {
         if !self.tenant(tenant).await?.enabled {
             return Ok(None);
         }
         self.read(&pk::drops(tenant), DropGrant::read).await
     }
 
-    /// Reads a tenant's allow-list of inline targets.
+    /// Reads a tenant's allow-list of inline targets; empty if the tenant has none.
     ///
     /// # Errors
     /// If the table cannot be read, or an item is malformed. A malformed item is logged.
-    pub async fn targets(&self, tenant: &str) -> Result<TargetsItem, ReadError> {
+    pub async fn targets(&self, tenant: &str) -> Result<TargetsItem, AccessTableError> {
         let item = self.read(&pk::targets(tenant), TargetsItem::read).await?;
         Ok(item.unwrap_or_default())
     }
 
-    /// Reads a tenant's rate limits.
+    /// Reads a tenant's own rate limits. They are all unset if the tenant has none.
     ///
     /// # Errors
     /// If the table cannot be read, or an item is malformed. A malformed item is logged.
-    pub async fn limits(&self, tenant: &str) -> Result<LimitsItem, ReadError> {
+    pub async fn limits(&self, tenant: &str) -> Result<LimitsItem, AccessTableError> {
         let item = self.read(&pk::limits(tenant), LimitsItem::read).await?;
         Ok(item.unwrap_or_default())
     }
@@ -146,15 +149,15 @@ impl AccessStore {
     ///
     /// # Errors
     /// If the table cannot be read, or an item is malformed. A malformed item is logged.
-    pub async fn rates(&self) -> Result<Option<RateCard>, ReadError> {
+    pub async fn rates(&self) -> Result<Option<RateCard>, AccessTableError> {
         self.read(pk::RATES, read_rates).await
     }
 
-    /// Reads the amount that a tenant with a budget has spent; `None` if it is not known.
+    /// Reads the amount that a tenant with a budget has spent; `None` if no amount is stored.
     ///
     /// # Errors
     /// If the table cannot be read, or the item is malformed. A malformed item is logged.
-    pub async fn spent(&self, tenant: &str) -> Result<Option<SpentItem>, ReadError> {
+    pub async fn spent(&self, tenant: &str) -> Result<Option<SpentItem>, AccessTableError> {
         self.read(&pk::spent(tenant), SpentItem::read).await
     }
 
@@ -167,8 +170,8 @@ impl AccessStore {
         self.fetch("PROBE#").await.map(drop).map_err(Problem::from)
     }
 
-    /// Reads an item through the cache. A malformed item is logged when it is read from the table,
-    /// not for each request.
+    /// Reads an item through the cache, and parses it with `read`. A malformed item is logged when
+    /// it is read from the table, not for each request.
     async fn read<T: Clone + Send + Sync + 'static>(
         &self,
         pk: &str,
@@ -184,14 +187,15 @@ impl AccessStore {
         let item = Box::pin(self.fetch(pk)).await?;
         let known: Known<T> = item.map(read).transpose().map_err(|error| {
             refused(pk, &error);
-            ReadError::Malformed
+            AccessTableError::Malformed
         });
         self.remembered.put(pk.to_owned(), Arc::new(known.clone()));
         known
     }
 
-    /// Reads an item from the table, and returns it without its partition key.
-    async fn fetch(&self, pk: &str) -> Result<Option<Value>, ReadError> {
+    /// Reads an item from the table, not from the cache, and returns it without its partition key;
+    /// `None` if there is no such item.
+    async fn fetch(&self, pk: &str) -> Result<Option<Value>, AccessTableError> {
         let key = AttributeValue::S(pk.to_owned());
         let output = self.dynamodb.get_item().table_name(&self.table).key("pk", key).send().await;
         let output = output.map_err(|error| unreadable(pk, error))?;
@@ -201,23 +205,25 @@ impl AccessStore {
         });
         item.map(attempt::malformed::from_item).transpose().map_err(|error| {
             refused(pk, &error.into());
-            ReadError::Unavailable
+            AccessTableError::Unavailable
         })
     }
 }
 
-impl From<ReadError> for Problem {
+impl From<AccessTableError> for Problem {
     /// Returns the problem of a request that needs an item which cannot be used.
-    fn from(error: ReadError) -> Self {
+    fn from(error: AccessTableError) -> Self {
         let detail = match error {
-            ReadError::Unavailable => "the access store cannot be read",
-            ReadError::Malformed => "the access store has a malformed item, which an operator has to correct",
+            AccessTableError::Unavailable => "the access store cannot be read",
+            AccessTableError::Malformed => {
+                "the access store has a malformed item, which an operator has to correct"
+            }
         };
         Self::new(Reason::StoreUnavailable, detail)
     }
 }
 
-fn unreadable(pk: &str, error: impl Error) -> ReadError {
+fn unreadable(pk: &str, error: impl Error) -> AccessTableError {
     let error = DisplayErrorContext(error).to_string();
     tracing::error!(
         event_type = "access.unavailable",
@@ -225,10 +231,11 @@ fn unreadable(pk: &str, error: impl Error) -> ReadError {
         error,
         "cannot read item `{pk}` of the access table"
     );
-    ReadError::Unavailable
+    AccessTableError::Unavailable
 }
 
-/// Logs the partition key of a malformed item. The key contains at most a hash, never an API key.
+/// Logs the partition key and the fault of a malformed item. The key contains at most a hash, never
+/// an API key.
 fn refused(pk: &str, error: &ItemError) {
     let error: &dyn Error = error;
     tracing::error!(

@@ -10,7 +10,7 @@ use aws_sdk_dynamodb::types::{AttributeValue, Select};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::{AccessStore, REMEMBERED, ReadError, refused, unreadable};
+use super::{AccessStore, AccessTableError, REMEMBERED, refused, unreadable};
 use crate::items::{ItemError, without_version};
 use crate::pk::{self, Pk};
 
@@ -31,7 +31,7 @@ type Profiles = BTreeMap<String, BTreeMap<String, Value>>;
 #[derive(Debug)]
 pub(super) struct Listed {
     since: Moment,
-    profiles: Result<Arc<Profiles>, ReadError>,
+    profiles: Result<Arc<Profiles>, AccessTableError>,
 }
 
 impl Listed {
@@ -42,11 +42,10 @@ impl Listed {
 }
 
 impl AccessStore {
-    /// Reads a tenant's target profile into the caller's type.
+    /// Reads a tenant's target profile as a value of type `T`; `None` if there is no such profile.
     ///
     /// # Errors
-    /// `STORE_UNAVAILABLE` if the table cannot be read, or the item does not have the form of that
-    /// type.
+    /// `STORE_UNAVAILABLE` if the table cannot be read, or the item does not have the form of `T`.
     pub async fn profile<T>(&self, tenant: &str, name: &str) -> Result<Option<T>, Problem>
     where
         T: DeserializeOwned + Clone + Send + Sync + 'static,
@@ -56,8 +55,8 @@ impl AccessStore {
             return Ok(None);
         }
         self.read(&pk::profile(tenant, name), read_profile).await.map_err(|error| match error {
-            ReadError::Unavailable => error.into(),
-            ReadError::Malformed => {
+            AccessTableError::Unavailable => error.into(),
+            AccessTableError::Malformed => {
                 let detail = format!(
                     "the target profile `{name}` cannot be read; an operator has to correct its item"
                 );
@@ -74,7 +73,7 @@ impl AccessStore {
     pub async fn profiles<T: DeserializeOwned>(
         &self,
         tenant: &str,
-    ) -> Result<BTreeMap<String, T>, ReadError> {
+    ) -> Result<BTreeMap<String, T>, AccessTableError> {
         let all = self.listed().await?;
         let read = |(name, item): (&String, &Value)| match read_profile(item.clone()) {
             Ok(profile) => Some((name.clone(), profile)),
@@ -88,7 +87,7 @@ impl AccessStore {
 
     /// Returns the target profiles of all tenants, from the last scan or from a new one. Only one
     /// request scans at a time.
-    async fn listed(&self) -> Result<Arc<Profiles>, ReadError> {
+    async fn listed(&self) -> Result<Arc<Profiles>, AccessTableError> {
         let mut listed = self.listed.lock().await;
         if let Some(known) = listed.as_ref().filter(|known| known.holds_at(Moment::now())) {
             return known.profiles.clone();
@@ -100,8 +99,8 @@ impl AccessStore {
         profiles
     }
 
-    /// Scans the table for all target profiles. It has few items, and no index by tenant.
-    async fn scan_profiles(&self) -> Result<Profiles, ReadError> {
+    /// Scans the table for all target profiles. The table has few items, and no index by tenant.
+    async fn scan_profiles(&self) -> Result<Profiles, AccessTableError> {
         let prefix = pk::PROFILES;
         let mut pages = self
             .dynamodb
@@ -160,7 +159,7 @@ mod tests {
             Moment::on(monotonic + passed, system + passed)
         };
         let listed = |profiles| Listed { since: at(0), profiles };
-        let (list, failure) = (listed(Ok(Arc::default())), listed(Err(ReadError::Unavailable)));
+        let (list, failure) = (listed(Ok(Arc::default())), listed(Err(AccessTableError::Unavailable)));
         assert_eq!([0, 54, 55].map(|seconds| list.holds_at(at(seconds))), [true, true, false]);
         assert_eq!([0, 4, 5].map(|seconds| failure.holds_at(at(seconds))), [true, true, false]);
     }
@@ -177,8 +176,8 @@ mod tests {
         let profiles = Ok(Arc::new(known));
         *store.listed.lock().await = Some(Listed { since: Moment::now(), profiles });
         assert_eq!(store.listed().await.unwrap()["acme"].len(), 1);
-        let failure = Listed { since: Moment::now(), profiles: Err(ReadError::Malformed) };
+        let failure = Listed { since: Moment::now(), profiles: Err(AccessTableError::Malformed) };
         *store.listed.lock().await = Some(failure);
-        assert_eq!(store.listed().await, Err(ReadError::Malformed), "the table itself is unavailable");
+        assert_eq!(store.listed().await, Err(AccessTableError::Malformed), "the table itself is unavailable");
     }
 }

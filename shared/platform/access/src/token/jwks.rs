@@ -1,9 +1,10 @@
-//! The issuer's key set, fetched and kept.
+//! Key set (JWKS) of the token issuer, fetched from its URL and cached.
 //!
-//! A request whose key is known does not wait: an old set serves it, and is fetched again
-//! meanwhile. A function that freezes after each request may never finish such a fetch, so a
-//! request waits for the successor of an overdue set. It also waits for the first set, and, at most
-//! once a minute, for a set that may have its key.
+//! A request does not wait if the key of its token is in the cached set. An old set still serves
+//! the request, and is fetched again meanwhile. A function that freezes after each request may
+//! never finish such a fetch. So requests wait for a new set once the cached one is an hour old.
+//! They also wait for the first set. If the cached set lacks their key, they wait for a new one at
+//! most once a minute.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -36,7 +37,7 @@ const PAUSE: Duration = Duration::from_secs(60);
 /// Minimum time between two fetches of the key set, if none is cached.
 const PAUSE_WITHOUT: Duration = Duration::from_secs(5);
 /// Time limit of fetching a key set.
-const PATIENCE: Duration = Duration::from_secs(3);
+const TIMEOUT: Duration = Duration::from_secs(3);
 /// Maximum bytes of a key set (JWKS).
 const LARGEST: usize = 256 * 1024;
 
@@ -75,7 +76,7 @@ enum FetchError {
     Request(#[source] Cause),
     #[error("there was no response")]
     Connection(#[source] Cause),
-    #[error("there was no complete response within {} seconds", PATIENCE.as_secs())]
+    #[error("there was no complete response within {} seconds", TIMEOUT.as_secs())]
     Late,
     #[error("the response has the status {0}")]
     Status(StatusCode),
@@ -123,7 +124,7 @@ impl Jwks {
         Ok(shared.usable().and_then(|(_, set)| set.find(id, algorithm)))
     }
 
-    /// Makes the key set and the last attempt to fetch it older, for tests.
+    /// Sets the age of the cached key set, and of the last attempt to fetch it, to `by`, for tests.
     #[cfg(test)]
     pub(super) fn age(&self, by: Duration) {
         let before = Moment::on(std::time::Instant::now(), std::time::SystemTime::now() - by);
@@ -169,7 +170,7 @@ impl Shared {
     /// Fetches the key set. If this fails, it is logged, and the cached set stays.
     async fn renew(&self) {
         let since = Moment::now();
-        let fetched = tokio::time::timeout(PATIENCE, self.fetch()).await;
+        let fetched = tokio::time::timeout(TIMEOUT, self.fetch()).await;
         match fetched.unwrap_or(Err(FetchError::Late)) {
             Ok(set) => self.known().set = Some((since, Arc::new(set))),
             Err(error) => {

@@ -35,7 +35,7 @@ pub(super) enum KeySetError {
     /// The document is not a key set.
     #[error("it is malformed")]
     Form(#[from] Malformed),
-    /// The key set has too many keys.
+    /// The key set has more than 100 keys.
     #[error("it has more than {MOST_KEYS} keys")]
     TooMany,
     /// The key set has no key that can verify a token.

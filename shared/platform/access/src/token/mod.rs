@@ -1,8 +1,8 @@
 //! Tokens of an issuer (RFC 7519), which callers may send in place of an API key if a deployment
 //! names the issuer.
 //!
-//! The issuer decides who the caller is: which tenant, and with which scopes. Everything else is as
-//! with a key, except that there is no item of a token: it ends when it expires.
+//! The issuer decides who the caller is: which tenant, and with which scopes. Otherwise a token is
+//! treated like an API key. But it has no item in the access table, and is valid until it expires.
 
 mod jwks;
 mod keys;
@@ -46,10 +46,10 @@ pub(crate) struct Tokens {
 /// Caller that a verified token identifies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Bearer {
-    /// Id of the tenant, in the only spelling that is allowed.
+    /// Id of the tenant. A UUID has its usual spelling; a token with another spelling is refused.
     pub(crate) tenant: String,
-    /// Name of the caller, as logs, records and the usage have it: `token:` and the subject's first
-    /// printable characters.
+    /// Name of the caller in logs, idempotency records and usage counters: `token:` and the first
+    /// printable characters of the token's subject.
     pub(crate) name: String,
     pub(crate) scopes: BTreeSet<Scope>,
 }
@@ -102,8 +102,8 @@ pub(crate) enum TokenError {
 }
 
 impl TokenError {
-    /// Returns whether the issuer has signed the token. Only such refusals are logged, so that no
-    /// other caller can fill the log.
+    /// Returns whether the issuer has signed the refused token. Only then is the refusal logged, so
+    /// that nobody else can fill the log.
     const fn is_of_issuer(self) -> bool {
         match self {
             Self::Expired
@@ -222,8 +222,8 @@ impl Tokens {
     }
 }
 
-/// Returns the fault of a token's header. For an unknown algorithm, such as `none`, `jsonwebtoken`
-/// reports invalid JSON.
+/// Converts an error about a token's header to the reason why the token is refused. For an unknown
+/// algorithm, such as `none`, `jsonwebtoken` reports invalid JSON.
 fn unreadable(kind: &ErrorKind) -> TokenError {
     match kind {
         ErrorKind::Json(error) if error.is_data() => TokenError::Algorithm,
@@ -239,8 +239,8 @@ fn name(subject: &str) -> String {
     format!("token:{subject}")
 }
 
-/// Parses scopes, which are separated by spaces (RFC 8693, 4.2) or a list. Unknown names permit
-/// nothing.
+/// Parses the scopes in a token's claim: a text with spaces between them (RFC 8693, 4.2), or a
+/// list. Unknown names permit nothing.
 fn scopes(claim: Option<&Value>) -> BTreeSet<Scope> {
     let known = |text: &str| text.parse().ok();
     match claim {

@@ -1,5 +1,5 @@
-//! The cryptography of `jsonwebtoken`, by `ring`, which TLS brings along already. It has no
-//! algorithm with a shared secret, so that no public key can pass for one.
+//! Cryptography for `jsonwebtoken`, by `ring`, which TLS uses already. Algorithms with a shared
+//! secret are left out, so that no token can use a public key as such a secret.
 
 use jsonwebtoken::crypto::{CryptoProvider, JwkUtils, JwtSigner, JwtVerifier};
 use jsonwebtoken::errors::{Error, ErrorKind};

@@ -1,4 +1,4 @@
-//! Settings of the tokens that a deployment takes.
+//! Settings of the tokens that a deployment accepts.
 
 use std::net::IpAddr;
 use std::str::FromStr;
@@ -31,10 +31,10 @@ pub struct JwksUrl(pub(super) Url);
 /// Fault of a token setting.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TokenSettingError {
-    /// The list of audiences is empty.
+    /// The list of accepted audiences is empty.
     #[error("it names no audience")]
     Audience,
-    /// The text is not a URL.
+    /// The text for the key set's URL is not a URL.
     #[error("it is no URL")]
     Url(#[source] url::ParseError),
     /// The URL is neither `https` nor `http` with a loopback address. Another host on the network

@@ -1,4 +1,4 @@
-//! The headers `Idempotency-Key` and `Idempotency-Expiry-Seconds`.
+//! Parsing of the request headers `Idempotency-Key` and `Idempotency-Expiry-Seconds`.
 
 use std::fmt;
 use std::time::Duration;
@@ -54,7 +54,7 @@ pub struct IdempotencyKey {
     as_sent: String,
 }
 
-/// Error for a text that is not a key of this form.
+/// Error for a text that is not an idempotency key of the form that the route accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct MalformedKey(pub KeyForm);
 
@@ -174,7 +174,8 @@ pub struct ExpiryBounds {
     pub max: Duration,
 }
 
-/// Error for a lifetime of a record that a client asked for and that is outside the bounds.
+/// Error for a lifetime of a record that a client asked for and that is outside the bounds. `min`
+/// and `max` are these bounds in seconds, inclusive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("must be a number of seconds from {min} to {max}")]
 pub struct ExpiryError {

@@ -1,5 +1,5 @@
-//! Identity of a request: the key that its client gave it, and a fingerprint of its body. Without a
-//! store, so that envelopes and parsers can use it.
+//! Identity of a request: the idempotency key that its client gave it, and a fingerprint of its
+//! body. This module needs no store, so that the parsers of requests and of events can use it.
 
 mod fingerprint;
 mod key;

@@ -1,4 +1,4 @@
-//! Names of records.
+//! Partition keys of idempotency records.
 
 /// Returns the partition key of an idempotency record: `key_space` (the name of the operation),
 /// `tenant` and `key`, separated by `#`. A `#` in the client's key is escaped.

@@ -1,4 +1,5 @@
-//! Reading the form of an operation from a parsed body.
+//! Conversion of a parsed body to the struct of an operation, or to a problem with the faulty
+//! members.
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -10,8 +11,8 @@ use crate::nearest::nearest;
 use crate::problem::{Fault, Problem};
 use crate::reason::Reason;
 
-/// Maximum number of faults that one response reports. Finding each of them takes another pass over
-/// the body.
+/// Maximum number of faults that one response reports. Each of them takes another attempt to
+/// deserialize the body.
 const MAX_FAULTS: usize = 8;
 
 /// Deserializes `T` from a parsed body.
@@ -44,7 +45,7 @@ pub fn read<T: DeserializeOwned>(mut value: Value) -> Result<T, Problem> {
     Err(Problem::faulty(Reason::SchemaViolation, faults))
 }
 
-/// Fault that one pass over the body found, with the path of its member.
+/// Fault at which one attempt to deserialize the body stopped.
 struct Found {
     fault: Fault,
     /// Path of the member that has the fault.
@@ -99,8 +100,8 @@ impl Found {
         Self { fault: Fault { pointer, detail }, path, kind }
     }
 
-    /// Returns whether the fault only exists because [`mend`](Self::mend) changed the value for a
-    /// known fault.
+    /// Returns whether the fault exists only because [`mend`](Self::mend) changed the body to get
+    /// past the earlier fault `known`.
     fn follows_from(&self, known: &Fault) -> bool {
         let is_within = |inner: &str, outer: &str| {
             inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
@@ -109,9 +110,9 @@ impl Found {
         self.kind != Kind::Missing && (is_within(here, there) || is_within(there, here))
     }
 
-    /// Changes the value so that the next pass does not find this fault again: an unknown member is
-    /// removed, any other value becomes null, which counts as absent. Returns false if that is not
-    /// possible.
+    /// Changes the body `value` so that the next attempt to deserialize it does not find this fault
+    /// again: an unknown member is removed, any other value becomes null, which counts as absent.
+    /// Returns false if that is not possible.
     fn mend(&self, value: &mut Value) -> bool {
         let (Some((last, above)), true) = (self.path.split_last(), self.kind != Kind::Missing) else {
             return false;
@@ -131,7 +132,8 @@ impl Found {
     }
 }
 
-/// Describes an unknown member: with the name that was probably meant, or with all known names.
+/// Describes an unknown member for the client: with the name that was probably meant, or with all
+/// known names. `message` is serde's error message.
 fn unknown(name: &str, message: &str) -> String {
     let listed = message.rsplit_once(", expected ").map_or("", |(_, listed)| listed);
     let known: Vec<&str> = listed.split('`').skip(1).step_by(2).collect();
@@ -163,7 +165,8 @@ fn plain(message: &str) -> String {
     }
 }
 
-/// Returns the JSON type of the value in serde's error message, without the value itself.
+/// Returns the JSON type of the value in serde's error message, without the value itself; `None` if
+/// the message names no such type.
 fn found_type(found: &str) -> Option<&'static str> {
     let types = [
         ("string", "a string"),

@@ -1,8 +1,9 @@
-//! Strict JSON: a text that two readers could understand differently is refused.
+//! Strict JSON: a text that two parsers could understand differently is refused.
 //!
-//! UTF-8, no duplicate members, no lone surrogates, no trailing text, integer literals within
-//! ±(2^53-1), names of at most 1 KiB and at most 64 levels deep. Beyond 2^53 different integers
-//! have one canonical form (RFC 8785), and of two members with one name every parser keeps another.
+//! A body must be UTF-8, without duplicate members, lone surrogates or trailing text. Integer
+//! literals must be within ±(2^53-1), names have at most 1 KiB, and there are at most 64 levels.
+//! Beyond 2^53, different integers may have one canonical form (RFC 8785). Of two members with one
+//! name, some parsers keep the first and others the last.
 //!
 //! The cost of parsing and reading is linear in the body's length, whatever its shape; the test
 //! `linear` checks that.
@@ -56,7 +57,8 @@ fn malformed(detail: String) -> Problem {
     whole(Reason::MalformedJson, detail)
 }
 
-/// Converts an error of `serde_json`'s parser, whose messages repeat nothing of the body.
+/// Converts an error of `serde_json`'s parser to a problem. The parser's messages repeat nothing of
+/// the body.
 fn explain(error: &serde_json::Error) -> Problem {
     let message = error.to_string();
     if error.is_eof() && error.line() == 1 && error.column() == 0 {

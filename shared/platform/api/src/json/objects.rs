@@ -1,5 +1,6 @@
-//! Reading structs from objects alone. A derived `Deserialize` also takes a struct from an array,
-//! by the order of its fields, which no contract describes and any new field would change.
+//! Deserialization of structs from JSON objects only. A derived `Deserialize` also accepts an
+//! array, by the order of the struct's fields, which no contract describes and any new field would
+//! change.
 
 use serde::de::value::{MapDeserializer, SeqDeserializer};
 use serde::de::{Deserializer, Error as _, IntoDeserializer, Unexpected, Visitor};

@@ -1,4 +1,4 @@
-//! Places in a document, as JSON Pointers (RFC 6901).
+//! Positions in a JSON document, as JSON Pointers (RFC 6901).
 
 /// Maximum bytes of a JSON pointer in a response. A longer one is cut.
 const MAX_BYTES: usize = 200;

@@ -1,4 +1,5 @@
-//! Builds a [`Value`] and refuses texts that [`Value`]'s own reader accepts.
+//! Builds a [`Value`] from JSON, and refuses texts that [`Value`]'s own `Deserialize` accepts, such
+//! as those with duplicate members.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -22,12 +23,14 @@ pub(super) const MAX_INTEGER: u64 = 9_007_199_254_740_991;
 /// Smallest absolute value from which on `serde_json` parses an integer literal as a double: 2^63.
 const COMES_AS_DOUBLE: f64 = 9_223_372_036_854_775_808.0;
 
-/// Facts that one parse collects besides the value.
+/// State that all deserializers of one document share: the reason to refuse the document, and what
+/// they found in it so far.
 #[derive(Debug, Default)]
 pub(super) struct Findings {
-    /// Problem for which the document is refused. Errors of `serde_json` could not carry it.
+    /// Problem for which the document is refused; `None` as long as there is no such problem.
+    /// Errors of `serde_json` could not carry it.
     pub(super) refusal: RefCell<Option<Problem>>,
-    /// Number of arrays and objects found so far.
+    /// Number of arrays and objects in the document so far.
     nests: Cell<usize>,
     /// True if a double was found that is so large that its literal may have been an integer.
     pub(super) has_large_double: Cell<bool>,
@@ -37,7 +40,7 @@ pub(super) struct Findings {
 #[derive(Clone, Copy)]
 pub(super) struct Strict<'a> {
     path: &'a Path<'a>,
-    /// Number of arrays and objects that contain the value.
+    /// Number of nested arrays and objects around the value; 0 for the whole document.
     depth: usize,
     findings: &'a Findings,
 }
@@ -53,7 +56,8 @@ impl<'a> Strict<'a> {
         E::custom("refused")
     }
 
-    /// Returns the deserializer for the values directly inside an array or object.
+    /// Returns the deserializer for the values directly inside an array or object. Fails if the
+    /// document has too many levels, or too many arrays and objects.
     fn inside<'b, E: Error>(&'b self) -> Result<Inside<'b>, E> {
         if self.depth >= MAX_DEPTH {
             let detail = format!("nested deeper than {MAX_DEPTH} levels");

@@ -1,10 +1,11 @@
-//! Item of a bucket, and the estimate of how many environments draw from it.
+//! DynamoDB item of a rate limit's bucket, and the estimate of how many execution environments take
+//! units (for example requests) from it.
 
 use std::collections::BTreeSet;
 
-/// Number of different random numbers (one byte each) by which environments identify themselves in
-/// a bucket, to be counted.
-const PLACES: f64 = 256.0;
+/// Number of values of the random byte by which an execution environment identifies itself in a
+/// bucket. The environments of a bucket are counted by these bytes.
+const ENVIRONMENT_IDS: f64 = 256.0;
 
 /// Bucket of a rate limit: its DynamoDB item after the last write.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,7 +13,7 @@ pub(crate) struct Bucket {
     /// Time at which the bucket will be full again (theoretical arrival time), in nanoseconds since
     /// 1970.
     pub(crate) tat: i64,
-    /// Number of the ten-second window in which the bucket was last written.
+    /// Number of the ten-second window (since 1970) in which the bucket was last written.
     pub(crate) window: i64,
     /// Random numbers (0 to 255) of the execution environments that took units (for example
     /// requests) from the bucket in `window`.
@@ -26,19 +27,20 @@ pub(crate) struct Bucket {
 }
 
 impl Bucket {
-    /// Estimates how many environments take units from the bucket in the window `now` and the
-    /// window before, by linear counting: `m` environments have about `256 * (1 - exp(-m / 256))`
-    /// different random numbers. `reader`, the number of this environment, is included.
+    /// Estimates how many environments take units from the bucket in the ten-second window with the
+    /// number `now` and the window before. `reader`, the random number of this environment, is
+    /// included. By linear counting, `m` environments have about `256 * (1 - exp(-m / 256))`
+    /// different random numbers.
     pub(crate) fn environments(&self, now: i64, reader: u8) -> f64 {
-        let mut places = BTreeSet::from([reader]);
+        let mut ids = BTreeSet::from([reader]);
         for (window, seen) in [(self.window, &self.seen), (self.last_window, &self.last_seen)] {
             if window >= now - 1 {
-                places.extend(seen);
+                ids.extend(seen);
             }
         }
-        let taken = u16::try_from(places.len()).map_or(PLACES, f64::from);
-        // All places are taken by some 1,500 environments, or by any higher number.
-        -PLACES * (1.0 - taken.min(PLACES - 0.5) / PLACES).ln()
+        let taken = u16::try_from(ids.len()).map_or(ENVIRONMENT_IDS, f64::from);
+        // All ids are taken by some 1,500 environments, or by any higher number.
+        -ENVIRONMENT_IDS * (1.0 - taken.min(ENVIRONMENT_IDS - 0.5) / ENVIRONMENT_IDS).ln()
     }
 }
 
@@ -76,7 +78,7 @@ mod tests {
     #[test]
     fn an_environment_counts_in_its_window_and_the_next() {
         let two = bucket([1, 2], [3, 4, 5]);
-        let places = |now: i64| two.environments(now, 1).round();
-        assert_eq!([10, 11, 12].map(places), [5.0, 2.0, 1.0]);
+        let count = |now: i64| two.environments(now, 1).round();
+        assert_eq!([10, 11, 12].map(count), [5.0, 2.0, 1.0]);
     }
 }

@@ -1,33 +1,36 @@
-//! Arithmetic of buckets, and the conditional writes that draw from one.
+//! Arithmetic of rate limits' buckets, and the conditional writes that take units (for example
+//! requests) from a bucket.
 //!
 //! The generic cell rate algorithm keeps one number: the time at which the bucket will be full
 //! again, the theoretical arrival time (`tat`), in nanoseconds since 1970. A unit takes `1 / rate`
-//! seconds of the bucket; the bucket holds `burst / rate` seconds. A draw of `n` units is allowed
-//! if `tat + n / rate` is at most `now + burst / rate`.
+//! seconds of the bucket; the bucket holds `burst / rate` seconds. A write may take `n` units if
+//! `tat + n / rate` is at most `now + burst / rate`.
 //!
-//! DynamoDB has no maximum of two numbers, so a draw has two [forms](Form): one for a bucket from
-//! which something is drawn, which adds to `tat`, and one for a full bucket, which begins at `now`.
+//! DynamoDB has no maximum of two numbers, so a write has two [forms](Form). For a bucket that is
+//! not full, it adds to `tat`. For a full bucket, it sets `tat`, beginning at `now`.
 
 use access::Rate;
 
 /// Number of nanoseconds in a second.
 pub(crate) const SECOND: i64 = 1_000_000_000;
-/// Length in nanoseconds of the windows in which environments are counted. Units that an
-/// environment has taken from a bucket are valid for the same time.
+/// Length in nanoseconds of the windows in which environments are counted. After the same time, an
+/// environment exchanges the unused units that it took from a bucket for new ones.
 pub(crate) const WINDOW: i64 = 10 * SECOND;
-/// Time in nanoseconds that a debt may delay a bucket, in addition to the time in which it fills.
+/// Maximum time in nanoseconds by which a debt (cost beyond the available units) may delay a
+/// bucket, in addition to the time in which the bucket fills.
 const LONGEST_DEBT: i64 = 3_600 * SECOND;
-/// Maximum difference between the clocks of two environments.
+/// Maximum difference in nanoseconds between the clocks of two execution environments.
 const SKEW: i64 = 60 * SECOND;
 /// Seconds for which the item of a bucket is kept after the bucket is full again.
 const KEPT: i64 = 86_400;
-/// Fraction of the units of a window (burst, and ten seconds of the rate) that all environments
-/// together may hold unused.
+/// Fraction of the units that a limit admits in ten seconds (its burst, and ten seconds of its
+/// rate). All environments together may hold this fraction unused.
 const HELD: f64 = 0.1;
 /// Maximum number of chunks that an environment holds unused. A chunk is the number of units that
 /// it takes from the bucket at once; it takes a new chunk when half of one is left.
 const CHUNKS_HELD: f64 = 1.5;
-/// Maximum time of a cost in nanoseconds, some 32 years, so that sums of times do not overflow.
+/// Maximum time in nanoseconds in which a bucket regains the units of a cost: some 32 years, so
+/// that sums of times do not overflow.
 const LONGEST: f64 = 1e18;
 
 /// Rate and burst of a rate limit's bucket, with the arithmetic of the generic cell rate algorithm
@@ -45,26 +48,26 @@ pub(crate) struct Write {
     pub(crate) form: Form,
     /// Number of the ten-second window that contains `now`.
     pub(crate) window: i64,
-    /// True if the item was last written in an earlier window, so that this write starts a new
-    /// window.
-    pub(crate) turns: bool,
+    /// True if the item was last written in an earlier ten-second window, so that this write starts
+    /// a new one.
+    pub(crate) starts_window: bool,
     pub(crate) environment: u8,
 }
 
 /// Form of the write, which depends on whether the bucket is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// The bucket is not full. The write adds `change` to the item's `tat`, on condition that `tat`
-    /// is between `now` and `ceiling`.
+    /// The bucket is not full. The write adds `change` nanoseconds to the item's `tat` (time at
+    /// which the bucket is full again), on condition that `tat` is between `now` and `ceiling`.
     Running { change: i64, ceiling: i64 },
-    /// The bucket is full: the item's `tat` is before `now`, absent or damaged. The write replaces
-    /// it by this `tat`.
+    /// The bucket is full: the item's `tat` (time at which it is full again) is before `now`,
+    /// absent or damaged. The write replaces it by this `tat`, in nanoseconds since 1970.
     Full { tat: i64 },
 }
 
 impl Write {
-    /// Returns the last window that another environment's clock can be in. An item with a later one
-    /// is damaged.
+    /// Returns the number of the last ten-second window in which another environment's clock can
+    /// be. An item with a later window is damaged.
     pub(crate) const fn last_window(&self) -> i64 {
         self.window + SKEW / WINDOW
     }
@@ -91,8 +94,8 @@ impl Pace {
         i64::try_from(self.0.burst).unwrap_or(i64::MAX)
     }
 
-    /// Returns the maximum number of units that the bucket regains in this time; 0 if it is not
-    /// positive.
+    /// Returns the maximum number of units that the bucket regains in `time` nanoseconds; 0 if
+    /// `time` is not positive.
     pub(crate) fn units(self, time: i64) -> i64 {
         let about = whole(approximate(time.max(0)) * self.0.per_second / approximate(SECOND));
         // The division may have lost a unit, or won one.
@@ -100,26 +103,28 @@ impl Pace {
         most.unwrap_or_default().max(0)
     }
 
-    /// Returns the number of units left in a bucket that is full again at `tat`.
+    /// Returns the number of units left at `now` in a bucket that is full again at `tat`. Both are
+    /// in nanoseconds since 1970.
     pub(crate) fn left(self, tat: i64, now: i64) -> i64 {
         let start = if tat > self.latest(now) { now } else { tat.max(now) };
         self.units(now + self.capacity() - start)
     }
 
     /// Returns the maximum `tat` (time at which the bucket is full again) that a valid bucket can
-    /// have at `now`.
+    /// have at `now`. Both are in nanoseconds since 1970.
     pub(crate) fn latest(self, now: i64) -> i64 {
         now + self.capacity() + 2 * self.longest_debt() + SKEW
     }
 
-    /// Returns the maximum time in nanoseconds that one debt may delay the bucket. No further debt
-    /// is charged to a bucket that is delayed for longer.
+    /// Returns the maximum time in nanoseconds that one debt (cost beyond the available units) may
+    /// delay the bucket. No further debt is charged to a bucket that is delayed for longer.
     pub(crate) fn longest_debt(self) -> i64 {
         self.capacity() + LONGEST_DEBT
     }
 
-    /// Returns the number of units that an environment takes at once, if `environments` use the
-    /// bucket. All of them together then hold at most a tenth of the units that a window admits.
+    /// Returns the number of units (at least 1) that an environment takes at once, if
+    /// `environments` use the bucket. All of them together then hold at most a tenth of the units
+    /// that the limit admits in ten seconds.
     pub(crate) fn chunk(self, environments: f64) -> i64 {
         let window = approximate(WINDOW / SECOND);
         let admitted = approximate(self.burst()) + window * self.0.per_second;
@@ -128,7 +133,7 @@ impl Pace {
 
     /// Returns the time in nanoseconds in which the bucket regains `units` for each of the
     /// environments.
-    pub(crate) fn turn(self, units: i64, environments: f64) -> i64 {
+    pub(crate) fn time_to_regain(self, units: i64, environments: f64) -> i64 {
         whole(approximate(self.cost(units)) * environments.max(1.0))
     }
 }

@@ -9,7 +9,7 @@ use crate::limits::policy::{Policy, Unit};
 
 const POLICY: &str = "ratelimit-policy";
 const LEFT: &str = "ratelimit";
-/// Maximum seconds in a header field.
+/// Maximum number of seconds in a header field: a day.
 const LONGEST: i64 = 86_400;
 
 /// Returns the header fields `ratelimit-policy` and `ratelimit` for limits. Each limit comes with

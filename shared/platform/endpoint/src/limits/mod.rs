@@ -1,17 +1,18 @@
-//! Limits by the second, of a tenant and of its targets: buckets in DynamoDB, of which each
-//! environment holds a share. [`access`] says which limits a request has.
+//! Rate limits by the second, of a tenant and of its targets. The crate [`access`] determines which
+//! limits a request has.
 //!
-//! A limit is a bucket that fills at a rate up to a burst (GCRA, the generic cell rate algorithm).
-//! The bucket is an item of a DynamoDB table. An environment of a function draws units from it in
-//! chunks, and decides about requests from what it has drawn, its share: the common case makes no
-//! call. Every unit is drawn before it is used, and a chunk is so small that all shares together
-//! are at most a tenth of what the limit admits in ten seconds.
+//! Each limit is a bucket that fills at a rate up to a burst (GCRA, the generic cell rate
+//! algorithm). The bucket is an item of a DynamoDB table. Each execution environment of a function
+//! takes units (for example requests) from it in chunks. A write that does so is a draw. The units
+//! that an environment has not used yet are its share. An environment admits requests by its share,
+//! so most requests need no call. Every unit is taken before it is used. A chunk is so small that
+//! all shares together are at most a tenth of the units that the limit admits in ten seconds.
 //!
 //! - `gcra` has the arithmetic, and the conditional writes of a draw;
 //! - `bucket` has the item, and the estimate of how many environments draw from it;
 //! - `share` decides about a request, and which draw to make, without I/O;
 //! - `table` makes the draw;
-//! - `limiter` puts them together for the limits of one request.
+//! - `limiter` combines them for the limits of one request.
 
 mod bucket;
 mod gcra;
@@ -32,5 +33,5 @@ pub use policy::{Cost, Policies, Unit};
 pub use refusal::Refusal;
 pub use settings::LimiterSettings;
 pub use standing::Standing;
-pub use table::PATIENCE;
+pub use table::TIMEOUT;
 pub use ticket::Ticket;

@@ -23,13 +23,13 @@ pub enum Unit {
 /// Messages and bytes of a request. The request itself always costs one request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
-    /// Number of messages that the request moves.
+    /// Number of messages that the request puts, gets or moves.
     pub messages: u64,
-    /// Bytes of the messages that the request moves.
+    /// Bytes of the messages that the request puts, gets or moves.
     pub bytes: u64,
 }
 
-/// Rate limits that apply to one request.
+/// Rate limits that apply to one request; empty if nothing is limited.
 #[derive(Clone, Debug, Default)]
 pub struct Policies(pub(crate) Vec<Arc<Policy>>);
 
@@ -54,7 +54,7 @@ pub(crate) enum Scope {
 }
 
 impl Unit {
-    /// Returns the name of the limited unit.
+    /// Returns the name of the quantity, such as `requests`.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -85,7 +85,8 @@ impl Unit {
 }
 
 impl Policies {
-    /// Returns whether a limit counts messages or bytes, so that they must be determined.
+    /// Returns whether a limit counts messages or bytes, so that the caller must determine those of
+    /// the request.
     #[must_use]
     pub fn count_volume(&self) -> bool {
         self.0.iter().any(|policy| policy.unit != Unit::Requests)

@@ -1,4 +1,4 @@
-//! Answer to a request that a limit refuses.
+//! Refusal of a request by rate limits, and the problem response that describes it.
 
 use std::sync::Arc;
 
@@ -23,9 +23,9 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    /// Creates the refusal by these limits, each with the time until which it refuses; `None` if
-    /// there are none. The response describes only the limit that refuses for the longest time, and
-    /// names all.
+    /// Creates the refusal of a request by the limits `refused`, each with the time until which it
+    /// refuses. Returns `None` if there are none. Times and `now` are in nanoseconds since 1970.
+    /// The response describes only the limit that refuses for the longest time, and names all.
     pub(crate) fn by(refused: &[(&Arc<Policy>, i64)], now: i64) -> Option<Self> {
         let &(policy, until) = refused.iter().rev().max_by_key(|(_, until)| *until)?;
         let violated = refused.iter().map(|(policy, _)| policy.name()).collect();

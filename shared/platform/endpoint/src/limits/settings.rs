@@ -1,4 +1,4 @@
-//! The variables that a limiter comes from.
+//! Settings of the rate limiter, from environment variables.
 
 use access::{DefaultLimits, TargetLimits, TenantLimit};
 use aws_sdk_dynamodb::Client;
@@ -24,7 +24,8 @@ impl LimiterSettings {
         Self { table, defaults: DefaultLimits { requests, targets } }
     }
 
-    /// Creates the rate limiter with this DynamoDB client.
+    /// Creates the rate limiter with this DynamoDB client. Without a table, it admits every
+    /// request.
     #[must_use]
     pub fn build(self, dynamodb: &Client) -> Limiter {
         if self.table.is_empty() {

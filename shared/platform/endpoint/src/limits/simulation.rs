@@ -1,5 +1,5 @@
-//! Simulation of many environments on a clock and a table of the tests: what all of them admit
-//! together, and how many calls they make.
+//! Simulation of many execution environments with a virtual clock and an in-memory table. It shows
+//! what they admit together, and how many calls they make to the table.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +18,8 @@ use crate::limits::table::memory::Memory;
 const START: i64 = 1_795_564_800 * SECOND;
 const MILLISECOND: i64 = SECOND / 1_000;
 
-/// Several environments with a common table and a virtual clock.
+/// Execution environments of one function, with a common in-memory table of buckets and a virtual
+/// clock.
 pub(crate) struct World {
     now: Arc<AtomicI64>,
     pub(crate) memory: Memory,
@@ -63,7 +64,8 @@ impl World {
         &self.limiters[environment]
     }
 
-    /// Sends a request to an environment. If it is admitted, the environment also renews its share.
+    /// Sends a request of a tenant to the environment with this index. If the request is admitted,
+    /// the environment also takes units in advance for later requests.
     pub(crate) async fn ask(&mut self, environment: usize, tenant: &'static str) -> Result<(), Refusal> {
         *self.asked.entry(tenant).or_default() += 1;
         let limiter = self.limiters[environment].clone();
@@ -198,8 +200,8 @@ async fn requests_pass_within_the_local_share_while_the_table_is_away() {
     assert!((1_000..=1_250).contains(&later), "{later}");
 }
 
-/// Covers new environments whose first calls fail, for example by a timeout. Each environment needs
-/// fewer requests than its local share admits.
+/// Checks that new environments whose first calls fail, for example by a timeout, call the table
+/// again. Each of them receives fewer requests than it admits without the table.
 #[tokio::test]
 async fn environments_whose_first_call_failed_return_to_the_table() {
     let mut world = World::new(20, 100.0, 100);

@@ -1,4 +1,4 @@
-//! Limits of a tenant, and how much of them is left.
+//! Rate limits of a tenant, and the number of units that are left of each.
 
 use serde::Serialize;
 
@@ -23,8 +23,9 @@ pub struct Standing {
 }
 
 impl Standing {
-    /// Creates the standing of a limit. `bucket` is `None` if the table cannot be read, and
-    /// `Some(None)` if the bucket has no item, because nothing was drawn from it for long.
+    /// Creates the description of a limit and what is left of it at `now` (nanoseconds since 1970).
+    /// `bucket` is `None` if the table cannot be read, and `Some(None)` if the bucket has no item,
+    /// because nothing was taken from it for long.
     pub(crate) fn new(policy: &Policy, bucket: Option<Option<&Bucket>>, now: i64) -> Self {
         let pace = policy.pace();
         let left = bucket.map(|bucket| bucket.map_or(pace.burst(), |bucket| pace.left(bucket.tat, now)));

@@ -1,4 +1,4 @@
-//! Permission for a request to be executed.
+//! Ticket: the permission to execute a request, whose cost is charged to the rate limits.
 
 use futures_util::future::join_all;
 
@@ -43,8 +43,8 @@ impl<'a> Ticket<'a> {
     }
 
     /// Replaces the messages and bytes that [`admit`](crate::limits::Limiter::admit) charged by
-    /// those that were moved. If they are more, later requests wait for the difference. The request
-    /// itself stays charged.
+    /// `actual`, those that the work put, got or moved. If they are more, later requests wait for
+    /// the difference. The request itself stays charged.
     pub fn settle(self, actual: Cost) {
         let Some(inner) = self.inner else { return };
         for policy in self.policies.0.iter().filter(|policy| policy.unit != Unit::Requests) {

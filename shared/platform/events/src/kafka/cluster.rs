@@ -1,4 +1,4 @@
-//! A Kafka cluster: its settings, and the client's login.
+//! Kafka cluster: its settings, and the login of clients.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ const CONNECT: Duration = Duration::from_secs(2);
 pub(crate) const REQUEST: Duration = Duration::from_secs(3);
 /// Time limit of connecting to the cluster: reading the secret, logging in and fetching the list of
 /// brokers.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum idle time of a connection that is used again. Load balancers close idle connections
 /// after 350 seconds and brokers after ten minutes, which a frozen Lambda function does not notice.
 const MAX_IDLE: Duration = Duration::from_secs(60);
@@ -31,7 +31,7 @@ const MAX_IDLE: Duration = Duration::from_secs(60);
 #[derive(Clone, Debug)]
 pub struct Cluster {
     pub(crate) settings: Settings,
-    pub(crate) patience: Duration,
+    pub(crate) timeout: Duration,
     pub(crate) max_idle: Duration,
     secrets: Client,
     credentials: Option<SharedCredentialsProvider>,
@@ -45,7 +45,7 @@ impl Cluster {
         let config = sdk.standard();
         Self {
             settings,
-            patience: PATIENCE,
+            timeout: TIMEOUT,
             max_idle: MAX_IDLE,
             secrets: Client::new(config),
             credentials: config.credentials_provider(),
@@ -56,8 +56,8 @@ impl Cluster {
     /// Sets the time limit of connecting, and of sending a batch of records, in place of ten
     /// seconds. At least four seconds are used.
     #[must_use]
-    pub fn with_patience(mut self, patience: Duration) -> Self {
-        self.patience = patience.max(REQUEST + Duration::from_secs(1));
+    pub fn with_timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout.max(REQUEST + Duration::from_secs(1));
         self
     }
 
@@ -83,10 +83,9 @@ impl Cluster {
             let refused = |source| ConnectError::Refused { servers: servers.to_owned(), source };
             builder.connect().await.map_err(refused)
         };
-        let silent =
-            || ConnectError::Silent { servers: servers.to_owned(), seconds: self.patience.as_secs() };
+        let silent = || ConnectError::Silent { servers: servers.to_owned(), seconds: self.timeout.as_secs() };
         // Boxed: the futures of the client are large.
-        Deadline::after(self.patience).run(Box::pin(connecting)).await.map_err(|_| silent())?
+        Deadline::after(self.timeout).run(Box::pin(connecting)).await.map_err(|_| silent())?
     }
 
     async fn security(&self) -> Result<Option<AuthConfig>, ConnectError> {

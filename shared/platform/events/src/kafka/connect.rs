@@ -1,4 +1,4 @@
-//! Errors of a connection to the cluster, and whether a retry helps.
+//! Errors of connecting to a Kafka cluster, and whether a retry helps.
 
 use attempt::{Malformed, Retry, Retryable};
 use krafka::KrafkaError;

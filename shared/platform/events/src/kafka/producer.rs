@@ -1,4 +1,5 @@
-//! Sends records in bounded batches, which all in-sync replicas acknowledge.
+//! Producer for a Kafka topic. It sends records in bounded batches, which all in-sync replicas
+//! acknowledge.
 
 use std::time::Duration;
 
@@ -140,8 +141,8 @@ impl Producer {
             .linger(Duration::ZERO)
             // The batch's own deadline passes shortly before this one, unless the client reports a
             // reason.
-            .delivery_timeout(self.cluster.patience.max(REQUEST))
-            .max_block(self.cluster.patience)
+            .delivery_timeout(self.cluster.timeout.max(REQUEST))
+            .max_block(self.cluster.timeout)
             .metrics_push(false)
             .build();
         let producer = producer.await.map_err(|source| self.refused(source))?;
@@ -162,7 +163,7 @@ impl Producer {
             Ok(())
         };
         // The client's own limit gives a more precise error, so it passes first.
-        let deadline = Deadline::after(self.cluster.patience + Duration::from_secs(1));
+        let deadline = Deadline::after(self.cluster.timeout + Duration::from_secs(1));
         match deadline.run(Box::pin(sending)).await {
             Ok(sent) => sent.map_err(|source| self.refused(source)),
             Err(_) => Err(ProduceError::OutOfTime {

@@ -1,4 +1,4 @@
-//! Login of a cluster, read from Secrets Manager.
+//! Login of a Kafka cluster, read from Secrets Manager.
 
 use aws_sdk_secretsmanager::Client;
 use secrecy::{ExposeSecret as _, SecretString};

@@ -1,11 +1,11 @@
-//! Settings of a cluster: its brokers, topic and login.
+//! Settings of a Kafka cluster: its brokers, topic and login.
 
 use std::fmt;
 use std::str::FromStr;
 
 use runtime::Environment;
 
-/// Default value of `KAFKA_CHUNKS_TOPIC`, the topic to which chunks are announced.
+/// Default value of `KAFKA_CHUNKS_TOPIC`, the topic with an event for each chunk to be loaded.
 const CHUNKS: &str = "chunks.ready";
 /// Default value of `KAFKA_FAILURES_TOPIC`, the topic of chunks that finally failed.
 const FAILURES: &str = "chunks.failed";
@@ -55,7 +55,7 @@ pub enum Authentication {
     },
 }
 
-/// List of brokers, each as `host:port`; at least one.
+/// Addresses of Kafka brokers, each as `host:port`; at least one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BootstrapServers(String);
 

@@ -1,4 +1,4 @@
-//! Existence and creation of a topic.
+//! Existence and creation of a Kafka topic.
 
 use attempt::{Deadline, Retry, Retryable};
 use krafka::admin::{CreateTopicsOptions, DescribeTopicsOptions, NewTopic};
@@ -30,12 +30,12 @@ pub enum TopicState {
     Created,
     /// The topic exists. It is not changed.
     Exists {
-        /// Number of partitions of the Kafka topic.
+        /// Number of partitions that the existing topic has, which may differ from the plan.
         partitions: usize,
     },
 }
 
-/// Reason why a Kafka topic is not known to exist, or could not be created.
+/// Reason why it is unknown whether a Kafka topic exists, or why the topic could not be created.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum TopicError {
@@ -115,15 +115,15 @@ impl Topic {
                 None => self.create(&kafka).await,
             }
         };
-        // Twice the patience: two requests, one after the other.
-        let deadline = Deadline::after(self.cluster.patience * 2);
+        // Twice the time limit: two requests, one after the other.
+        let deadline = Deadline::after(self.cluster.timeout * 2);
         let ensured = deadline.run(Box::pin(ensuring)).await;
         ensured.map_err(|_| TopicError::OutOfTime(name.to_owned()))?
     }
 
     async fn existing(&self, kafka: &Kafka) -> Result<Option<TopicState>, TopicError> {
         let name = self.name();
-        let options = DescribeTopicsOptions::default().timeout(self.cluster.patience);
+        let options = DescribeTopicsOptions::default().timeout(self.cluster.timeout);
         let answer = kafka.admin().describe_topics([name], options).await;
         let described = answer.map_err(|source| self.refused(source))?.remove(name);
         match described {
@@ -142,7 +142,7 @@ impl Topic {
         let replication = self.plan.replication.and_then(|copies| i16::try_from(copies).ok()).unwrap_or(-1);
         let topic = NewTopic::new(name, i32::from(self.plan.partitions), replication);
         let topic = topic.map_err(|source| self.refused(source))?;
-        let options = CreateTopicsOptions::default().timeout(self.cluster.patience);
+        let options = CreateTopicsOptions::default().timeout(self.cluster.timeout);
         let answer = kafka.admin().create_topics([topic], options).await;
         let created = answer.map_err(|source| self.refused(source))?.remove(name);
         match created {

@@ -1,4 +1,5 @@
-//! State of a topic, and the lag of the group that reads it. No record is read or written.
+//! State of a Kafka topic, and the lag of the consumer group that reads it. No record is read or
+//! written.
 
 use std::time::Duration;
 
@@ -12,15 +13,15 @@ use tokio::sync::Mutex;
 use crate::kafka::cluster::REQUEST;
 use crate::kafka::{Cluster, ConnectError};
 
-/// Maximum idle time of a Kafka client that is used again. A watch that runs each minute thus logs
-/// in once. The limit of a producer is shorter, because its writes cannot be repeated on a new
-/// connection, as the reads of a watch can.
+/// Maximum idle time of a Kafka client that is used again, so that a check each minute logs in only
+/// once. The limit of a producer is shorter, because its writes cannot be repeated on a new
+/// connection, as these reads can.
 const MAX_IDLE: Duration = Duration::from_secs(240);
 
 /// Consumer lag of a Kafka partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PartitionLag {
-    /// Number of the Kafka partition.
+    /// Number of the partition in its topic, from 0.
     pub partition: i32,
     /// Number of records between the consumer group's committed offset and the end of the
     /// partition; all records of the partition if the group has committed no offset, because it
@@ -46,7 +47,8 @@ pub enum WatchError {
     WithoutLeader { topic: String, partitions: usize },
 }
 
-/// Watch over a Kafka topic and the consumer group that reads it.
+/// Client that checks whether a Kafka topic can accept records, and reads the lag of the consumer
+/// group that reads the topic.
 #[derive(Debug)]
 pub struct TopicWatch {
     cluster: Cluster,
@@ -63,8 +65,8 @@ struct Client {
 }
 
 impl TopicWatch {
-    /// Creates the watch over the cluster's topic and a consumer group. The first request connects
-    /// to the cluster.
+    /// Creates a client for the cluster's topic and the consumer group `group`. The first request
+    /// connects to the cluster.
     #[must_use]
     pub fn new(cluster: Cluster, group: String) -> Self {
         Self { cluster, group, client: Mutex::new(None) }
@@ -97,9 +99,9 @@ impl TopicWatch {
         Ok(lag)
     }
 
-    /// Takes the client out of `slot` if it was used recently, and otherwise connects a new one. A
-    /// new client is left in `slot` even if its first request fails: logging in to all brokers may
-    /// take longer than the caller waits.
+    /// Takes the client out of `slot` if it was used in the last four minutes, and otherwise
+    /// connects a new one. A new client is left in `slot` even if its first request fails: logging
+    /// in to all brokers may take longer than the caller waits.
     async fn connected(&self, slot: &mut Option<Client>) -> Result<Kafka, WatchError> {
         if let Some(kept) = slot.take().filter(|client| client.last_used.age() < MAX_IDLE) {
             return Ok(kept.kafka);
@@ -109,7 +111,7 @@ impl TopicWatch {
         Ok(kafka)
     }
 
-    /// Returns the partitions of the topic, each of which has a leader.
+    /// Returns the partitions of the topic. Fails if one of them has no leader.
     async fn partitions(&self, kafka: &Kafka) -> Result<Vec<TopicPartition>, WatchError> {
         let topic = self.topic();
         let options = DescribeTopicsOptions::default().timeout(REQUEST);

@@ -7,7 +7,7 @@ use krafka::testing::{ApiKey, Control, FakeBroker};
 use test_support::kafka::Broker;
 use test_support::ports;
 
-use crate::support::{PATIENCE, TOPIC, producer, read, records};
+use crate::support::{TIMEOUT, TOPIC, producer, read, records};
 
 const PARTITIONS: i32 = 4;
 
@@ -23,9 +23,9 @@ async fn numbers(broker: &Broker, count: usize) -> HashSet<u32> {
     records.into_iter().map(|(_, _, number)| number).collect()
 }
 
-/// Time limit of a test that connects and sends one batch: the patience for each, and 5 s for a
-/// busy machine.
-const AT_MOST: Duration = Duration::from_secs(2 * PATIENCE.as_secs() + 5);
+/// Time limit of a test that connects and sends one batch: the producer's time limit for each of
+/// the two, and 5 s for a busy machine.
+const AT_MOST: Duration = Duration::from_secs(2 * TIMEOUT.as_secs() + 5);
 
 #[tokio::test]
 async fn a_record_whose_acknowledgement_was_lost_is_written_once() {

@@ -1,5 +1,5 @@
-//! Logins under TLS. A proxy terminates TLS in front of the fake broker, which advertises the
-//! proxy's address.
+//! Tests of logins under TLS. A proxy terminates TLS in front of the fake broker, which advertises
+//! the proxy's address.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use tokio_rustls::rustls::{RootCertStore, ServerConfig, crypto};
 use wiremock::matchers::header;
 use wiremock::{Mock, MockServer, ResponseTemplate};
 
-use crate::support::{PATIENCE, TOPIC, records, settings};
+use crate::support::{TIMEOUT, TOPIC, records, settings};
 
 struct Authority(CertifiedIssuer<'static, KeyPair>);
 
@@ -72,7 +72,8 @@ async fn behind_tls(authority: &Authority, wants_certificate: bool) -> (FakeBrok
     (broker, format!("127.0.0.1:{port}"))
 }
 
-/// Creates a producer whose login secret is `secret`.
+/// Creates a producer that reads its login from a fake Secrets Manager, which returns `secret`.
+/// Also returns the fake, to keep it alive.
 async fn producer(servers: &str, authentication: &str, secret: &serde_json::Value) -> (Producer, MockServer) {
     let secrets = MockServer::start().await;
     let content = serde_json::json!({"SecretString": secret.to_string()});
@@ -81,7 +82,7 @@ async fn producer(servers: &str, authentication: &str, secret: &serde_json::Valu
         .mount(&secrets)
         .await;
     let sdk = Sdk::at(&secrets.uri(), "us-east-1", "id", "key").await;
-    let cluster = Cluster::new(settings(servers, authentication), &sdk).with_patience(PATIENCE);
+    let cluster = Cluster::new(settings(servers, authentication), &sdk).with_timeout(TIMEOUT);
     (Producer::new(cluster), secrets)
 }
 

@@ -44,7 +44,7 @@ async fn headers_arrive_in_their_order() {
     assert_eq!(headers, [("content-type", b"application/json".as_slice()), ("type", "é".as_bytes())]);
 }
 
-/// Expected values from `UtilsTest` in Kafka's own repository.
+/// Checks hashes of keys against values from `UtilsTest` in Kafka's own repository.
 #[test]
 fn keys_are_hashed_as_java_does() {
     for (key, hash) in [

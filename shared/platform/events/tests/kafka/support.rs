@@ -6,7 +6,7 @@ use krafka::consumer::ConsumerRecord;
 use runtime::{Environment, Sdk};
 
 pub(crate) const TOPIC: &str = "chunks.ready";
-pub(crate) const PATIENCE: Duration = Duration::from_secs(4);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(4);
 
 pub(crate) fn settings(servers: &str, authentication: &str) -> Settings {
     let mut environment = Environment::of(|name| match name {
@@ -23,7 +23,7 @@ pub(crate) fn settings(servers: &str, authentication: &str) -> Settings {
 /// Creates a cluster without login.
 pub(crate) async fn cluster(servers: &str) -> Cluster {
     let sdk = Sdk::at("http://127.0.0.1:9", "us-east-1", "id", "key").await;
-    Cluster::new(settings(servers, "none"), &sdk).with_patience(PATIENCE)
+    Cluster::new(settings(servers, "none"), &sdk).with_timeout(TIMEOUT)
 }
 
 pub(crate) async fn producer(servers: &str) -> Producer {

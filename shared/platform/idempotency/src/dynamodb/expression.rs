@@ -1,4 +1,4 @@
-//! Transitions as conditional updates.
+//! Writes of the idempotency protocol ([`Transition`]) as DynamoDB's conditional updates.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use super::{Detail, MOST_ATTRIBUTES, iso, number, text, ttl};
 use crate::execution::Volume;
 use crate::protocol::{
-    AbandonedProgress, Body, LocationHistory, Progress, Status, StoredResponse, Token, Transition,
+    Body, PlaceHistory, Progress, ProgressLeftBehind, Status, StoredResponse, Token, Transition,
 };
 
 /// DynamoDB update of an idempotency record, with its condition.
@@ -117,7 +117,14 @@ pub(super) fn expression(transition: &Transition, detail: Detail<'_>) -> Express
     match transition {
         Transition::Claim { .. } => {}
         Transition::TakeOver {
-            seen, seen_status, owner, now, progress, whereabouts, first_trace_id, ..
+            seen,
+            seen_status,
+            owner,
+            now,
+            progress,
+            place_history,
+            first_trace_id,
+            ..
         } => {
             let status = if *seen_status == Status::Prepared { Status::Prepared } else { Status::InProgress };
             to.set("status", text(status.as_str()));
@@ -125,7 +132,7 @@ pub(super) fn expression(transition: &Transition, detail: Detail<'_>) -> Express
             to.set("attempt", number(seen.attempt.saturating_add(1)));
             to.set("leaseExpiresAt", number(crate::protocol::lease_end(*now)));
             set_progress(&mut to, *progress);
-            set_whereabouts(&mut to, whereabouts);
+            set_place_history(&mut to, place_history);
             if let Detail::Request(request) = detail {
                 to.set("traceId", text(request.trace_id));
                 // The attribute before is that of the attempt that is taken over.
@@ -147,10 +154,10 @@ pub(super) fn expression(transition: &Transition, detail: Detail<'_>) -> Express
             ];
             to.on(AS_SEEN, seen_values);
         }
-        Transition::Checkpoint { token, progress, whereabouts, .. } => {
+        Transition::Checkpoint { token, progress, place_history, .. } => {
             set_progress(&mut to, *progress);
-            set_whereabouts(&mut to, whereabouts);
-            let condition = if whereabouts.place.is_some() { OWN_FURTHER } else { OWN_FURTHER_OR_PLACED };
+            set_place_history(&mut to, place_history);
+            let condition = if place_history.place.is_some() { OWN_FURTHER } else { OWN_FURTHER_OR_PLACED };
             to.on(condition, mine(token, &[Status::InProgress]));
         }
         Transition::Prepare { token, response, .. } => {
@@ -169,10 +176,10 @@ pub(super) fn expression(transition: &Transition, detail: Detail<'_>) -> Express
                 None => to.on(OWN_PREPARED, mine(token, &[Status::Prepared])),
             }
         }
-        Transition::Fail { token, progress, whereabouts, .. } => {
+        Transition::Fail { token, progress, place_history, .. } => {
             to.set("status", text(Status::Failed.as_str()));
             set_progress(&mut to, *progress);
-            set_whereabouts(&mut to, &whereabouts.after(*progress));
+            set_place_history(&mut to, &place_history.after(*progress));
             for name in
                 ["httpStatus", "responseHeaders", "responseDigest", "responsePayload", "responseLocation"]
             {
@@ -198,7 +205,8 @@ pub(super) fn expression(transition: &Transition, detail: Detail<'_>) -> Express
     to
 }
 
-/// Builds the update that sets `doubtNotedAt`: the effect of a prepared response is in doubt.
+/// Builds the update that sets `doubtNotedAt` to `now` on a prepared record: it is unknown whether
+/// the effect of the stored response is final.
 pub(super) fn doubt_noted(token: &Token, now: Timestamp) -> Expression {
     let mut to = Expression::new();
     to.set("doubtNotedAt", iso(now));
@@ -233,7 +241,7 @@ fn set_volume(to: &mut Expression, volume: Option<Volume>) {
     }
 }
 
-fn set_whereabouts(to: &mut Expression, LocationHistory { place, left_behind }: &LocationHistory) {
+fn set_place_history(to: &mut Expression, PlaceHistory { place, left_behind }: &PlaceHistory) {
     match place {
         Some(place) => {
             to.set("placeId", text(&place.id));
@@ -247,7 +255,7 @@ fn set_whereabouts(to: &mut Expression, LocationHistory { place, left_behind }: 
     if left_behind.is_empty() {
         return to.remove("leftBehind");
     }
-    let entry = |AbandonedProgress { name, done, in_doubt }: &AbandonedProgress| {
+    let entry = |ProgressLeftBehind { name, done, in_doubt }: &ProgressLeftBehind| {
         let name = name.as_ref().map(|name| ("name".to_owned(), text(name)));
         let counts = [("done".to_owned(), number(done)), ("inDoubt".to_owned(), number(in_doubt))];
         AttributeValue::M(counts.into_iter().chain(name).collect())

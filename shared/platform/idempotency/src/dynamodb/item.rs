@@ -1,4 +1,4 @@
-//! Items of the table as records.
+//! Parser of the DynamoDB items of idempotency records.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,10 @@ use serde::Deserialize;
 use super::Item;
 use crate::error::StoreError;
 use crate::protocol::{
-    AbandonedProgress, Body, LocationHistory, Place, Progress, Record, Status, StoredResponse,
+    Body, Place, PlaceHistory, Progress, ProgressLeftBehind, Record, Status, StoredResponse,
 };
 
-/// Scalar attributes of a record in the table.
+/// Attributes of an idempotency record in the table, without the body of the response.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Stored {
@@ -36,7 +36,7 @@ struct Stored {
     place_id: Option<String>,
     place_name: Option<String>,
     #[serde(default)]
-    left_behind: Vec<AbandonedProgress>,
+    left_behind: Vec<ProgressLeftBehind>,
     http_status: Option<u16>,
     response_headers: Option<BTreeMap<String, String>>,
     response_digest: Option<String>,
@@ -75,7 +75,7 @@ pub(crate) fn record(mut item: Item) -> Result<Record, StoreError> {
             in_doubt: stored.in_doubt,
             repeated: stored.possible_duplicates,
         },
-        whereabouts: LocationHistory {
+        place_history: PlaceHistory {
             place: stored.place_id.map(|id| Place { id, name: stored.place_name.unwrap_or_default() }),
             left_behind: stored.left_behind,
         },

@@ -1,4 +1,5 @@
-//! Transitions as DynamoDB's conditional writes, and items as records.
+//! Idempotency records in DynamoDB: the protocol's writes as conditional writes, and items as
+//! records.
 
 use std::collections::HashMap;
 use std::fmt::Display;
@@ -28,7 +29,8 @@ type Item = HashMap<String, AttributeValue>;
 /// Initial capacity of a map of attribute values: more than any write of a record needs.
 const MOST_ATTRIBUTES: usize = 28;
 
-/// Attributes that a write stores in addition to those of the protocol.
+/// Attributes that a write stores besides those of the protocol: about the request at a claim or
+/// takeover, and about the duration, the volume and the error at the end of an attempt.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Detail<'a> {
     Request(&'a ClaimRequest<'a>),
@@ -91,9 +93,9 @@ pub(crate) async fn read(dynamodb: &Client, table: &str, pk: &str) -> Result<Opt
     item.map(record).transpose()
 }
 
-/// Sets `doubtNotedAt` on a prepared record: its effect is in doubt. The protocol ignores this
-/// attribute. Returns false if the execution with this token does not own the prepared record any
-/// more.
+/// Sets `doubtNotedAt` on a prepared record, because it is unknown whether the effect of its
+/// response is final. The protocol ignores this attribute. Returns false if the execution with this
+/// token does not own the prepared record any more.
 pub(crate) async fn note_doubt(
     dynamodb: &Client,
     table: &str,
@@ -177,13 +179,13 @@ pub(crate) fn number(value: impl Display) -> AttributeValue {
     AttributeValue::N(value.to_string())
 }
 
-/// Formats a time as ISO 8601, always with milliseconds, so that times are ordered like their
-/// texts.
+/// Formats a time as ISO 8601, always with milliseconds, so that the texts sort like the times.
 fn iso(time: Timestamp) -> AttributeValue {
     AttributeValue::S(format!("{time:.3}"))
 }
 
-/// Returns an expiry time for DynamoDB's TTL: whole seconds, always after the exact time.
+/// Converts an expiry time to DynamoDB's TTL: whole seconds since 1970, always after the exact
+/// time.
 pub(crate) fn ttl(expires_at: Timestamp) -> AttributeValue {
     number(expires_at.as_second() + 1)
 }

@@ -1,4 +1,4 @@
-//! The table follows the protocol, whatever it holds and whatever is written.
+//! Tests that DynamoDB's conditional writes follow the protocol, with random records and writes.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use proptest::test_runner::{Config, TestRunner};
 
 use super::*;
 use crate::protocol::{
-    AbandonedProgress, Body, LocationHistory, Place, Progress, Status, StoredResponse, Token,
+    Body, Place, PlaceHistory, Progress, ProgressLeftBehind, Status, StoredResponse, Token,
 };
 
 fn at() -> impl Strategy<Value = Timestamp> {
@@ -43,7 +43,7 @@ fn progress() -> impl Strategy<Value = Progress> {
     })
 }
 
-/// Generates the progress that a takeover expects, which may differ from the record's.
+/// Generates the progress that a takeover expects in the record, whose own progress may differ.
 fn progress_seen() -> impl Strategy<Value = Progress> {
     (0..3u64, prop_oneof![0..5u64, Just(u64::MAX)], 0..2u64).prop_map(|(done, in_doubt, repeated)| Progress {
         done,
@@ -59,12 +59,12 @@ fn failed_with() -> impl Strategy<Value = Progress> {
     prop_oneof![3 => progress(), 1 => nothing]
 }
 
-fn whereabouts() -> impl Strategy<Value = LocationHistory> {
+fn place_history() -> impl Strategy<Value = PlaceHistory> {
     let place = ("[ab]", "[ab]").prop_map(|(id, name)| Place { id, name });
     let left = (prop::option::of("[ab]"), 0..5u64, prop_oneof![0..5u64, Just(u64::MAX)])
-        .prop_map(|(name, done, in_doubt)| AbandonedProgress { name, done, in_doubt });
+        .prop_map(|(name, done, in_doubt)| ProgressLeftBehind { name, done, in_doubt });
     (prop::option::weighted(0.8, place), prop::collection::vec(left, 0..3))
-        .prop_map(|(place, left_behind)| LocationHistory { place, left_behind })
+        .prop_map(|(place, left_behind)| PlaceHistory { place, left_behind })
 }
 
 fn response() -> impl Strategy<Value = StoredResponse> {
@@ -89,20 +89,20 @@ fn transition() -> impl Strategy<Value = Transition> {
             now,
             retention
         }),
-        (token(), status(), owner(), at(), retention(), progress_seen(), whereabouts()).prop_map(
-            |(seen, seen_status, owner, now, retention, progress, whereabouts)| Transition::TakeOver {
+        (token(), status(), owner(), at(), retention(), progress_seen(), place_history()).prop_map(
+            |(seen, seen_status, owner, now, retention, progress, place_history)| Transition::TakeOver {
                 seen,
                 seen_status,
                 owner,
                 now,
                 retention,
                 progress,
-                whereabouts,
+                place_history,
                 first_trace_id: None
             }
         ),
-        (token(), progress(), whereabouts(), at()).prop_map(|(token, progress, whereabouts, now)| {
-            Transition::Checkpoint { token, progress, whereabouts, now }
+        (token(), progress(), place_history(), at()).prop_map(|(token, progress, place_history, now)| {
+            Transition::Checkpoint { token, progress, place_history, now }
         }),
         (token(), response(), at()).prop_map(|(token, response, now)| Transition::Prepare {
             token,
@@ -112,11 +112,11 @@ fn transition() -> impl Strategy<Value = Transition> {
         (token(), prop::option::of(response()), at(), retention()).prop_map(
             |(token, response, now, retention)| Transition::Complete { token, response, now, retention }
         ),
-        (token(), failed_with(), whereabouts(), at(), retention()).prop_map(
-            |(token, progress, whereabouts, now, retention)| Transition::Fail {
+        (token(), failed_with(), place_history(), at(), retention()).prop_map(
+            |(token, progress, place_history, now, retention)| Transition::Fail {
                 token,
                 progress,
-                whereabouts,
+                place_history,
                 now,
                 retention
             }

@@ -1,4 +1,4 @@
-//! The result of a claim that meets a record.
+//! Decision about a claim that finds an existing idempotency record.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::transition::Transition;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
     /// The claim itself has written the record, and only DynamoDB's response to this write was
-    /// lost.
+    /// lost. So the claim is granted.
     Own,
     /// The key was used with another request body before.
     Conflict,
@@ -21,13 +21,15 @@ pub enum Decision {
     /// other attempt may start) ends after `retry_after`.
     #[expect(missing_docs, reason = "what is left of the lease")]
     InProgress { retry_after: Duration },
-    /// The last attempt failed or outlived its lease. This write takes the record over.
+    /// The last attempt failed or outlived its lease. This write takes the record over for a new
+    /// attempt.
     TakeOver(Transition),
 }
 
 /// Decides about a claim that found `record`, at `now` by the claim's clock. `request_hash` is the
-/// fingerprint of the claim's request, and `owner` its token. A different fingerprint is a
-/// conflict, whatever the status of the record.
+/// fingerprint of the claim's request, `owner` its token, and `retention` the time for which a
+/// takeover keeps the record. A different fingerprint is a conflict, whatever the status of the
+/// record.
 #[must_use]
 pub fn decide(
     record: &Record,
@@ -78,7 +80,7 @@ mod tests {
             updated_at: at(0),
             expires_at: at(i64::from(u32::MAX)),
             progress: Progress::default(),
-            whereabouts: Default::default(),
+            place_history: Default::default(),
             response: None,
         }
     }
@@ -112,7 +114,8 @@ mod tests {
         }
     }
 
-    /// A retry must not repeat completed work, even if the stored response cannot be read.
+    /// Checks that a completed record is replayed for any end of its lease, even without a readable
+    /// response: a retry must not repeat completed work.
     #[test]
     fn what_was_done_is_replayed_whatever_the_lease_says() {
         for lease in [0, i64::MAX] {

@@ -1,29 +1,32 @@
-//! Progress of resumable work.
+//! Progress of resumable work: the units (for example messages) that are done, may be done, or may
+//! have been done twice.
 
 use serde::{Deserialize, Serialize};
 
-/// Progress of ordered units of work, such as the messages of a batch.
+/// Progress of a request whose work consists of ordered units, such as the messages to put. The
+/// idempotency record stores it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Progress {
-    /// Number of units, counted from the first, that are known to be done.
+    /// Number of units (for example messages), counted from the first, that are known to be done.
     pub done: u64,
-    /// Maximum number of units after the first `done` that may have been done. [`Tally::of`]
-    /// decodes a number that is known to be incomplete.
+    /// Maximum number of units after the first `done` that may have been done. If it is unknown, as
+    /// after a crash, the value is `u64::MAX / 2` or more, and [`Tally::of`] decodes it.
     pub in_doubt: u64,
-    /// Maximum number of units that may have been done more than once. [`Tally::of`] decodes a
-    /// number that is known to be incomplete.
+    /// Maximum number of units that may have been done more than once. If it is unknown, the value
+    /// is `u64::MAX / 2` or more, and [`Tally::of`] decodes it.
     pub repeated: u64,
 }
 
-/// Number of units of work (for example messages) that were counted. It may be incomplete, for
-/// example after a crash.
+/// Number of units of work (for example messages), decoded from a [`Progress`]. It is incomplete if
+/// an attempt ended without a report, for example by a crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tally {
-    /// Number of units that were counted.
+    /// Number of units that attempts reported. The real number may be higher if `is_complete` is
+    /// false.
     pub counted: u64,
     /// False if there may be further units that no attempt counted.
-    pub is_whole: bool,
+    pub is_complete: bool,
 }
 
 impl Tally {
@@ -38,16 +41,16 @@ impl Tally {
         let on_top = number.checked_sub(Self::UNCOUNTED);
         let counted =
             on_top.map_or(number, |counted| if counted < Self::UNCOUNTED / 2 { counted } else { 0 });
-        Self { counted, is_whole: on_top.is_none() }
+        Self { counted, is_complete: on_top.is_none() }
     }
 
     fn and(self, number: u64) -> Self {
-        let Self { counted, is_whole } = Self::of(number);
-        Self { counted: self.counted.saturating_add(counted), is_whole: self.is_whole && is_whole }
+        let Self { counted, is_complete } = Self::of(number);
+        Self { counted: self.counted.saturating_add(counted), is_complete: self.is_complete && is_complete }
     }
 
     const fn number(self) -> u64 {
-        let uncounted = if self.is_whole { 0 } else { Self::UNCOUNTED };
+        let uncounted = if self.is_complete { 0 } else { Self::UNCOUNTED };
         self.counted.saturating_add(uncounted)
     }
 }
@@ -59,9 +62,9 @@ impl Progress {
         Tally::of(self.in_doubt).and(self.repeated)
     }
 
-    /// Returns the progress after the first `done` units were done, while `in_doubt` of the units
-    /// after them may be. Units that were in doubt before and are done now count as possibly
-    /// repeated.
+    /// Returns the progress after an attempt did the first `done` units, and may have done
+    /// `in_doubt` units after them. Units that were in doubt before and are done now count as
+    /// possibly repeated.
     #[must_use]
     pub fn advanced(self, done: u64, in_doubt: u64) -> Self {
         let newly_done = done.saturating_sub(self.done);
@@ -72,8 +75,8 @@ impl Progress {
         }
     }
 
-    /// Returns the progress of an attempt that found the first `done` of `count` units done, each
-    /// exactly once.
+    /// Returns the progress after an attempt searched for the `count` units of the request and
+    /// found the first `done` of them done, each exactly once.
     #[must_use]
     pub fn found(self, done: u64, count: u64) -> Self {
         let done = done.max(self.done);
@@ -125,7 +128,7 @@ mod tests {
 
     #[test]
     fn what_is_counted_beside_what_nobody_counted_is_not_lost() {
-        let uncounted = |counted| Tally { counted, is_whole: false };
+        let uncounted = |counted| Tally { counted, is_complete: false };
         // Progress of an earlier version, of an attempt that ended without a report, and of one
         // that was moved once more.
         for begun in [
@@ -140,7 +143,7 @@ mod tests {
             assert_eq!(failed.begun_again().in_doubt_or_repeated(), uncounted(8));
         }
         let counted = Progress { done: 4, in_doubt: 3, repeated: 2 };
-        assert_eq!(counted.in_doubt_or_repeated(), Tally { counted: 5, is_whole: true });
+        assert_eq!(counted.in_doubt_or_repeated(), Tally { counted: 5, is_complete: true });
         assert_eq!(counted.begun_again(), Progress { done: 0, in_doubt: 0, repeated: 9 });
     }
 

@@ -1,11 +1,11 @@
-//! The record's attributes that the protocol uses.
+//! Idempotency record, with the attributes that the protocol uses.
 
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::place::LocationHistory;
+use super::place::PlaceHistory;
 use super::progress::Progress;
 
 /// Status of an idempotency record. There is no status for an expired record:
@@ -15,8 +15,8 @@ use super::progress::Progress;
 pub enum Status {
     /// An attempt is executing the request, or crashed while doing so.
     InProgress,
-    /// The response is stored, and the effect is about to be made final. A retry gets this
-    /// response, and the work is not repeated.
+    /// The response is stored, and the effect of the work (for example that messages are removed)
+    /// is about to be made final. A retry gets this response, and the work is not repeated.
     Prepared,
     /// The stored response is final. A retry gets it.
     Completed,
@@ -74,7 +74,7 @@ pub enum Body {
     Object(String),
 }
 
-/// Idempotency record of one key of a tenant for an operation.
+/// Idempotency record: the state of the request that a tenant sent with one key for one operation.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Record {
     /// Fingerprint of the request's body.
@@ -82,7 +82,7 @@ pub struct Record {
     /// Fingerprint of the caller's rights at the first claim. `None` if the response does not
     /// depend on rights, or in a record of an earlier version.
     pub rights: Option<String>,
-    /// Status of the record.
+    /// Status of the last attempt at the request, which decides what a retry gets.
     pub status: Status,
     /// Owner token: the id of the execution that claimed or took over the record last.
     pub owner: String,
@@ -91,7 +91,7 @@ pub struct Record {
     /// End of the lease (the time in which no other attempt may start) in epoch milliseconds; 0
     /// after the attempt has ended.
     pub lease_expires_at: i64,
-    /// Time of the first claim.
+    /// Time of the claim that created the record.
     pub created_at: Timestamp,
     /// Trace id of the first claim's request; `None` if it was not stored.
     pub trace_id: Option<String>,
@@ -104,7 +104,7 @@ pub struct Record {
     pub progress: Progress,
     /// Place (for example a queue) of the units that `progress` counts, and the units that earlier
     /// attempts did, or may have done, at other places.
-    pub whereabouts: LocationHistory,
+    pub place_history: PlaceHistory,
     /// Stored response; `None` unless the record is prepared or completed.
     pub response: Option<StoredResponse>,
 }
@@ -127,7 +127,7 @@ impl Record {
     /// Returns the progress with which the next attempt begins. If the last attempt ended without a
     /// report, any number of units beyond its checkpoint is in doubt.
     #[must_use]
-    pub fn left_behind(&self) -> Progress {
+    pub fn next_progress(&self) -> Progress {
         match self.status {
             Status::Failed => self.progress,
             Status::InProgress | Status::Prepared | Status::Completed => {

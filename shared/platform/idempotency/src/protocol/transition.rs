@@ -1,10 +1,10 @@
-//! Writes of a record, each with its condition.
+//! Conditional writes of an idempotency record.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::place::LocationHistory;
+use super::place::PlaceHistory;
 use super::progress::Progress;
 use super::record::{Record, Status, StoredResponse};
 use crate::execution::Execution;
@@ -12,9 +12,9 @@ use crate::execution::Execution;
 /// Token of an execution. The execution's writes succeed only while the record has this token.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Token {
-    /// Owner: a new unique id for each execution.
+    /// Unique id of the execution, generated for its claim.
     pub owner: String,
-    /// Number of the attempt, from 1.
+    /// Number of the attempt (execution of the request), from 1.
     pub attempt: u32,
 }
 
@@ -36,31 +36,33 @@ pub enum Transition {
         now: Timestamp,
         retention: Duration,
         progress: Progress,
-        whereabouts: LocationHistory,
+        place_history: PlaceHistory,
         first_trace_id: Option<String>,
     },
     /// Records the progress of an attempt that is still executing. The condition fails if the
     /// record already has this progress, or more, at the same place (for example a queue).
-    Checkpoint { token: Token, progress: Progress, whereabouts: LocationHistory, now: Timestamp },
-    /// Stores the response of a record in progress, before the effect is made final.
+    Checkpoint { token: Token, progress: Progress, place_history: PlaceHistory, now: Timestamp },
+    /// Stores the response of a record in progress, before the effect of the work (for example that
+    /// messages are removed) is made final.
     Prepare { token: Token, response: StoredResponse, now: Timestamp },
     /// Ends the execution with `response`, or with the prepared response if it is `None`. The
     /// retention starts again at `now`.
     Complete { token: Token, response: Option<StoredResponse>, now: Timestamp, retention: Duration },
     /// Ends the execution as failed, and drops a prepared response, so that a retry executes the
     /// request again. The place is recorded only if units are done or in doubt there: see
-    /// [`LocationHistory::after`].
+    /// [`PlaceHistory::after`].
     Fail {
         token: Token,
         progress: Progress,
-        whereabouts: LocationHistory,
+        place_history: PlaceHistory,
         now: Timestamp,
         retention: Duration,
     },
 }
 
 impl Transition {
-    /// Builds the takeover of `record` by the execution `owner`.
+    /// Builds the takeover of `record` by the execution `owner` at `now`. The record is then kept
+    /// for `retention`.
     #[must_use]
     pub fn take_over(record: &Record, owner: &str, now: Timestamp, retention: Duration) -> Self {
         Self::TakeOver {
@@ -69,8 +71,8 @@ impl Transition {
             owner: owner.to_owned(),
             now,
             retention,
-            progress: record.left_behind(),
-            whereabouts: record.whereabouts.clone(),
+            progress: record.next_progress(),
+            place_history: record.place_history.clone(),
             first_trace_id: record.trace_id.clone(),
         }
     }
@@ -87,10 +89,10 @@ impl Transition {
                     record.progress.done == progress.done && record.progress.repeated == progress.repeated;
                 is_of(seen) && record.status == *seen_status && is_as_seen
             }
-            Self::Checkpoint { token, progress, whereabouts, .. } => {
+            Self::Checkpoint { token, progress, place_history, .. } => {
                 let is_further = record.progress.done < progress.done
                     || record.progress.repeated < progress.repeated
-                    || record.whereabouts.place != whereabouts.place;
+                    || record.place_history.place != place_history.place;
                 is_of(token) && record.status == Status::InProgress && is_further
             }
             Self::Prepare { token, .. } => is_of(token) && record.status == Status::InProgress,
@@ -116,18 +118,18 @@ impl Transition {
     fn change(&self, record: &mut Record) {
         match self {
             Self::Claim { .. } => {}
-            Self::TakeOver { seen, seen_status, owner, now, progress, whereabouts, .. } => {
+            Self::TakeOver { seen, seen_status, owner, now, progress, place_history, .. } => {
                 record.status =
                     if *seen_status == Status::Prepared { Status::Prepared } else { Status::InProgress };
                 record.owner.clone_from(owner);
                 record.attempt = seen.attempt.saturating_add(1);
                 record.lease_expires_at = lease_end(*now);
                 record.progress = *progress;
-                record.whereabouts.clone_from(whereabouts);
+                record.place_history.clone_from(place_history);
             }
-            Self::Checkpoint { progress, whereabouts, .. } => {
+            Self::Checkpoint { progress, place_history, .. } => {
                 record.progress = *progress;
-                record.whereabouts.clone_from(whereabouts);
+                record.place_history.clone_from(place_history);
             }
             Self::Prepare { response, .. } => {
                 record.status = Status::Prepared;
@@ -140,11 +142,11 @@ impl Transition {
                     record.response.clone_from(response);
                 }
             }
-            Self::Fail { progress, whereabouts, .. } => {
+            Self::Fail { progress, place_history, .. } => {
                 record.status = Status::Failed;
                 record.lease_expires_at = 0;
                 record.progress = *progress;
-                record.whereabouts = whereabouts.after(*progress);
+                record.place_history = place_history.after(*progress);
                 record.response = None;
             }
         }
@@ -173,9 +175,9 @@ impl Transition {
         let is_of = |token: &Token| found.owner == token.owner && found.attempt == token.attempt;
         match self {
             Self::Claim { owner, .. } | Self::TakeOver { owner, .. } => found.owner == *owner,
-            Self::Checkpoint { token, progress, whereabouts, .. } => {
+            Self::Checkpoint { token, progress, place_history, .. } => {
                 is_of(token)
-                    && found.whereabouts.place == whereabouts.place
+                    && found.place_history.place == place_history.place
                     && found.progress.done >= progress.done
                     && found.progress.repeated >= progress.repeated
             }
@@ -205,7 +207,7 @@ fn claimed(request_hash: &str, owner: &str, now: Timestamp, retention: Duration)
         updated_at: now,
         expires_at: kept_until(now, retention),
         progress: Progress::default(),
-        whereabouts: LocationHistory::default(),
+        place_history: PlaceHistory::default(),
         response: None,
     }
 }

@@ -1,4 +1,5 @@
-//! Parts of responses that are stored beside them, because no function can send them.
+//! Attachments: parts of responses that are too large for a function to send, stored as S3 objects
+//! beside the responses.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Claims of the right to execute a request, and what answers a request that does not get it.
+//! Claims of the right to execute a request, and the results for requests that do not get it.
 
 use std::time::Duration;
 
@@ -16,8 +16,8 @@ use crate::prepared::Prepared;
 use crate::protocol::{Decision, Record, Status, Transition, decide};
 use crate::results;
 
-/// Maximum number of times that a claim decides about an existing record. If the record has changed
-/// before each takeover, the claim returns "in progress".
+/// Maximum number of times that a claim decides about an existing record. If other writes change
+/// the record before each of its takeovers, the claim returns "in progress".
 const RACES: usize = 3;
 
 impl Store {
@@ -67,9 +67,9 @@ impl Store {
         Ok(self.in_progress(request, Duration::from_secs(1)))
     }
 
-    /// Returns the result that a claim of this request would have, with one read and no write, for
-    /// a request that may not be executed now. Returns `None` if a claim would grant the execution.
-    /// A conflict is not counted.
+    /// Returns the result that a claim of this request would have, by one read and no write. Used
+    /// for a request that may not be executed now, because a limit refuses it. Returns `None` if a
+    /// claim would grant the execution. A conflict is not counted.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`] if the store cannot be reached, and [`StoreError::Unreadable`]

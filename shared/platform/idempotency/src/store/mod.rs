@@ -1,4 +1,5 @@
-//! The table of records, and the bucket of bodies that are too large for a record.
+//! Store of idempotency records: a DynamoDB table, and an S3 bucket for bodies that are too large
+//! for a record.
 
 mod attachments;
 mod claims;
@@ -51,14 +52,15 @@ impl Store {
 
     /// Sets the bucket for response bodies that are too large for a record. They are stored under
     /// `results/1d/`, `2d/`, `8d/` and `32d/`; the bucket needs a lifecycle rule for each, which
-    /// deletes objects after so many days.
+    /// deletes objects after this number of days.
     #[must_use]
     pub fn with_bucket(self, s3: aws_sdk_s3::Client, bucket: String) -> Self {
         Self { bucket: Some(Bucket::new(s3, bucket)), ..self }
     }
 
-    /// Replaces the default limits to key conflicts, above which a tenant's conflicting requests
-    /// are refused.
+    /// Replaces the default limits to key conflicts (requests that reuse a key with another body or
+    /// other rights). Above them, a conflict is refused as
+    /// [`ReusedTooOften`](crate::Claimed::ReusedTooOften).
     #[must_use]
     pub fn with_reuse_limits(self, limits: ReuseLimits) -> Self {
         Self { reuse: Arc::new(ReuseCounter::new(limits)), ..self }
@@ -70,10 +72,10 @@ impl Store {
         Self { audit, ..self }
     }
 
-    /// Returns the execution with the progress with which it begins at `place`. The call must
-    /// precede all work at the place. If earlier attempts worked at another place, the execution
-    /// begins again at this place, and the record is updated; otherwise nothing is written. Returns
-    /// `None` if another execution owns the record now.
+    /// Returns the execution with the progress with which it begins at `place` (for example a
+    /// queue). The call must precede all work at the place. If earlier attempts worked at another
+    /// place, the execution begins with the first unit again, and the record is updated; otherwise
+    /// nothing is written. Returns `None` if another execution owns the record now.
     ///
     /// # Errors
     /// If the store cannot be reached. No unit may then be done at the place.
@@ -82,8 +84,8 @@ impl Store {
         if !has_moved {
             return Ok(Some(arrived));
         }
-        let (progress, whereabouts) = (arrived.progress, arrived.whereabouts.clone());
-        let noted = Transition::Checkpoint { token: arrived.token(), progress, whereabouts, now: now() };
+        let (progress, place_history) = (arrived.progress, arrived.place_history.clone());
+        let noted = Transition::Checkpoint { token: arrived.token(), progress, place_history, now: now() };
         Ok(match Box::pin(self.settle(&arrived, &noted, Detail::None)).await? {
             WriteOutcome::Applied => Some(arrived),
             WriteOutcome::Fenced => None,
@@ -94,8 +96,8 @@ impl Store {
     /// has less progress.
     ///
     /// # Errors
-    /// If the store cannot be reached. The work may go on; after a crash, units beyond the last
-    /// recorded checkpoint are in doubt.
+    /// If the store cannot be reached. The work may go on; after a crash, units (for example
+    /// messages) beyond the last recorded checkpoint are in doubt: they may have been done.
     pub async fn checkpoint(
         &self,
         execution: &Execution,
@@ -105,14 +107,15 @@ impl Store {
         if progress.done <= begun.done && progress.repeated <= begun.repeated {
             return Ok(WriteOutcome::Applied);
         }
-        let whereabouts = execution.whereabouts.clone();
+        let place_history = execution.place_history.clone();
         let checkpoint =
-            Transition::Checkpoint { token: execution.token(), progress, whereabouts, now: now() };
+            Transition::Checkpoint { token: execution.token(), progress, place_history, now: now() };
         self.settle(execution, &checkpoint, Detail::None).await
     }
 
-    /// Stores the response of an execution that still owns its record, before the effect is made
-    /// final. A body that is too large for a record is written to the bucket first.
+    /// Stores the response of an execution that still owns its record, before the effect of the
+    /// work (for example that messages are removed) is made final. A body that is too large for a
+    /// record is written to the bucket first.
     ///
     /// # Errors
     /// If the store cannot be reached. It is then unknown whether the response was stored, so the
@@ -180,17 +183,17 @@ impl Store {
                 (Transition::Complete { token, response, now, retention }, Detail::Took { took, volume })
             }
             Outcome::Failed { error, progress, in_doubt } => {
-                let whereabouts = execution.whereabouts.clone();
-                let fail = Transition::Fail { token, progress: *progress, whereabouts, now, retention };
+                let place_history = execution.place_history.clone();
+                let fail = Transition::Fail { token, progress: *progress, place_history, now, retention };
                 (fail, Detail::Failed { took, volume, error, in_doubt: *in_doubt })
             }
         };
         self.settle(execution, &transition, detail).await
     }
 
-    /// Records that the effect of a prepared response is in doubt: it may be final or not. The
-    /// status of the record does not change. Readers of the table's stream see the doubt at once
-    /// ([`Doubtful`](crate::Doubtful)).
+    /// Records that the response is prepared, but it is unknown whether the effect of the work is
+    /// final. The status of the record does not change. Readers of the table's stream see the doubt
+    /// at once ([`Doubtful`](crate::Doubtful)).
     ///
     /// # Errors
     /// If the store cannot be reached. Readers of the stream then see the doubt when the record is

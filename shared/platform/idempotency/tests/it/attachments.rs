@@ -1,4 +1,5 @@
-//! What is stored beside a response can be had as long as the response.
+//! Tests of attachments: S3 objects beside a stored response, which are available as long as the
+//! response.
 
 use std::time::Duration;
 
@@ -47,8 +48,8 @@ async fn it_can_be_had_from_the_stored_response_on_and_by_its_tenant_alone() {
     test.remove().await;
 }
 
-/// The first attempt attached an object and outlived its lease; the second attempt attached another
-/// one.
+/// Checks that two attempts at a request have different attachments. The second attempt stores its
+/// own after the first has outlived its lease.
 #[tokio::test]
 async fn attempts_do_not_replace_what_others_stored() {
     let test = TestStore::make().await;
@@ -63,8 +64,8 @@ async fn attempts_do_not_replace_what_others_stored() {
     test.remove().await;
 }
 
-/// Builds forged ids with the key of a record: one of another execution claimed at the same time,
-/// and one of another retention class.
+/// Builds two forged ids from the id of an attachment: one with the owner token of another
+/// execution claimed at the same time, and one with another retention class.
 fn altered(id: &AttachmentId) -> [AttachmentId; 2] {
     let text = id.to_string();
     let [key, owner, days] = text.split('.').collect::<Vec<_>>()[..] else { panic!("{text}") };

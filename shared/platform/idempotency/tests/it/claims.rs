@@ -1,4 +1,4 @@
-//! Claims, takeovers and the writes of those who came too late.
+//! Tests of claims and takeovers, and of late writes by executions that no longer own the record.
 
 use std::time::Duration;
 
@@ -245,8 +245,8 @@ async fn a_prepared_response_is_answered_after_its_lease_and_not_executed() {
     test.remove().await;
 }
 
-/// The record is altered by hand: its prepared response has no member `deliveryInDoubt`, so it
-/// cannot be labelled as in doubt.
+/// Checks that a prepared response without the member `deliveryInDoubt` is an error, because it
+/// cannot be labelled as in doubt. The test alters the record by hand.
 #[tokio::test]
 async fn a_prepared_response_without_a_label_is_an_error_and_stays_as_it_is() {
     let test = TestStore::make().await;

@@ -1,4 +1,4 @@
-//! Events that come more than once.
+//! Tests of events that are delivered more than once.
 
 use std::cell::Cell;
 
@@ -47,8 +47,8 @@ async fn a_second_delivery_waits_for_the_first() {
     test.remove().await;
 }
 
-/// Each handler has its own keys; with shared keys, the second handler would acknowledge work that
-/// only the first has done.
+/// Checks that each handler of an event has its own keys. With shared keys, the second handler
+/// would acknowledge work that only the first has done.
 #[tokio::test]
 async fn each_handler_of_an_event_does_its_own_work_once() {
     let test = TestStore::make().await;

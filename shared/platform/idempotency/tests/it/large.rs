@@ -1,4 +1,4 @@
-//! Responses of any size.
+//! Tests of stored responses, from small to too large.
 
 use std::fmt::Write as _;
 
@@ -93,8 +93,8 @@ async fn without_a_bucket_what_no_record_can_hold_is_refused_before_anything_is_
     test.remove().await;
 }
 
-/// Even if a body compresses well, its uncompressed length is limited: a longer body would be
-/// refused as altered when it is read, and so be lost.
+/// Checks that the uncompressed length of a body is limited, even if it compresses well. A longer
+/// body would be refused as altered when it is read, and so be lost.
 #[tokio::test]
 async fn a_response_that_could_not_be_read_again_is_not_stored() {
     let test = TestStore::make().await;

@@ -1,4 +1,5 @@
-//! The store as its users see it, on a table and a bucket of its own.
+//! Tests of the idempotency store through its public interface. Each test has its own table and
+//! bucket.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! Keys that are tried with other bodies.
+//! Tests of the limits to requests that reuse an idempotency key with another body.
 
 use std::time::Duration;
 

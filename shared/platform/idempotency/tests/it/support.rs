@@ -1,4 +1,4 @@
-//! A store of one test.
+//! Idempotency store of a test, with its own table and bucket.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use idempotency::{
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-/// Audit receiver that keeps all events.
+/// Audit receiver that keeps the events of a test's store in memory.
 #[derive(Debug, Default)]
 pub(crate) struct Heard(Mutex<Vec<AuditEvent>>);
 
@@ -32,7 +32,7 @@ pub(crate) struct TestStore {
     heard: Arc<Heard>,
 }
 
-/// Client request with its idempotency key.
+/// Client request that a test sends to the store, with its idempotency key.
 #[derive(Clone)]
 pub(crate) struct Asked {
     pub(crate) key: IdempotencyKey,

@@ -1,4 +1,4 @@
-//! Description of a metric.
+//! Description of a metric: its names, kind, labels and unit.
 
 /// Metric of the catalogue, with its names in Prometheus and CloudWatch.
 ///
@@ -6,7 +6,7 @@
 /// and unit in CloudWatch are different, because alarms already use them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Metric {
-    /// Name of the metric, unique in the catalogue.
+    /// Name of the metric in Prometheus, unique in the catalogue.
     pub name: &'static str,
     /// Kind of the metric, which decides how its values add up.
     pub kind: Kind,
@@ -14,7 +14,7 @@ pub struct Metric {
     pub help: &'static str,
     /// True if `GET /metrics` returns the metric.
     pub is_scraped: bool,
-    /// Names of the metric's labels in `GET /metrics`.
+    /// Names of the metric's labels in `GET /metrics`; empty if it has none.
     pub labels: &'static [&'static str],
     /// Name and unit of the metric in CloudWatch; `None` if no log line contains it.
     pub emf: Option<Emf>,

@@ -2,9 +2,9 @@
 //! metric format, which is log lines that CloudWatch turns into metrics without a call, and the
 //! text that Prometheus scrapes.
 //!
-//! Every dimension is a metric of its own and paid for, so there are two: `stack`, without which
-//! the alarms of two deployments in an account would raise each other, and `service`. Tenant, key
-//! and target are properties, which can be searched and cost nothing.
+//! AWS charges for each combination of values of the dimensions. So there are only two dimensions:
+//! `stack`, without which the alarms of two deployments in an account would raise each other, and
+//! `service`. Tenant, key and target are properties, which can be searched and cost nothing.
 
 mod catalogue;
 mod metric;
@@ -34,15 +34,15 @@ pub fn milliseconds(duration: std::time::Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Writes values of metrics, and the fields `properties`, as a log line in CloudWatch's embedded
-/// metric format. Metrics without CloudWatch properties are skipped.
+/// Writes values of metrics of the function `service`, and the fields `properties`, as a log line
+/// in CloudWatch's embedded metric format. Metrics without CloudWatch properties are skipped.
 pub fn measure(service: &str, measures: &[(Metric, u64)], properties: Map<String, Value>) {
     let line = Line { stack: &STACK, service, measures, properties, now: Timestamp::now() };
     json_line::write(&line, std::io::stdout());
 }
 
-/// Writes the value 1 for each of `metrics`, and the fields `properties`, as a log line in
-/// CloudWatch's embedded metric format.
+/// Writes the value 1 for each of `metrics` of the function `service`, and the fields `properties`,
+/// as a log line in CloudWatch's embedded metric format.
 pub fn count(service: &str, metrics: &[Metric], properties: Map<String, Value>) {
     let counts: Vec<_> = metrics.iter().map(|metric| (*metric, 1)).collect();
     measure(service, &counts, properties);

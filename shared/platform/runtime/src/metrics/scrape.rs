@@ -1,8 +1,8 @@
 //! Samples of metrics, and their text for Prometheus (exposition format 0.0.4).
 //!
-//! Samples also travel as JSON from the function that reads the database to the one that answers.
-//! Those of a metric that the receiver does not know are left out of its text, so that versions may
-//! run side by side.
+//! Samples are also sent as JSON, from the function that reads the database to the one that
+//! responds to `GET /metrics`. The receiver leaves out samples of metrics that it does not know, so
+//! that versions may run side by side.
 
 use std::borrow::Cow;
 use std::fmt::{Display, Write as _};
@@ -25,7 +25,7 @@ pub struct Scrape {
 /// Value of one time series in a response of `GET /metrics`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Sample {
-    /// Name of the metric.
+    /// Name of the metric in Prometheus, without the suffix.
     metric: Cow<'static, str>,
     /// Suffix that follows the metric's name: `_bucket`, `_sum` or `_count` of a histogram, and
     /// otherwise empty.
@@ -47,7 +47,8 @@ impl Scrape {
     }
 
     /// Adds a histogram without labels. `counts[i]` is the number of values above `bounds[i - 1]`
-    /// and up to `bounds[i]`; the last count is that of the values above all bounds.
+    /// and up to `bounds[i]`; the last count is that of the values above all bounds. `sum` is the
+    /// sum of all values.
     pub fn put_histogram(&mut self, metric: Metric, bounds: &[f64], counts: &[u64], sum: f64) {
         debug_assert_eq!(bounds.len() + 1, counts.len(), "{}", metric.name);
         let names = bounds.iter().map(f64::to_string).chain(["+Inf".to_owned()]);

@@ -1,21 +1,21 @@
-//! Corrections of an hour's counters by a recount.
+//! Corrections: usage that a recount of an hour found is added to counters that lack it.
 
 use std::collections::HashMap;
 
 use super::update::addition;
 use super::{UsageTable, number};
 use crate::chunk::Delta;
-use crate::contribution::Window;
+use crate::contribution::LineKey;
 use crate::counts::{Counts, Line};
 use crate::error::UsageError;
 use crate::hour::Hour;
 use crate::key::Key;
 
 impl UsageTable {
-    /// Adds the usage that a recount of an hour found but the hour's counters lack. It is added to
-    /// the counters of the hour and of its day, and to the totals without a target. Returns the
-    /// usage added. A line whose counters change at the same time is skipped; a later recount
-    /// corrects it.
+    /// Adds the usage that the recount of an hour (`recounted`) found but the hour's counters lack.
+    /// Adds it to the counters of the hour and of its day, and to the operation's totals without a
+    /// target. Returns the usage that was added. A line whose counters change at the same time is
+    /// skipped; a later recount corrects it.
     ///
     /// If a recount finds less than the counters, nothing changes, because records expire earlier
     /// than counters.
@@ -27,19 +27,19 @@ impl UsageTable {
         let counted = self.hour(hour).await?;
         let mut added = Vec::new();
         for (seen, missing) in missing(&counted, recounted) {
-            let window = Window {
+            let line = LineKey {
                 tenant: missing.tenant.clone(),
                 hour,
                 operation: missing.operation.clone(),
                 key_name: missing.key_name.clone(),
             };
             let delta = Delta::adding(&missing.counts);
-            let mut of_hour = addition(&Key::hour(&window), delta);
+            let mut of_hour = addition(&Key::hour(&line), delta);
             let condition = unchanged(&seen, &mut of_hour.names, &mut of_hour.values);
             let writes = vec![
                 of_hour.write(&self.table, Some(condition))?,
-                addition(&Key::day(&window), delta).write(&self.table, None)?,
-                addition(&Key::total(&window.operation, ""), delta).write(&self.table, None)?,
+                addition(&Key::day(&line), delta).write(&self.table, None)?,
+                addition(&Key::total(&line.operation, ""), delta).write(&self.table, None)?,
             ];
             if self.transact(writes).await? {
                 added.push(missing);
@@ -49,8 +49,8 @@ impl UsageTable {
     }
 }
 
-/// Returns the lines with the usage that a recount found but the counters lack, each with the
-/// present counters.
+/// Compares the usage lines of an hour with those of a recount. Returns each line of which the
+/// counters lack usage: its present counters, and the line with the usage to add.
 fn missing(counted: &[Line], recounted: &[Line]) -> Vec<(Counts, Line)> {
     let id = |line: &Line| (line.tenant.clone(), line.operation.clone(), line.key_name.clone());
     let counted: HashMap<_, _> = counted.iter().map(|line| (id(line), line.counts)).collect();
@@ -62,7 +62,8 @@ fn missing(counted: &[Line], recounted: &[Line]) -> Vec<(Counts, Line)> {
     recounted.iter().filter_map(missing).collect()
 }
 
-/// Builds the condition that a line's counters have not changed since they were read as `seen`.
+/// Builds the write condition that a line's counters have not changed since they were read as
+/// `seen`. Adds the condition's placeholders to `names` and `values`.
 fn unchanged(
     seen: &Counts,
     names: &mut HashMap<String, String>,

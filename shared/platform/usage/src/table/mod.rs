@@ -1,4 +1,5 @@
-//! The table of counters. Its items have two keys, `pk` and `sk`, and its TTL attribute is `ttl`.
+//! DynamoDB table of the usage counters. Its items have a partition key `pk` and a sort key `sk`,
+//! and its TTL attribute is `ttl`.
 
 use std::collections::HashMap;
 use std::fmt::Display;
@@ -13,28 +14,28 @@ use jiff::civil::Date;
 use crate::chunk::Delta;
 use crate::contribution::Item;
 use crate::counts::{Counts, Line, Total};
+use crate::coverage::{Coverage, Gap, MeteringState};
 use crate::error::UsageError;
 use crate::hour::Hour;
 use crate::key::{self, Key};
-use crate::standing::{Gap, Standing, State};
 
 mod correction;
-mod marks;
 mod notes;
+mod positions;
 mod tests_ended;
 mod update;
 
-pub use marks::{Counted, Mark};
+pub use positions::{PositionUpdate, ShardPosition};
 pub use tests_ended::EndedTest;
 
 use update::addition;
 
 /// Maximum number of usage lines that one call returns.
-pub const LINES_MOST: usize = 50_000;
-/// Number of days for which the lines of one tenant are read concurrently.
+pub const MOST_LINES: usize = 50_000;
+/// Number of days whose usage lines are read concurrently if the caller asks for one tenant.
 const DAYS_AT_ONCE: usize = 16;
-/// Number of days for which the lines of all tenants are read concurrently. A day may have
-/// thousands of lines, and the function's memory is small.
+/// Number of days whose usage lines are read concurrently if the caller asks for all tenants. A day
+/// may have thousands of lines, and the function's memory is small.
 const DAYS_OF_ALL_AT_ONCE: usize = 4;
 
 /// Client of the DynamoDB table with the usage counters.
@@ -51,11 +52,11 @@ impl UsageTable {
         Self { dynamodb, table }
     }
 
-    /// Returns the usage lines of the days from `from` to `to`, both included, ordered by day:
-    /// those of one tenant, or of all if `tenant` is `None`.
+    /// Returns the usage lines of the days from `from` to `to`, both included, ordered by day. They
+    /// are of one tenant, or of all tenants if `tenant` is `None`.
     ///
     /// # Errors
-    /// [`UsageError::TooMany`] if there are more than [`LINES_MOST`] lines. Other errors if the
+    /// [`UsageError::TooMany`] if there are more than [`MOST_LINES`] lines. Other errors if the
     /// table is unavailable or an item is malformed.
     pub async fn days(&self, from: Date, to: Date, tenant: Option<&str>) -> Result<Vec<Line>, UsageError> {
         let at_once = if tenant.is_some() { DAYS_AT_ONCE } else { DAYS_OF_ALL_AT_ONCE };
@@ -70,8 +71,8 @@ impl UsageTable {
             for day in try_join_all(days.into_iter().map(|day| self.day(day, tenant))).await? {
                 lines.extend(day);
             }
-            if lines.len() > LINES_MOST {
-                return Err(UsageError::TooMany { most: LINES_MOST });
+            if lines.len() > MOST_LINES {
+                return Err(UsageError::TooMany { most: MOST_LINES });
             }
         }
         Ok(lines)
@@ -83,8 +84,8 @@ impl UsageTable {
         self.query(&pk, prefix.as_deref(), false).await?.iter().map(|item| line(&pk, day, item)).collect()
     }
 
-    /// Calls `take` with the usage lines of all tenants on a day, page by page, without a limit to
-    /// their number.
+    /// Reads the usage lines of all tenants on a day page by page, and calls `take` with those of
+    /// each page. Their number is not limited.
     ///
     /// # Errors
     /// If the table is unavailable, or if an item is malformed.
@@ -100,11 +101,11 @@ impl UsageTable {
         Ok(())
     }
 
-    /// Returns the usage lines of an hour, which are kept for 4 days and have no approximate
-    /// counters.
+    /// Returns the usage lines of an hour for all tenants. The table keeps them for 4 days. Their
+    /// approximate counters (replays and refusals) are 0.
     ///
     /// # Errors
-    /// [`UsageError::TooMany`] if there are more than [`LINES_MOST`] lines. Other errors if the
+    /// [`UsageError::TooMany`] if there are more than [`MOST_LINES`] lines. Other errors if the
     /// table is unavailable or an item is malformed.
     pub async fn hour(&self, hour: Hour) -> Result<Vec<Line>, UsageError> {
         let pk = key::hour_pk(hour);
@@ -127,17 +128,18 @@ impl UsageTable {
         items.iter().map(total).collect()
     }
 
-    /// Returns the periods for which the counters are complete.
+    /// Returns the period for which usage is counted, with the gaps in it.
     ///
     /// # Errors
     /// If the table is unavailable, or if an item is malformed.
-    pub async fn standing(&self) -> Result<Standing, UsageError> {
+    pub async fn coverage(&self) -> Result<Coverage, UsageError> {
         let (state, gaps) = tokio::try_join!(self.state(), self.gaps())?;
-        let State { read_until, counted_from, .. } = state;
-        Ok(Standing { counted_from, read_until, gaps })
+        let MeteringState { read_until, counted_from, .. } = state;
+        Ok(Coverage { counted_from, read_until, gaps })
     }
 
-    /// Returns all gaps (periods of which changes may be missing), ordered by their beginning.
+    /// Returns all recorded gaps (periods in which changes may have been lost), ordered by their
+    /// beginning.
     ///
     /// # Errors
     /// If the table is unavailable, or if an item is malformed.
@@ -167,7 +169,8 @@ impl UsageTable {
         Ok(())
     }
 
-    /// Reads all items of a partition, or those whose sort key begins with `prefix`.
+    /// Reads all items with the partition key `pk`, or those whose sort key begins with `prefix`,
+    /// with strong consistency if `is_consistent`. Fails if there are more than [`MOST_LINES`].
     async fn query(
         &self,
         pk: &str,
@@ -178,15 +181,15 @@ impl UsageTable {
         let mut items = Vec::new();
         while let Some(page) = pages.next().await {
             items.extend(page.map_err(UsageError::unavailable)?.items.unwrap_or_default());
-            if items.len() > LINES_MOST {
-                return Err(UsageError::TooMany { most: LINES_MOST });
+            if items.len() > MOST_LINES {
+                return Err(UsageError::TooMany { most: MOST_LINES });
             }
         }
         Ok(items)
     }
 
-    /// Builds the query for all items of a partition, or for those whose sort key begins with
-    /// `prefix`.
+    /// Builds the query for all items with the partition key `pk`, or for those whose sort key
+    /// begins with `prefix`, with strong consistency if `is_consistent`.
     fn asked(&self, pk: &str, prefix: Option<&str>, is_consistent: bool) -> QueryFluentBuilder {
         let condition = match prefix {
             Some(_) => "pk = :pk AND begins_with(sk, :prefix)",
@@ -206,15 +209,15 @@ impl UsageTable {
     }
 }
 
-/// Parses an item with the counters of a usage line.
+/// Parses the item of a usage line of this day. `pk` is the item's partition key, for the error.
 fn line(pk: &str, day: Date, item: &Item) -> Result<Line, UsageError> {
     let sk = sort_key(item);
     let line = key::read_line(sk, day).ok_or_else(|| malformed(pk, sk))?;
     Ok(Line { counts: counts(item), ..line })
 }
 
-/// Reads the counters of an item. A missing or negative counter is 0. Counters are negative if an
-/// hour's item expired before the last change of its requests.
+/// Reads the usage counters of an item. A missing or negative counter is 0. A counter is negative
+/// if an hour's item expired before the last change of the hour's requests.
 fn counts(item: &Item) -> Counts {
     let number = |name: &str| item.get(name).and_then(|value| value.as_n().ok()).and_then(|n| n.parse().ok());
     Counts::of(Counts::NAMES.map(|name| number(name).unwrap_or_default()))

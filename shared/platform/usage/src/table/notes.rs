@@ -1,4 +1,4 @@
-//! Notes of the reader: its state and the gaps.
+//! State that the function `metering` stores in the usage table, and the gaps in its counting.
 
 use aws_sdk_dynamodb::error::SdkError;
 use aws_sdk_dynamodb::types::{AttributeValue, Delete, Put, TransactWriteItem};
@@ -6,17 +6,17 @@ use jiff::Timestamp;
 use jiff::civil::Date;
 
 use super::{UsageTable, iso, key_of, malformed, number, string, text};
+use crate::coverage::{Gap, MeteringState};
 use crate::error::UsageError;
 use crate::hour::Hour;
 use crate::key;
-use crate::standing::{Gap, State};
 
 impl UsageTable {
     /// Returns the stored state of the function that counts the stream's changes.
     ///
     /// # Errors
     /// If the table is unavailable, or if the item is malformed.
-    pub async fn state(&self) -> Result<State, UsageError> {
+    pub async fn state(&self) -> Result<MeteringState, UsageError> {
         let key = key_of(key::STATE, key::READER);
         let get = self.dynamodb.get_item().table_name(&self.table).set_key(Some(key)).consistent_read(true);
         let item = get.send().await.map_err(UsageError::unavailable)?.item.unwrap_or_default();
@@ -26,7 +26,7 @@ impl UsageTable {
         };
         let hour = text(&item, "publishedHour").map(str::parse::<Hour>).transpose();
         let day = text(&item, "recountedDay").map(str::parse::<Date>).transpose();
-        Ok(State {
+        Ok(MeteringState {
             read_until: time("readUntil")?,
             counted_from: time("countedFrom")?,
             published_hour: hour.map_err(|_| refused())?,
@@ -42,7 +42,8 @@ impl UsageTable {
         self.note("countedFrom", iso(now), "attribute_not_exists(#name) OR :value < #name").await
     }
 
-    /// Records that all changes before `at` are counted. A recorded time is never moved backwards.
+    /// Records that all changes of the stream before `at` are counted. A later time that is
+    /// recorded already stays.
     ///
     /// # Errors
     /// If the table is unavailable.
@@ -50,7 +51,7 @@ impl UsageTable {
         self.note("readUntil", iso(at), FORWARDS).await
     }
 
-    /// Records that the counters of all hours up to this one are published as events.
+    /// Records that the counters of all hours up to `hour` were published as events.
     ///
     /// # Errors
     /// If the table is unavailable.
@@ -58,7 +59,7 @@ impl UsageTable {
         self.note("publishedHour", string(hour), FORWARDS).await
     }
 
-    /// Records that the recount of the idempotency table ran on this day.
+    /// Records that the idempotency table was recounted on this day.
     ///
     /// # Errors
     /// If the table is unavailable.
@@ -66,7 +67,7 @@ impl UsageTable {
         self.note("recountedDay", string(day), FORWARDS).await
     }
 
-    /// Sets an attribute of the stored state. If the condition fails, nothing changes.
+    /// Sets an attribute of the stored state. If the write's condition fails, nothing changes.
     async fn note(&self, name: &str, value: AttributeValue, condition: &str) -> Result<(), UsageError> {
         let update = self
             .dynamodb
@@ -86,7 +87,7 @@ impl UsageTable {
         }
     }
 
-    /// Stores a gap (a period of which changes may be missing). A stored gap with the same
+    /// Stores a gap (a period in which changes may have been lost). A stored gap with the same
     /// beginning is replaced.
     ///
     /// # Errors
@@ -95,7 +96,8 @@ impl UsageTable {
         self.transact(vec![self.put_gap(gap)?]).await.map(drop)
     }
 
-    /// Replaces a stored gap by `left`, the parts of it that a recount has not closed.
+    /// Replaces a stored gap by the gaps `left`: the parts of it that no recount has covered yet.
+    /// Deletes it if `left` is empty.
     ///
     /// # Errors
     /// If the table is unavailable.
@@ -122,7 +124,8 @@ impl UsageTable {
     }
 }
 
-/// Condition that the new value of an attribute is greater than its present value.
+/// Write condition that an attribute is missing, or that its new value is greater than its present
+/// one.
 const FORWARDS: &str = "attribute_not_exists(#name) OR #name < :value";
 
 fn gap_key(gap: &Gap) -> crate::contribution::Item {

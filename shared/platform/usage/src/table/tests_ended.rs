@@ -1,4 +1,4 @@
-//! Load tests that ended, each counted once.
+//! Counting of load tests that ended, each of them once.
 
 use aws_sdk_dynamodb::types::{Put, TransactWriteItem};
 use jiff::Timestamp;
@@ -11,10 +11,11 @@ use crate::error::UsageError;
 use crate::hour::Hour;
 use crate::key::{self, Key};
 
-/// Operation under whose usage lines load tests are counted, like the requests that start them.
+/// Name of the operation in the usage lines that count ended load tests. The requests that start
+/// load tests are counted under the same name.
 const OPERATION: &str = "load_test";
 
-/// Load test that has ended, to be counted.
+/// Load test that has ended, with all that is needed to count it as usage.
 #[derive(Clone, Copy, Debug)]
 pub struct EndedTest<'a> {
     /// Id of the tenant that owns the load test.
@@ -25,13 +26,13 @@ pub struct EndedTest<'a> {
     pub id: &'a str,
     /// Time at which the load test was accepted. The test is counted on this day.
     pub created_at: Timestamp,
-    /// Final state of the load test: 1 in the counter of this state, and 0 in the others.
+    /// Final state of the load test, as counters: 1 for this state, and 0 for the others.
     pub state: EndedTests,
 }
 
 impl EndedTest<'_> {
-    /// Builds the transaction that counts the load test, and notes by its id that it is counted.
-    /// The transaction fails if that note exists.
+    /// Builds the transaction that counts the load test, and adds an item which records by the
+    /// test's id that it is counted. The transaction fails if that item exists.
     fn writes(&self, table: &str) -> Result<Vec<TransactWriteItem>, UsageError> {
         let key = Key::of_day(Hour::of(self.created_at).day(), self.tenant, OPERATION, self.key_name);
         let mut note = key_of(&key::test_pk(self.id), key::ENDED);

@@ -1,4 +1,4 @@
-//! Additions to counters.
+//! Writes that add to the counters of the usage table.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::key::Key;
 
 /// Maximum number of attempts at a write that conflicts with another write of the same item.
 const TRIES: u32 = 5;
-/// Shortest pause after the first attempt at a write. It doubles with each attempt.
+/// Minimum pause after the first attempt at a write. The minimum doubles with each attempt.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(20);
 
 /// DynamoDB update that adds to the counters of an item.
@@ -25,8 +25,8 @@ pub(super) struct Addition {
     pub(super) values: HashMap<String, AttributeValue>,
 }
 
-/// Builds the update that adds `delta` to the counters of an item. At least one difference must not
-/// be 0.
+/// Builds the update that adds `delta` to the counters of the item `key`. At least one of the
+/// differences must not be 0.
 pub(super) fn addition(key: &Key, delta: Delta) -> Addition {
     let (mut added, mut names, mut values) = (Vec::new(), HashMap::new(), HashMap::new());
     for (name, count) in delta.named() {
@@ -44,7 +44,8 @@ pub(super) fn addition(key: &Key, delta: Delta) -> Addition {
 }
 
 impl Addition {
-    /// Builds the update as an element of a transaction, with an optional condition.
+    /// Builds the update as one write of a transaction; with a `condition`, the transaction fails
+    /// if it does not hold.
     pub(super) fn write(
         self,
         table: &str,
@@ -63,46 +64,48 @@ impl Addition {
     }
 }
 
-/// Outcome of a transaction.
+/// Outcome of one attempt at a DynamoDB transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Verdict {
+enum TransactionOutcome {
     Written,
-    /// A condition failed. Nothing was written.
+    /// A write's condition failed. Nothing was written.
     Refused,
-    /// Another write of an item was in progress. Nothing was written, and a retry may succeed.
+    /// Another write to one of the items was in progress. Nothing was written, and a retry may
+    /// succeed.
     Conflict,
 }
 
 impl UsageTable {
-    /// Makes all writes or none. Returns false if a condition fails. Conflicts are retried, because
-    /// two functions write to the items of a day: one counts changes, and the other adds the
-    /// approximate counters.
+    /// Executes all writes in one transaction. Returns false, and writes nothing, if a condition
+    /// fails. Conflicts with other writes are retried. They occur because several functions write
+    /// to the items of a day: `metering` counts changes, `audit` adds the approximate counters, and
+    /// `load-step` counts load tests.
     ///
     /// # Errors
     /// If the table is unavailable, or if all attempts conflict with other writes.
     pub(super) async fn transact(&self, writes: Vec<TransactWriteItem>) -> Result<bool, UsageError> {
         for tried in 1..TRIES {
             match self.attempt(writes.clone()).await? {
-                Verdict::Written => return Ok(true),
-                Verdict::Refused => return Ok(false),
-                Verdict::Conflict => pause(tried).await,
+                TransactionOutcome::Written => return Ok(true),
+                TransactionOutcome::Refused => return Ok(false),
+                TransactionOutcome::Conflict => pause(tried).await,
             }
         }
         match self.attempt(writes).await? {
-            Verdict::Written => Ok(true),
-            Verdict::Refused => Ok(false),
-            Verdict::Conflict => Err(UsageError::unavailable("other writes had the items")),
+            TransactionOutcome::Written => Ok(true),
+            TransactionOutcome::Refused => Ok(false),
+            TransactionOutcome::Conflict => Err(UsageError::unavailable("other writes had the items")),
         }
     }
 
-    async fn attempt(&self, writes: Vec<TransactWriteItem>) -> Result<Verdict, UsageError> {
+    async fn attempt(&self, writes: Vec<TransactWriteItem>) -> Result<TransactionOutcome, UsageError> {
         match self.dynamodb.transact_write_items().set_transact_items(Some(writes)).send().await {
-            Ok(_) => Ok(Verdict::Written),
+            Ok(_) => Ok(TransactionOutcome::Written),
             Err(SdkError::ServiceError(answer)) => match answer.into_err() {
                 TransactWriteItemsError::TransactionCanceledException(cancelled) => {
                     let reasons = cancelled.cancellation_reasons().iter();
                     let codes: Vec<_> = reasons.filter_map(CancellationReason::code).collect();
-                    verdict(&codes).ok_or_else(|| UsageError::unavailable(cancelled))
+                    outcome(&codes).ok_or_else(|| UsageError::unavailable(cancelled))
                 }
                 error => Err(UsageError::unavailable(error)),
             },
@@ -110,8 +113,8 @@ impl UsageTable {
         }
     }
 
-    /// Adds to the counters of one item without a transaction. Conflicts with transactions are
-    /// retried.
+    /// Adds to the counters of one item without a transaction. The write is repeated if it
+    /// conflicts with a transaction, with at most [`TRIES`] attempts.
     pub(super) async fn add(&self, addition: Addition) -> Result<(), UsageError> {
         let update = self
             .dynamodb
@@ -134,17 +137,18 @@ impl UsageTable {
     }
 }
 
-/// Determines the outcome of a cancelled transaction by its cancellation codes; `None` for other
-/// codes. A failed condition has precedence over a conflict, since a retry cannot help then.
-fn verdict(codes: &[&str]) -> Option<Verdict> {
+/// Determines the outcome of a cancelled transaction from its cancellation codes; `None` if they
+/// contain neither a failed condition nor a conflict. A failed condition has precedence, since a
+/// retry cannot help then.
+fn outcome(codes: &[&str]) -> Option<TransactionOutcome> {
     if codes.contains(&"ConditionalCheckFailed") {
-        return Some(Verdict::Refused);
+        return Some(TransactionOutcome::Refused);
     }
-    codes.contains(&"TransactionConflict").then_some(Verdict::Conflict)
+    codes.contains(&"TransactionConflict").then_some(TransactionOutcome::Conflict)
 }
 
-/// Waits before the next attempt at a write, for a random time that grows with the number of
-/// attempts.
+/// Waits before the next attempt at a write, for a random time that grows with `tried`, the number
+/// of attempts so far.
 async fn pause(tried: u32) {
     let most = SHORTEST_PAUSE.saturating_mul(2_u32.saturating_pow(tried));
     tokio::time::sleep(most.mul_f64(0.5 + fastrand::f64() / 2.0)).await;
@@ -157,9 +161,12 @@ mod tests {
 
     #[test]
     fn a_failed_condition_is_final_and_a_conflict_is_not() {
-        assert_eq!(verdict(&["None", "TransactionConflict"]), Some(Verdict::Conflict));
-        assert_eq!(verdict(&["TransactionConflict", "ConditionalCheckFailed"]), Some(Verdict::Refused));
-        assert_eq!(verdict(&["None", "ThrottlingError"]), None);
+        assert_eq!(outcome(&["None", "TransactionConflict"]), Some(TransactionOutcome::Conflict));
+        assert_eq!(
+            outcome(&["TransactionConflict", "ConditionalCheckFailed"]),
+            Some(TransactionOutcome::Refused)
+        );
+        assert_eq!(outcome(&["None", "ThrottlingError"]), None);
     }
 
     #[test]

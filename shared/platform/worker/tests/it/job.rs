@@ -1,4 +1,5 @@
-//! A job whose records say what becomes of them.
+//! Test jobs: one for which the text of a record determines the outcome of its work, and one whose
+//! work always fails.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -13,7 +14,7 @@ use crate::queue::Queue;
 #[derive(Debug)]
 pub(crate) struct Words {
     visibility: Visibility,
-    done: Mutex<Vec<String>>,
+    begun: Mutex<Vec<String>>,
     parked: Mutex<Vec<String>>,
 }
 
@@ -30,7 +31,7 @@ impl Retryable for Told {
 impl Words {
     pub(crate) fn new(queue: &Queue) -> Self {
         let visibility = Visibility::new(queue.client(), queue.url(), Duration::from_secs(10));
-        Self { visibility, done: Mutex::default(), parked: Mutex::default() }
+        Self { visibility, begun: Mutex::default(), parked: Mutex::default() }
     }
 
     /// Returns the ids of the parked records, in order.
@@ -40,7 +41,7 @@ impl Words {
 
     /// Returns the words whose work has begun, in order.
     pub(crate) fn begun(&self) -> Vec<String> {
-        self.done.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.begun.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
@@ -58,7 +59,7 @@ impl Job for Words {
     }
 
     async fn run(&self, word: String, _: &Record) -> Result<(), Told> {
-        self.done.lock().unwrap().push(word.clone());
+        self.begun.lock().unwrap().push(word.clone());
         tracing::Span::current().record("batch_id", &word);
         match word.as_str() {
             "later" => Err(Told(Retry::Later)),

@@ -1,4 +1,4 @@
-//! What is logged of a failure.
+//! Tests of the log lines about failures.
 
 use std::time::{Duration, SystemTime};
 

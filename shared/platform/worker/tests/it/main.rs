@@ -1,4 +1,5 @@
-//! Jobs that are served, and the calls that set visibility timeouts, against a stand-in for SQS.
+//! Tests of serving jobs, and of the calls that set visibility timeouts, against a stand-in for
+//! SQS.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! What becomes of records of Kafka.
+//! Tests of the outcomes of Kafka records.
 
 use std::time::{Duration, Instant, SystemTime};
 

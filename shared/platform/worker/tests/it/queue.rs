@@ -1,4 +1,4 @@
-//! A queue of a stand-in for SQS, whose visibility timeouts are set.
+//! Queue of a stand-in for SQS, which records the visibility timeouts that are set.
 
 use aws_sdk_sqs::Client;
 use runtime::Sdk;

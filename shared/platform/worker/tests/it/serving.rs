@@ -1,4 +1,4 @@
-//! Which records are handled, which are delivered again, and when.
+//! Tests of which records are handled, which are delivered again, and when.
 
 use std::time::{Duration, SystemTime};
 

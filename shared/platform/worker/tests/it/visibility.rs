@@ -1,4 +1,4 @@
-//! How long a message is hidden.
+//! Tests of the time for which a failed message is hidden.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Payloads that reach a limit.
+//! Tests of payloads that reach a limit of the chunker.
 
 use super::*;
 

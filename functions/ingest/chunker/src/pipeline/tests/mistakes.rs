@@ -1,4 +1,4 @@
-//! Payloads with mistakes, and files of another kind.
+//! Tests of payloads with mistakes, and of files of another kind.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Texts in HTML.
+//! Escaping of texts in the HTML page of a report.
 
 use std::fmt;
 

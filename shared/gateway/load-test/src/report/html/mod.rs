@@ -1,4 +1,4 @@
-//! The page of a report.
+//! HTML page of a load test's report.
 
 mod escape;
 mod plot;
@@ -39,7 +39,7 @@ pub(super) fn page(report: &Report) -> String {
     page
 }
 
-/// Returns the kinds of latency that were measured, each with its label, its CSS class and its
+/// Returns the kinds of latency that the report has, each with its label, its CSS class and its
 /// percentiles.
 fn latencies(report: &Report) -> impl Iterator<Item = (&'static str, &'static str, &LatencyReport)> {
     [
@@ -51,7 +51,8 @@ fn latencies(report: &Report) -> impl Iterator<Item = (&'static str, &'static st
     .filter_map(|(name, class, latencies)| Some((name, class, latencies.as_ref()?)))
 }
 
-/// Returns the CSS class that colours the summary: `bad`, `good` or none.
+/// Returns the CSS class that colours the page's summary: `bad`, `good`, or an empty text if there
+/// is nothing to judge.
 fn tone(report: &Report) -> &'static str {
     match (report.status, &report.expect) {
         (TestStatus::Failed, _) => "bad",

@@ -1,21 +1,22 @@
-//! Plots as inline SVG.
+//! Plots of a report's HTML page, as inline SVG.
 
 use std::fmt::Write as _;
 
-/// Line in a plot of the report's page.
+/// Line in a plot of a report's HTML page.
 pub(super) struct Line<'a> {
     /// Name of the line in the plot's legend.
     pub(super) label: &'a str,
-    /// CSS class of the line, which has the colour.
+    /// CSS class of the line, which determines its colour.
     pub(super) class: &'a str,
-    /// Values from left to right at equal distances; `None` interrupts the line.
+    /// Values of the line from left to right at equal distances, each from 0 (bottom) to 1 (top).
+    /// `None` interrupts the line.
     pub(super) values: Vec<Option<f64>>,
 }
 
 /// Mark on a plot's axis: its position along the axis from 0 to 1, and its text.
 pub(super) type Mark = (f64, String);
 
-/// Frame of a plot in the report's page: title and axes, without the lines.
+/// Frame of a plot in a report's HTML page: title and axes, without the lines.
 pub(super) struct Plot<'a> {
     /// Description of the plot for screen readers.
     pub(super) title: &'a str,
@@ -25,18 +26,17 @@ pub(super) struct Plot<'a> {
 
 const WIDTH: f64 = 940.0;
 const HEIGHT: f64 = 250.0;
-/// Space on the left of a plot for the texts of the vertical axis, in units of the SVG view box.
+/// Space on the left of a plot for the labels of the vertical axis, in units of the SVG view box.
 const LEFT: f64 = 64.0;
 const RIGHT: f64 = 16.0;
 const TOP: f64 = 10.0;
 const BOTTOM: f64 = 26.0;
 
-/// Maximum number of values that are drawn of a plot's line: one for every two units of the width.
+/// Maximum number of values of a line that are drawn: one for every two units of the plot's width.
 /// More would not be seen.
 pub(super) const MOST_VALUES: usize = 470;
 
-/// Writes a plot as inline SVG, with its legend. The values of the lines are from 0 (bottom) to 1
-/// (top).
+/// Writes a plot with its legend as inline SVG to the end of `page`.
 pub(super) fn write(page: &mut String, plot: &Plot<'_>, lines: &[Line<'_>]) {
     page.push_str("<figure>");
     page.push_str("<figcaption class=\"legend\">");
@@ -95,14 +95,14 @@ fn path(values: &[Option<f64>]) -> String {
     path
 }
 
-/// Returns the horizontal position from 0 to 1 of the value at `index` in a line of `length`
-/// values.
+/// Returns the horizontal position in a plot, from 0 to 1, of the value at `index` in a line of
+/// `length` values.
 pub(super) fn place(index: usize, length: usize) -> f64 {
     if length < 2 { 0.0 } else { super::size(index) / super::size(length - 1) }
 }
 
-/// Returns round, evenly spaced numbers for the marks of an axis: from 0 to the first that is at
-/// least `most`, with at most `parts` intervals.
+/// Returns the numbers at which an axis has marks: round, evenly spaced, from 0 to the first that
+/// is at least `most`, with at most `parts` intervals.
 pub(super) fn round_numbers(most: f64, parts: f64) -> Vec<f64> {
     let magnitude = 10_f64.powf((most.max(parts) / parts).log10().floor());
     let steps = [1.0, 2.0, 2.5, 5.0, 10.0].map(|factor| factor * magnitude);
@@ -115,7 +115,7 @@ pub(super) fn round_numbers(most: f64, parts: f64) -> Vec<f64> {
 }
 
 /// Returns the marks of a logarithmic axis that covers `least` to `most`, one at each power of ten,
-/// and a function from values to positions on the axis.
+/// and a function from values to positions on the axis. `text` formats a value for its mark.
 pub(super) fn powers(
     least: f64,
     most: f64,

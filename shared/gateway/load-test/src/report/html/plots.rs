@@ -1,4 +1,4 @@
-//! The plots of a page: rates, messages on the queues, and percentiles.
+//! Plots of a report's HTML page: rates, messages on the queues, and percentiles.
 
 use super::plot::{self, Line, MOST_VALUES, Plot};
 use super::{Report, decimal, duration, float};
@@ -28,8 +28,8 @@ pub(super) fn write(page: &mut String, report: &Report) {
     percentiles(page, report);
 }
 
-/// Averages neighbouring values so that at most [`MOST_VALUES`] remain. A missing value first takes
-/// the previous value, since queues are not measured in every second.
+/// Averages neighbouring values of a line so that at most [`MOST_VALUES`] remain. A missing value
+/// counts as the previous value, since queues are not measured in every second.
 fn averaged(values: &[Option<f64>]) -> Vec<Option<f64>> {
     let mut known = None;
     let filled: Vec<_> = values
@@ -46,8 +46,8 @@ fn averaged(values: &[Option<f64>]) -> Vec<Option<f64>> {
     filled.chunks(values.len().div_ceil(MOST_VALUES).max(1)).map(average).collect()
 }
 
-/// Writes a plot of lines over time. Each line is a label, a CSS class and one value a second, or
-/// an average of several seconds.
+/// Writes a plot of `seconds` seconds with several lines. Each line is a label, a CSS class, and a
+/// value for each second or for several seconds on average.
 fn over_time(page: &mut String, title: &str, lines: &[(&str, &str, Vec<Option<f64>>)], seconds: usize) {
     let most = lines.iter().flat_map(|(.., values)| values).copied().flatten().fold(0.0, f64::max);
     let levels = plot::round_numbers(most, 4.0);

@@ -1,4 +1,4 @@
-//! The tables of a page.
+//! Tables of a report's HTML page.
 
 use std::fmt::Write as _;
 
@@ -17,7 +17,8 @@ pub(super) fn write(page: &mut String, report: &Report) {
     setup(page, report);
 }
 
-/// Writes a table with a heading. Cells are inserted as HTML, so the caller escapes them.
+/// Writes a table with its title to the end of `page`. Cells are inserted as HTML, so the caller
+/// escapes them.
 fn table<const N: usize>(page: &mut String, title: &str, head: [&str; N], rows: &[[String; N]]) {
     let class = if N == 2 { "narrow" } else { "wide" };
     let _ = write!(page, "<h2>{title}</h2><div class=\"scroll\"><table class=\"{class}\"><thead><tr>");

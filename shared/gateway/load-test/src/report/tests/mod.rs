@@ -6,29 +6,31 @@ use std::time::Duration;
 use serde_json::{Value, json, to_value};
 
 use super::*;
-use crate::accounting::End;
+use crate::accounting::EndFacts;
 use crate::definition::LoadTest;
 use crate::micros::Micros;
-use crate::plan::{Half, Lane, Plan, Role, Step, Window, Worker};
+use crate::plan::{Lane, MinuteParity, Plan, Role, Step, Window, Worker};
 use crate::samples::accepted;
 use crate::schedule::Schedule;
-use crate::tally::{Sender, Sum, Tally};
+use crate::tally::{LateReason, Sum, Tally};
 
-/// Behaviour of the broker and the load generator in a run of 60 s at 100 messages a second.
+/// Behaviour of the broker and the load generator in a simulated run of 60 s at 100 messages a
+/// second.
 #[derive(Clone, Copy)]
 struct Behaviour {
     /// Percentage of the messages that are sent.
     sent: u64,
     /// Percentage of the messages that are sent late.
     late: u64,
-    sender: Sender,
+    late_reason: LateReason,
     /// Percentage of the messages that the broker refuses.
     refused: u64,
     /// Percentage of the messages that are never received.
     lost: u64,
 }
 
-const CALM: Behaviour = Behaviour { sent: 100, late: 0, sender: Sender::Free, refused: 0, lost: 0 };
+const CALM: Behaviour =
+    Behaviour { sent: 100, late: 0, late_reason: LateReason::Producer, refused: 0, lost: 0 };
 
 fn body() -> Value {
     json!({
@@ -43,16 +45,16 @@ fn with(members: Value) -> LoadTest {
     accepted(Value::Object(all))
 }
 
-/// Creates the empty tallies (counts) of one producer and one consumer.
+/// Creates empty counts of minute 0 of a test's run, for one producer and one consumer.
 fn tallies(test: &LoadTest) -> [Tally; 2] {
     [Role::Producer, Role::Consumer].map(|role| {
-        let lane = Lane { worker: Worker { role, number: 0 }, half: Half::Even };
+        let lane = Lane { worker: Worker { role, number: 0 }, parity: MinuteParity::Even };
         let step = Step { lane, window: Window::new(0), attempt: 0 };
         Tally::new(step, Micros::ZERO, 1, test.measured_from())
     })
 }
 
-/// Sums the tallies of two workers that ended in order after this number of seconds.
+/// Sums the counts of two workers that had nothing left to do after this number of seconds.
 fn ended(tallies: [Tally; 2], seconds: u64) -> Sum {
     let mut sum = Sum::default();
     for mut tally in tallies {
@@ -75,7 +77,7 @@ fn run(test: &LoadTest, behaviour: Behaviour) -> Sum {
         let due = schedule.due(sequence).unwrap();
         let late = if of_100 < behaviour.late { 20_000 } else { 100 };
         let sent = due.plus(Micros::new(late));
-        producer.sent(sequence, due, sent, behaviour.sender);
+        producer.sent(sequence, due, sent, behaviour.late_reason);
         if of_100 < behaviour.refused {
             producer.refused(sequence);
             continue;
@@ -99,7 +101,7 @@ fn facts(test: &LoadTest) -> Facts<'_> {
         target: "QM1:DEV.QUEUE.1",
         started_at: "2026-11-26T10:00:00Z".parse().unwrap(),
         test,
-        end: End { cut_at: None, is_drained: true },
+        end: EndFacts { cut_at: None, is_drained: true },
         complete: true,
         search: None,
         usage: Usage { seconds: 126.0, memory_mb: 512, invocations: 2 },
@@ -161,7 +163,7 @@ fn without_a_rate_rates_are_over_the_time_until_the_last_message() {
     let [mut producer, mut consumer] = tallies(&test);
     for sequence in 0..1_000 {
         let at = Micros::new(2_500 * (sequence + 1) - 1);
-        producer.sent(sequence, at, at, Sender::Free);
+        producer.sent(sequence, at, at, LateReason::Producer);
         producer.confirmed(sequence, at, at);
         consumer.received(sequence, at, at.plus(Micros::new(250_000)));
     }
@@ -178,7 +180,7 @@ fn with_a_backlog_what_was_received_counts_from_the_first_message_to_the_last() 
     let [mut producer, mut consumer] = tallies(&test);
     for sequence in 0..1_000 {
         let due = Micros::new(10_000 * sequence);
-        producer.sent(sequence, due, due, Sender::Free);
+        producer.sent(sequence, due, due, LateReason::Producer);
         producer.confirmed(sequence, due, due);
         consumer.received(sequence, due, Micros::new(8_500_000 + 2_000 * sequence));
     }

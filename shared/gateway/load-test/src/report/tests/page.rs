@@ -1,4 +1,4 @@
-//! The report as a page.
+//! Tests of the HTML page of a report.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Sentences of the summary, and whether the test passed.
+//! Tests of the summary's sentences, and of whether a run passes.
 
 use super::*;
 use crate::search::SearchEnd;
@@ -57,7 +57,7 @@ fn a_generator_that_was_the_limit_is_said_first_and_a_broker_that_held_it_back_t
         generator.summary
     );
     assert!(!generator.passed());
-    let broker = report_of(Behaviour { sender: Sender::HeldBack, ..late });
+    let broker = report_of(Behaviour { late_reason: LateReason::Broker, ..late });
     assert!(broker.summary.starts_with("The broker held the producers back: 6.0 %"), "{}", broker.summary);
     assert!(broker.passed());
     assert!(report_of(Behaviour { late: 5, ..CALM }).summary.starts_with("100.0 messages"));
@@ -88,7 +88,7 @@ fn a_test_that_ends_before_a_second_is_measured_has_no_rates() {
     let first_second = (with(json!({"warmUpSeconds": 0})), 16_700, "0 s. It ended in its first second");
     let warm_up = (accepted(body()), 4_200_000, "4 s. It ended in its warm-up");
     for (test, cut_at, sentence) in [first_second, warm_up] {
-        let end = End { cut_at: Some(Micros::new(cut_at)), is_drained: false };
+        let end = EndFacts { cut_at: Some(Micros::new(cut_at)), is_drained: false };
         let facts = Facts { status: TestStatus::Stopped, end, ..facts(&test) };
         let report = Report::of(&facts, &run(&test, CALM));
         assert_eq!(report.rates, Rates { asked_per_sec: Some(0.0), held: true, ..Rates::default() });
@@ -131,7 +131,7 @@ fn a_failed_test_says_why_and_what_it_did_until_then() {
     let mut facts = facts(&test);
     facts.status = TestStatus::Failed;
     facts.failure = Some("the broker at `mq.host:1414` cannot be reached");
-    facts.end = End { cut_at: Some(Micros::new(30_700_000)), is_drained: false };
+    facts.end = EndFacts { cut_at: Some(Micros::new(30_700_000)), is_drained: false };
     let summary = Report::of(&facts, &run(&test, CALM)).summary;
     assert!(
         summary.starts_with("The test failed: the broker at `mq.host:1414` cannot be reached. 100.0 "),
@@ -150,7 +150,7 @@ fn a_test_that_failed_before_it_began_says_nothing_of_its_criteria() {
     let mut facts = facts(&test);
     facts.status = TestStatus::Failed;
     facts.failure = Some("the queue `Q` holds 12 messages that are not the test's");
-    facts.end = End { cut_at: Some(Micros::ZERO), is_drained: false };
+    facts.end = EndFacts { cut_at: Some(Micros::ZERO), is_drained: false };
     let report = Report::of(&facts, &Sum::default());
     assert_eq!(
         report.summary,
@@ -158,7 +158,7 @@ fn a_test_that_failed_before_it_began_says_nothing_of_its_criteria() {
          No message was sent, so nothing was measured."
     );
     assert!(!report.expect.unwrap().met);
-    facts.end = End { cut_at: Some(Micros::from_seconds(30)), is_drained: false };
+    facts.end = EndFacts { cut_at: Some(Micros::from_seconds(30)), is_drained: false };
     let summary = Report::of(&facts, &run(&test, CALM)).summary;
     assert!(summary.contains("Not met: throughputPerSec is "), "{summary}");
 }

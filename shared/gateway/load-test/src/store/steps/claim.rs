@@ -1,4 +1,5 @@
-//! The claim of a step: one invocation works on it, and earlier attempts stop.
+//! Claim of a step (a worker's attempt at one minute of the test) by the invocation that does its
+//! work. A claim supersedes earlier attempts at the same minute.
 
 use aws_sdk_dynamodb::error::SdkError;
 use aws_sdk_dynamodb::operation::put_item::PutItemError;
@@ -14,19 +15,20 @@ use crate::Step;
 use crate::store::item::{named, number, text};
 use crate::store::{TestStore, TestStoreError, expiry_of_open};
 
-/// Number of DynamoDB items of a worker's earlier steps (attempts at a minute of the test) that one
+/// Number of items of a worker's earlier steps (attempts at a minute of the test) that one DynamoDB
 /// request reads.
 const PAGE: i32 = 8;
 
 impl TestStore {
     /// Claims a step (one attempt of a lane to work in one minute of the test) for the calling
-    /// invocation, and returns how many messages the worker sent or took before it. `None` if
-    /// another invocation has claimed the step, or if a later attempt exists. Earlier attempts at
-    /// the same minute are superseded, even one that has not claimed its step yet: from now on the
-    /// store refuses their tallies.
+    /// invocation. Returns the number of messages that the worker sent or took before this step;
+    /// `None` if another invocation has claimed the step, or if a later attempt exists. Earlier
+    /// attempts at the same minute are superseded, even one that has not claimed its step yet: from
+    /// now on the store refuses their counts.
     ///
-    /// The lane of the previous minute may still be working. A worker that is limited to a number
-    /// of messages calls [`handled`](Self::handled) again when its minute begins.
+    /// The worker's invocation for the previous minute may still be at work, so the number may
+    /// grow. A worker that is limited to a number of messages calls [`handled`](Self::handled)
+    /// again when its minute begins.
     ///
     /// # Errors
     /// If the table does not respond.
@@ -45,8 +47,8 @@ impl TestStore {
         Ok(Some(earlier.handled(step.window.number())))
     }
 
-    /// Reads how many messages a worker sent or took before `step` (its attempt at a minute of the
-    /// test), as far as its counts are stored.
+    /// Reads the number of messages that a worker sent or took before `step` (its attempt at a
+    /// minute of the test), as far as its counts are stored.
     ///
     /// # Errors
     /// If the table does not respond.
@@ -71,9 +73,10 @@ impl TestStore {
         update.send().await.map(drop).map_err(TestStoreError::unavailable)
     }
 
-    /// Writes the item of a step (an attempt at a minute of the test). False if another call has
-    /// written it. If the SDK repeats this call after a lost response, the first write counts as
-    /// this call's.
+    /// Creates the item of a step (an attempt at a minute of the test), which claims the step.
+    /// `settled` is the number of messages that the worker handled in all minutes before the
+    /// previous one. False if another call has created the item. If the SDK repeats this call after
+    /// a lost response, the first write counts as this call's.
     async fn put_claim(
         &self,
         test_id: Uuid,
@@ -109,8 +112,9 @@ impl TestStore {
         }
     }
 
-    /// Reads a worker's steps (attempts at a minute of the test) before `step`, from the newest
-    /// back, until the number of messages that they handled is known.
+    /// Reads the items of a worker's steps (attempts at a minute of the test) before `step`, from
+    /// the newest back, until the number of messages that the worker handled in all of them is
+    /// known.
     async fn earlier(&self, test_id: Uuid, run: u32, step: Step) -> Result<Earlier, TestStoreError> {
         let mut earlier = Earlier::default();
         let key = StepKey::of(test_id, run, step);

@@ -1,27 +1,31 @@
-//! Number of messages that a worker handled before a step, without reading all of its steps.
+//! Number of messages that a worker handled (sent or took) before a step, which is an attempt at a
+//! minute of the test. Only the items of the last few steps are read for it.
 
 use std::collections::BTreeMap;
 
 use crate::store::Item;
 use crate::store::steps::{Handled, key};
 
-/// Counts of the messages that a worker handled (sent or took) before one of its steps (attempts at
-/// a minute of the test), read from the newest earlier step back.
+/// Numbers of messages that a worker handled (sent or took) before one of its steps (attempts at a
+/// minute of the test). They are read from the newest earlier step back.
 ///
 /// The claim of a step stores the number of messages handled in all earlier windows (minutes of the
 /// test) except the previous window, in which the worker's other lane may still be at work. So
 /// reading back three windows is enough.
 #[derive(Debug, Default)]
 pub(super) struct Earlier {
-    /// Number of messages handled in each window, by the window's number.
+    /// Number of messages that the worker handled (sent or took) in each window, by the number of
+    /// the window (minute of the test).
     handled: BTreeMap<u32, u64>,
     /// Newest window `n` (minute of the test) with a claimed step, and the number of messages
-    /// handled before the window `n - 1`, which the claim stores.
+    /// handled before the window `n - 1`, which that step's item states. `None` until such an item
+    /// is read.
     settled: Option<(u32, u64)>,
 }
 
 impl Earlier {
-    /// Reads the next older item. Returns false if neither this item nor any older one is needed.
+    /// Reads the item of the next older step. Returns false if neither this item nor any older one
+    /// is needed.
     pub(super) fn read(&mut self, item: &Item) -> bool {
         let number = |name: &str| item.get(name)?.as_n().ok()?.parse::<u64>().ok();
         let sort = item.get("sk").and_then(|sort| sort.as_s().ok());
@@ -40,15 +44,16 @@ impl Earlier {
         true
     }
 
-    /// Returns the number of messages handled before the window that precedes `window`.
+    /// Returns the number of messages that the worker handled (sent or took) before the window
+    /// (minute of the test) that precedes `window`.
     pub(super) fn settled(&self, window: u32) -> u64 {
         let (newest, settled) = self.settled.unwrap_or_default();
         let since = newest.saturating_sub(1)..window.saturating_sub(1);
         if since.is_empty() { settled } else { self.count(since).saturating_add(settled) }
     }
 
-    /// Returns the number of messages handled before a step (an attempt at a minute of the test) in
-    /// `window`.
+    /// Returns the number of messages that the worker handled (sent or took) before a step, which
+    /// is an attempt at the minute `window` of the test.
     pub(super) fn handled(&self, window: u32) -> Handled {
         let in_window = self.handled.get(&window).copied().unwrap_or_default();
         let before = window.checked_sub(1).and_then(|before| self.handled.get(&before)).copied();
@@ -77,8 +82,8 @@ mod tests {
         item
     }
 
-    /// Reads items, the newest first, as long as they matter. Returns the number of items that
-    /// mattered too.
+    /// Reads items, the newest first, until an older one is not needed. Also returns the number of
+    /// items that were needed.
     fn earlier(items: &[Item]) -> (Earlier, usize) {
         let mut earlier = Earlier::default();
         let read = items.iter().take_while(|item| earlier.read(item)).count();

@@ -1,4 +1,4 @@
-//! Keys of step items.
+//! DynamoDB keys of the items of steps (a worker's attempts at minutes of the test).
 
 use uuid::Uuid;
 
@@ -27,7 +27,7 @@ impl StepKey {
         }
     }
 
-    /// Returns the key of the part with this index of the step's tally (its counts). It sorts right
+    /// Returns the key of the part with this index, from 0, of the step's counts. It sorts right
     /// after the step's own key.
     pub(super) fn part(&self, index: u32) -> Self {
         Self { partition: self.partition.clone(), sort: format!("{}#part{index:02}", self.sort) }
@@ -38,13 +38,14 @@ impl StepKey {
     }
 }
 
-/// Returns the prefix of the sort keys of all steps (attempts at a minute) of a run.
+/// Returns the prefix of the sort keys of a run's steps (workers' attempts at a minute of the
+/// test).
 pub(super) fn of_run(run: u32) -> String {
     format!("{run:02}#")
 }
 
-/// Returns the prefix of the sort keys of a worker's steps. The keys sort by window (minute of the
-/// test) and attempt.
+/// Returns the prefix of the sort keys of a worker's steps (attempts at a minute of the test). The
+/// keys sort by minute and attempt.
 pub(super) fn of_worker(run: u32, worker: Worker) -> String {
     format!("{}{worker}#", of_run(run))
 }

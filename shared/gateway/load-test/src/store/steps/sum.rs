@@ -1,4 +1,4 @@
-//! The sum of the tallies of a run.
+//! Sum of a run's tallies, which are the stored counts of each worker and minute.
 
 use std::time::Duration;
 
@@ -13,8 +13,8 @@ use crate::store::item::text;
 use crate::store::{Item, LONGEST, TestStore, TestStoreError};
 use crate::{Sum, Tally};
 
-/// Pauses between two attempts to read a page of tallies (the workers' counts): the first pause,
-/// which doubles with each further attempt, and the longest. Each attempt includes the SDK's own
+/// Pauses between two attempts to read a page of tallies (the workers' counts): first pause, and
+/// longest pause. The pause doubles with each further attempt. Each attempt includes the SDK's own
 /// retries.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(3));
 
@@ -24,34 +24,35 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(200), Duration::from
 struct Reader {
     sum: Sum,
     bytes: usize,
-    /// Number of pages read so far.
+    /// Number of pages of items that were read so far.
     pages: usize,
-    /// True if a tally (counts of a worker in one minute) could not be read, or not all parts of it
-    /// were found.
-    lacks: bool,
-    /// Tally (counts of a worker in one minute) in several items, of which the parts are being
-    /// read.
+    /// True if the counts of a worker in some minute could not be read, or not all parts of them
+    /// were found, so that the sum lacks them.
+    is_incomplete: bool,
+    /// Counts of a worker in one minute that are stored in several items, while these items are
+    /// being read; `None` at other times.
     open: Option<InParts>,
 }
 
-/// Tally (counts of a worker in one minute) that is stored in several items, as far as its parts
+/// Counts of a worker in one minute (tally) that are stored in several items, as far as these items
 /// have been read.
 #[derive(Debug)]
 struct InParts {
     name: String,
-    /// Number of the write that stored the tally. Parts with another number are left over from an
+    /// Number of the write that stored the counts. Items with another number are left over from an
     /// earlier write, or belong to a newer one.
     written: AttributeValue,
-    /// Number of parts that are not read yet.
+    /// Number of the tally's items that are not read yet.
     left: usize,
     bytes: Vec<u8>,
 }
 
 impl TestStore {
-    /// Adds up the tallies (counts of each worker and minute) of a run. Reading stops after
-    /// `most_bytes` bytes of tallies or after the time `within`; until then, transient errors are
-    /// retried. The flag is false if a tally is missing: it was beyond these limits, unreadable
-    /// (which is logged), or being rewritten in several items at the time.
+    /// Adds up the tallies (counts of each worker and minute) of a run. Also returns true if the
+    /// sum is complete. It is not if a tally was unreadable (which is logged), or was being
+    /// rewritten in several items at the time, or is beyond a limit: reading ends after
+    /// `most_bytes` bytes of tallies or after the time `within`. Until then, transient errors are
+    /// retried.
     ///
     /// # Errors
     /// If the table does not return a single page in time, or refuses a request.
@@ -100,7 +101,7 @@ impl TestStore {
             }
             reader.close();
         }
-        Ok((reader.sum, !reader.lacks))
+        Ok((reader.sum, !reader.is_incomplete))
     }
 }
 
@@ -153,12 +154,12 @@ impl Reader {
         }
     }
 
-    /// Adds the tally (counts of a worker in one minute) whose parts have been read, or records
-    /// that a part is missing.
+    /// Adds the counts of a worker in one minute, after the last of their items was read. If an
+    /// item is missing, records that the sum lacks these counts.
     fn close(&mut self) {
         match self.open.take() {
             Some(InParts { name, left: 0, bytes, .. }) => self.add(&name, &bytes),
-            Some(_) => self.lacks = true,
+            Some(_) => self.is_incomplete = true,
             None => {}
         }
     }
@@ -168,7 +169,7 @@ impl Reader {
         match Tally::from_bytes(bytes) {
             Ok(tally) => self.sum.add(&tally),
             Err(error) => {
-                self.lacks = true;
+                self.is_incomplete = true;
                 let error: &(dyn std::error::Error + 'static) = &error;
                 tracing::error!(
                     event_type = "load_test.tally_unreadable",
@@ -198,7 +199,7 @@ mod tests {
     use super::*;
     use crate::store::item::{named, number};
     use crate::store::steps::key::StepKey;
-    use crate::{Micros, Sender, Step, Window};
+    use crate::{LateReason, Micros, Step, Window};
 
     fn step(worker: u32) -> Step {
         Step { lane: format!("p{worker}a").parse().unwrap(), window: Window::new(0), attempt: 0 }
@@ -207,7 +208,7 @@ mod tests {
     fn tally(worker: u32) -> Tally {
         let mut tally = Tally::new(step(worker), Micros::ZERO, 4, Micros::ZERO);
         for index in 0..100 {
-            tally.sent(u64::from(worker) + 4 * index, Micros::ZERO, Micros::new(index), Sender::Free);
+            tally.sent(u64::from(worker) + 4 * index, Micros::ZERO, Micros::new(index), LateReason::Producer);
         }
         tally
     }
@@ -218,8 +219,8 @@ mod tests {
         item
     }
 
-    /// Returns the items of a step whose tally is in parts of 20 bytes, as the write `written`
-    /// stored them.
+    /// Returns the items of a step whose counts are stored in parts of 20 bytes, as the write with
+    /// the number `written` stored them.
     fn in_parts(worker: u32, written: u64) -> Vec<Item> {
         let key = StepKey::of(Uuid::nil(), 0, step(worker));
         let bytes = tally(worker).to_bytes().unwrap();
@@ -261,7 +262,7 @@ mod tests {
         assert!(parts.len() > 3);
         let items = [vec![single(0)], parts, vec![claimed, single(2)]].concat();
         let reader = read(items);
-        assert_eq!((reader.sum, reader.lacks), (sum(0..3), false));
+        assert_eq!((reader.sum, reader.is_incomplete), (sum(0..3), false));
     }
 
     #[test]
@@ -272,9 +273,9 @@ mod tests {
         beyond.extend(key.item());
         items.push(beyond.clone());
         let reader = read(items);
-        assert_eq!((reader.sum, reader.lacks), (sum([0]), false));
+        assert_eq!((reader.sum, reader.is_incomplete), (sum([0]), false));
         let reader = read([single(0), beyond]);
-        assert_eq!((reader.sum, reader.lacks), (sum([0]), false));
+        assert_eq!((reader.sum, reader.is_incomplete), (sum([0]), false));
     }
 
     #[test]
@@ -283,15 +284,15 @@ mod tests {
         mixed.truncate(2);
         mixed.extend(in_parts(0, 8).into_iter().skip(2));
         let reader = read(mixed.into_iter().chain([single(1)]));
-        assert_eq!((reader.sum, reader.lacks), (sum([1]), true));
+        assert_eq!((reader.sum, reader.is_incomplete), (sum([1]), true));
         let mut damaged = single(0);
         damaged.insert("tally".to_owned(), AttributeValue::B(Blob::new(vec![1, 2, 3])));
         let reader = read([damaged, single(1)]);
-        assert_eq!((reader.sum, reader.lacks), (sum([1]), true));
+        assert_eq!((reader.sum, reader.is_incomplete), (sum([1]), true));
     }
 
-    /// Returns the result of an operation that fails `failures` times within 300 ms, and how often
-    /// it was called.
+    /// Calls [`persist`] with a time limit of 300 ms and an operation that fails `failures` times.
+    /// Returns the result, and the number of calls of the operation.
     async fn persisted(failures: u32, error: fn() -> TestStoreError) -> (Result<(), TestStoreError>, u32) {
         let calls = Cell::new(0);
         let until = Instant::now() + Duration::from_millis(300);

@@ -1,4 +1,4 @@
-//! Tallies, which each step stores once a second.
+//! Storing of tallies: a worker stores its counts of the current minute about once a second.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -17,32 +17,32 @@ use crate::store::item::{named, number};
 use crate::store::update::{self, Updated};
 use crate::store::{Item, TestStore, TestStoreError, expiry_of_open};
 
-/// Maximum number of bytes of a tally (counts of a worker in one minute) in one item. DynamoDB
-/// limits an item to 400 KB.
+/// Maximum number of bytes of a tally (counts of a worker in one minute) that are stored in one
+/// item. DynamoDB limits an item to 400 KB.
 const PART: usize = 350_000;
 
 /// Maximum number of bytes of a tally (counts of a worker in one minute). One transaction writes
-/// the tally, which DynamoDB limits to 4 MB.
+/// all its items, and DynamoDB limits a transaction to 4 MB.
 const MOST: usize = 3_500_000;
 
-/// Condition for writing the tally (the counts) of a step: the step was claimed, no later attempt
-/// at its minute has superseded it, and no later write of the same step was stored before this
-/// write.
+/// DynamoDB condition for writing the counts of a step (a worker's attempt at one minute): the step
+/// was claimed, no later attempt at its minute has superseded it, and no later write of its counts
+/// was stored before this one.
 const IS_NEXT: &str = "attribute_not_exists(supersededBy) AND written < :written";
 
-/// Number of the last write of a tally (a worker's counts) by this process. Only one process writes
-/// the tally of a step, so these numbers order its writes.
+/// Number of the last write of a worker's counts by this process. Only one process writes the
+/// counts of a step (an attempt at one minute), so these numbers order its writes.
 static WRITTEN: AtomicU64 = AtomicU64::new(0);
 
 impl TestStore {
     /// Stores the tally of a claimed step (a worker's counts in one minute) under its test, run and
     /// step, in place of the previous tally. A tally that a later call stored stays. Returns the
-    /// bytes of the tally; `None` if a later attempt has taken the step over, so that the
+    /// size of the tally in bytes; `None` if a later attempt has taken over the minute, so that the
     /// invocation has to end.
     ///
-    /// A tally above 350 KB is stored in several items by one transaction. It takes one write unit
-    /// for each KB, or two in a transaction, so a caller with a large tally should store it less
-    /// often.
+    /// A tally above 350 KB is stored in several items by one transaction. Each KB takes one
+    /// DynamoDB write unit, or two in a transaction. So a caller with a large tally should store it
+    /// less often.
     ///
     /// # Errors
     /// If the table does not respond, or the tally has more than 3.5 MB.
@@ -81,9 +81,10 @@ impl TestStore {
         Ok(is_kept.then_some(size))
     }
 
-    /// Stores a tally (counts of a worker in one minute) in several items, in one transaction. True
-    /// if the table has this tally or a later one of the same step; false if a later attempt has
-    /// taken the step over.
+    /// Stores `bytes`, an encoded tally (counts of a worker in one minute), in several items, in
+    /// one transaction. `handled` is the number of messages that the tally counts, and `written`
+    /// the number of this write. Returns true if the table has this tally or a later one of the
+    /// same step, and false if a later attempt has taken over the minute.
     async fn store_in_parts(
         &self,
         key: &StepKey,
@@ -141,8 +142,8 @@ async fn encode(tally: Tally) -> Result<Vec<u8>, TestStoreError> {
     encoded.map_err(TestStoreError::unencodable)?.map_err(TestStoreError::unencodable)
 }
 
-/// True if the table refused a tally (counts of a worker in one minute) because this item has a
-/// later tally of the same step; false if the step was superseded or never claimed.
+/// True if the table refused a tally (counts of a worker in one minute) because `item` already has
+/// a later tally of the same step. False if the step was superseded or never claimed.
 fn was_overtaken(item: Option<&Item>) -> bool {
     item.is_some_and(|item| item.contains_key("written") && !item.contains_key("supersededBy"))
 }

@@ -1,4 +1,4 @@
-//! Which exchanges a request may name, and with which routing keys.
+//! Tests of the exchanges and routing keys that a request may name.
 
 use mq::{RoutingKey, Target, TargetError, TargetSpec};
 use serde_json::{Value, json};
@@ -17,8 +17,8 @@ fn resolved(entries: &str, inline: &TargetSpec) -> Result<Target, TargetError> {
     Target::resolve(None, Some(inline), allow(entries).of(TENANT))
 }
 
-/// Resolves a target with the members `changed` over a profile of the queue `ORDERS` that has the
-/// grants for exchanges in `grants`.
+/// Resolves a target over a profile of the queue `ORDERS`. The request sets the members `changed`,
+/// the profile permits the exchanges and routing keys in `grants`, and `allowed` is the allow-list.
 #[expect(clippy::needless_pass_by_value, reason = "the tests write what is granted where it is used")]
 fn over(grants: Value, changed: Value, allowed: &str) -> Result<Target, TargetError> {
     let mut base = json!({"target": {"broker": "rabbitmq", "connName": "b:5672", "queue": "ORDERS"}});

@@ -1,4 +1,4 @@
-//! Which targets and secrets a request may name.
+//! Tests of the targets and secrets that a request may name.
 
 use mq::{InlineTargets, Target, TargetError, TargetSpec};
 use serde_json::json;
@@ -181,7 +181,8 @@ fn a_secret_goes_only_where_an_entry_grants_it() {
     }
 }
 
-/// Returns a target at the host `b` that names the secret in `member`.
+/// Returns a target at the host `b` whose member `member`, such as `auth.passwordRef`, refers to
+/// `secret`.
 fn with_secret(member: &str, secret: &str) -> TargetSpec {
     let mut target = json!({
         "broker": "rabbitmq", "connName": "b:5672", "queue": "Q", "ssl": {"enabled": true}, "auth": {"user": "u"},

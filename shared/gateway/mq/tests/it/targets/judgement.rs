@@ -1,4 +1,4 @@
-//! What each rule and each entry says about a target.
+//! Tests of the result of each rule and of each allow-list entry for a target.
 
 use mq::{EntryPart, TargetRule};
 
@@ -8,7 +8,7 @@ const ENTRIES: &str = "rabbitmq://mq.example.com:5671/ORDERS.*?tenant=other \
                        rabbitmq://mq.example.com:5671/STOCK.*?vhost=eu&tls=required \
                        rabbitmq://127.0.0.*:5671/* ibmmq://mq.example.com:1414/*?channel=APP.*";
 
-/// Returns the rules that refuse the target.
+/// Returns the rules that refuse the request's target `inline`, with the allow-list `allowed`.
 fn broken(profile: Option<&Profile>, inline: Value, allowed: &str) -> Vec<TargetRule> {
     let judged = Target::judge(profile, Some(&spec(inline)), allow(allowed).of(TENANT)).unwrap();
     judged.rules.into_iter().filter(|(_, says)| says.is_err()).map(|(rule, _)| rule).collect()
@@ -39,7 +39,7 @@ fn the_first_rule_that_does_not_hold_is_the_refusal() {
 fn every_rule_that_does_not_hold_is_named() {
     let elsewhere = json!({"queue": "PAYMENTS", "connName": "elsewhere.example.com:5671"});
     let fixed = Profile { overrides: false, ..orders() };
-    let expected = [TargetRule::Queue, TargetRule::Place, TargetRule::Credentials];
+    let expected = [TargetRule::Queue, TargetRule::Connection, TargetRule::Credentials];
     assert_eq!(broken(Some(&orders()), elsewhere.clone(), ""), expected);
     assert_eq!(broken(Some(&fixed), elsewhere, "")[0], TargetRule::Overrides);
     assert!(broken(Some(&orders()), json!({"queue": "ORDERS.NEW"}), "").is_empty());

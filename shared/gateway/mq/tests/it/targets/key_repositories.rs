@@ -1,6 +1,6 @@
-//! Key repositories that are files, which only profiles name.
+//! Tests of IBM MQ's key repositories that are files, which only profiles may name.
 
-use mq::{Opening, Target, TargetError, Tls};
+use mq::{KeyRepositoryAccess, Target, TargetError, Tls};
 use serde_json::{Value, json};
 
 use super::{EVERYTHING, TENANT, allow, profile, spec};
@@ -14,7 +14,7 @@ fn resolve(ssl: &Value, inline: Value) -> Result<Target, TargetError> {
     Target::resolve(Some(&profile), Some(&spec(inline)), allow(EVERYTHING).of(TENANT))
 }
 
-fn opening(target: &Target) -> Option<&Opening> {
+fn opening(target: &Target) -> Option<&KeyRepositoryAccess> {
     match &target.endpoint.tls {
         Tls::On { opening, .. } => Some(opening),
         Tls::Off => None,
@@ -28,7 +28,7 @@ fn a_profile_names_a_file_and_what_opens_it() {
         "certificateLabel": "app",
     });
     let target = resolve(&ssl, json!({})).unwrap();
-    let Opening { stash_ref, password_ref, certificate_label } = opening(&target).unwrap();
+    let KeyRepositoryAccess { stash_ref, password_ref, certificate_label } = opening(&target).unwrap();
     assert_eq!(stash_ref.as_ref().map(ToString::to_string).as_deref(), Some("secret://mq/stash"));
     assert_eq!((password_ref, certificate_label.as_deref()), (&None, Some("app")));
     // As it is handed from one function to another.
@@ -115,8 +115,8 @@ fn a_request_names_no_file() {
     }
 }
 
-/// A key repository contains the client's private key, which must not be used at a host that the
-/// profile does not name.
+/// Tests that a profile's key repository, which contains the client's private key, is not used at a
+/// host that the profile does not name.
 #[test]
 fn a_key_repository_goes_to_the_profile_s_hosts_only() {
     for member in ["keyStoreRef", "trustStoreRef"] {

@@ -1,4 +1,4 @@
-//! Which targets a caller may use, and what they become.
+//! Tests of the targets that a caller may use, and of how they are resolved.
 
 mod exchanges;
 mod grants;
@@ -24,7 +24,7 @@ fn allow(entries: &str) -> InlineTargets {
     entries.parse().unwrap()
 }
 
-/// Returns a profile with credentials and TLS.
+/// Returns a profile of the queue `ORDERS` with credentials and TLS.
 fn orders() -> Profile {
     profile(json!({
         "target": {

@@ -1,4 +1,4 @@
-//! Channels and logins of queue managers that requests may name.
+//! Tests of the channels and logins that requests may use at queue managers of IBM MQ.
 
 use mq::{BrokerKind, Target, TargetError, TargetSpec};
 use serde_json::{Value, json};

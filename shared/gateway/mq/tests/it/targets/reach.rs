@@ -1,4 +1,5 @@
-//! The queues that a caller may use beside its target's are those that it might have named in it.
+//! Tests of the queues that a caller may use besides the target's own: exactly the queues that the
+//! caller could have named as the target's queue.
 
 use mq::{Profile, QueueName, Target, TargetSpec};
 use proptest::prelude::*;

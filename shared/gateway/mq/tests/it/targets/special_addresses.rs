@@ -1,4 +1,5 @@
-//! Addresses that are no broker's: they are reached only where an operator listed them.
+//! Tests of loopback, link-local and other special addresses, to which a target connects only if an
+//! operator listed them.
 
 use mq::{Address, Target};
 use serde_json::json;

@@ -98,7 +98,7 @@ fn method(channel: u16, method: basic::AMQPMethod) -> Vec<u8> {
     gen_frame(&frame)(Vec::new().into()).unwrap().into_inner().0
 }
 
-/// Builds the method, content header and body of a delivery.
+/// Builds the frames of a delivery: its method, content header and body.
 fn delivery(tag: u64, body: &[u8]) -> Vec<u8> {
     let deliver = basic::Deliver {
         consumer_tag: "c".into(),
@@ -134,8 +134,8 @@ fn what_exceeds_the_intake_is_not_let_in() {
     for piece in [small.as_slice(), &large, &large, &small, &after].concat().chunks(777) {
         filter.push(piece).unwrap();
     }
-    let hollow = delivery(2, &[]);
-    assert_eq!(all_of(&mut filter), [small.as_slice(), &hollow, &after].concat());
+    let without_body = delivery(2, &[]);
+    assert_eq!(all_of(&mut filter), [small.as_slice(), &without_body, &after].concat());
     assert!(noticed.intake().was_exceeded_by(2) && noticed.intake().is_closed());
     // The next fetch starts with a new limit.
     noticed.intake().bind(200_000);

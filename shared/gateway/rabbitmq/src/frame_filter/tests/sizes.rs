@@ -1,5 +1,5 @@
-//! Frames of every type and of sizes around every limit, checked against the client library's
-//! parser.
+//! Tests that the client library can parse what the frame filter passes on, for frames of every
+//! type and of sizes around every limit.
 
 use lapin::message::Delivery;
 use lapin::protocol::connection;
@@ -10,14 +10,14 @@ use super::*;
 /// Frame sizes that brokers propose. The last one exceeds the client's maximum.
 const FRAME_MAXES: [u32; 4] = [4_096, 8_192, FRAME_MAX, 1 << 20];
 
-/// Returns the sizes at which the filter's behaviour changes, with the sizes next to them.
+/// Returns frame sizes in bytes around each limit of the filter: the limit, one less and one more.
 fn sizes(frame_max: usize) -> Vec<usize> {
     let limits = [frame_max, frame_max + 8, 2 * frame_max, MOST_GATHERED, 2 * MOST_GATHERED];
     limits.iter().flat_map(|limit| limit - 1..=limit + 1).collect()
 }
 
-/// Creates a filter for a connection on which the broker has proposed this frame size. Returns also
-/// the negotiated size.
+/// Creates a filter for a connection on which the broker has proposed this frame size, and which
+/// limits deliveries to `bound` bytes. Returns also the negotiated size.
 fn filter(proposed: u32, bound: Option<usize>) -> (FrameFilter, Arc<Noticed>, usize) {
     let noticed = Arc::new(Noticed::default());
     if let Some(bound) = bound {
@@ -31,7 +31,8 @@ fn filter(proposed: u32, bound: Option<usize>) -> (FrameFilter, Arc<Noticed>, us
     (filter, noticed, in_bytes(proposed.min(FRAME_MAX)))
 }
 
-/// Passes a stream through the filter in pieces that end within every part of a frame.
+/// Passes a stream through the filter in pieces that end within every part of a frame, and returns
+/// the bytes for the client library.
 fn pass(filter: &mut FrameFilter, stream: &[u8]) -> Vec<u8> {
     let (mut passed, mut buf) = (Vec::new(), vec![0; 4 * MOST_GATHERED]);
     for piece in stream.chunks(9_973) {
@@ -75,7 +76,8 @@ fn messages(mut stream: &[u8], frame_max: usize) -> Vec<Delivery> {
     messages
 }
 
-/// Builds a table whose content header makes a frame of this size.
+/// Builds a header table that makes the frame of its content header `frame` bytes long. If
+/// `is_readable` is false, the name of its header is not UTF-8.
 fn table(frame: usize, is_readable: bool) -> Vec<u8> {
     // Bytes of frame, class, weight, body size, flags, the table's length and the entry's.
     let overhead = 8 + 14 + 4 + 2 + 1 + 4;

@@ -1,4 +1,4 @@
-//! Queue that messages are moved from, and the messages of it that were examined.
+//! Source queue of a move, and the messages that the move has taken from it.
 
 mod returns;
 
@@ -10,9 +10,9 @@ use lapin::BasicProperties;
 use lapin::message::Delivery;
 use lapin::options::BasicGetOptions;
 use lapin::types::AMQPValue;
-use mq::{BrokerError, KeptReason, MoveCommand, MoveOutcome, MoveReport, QueueName, Reach};
+use mq::{AllowedQueues, BrokerError, KeptReason, MoveCommand, MoveOutcome, MoveReport, QueueName};
 
-use super::losses::{Losses, Past};
+use super::losses::{DeadLetterEffects, Losses};
 use super::route::{self, Route};
 use crate::content_header;
 use crate::deaths;
@@ -31,14 +31,14 @@ const MOST_RETURNED: u64 = 32;
 /// Maximum time at the end of a move for reading the arguments of the destination queues.
 const TO_ASK: Duration = Duration::from_secs(2);
 
-/// Message that was taken from the source queue, with its destination.
+/// Message that a move took from the source queue, with its destination.
 pub(super) struct Parcel {
     pub(super) tag: u64,
     pub(super) to: QueueName,
     pub(super) properties: BasicProperties,
     pub(super) body: Vec<u8>,
-    pub(super) considered: MoveOutcome,
-    pub(super) past: Past,
+    pub(super) outcome: MoveOutcome,
+    pub(super) effects: DeadLetterEffects,
 }
 
 /// Source queue of a move, from which messages are taken one by one. Messages that are not moved
@@ -55,18 +55,19 @@ pub(super) struct Source {
     left: u64,
     /// True if the queue had more messages than the move may examine.
     has_more: bool,
-    /// Number of ready messages that the broker reported last.
+    /// Number of ready messages on the source queue that the broker reported last; `None` if
+    /// unknown.
     pub(super) ready: Option<u64>,
     /// Number of unacknowledged messages that will return to the queue.
     pub(super) held: u64,
     /// Properties of the source queue, such as its type; `None` before the broker was asked,
     /// `Some(None)` if the broker did not disclose them.
     facts: Option<Option<QueueFacts>>,
-    /// Number of returns that the queue has counted for each unacknowledged message, by delivery
-    /// tag; without messages that never returned.
+    /// Number of returns (from RabbitMQ 4.3 on, of failures) that the queue has counted for each
+    /// unacknowledged message, by delivery tag; without messages whose number is 0.
     counts: HashMap<u64, u64>,
     /// True if the move ended early because a message stays on a queue that counts returns.
-    is_ended_by_a_stay: bool,
+    stopped_at_first_kept: bool,
     /// Knowledge about whether the source queue has an elected leader; `None` until the broker has
     /// answered.
     leadership: Option<Leadership>,
@@ -74,7 +75,7 @@ pub(super) struct Source {
     /// are published together).
     most_held: usize,
     /// Outcome of each message with its delivery tag, for the report.
-    considered: Vec<(u64, MoveOutcome)>,
+    outcomes: Vec<(u64, MoveOutcome)>,
     /// True if the move examines no more messages.
     pub(super) is_over: bool,
     has_exceeded_the_intake: bool,
@@ -86,13 +87,14 @@ pub(super) struct Source {
 }
 
 impl Source {
-    /// Opens the source queue. With selected ids, fails if returning the other messages could lose
-    /// them.
+    /// Opens the source queue. `most_held` limits the bytes of memory for the deliveries of one
+    /// window (group of messages). With selected ids, fails if returning the other messages could
+    /// lose them.
     pub(super) async fn open(
         (mut session, most_held): (Session, usize),
         queue: &QueueName,
         command: &MoveCommand,
-        reach: &Reach,
+        reach: &AllowedQueues,
         deadline: Deadline,
     ) -> Result<Self, BrokerError> {
         let state = match leader::counts(&session, queue, deadline).await {
@@ -119,10 +121,10 @@ impl Source {
             held: 0,
             facts: None,
             counts: HashMap::new(),
-            is_ended_by_a_stay: false,
+            stopped_at_first_kept: false,
             leadership: None,
             most_held,
-            considered: Vec::new(),
+            outcomes: Vec::new(),
             is_over: false,
             has_exceeded_the_intake: false,
             losses: Losses::default(),
@@ -144,9 +146,10 @@ impl Source {
         self.report.truncated |= is_truncated;
     }
 
-    /// Takes messages until one is to be published, and returns it; `None` if there are no more.
-    /// Also returns `None` if the caller must first publish the `in_hand` messages that it holds,
-    /// because the source queue could not take back more at once.
+    /// Takes messages until one is to be published, and returns it; `None` if the move takes no
+    /// more, since none is left or the time `stop_at` has passed. Also returns `None` if the caller
+    /// must first publish the `in_hand` messages that it holds, because the source queue could not
+    /// take back more at once. The broker has to answer each request before `deadline`.
     pub(super) async fn next(
         &mut self,
         in_hand: u64,
@@ -194,31 +197,32 @@ impl Source {
     async fn examine(&mut self, mut delivery: Delivery, deadline: Deadline) -> Option<Parcel> {
         let tag = delivery.delivery_tag;
         let was_carried = content_header::restore(&mut delivery);
-        let is_hollow = self.session.intake().was_exceeded_by(tag);
-        if is_hollow {
-            let has_passed = self.session.let_pass(&self.queue, self.most_held, deadline).await;
+        let is_without_body = self.session.intake().was_exceeded_by(tag);
+        if is_without_body {
+            let has_passed = self.session.discard_excess(&self.queue, self.most_held, deadline).await;
             self.has_exceeded_the_intake = !has_passed;
         }
         let times_back = self.count(&delivery, deadline).await;
         let msg_id = message_id(&delivery);
         let is_selected = self.is_selected(msg_id.as_deref());
-        if !is_hollow && !is_selected {
+        if !is_without_body && !is_selected {
             self.held += 1;
             return None;
         }
         let deaths = deaths::of_delivery(delivery.properties.headers().as_ref());
         let decision = self.route.decide(&delivery.properties, &deaths);
-        let past = decision.to.as_ref().map(|to| Past::of(&delivery, &deaths, to)).unwrap_or_default();
-        let considered = MoveOutcome {
+        let effects =
+            decision.to.as_ref().map(|to| DeadLetterEffects::of(&delivery, &deaths, to)).unwrap_or_default();
+        let outcome = MoveOutcome {
             msg_id,
             to: decision.to.clone(),
             stays: None,
             deaths: deaths::times(&deaths),
             backout_count: times_back,
         };
-        if is_hollow {
+        if is_without_body {
             self.end(self.left > 0 || self.has_more);
-            self.keep(tag, MoveOutcome { to: None, ..considered }, KeptReason::TooLarge, deadline).await;
+            self.keep(tag, MoveOutcome { to: None, ..outcome }, KeptReason::TooLarge, deadline).await;
             return None;
         }
         let properties = route::as_put(delivery.properties);
@@ -230,12 +234,12 @@ impl Source {
         };
         match (decision.to, decision.stays) {
             (Some(_), None) if does_not_fit() => {
-                self.keep(tag, considered, KeptReason::NotReproducible, deadline).await;
+                self.keep(tag, outcome, KeptReason::NotReproducible, deadline).await;
                 None
             }
-            (Some(to), None) => Some(Parcel { tag, to, properties, body: delivery.data, considered, past }),
+            (Some(to), None) => Some(Parcel { tag, to, properties, body: delivery.data, outcome, effects }),
             (_, stays) => {
-                self.keep(tag, considered, stays.unwrap_or(KeptReason::NoOrigin), deadline).await;
+                self.keep(tag, outcome, stays.unwrap_or(KeptReason::NoOrigin), deadline).await;
                 None
             }
         }
@@ -250,16 +254,10 @@ impl Source {
 
     /// Records a message that stays on its queue. If returning it counts towards a delivery limit,
     /// the move examines no further messages, so that only one returns.
-    pub(super) async fn keep(
-        &mut self,
-        tag: u64,
-        considered: MoveOutcome,
-        why: KeptReason,
-        deadline: Deadline,
-    ) {
+    pub(super) async fn keep(&mut self, tag: u64, outcome: MoveOutcome, why: KeptReason, deadline: Deadline) {
         self.report.stayed += 1;
         if self.report.stayed <= MoveReport::MOST_STAYING {
-            self.hold(tag, MoveOutcome { stays: Some(why), ..considered });
+            self.hold(tag, MoveOutcome { stays: Some(why), ..outcome });
         } else {
             self.held += 1;
         }
@@ -268,21 +266,21 @@ impl Source {
             self.end(has_more);
         }
         if !self.is_over && self.counts_returns(deadline).await {
-            self.is_ended_by_a_stay = true;
+            self.stopped_at_first_kept = true;
             self.end(has_more);
         }
     }
 
     /// Records a message that returns to its queue at the end of the move, with its outcome.
-    pub(super) fn hold(&mut self, tag: u64, considered: MoveOutcome) {
+    pub(super) fn hold(&mut self, tag: u64, outcome: MoveOutcome) {
         self.held += 1;
-        self.considered.push((tag, considered));
+        self.outcomes.push((tag, outcome));
     }
 
     /// Records the outcome of a message that was moved.
-    pub(super) fn moved(&mut self, tag: u64, considered: MoveOutcome) {
+    pub(super) fn moved(&mut self, tag: u64, outcome: MoveOutcome) {
         self.counts.remove(&tag);
-        self.considered.push((tag, considered));
+        self.outcomes.push((tag, outcome));
     }
 
     /// Determines whether the source queue has an elected leader, once for the whole move.
@@ -306,18 +304,18 @@ impl Source {
         // If the move reached its maximum number of messages, ids that were not reached are not
         // missing.
         let selected = self.selected.take().filter(|_| self.is_over).unwrap_or_default();
-        let Self { session, queue, held, ready, mut considered, report, .. } = self;
+        let Self { session, queue, held, ready, mut outcomes, report, .. } = self;
         if self.has_exceeded_the_intake {
-            session.cut(&queue, deadline).await;
+            session.close_overfull(&queue, deadline).await;
         } else {
             if held > 0 || more > 0 {
                 session.give_back(&queue, deadline).await;
             }
             session.release(deadline).await;
         }
-        considered.sort_by_key(|(tag, _)| *tag);
+        outcomes.sort_by_key(|(tag, _)| *tag);
         MoveReport {
-            messages: considered.into_iter().map(|(_, considered)| considered).collect(),
+            messages: outcomes.into_iter().map(|(_, outcome)| outcome).collect(),
             remaining: ready
                 .map(|ready| ready.saturating_add(held).saturating_add(more).saturating_sub(gone)),
             not_found: selected.into_iter().filter(|(_, found)| !found).map(|(id, _)| id).collect(),
@@ -326,13 +324,14 @@ impl Source {
     }
 }
 
-/// Returns the message id as bytes, even if the client library could not read it.
+/// Returns the message id as bytes, even if the client library could not read it; `None` if the
+/// message has none.
 fn message_id(delivery: &Delivery) -> Option<Vec<u8>> {
     let properties = &delivery.properties;
     let text = properties.message_id().as_ref().map(|id| id.as_str().as_bytes().to_vec());
     let moved = || {
         let mut headers = properties.headers().as_ref()?.inner().iter();
-        headers.find_map(|(name, value)| match (content_header::moved(name.as_str()), value) {
+        headers.find_map(|(name, value)| match (content_header::property_moved_to(name.as_str()), value) {
             (Some("message_id"), AMQPValue::ByteArray(bytes)) => Some(bytes.as_slice().to_vec()),
             _ => None,
         })

@@ -1,4 +1,5 @@
-//! Counts how often messages were returned to the queue, and warns about those at risk.
+//! Counts how often messages were returned to the source queue of a move, and warns about those
+//! that the queue may drop because of their returns.
 
 use broker::Deadline;
 use lapin::message::Delivery;
@@ -31,9 +32,9 @@ impl Source {
             && !self.is_classic(deadline).await
     }
 
-    /// Returns facts about the source queue; `None` if they are unknown. The broker is not asked
-    /// once the deliveries have exceeded the connection's limit (its intake), since no more answers
-    /// arrive then.
+    /// Returns the properties of the source queue, such as its type; `None` if they are unknown.
+    /// The broker is not asked once the deliveries have exceeded the connection's limit (its
+    /// intake), since no more answers arrive then.
     async fn learn(&mut self, deadline: Deadline) -> Option<&QueueFacts> {
         if self.facts.is_none() && !self.has_exceeded_the_intake {
             let facts = queue_facts::learn(&self.session, &self.queue, deadline).await.ok();
@@ -52,9 +53,9 @@ impl Source {
         self.learn(deadline).await.is_some_and(|facts| facts.kind == QueueKind::Classic)
     }
 
-    /// Adds warnings about the messages that return to their queue, and about messages that the
-    /// queue will then drop or dead-letter. Returns the number of messages that are certain to be
-    /// gone.
+    /// Adds warnings about the messages that return to their queue (the held ones and `more`
+    /// others), and about those that the queue will then drop or dead-letter. Returns the number of
+    /// messages that the queue is certain to drop or dead-letter.
     pub(super) async fn tell_of_returns(&mut self, more: u64, deadline: Deadline) -> u64 {
         let returning = self.held.saturating_add(more);
         if returning == 0 {
@@ -62,7 +63,7 @@ impl Source {
         }
         let counts_returns = self.counts_returns(deadline).await;
         if counts_returns {
-            let end = match self.is_ended_by_a_stay {
+            let end = match self.stopped_at_first_kept {
                 true => ", so the move ended at the first message that stays",
                 false => "",
             };

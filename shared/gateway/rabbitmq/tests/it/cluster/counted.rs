@@ -1,5 +1,5 @@
-//! Commits at many moments around the loss of a leader, each on a separate queue. Counts the
-//! commits that were reported as done although the messages returned.
+//! Test that commits consumes of many quorum queues at many moments around the loss of their
+//! leader. It counts commits that were reported as done although messages are back on their queue.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -15,27 +15,30 @@ use crate::cluster::observer::{FieldValue, Observer};
 use crate::cluster::support::{COMMIT, PLENTY, after, consume, ids, messages, produce, queue, soon};
 use crate::cluster::{RETURN, observe};
 
-/// Number of queues that lose their leader at the same time.
+/// Number of queues, each with one commit, that lose their leader at the same time.
 const QUEUES: u64 = 27;
-/// Time before the kill at which the first commit begins.
+/// Time from the beginning of the first commit until the leader is killed.
 const LEAD: Duration = Duration::from_millis(40);
-/// Time from the beginning of one commit to the beginning of the next.
+/// Time from the beginning of one queue's commit to the beginning of the next queue's.
 const STEP: Duration = Duration::from_millis(2);
-/// Number of messages on most queues before the commits. Every third queue has only [`TAKEN`].
+/// Number of messages on a queue before its commit. Every third queue has only [`TAKEN`] messages.
 const ALL: u64 = 20;
-/// Number of messages of each queue that are taken and committed.
+/// Number of messages that are taken from each queue and then committed.
 const TAKEN: u64 = 10;
 
-/// Numbers of commits by reported result, compared with the messages on the queues afterwards.
+/// Numbers of commits by the result that the client reported, and by whether their messages were
+/// back on the queue afterwards.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     done: usize,
-    /// Number of commits that were reported as done although messages returned.
+    /// Number of commits that were reported as done, although at least one of their messages was
+    /// back on the queue. Included in `done`.
     pub(crate) undone: usize,
     in_doubt: usize,
-    /// Number of commits that were reported as in doubt and after which no message returned.
+    /// Number of commits that were reported as in doubt, and after which all messages were removed.
     in_doubt_and_removed: usize,
-    /// Number of commits that were reported as in doubt and after which messages returned.
+    /// Number of commits that were reported as in doubt, and after which at least one message was
+    /// back.
     in_doubt_and_back: usize,
     not_done: usize,
 }
@@ -77,13 +80,13 @@ impl Counts {
     }
 }
 
-/// Queue with messages that a client has taken and not settled.
+/// Queue from which a client has taken [`TAKEN`] messages and not yet acknowledged them.
 struct Held {
     queue: QueueName,
     unit: Box<dyn UnitOfWork>,
-    /// Ids of the messages that the client has not taken.
+    /// Ids, in hexadecimal, of the messages that the client has left on the queue.
     left: BTreeSet<String>,
-    /// Client of the queue, which keeps the connection open.
+    /// Client under test, whose connection must stay open until `unit` is committed.
     _rabbit: RabbitMq,
 }
 
@@ -101,7 +104,8 @@ async fn hold(nodes: &Nodes, client: usize, all: u64) -> Held {
     Held { queue, unit, left: ids(&outgoing, TAKEN..all), _rabbit: rabbit }
 }
 
-/// Kills the leader of all queues while their messages are committed, and counts the results.
+/// Commits consumes of [`QUEUES`] queues by clients connected to node `client`, and meanwhile kills
+/// node 0, which leads all queues. Returns and prints the numbers of commits by their results.
 pub(crate) async fn committing(nodes: &mut Nodes, client: usize) -> Counts {
     let mut held = Vec::new();
     for number in 0..QUEUES {

@@ -1,12 +1,12 @@
-//! A cluster of three nodes whose quorum queue loses its leader while the gateway publishes or
-//! moves, and while it holds messages to commit. An independent client counts by message id, on a
-//! node that is alive: no confirmed message is lost, only messages that were reported as in doubt
-//! exist twice, and each message of a commit is removed or back.
+//! Test of a cluster of three nodes whose quorum queues lose their leader during produces, moves
+//! and commits of the gateway. An independent client then counts messages by id on a node that is
+//! alive. No confirmed message is lost, only messages reported as in doubt exist twice, and each
+//! message of a commit is either removed or back on its queue.
 
 #![allow(clippy::print_stdout, reason = "it prints what it counted")]
 
-/// Stand-in for the module of this name in the fault tests, with the names that their modules
-/// import.
+/// Stand-in for the fault tests' module `server`. Only their modules `observer` and `support`,
+/// which this test reuses, import from it.
 mod server {
     pub(crate) const USER: &str = "app";
 }
@@ -35,9 +35,10 @@ use crate::cluster::support::{COMMIT, PLENTY, after, consume, ids, messages, pro
 
 const COUNT: u64 = 1_500;
 const RATE: i64 = 500;
-/// Maximum time for electing a new leader, and for a client's wait for it.
+/// Maximum time for a queue to elect a new leader and for its messages to become visible.
 const ELECTION: Duration = Duration::from_secs(60);
-/// Maximum time for messages to return to their queues once all nodes run.
+/// Time after which all unacknowledged messages of a lost client are back on their queues, counted
+/// from when all nodes run again.
 const RETURN: Duration = Duration::from_secs(10);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -62,7 +63,7 @@ async fn a_quorum_queue_that_loses_its_leader_loses_no_message() {
     }
 }
 
-/// Declares a quorum queue whose leader is on node 0.
+/// Declares a quorum queue whose leader is on node 0, the node that the test kills.
 async fn declare(nodes: &Nodes, name: &str) -> QueueName {
     let queue = queue(name);
     let quorum = FieldValue::S("quorum".try_into().unwrap());
@@ -71,8 +72,8 @@ async fn declare(nodes: &Nodes, name: &str) -> QueueName {
     queue
 }
 
-/// Connects an independent client once the queue has a new leader. A client that asks earlier loses
-/// its channel with its deliveries.
+/// Connects an independent client once the queue has a leader on a node other than node 0. A client
+/// that connects earlier would lose its channel with its deliveries.
 async fn observe(nodes: &Nodes, queue: &QueueName) -> Observer {
     nodes.led_by_others(0, queue).await;
     Observer::connect().await
@@ -118,8 +119,8 @@ async fn publishing(nodes: &mut Nodes, client: usize) {
     nodes.start_again(0).await;
 }
 
-/// Returns the number of messages that are reported as certain, and the ids of the others that may
-/// be on the queue.
+/// Returns the number of messages that the produce reported as committed, and the ids of those that
+/// it reported as in doubt. Panics if it failed for a reason other than the lost leader.
 fn told(result: &Result<ProduceReport, ProduceFailure>) -> (u64, BTreeSet<String>) {
     match result {
         Ok(_) => (COUNT, BTreeSet::new()),
@@ -134,8 +135,8 @@ fn told(result: &Result<ProduceReport, ProduceFailure>) -> (u64, BTreeSet<String
     }
 }
 
-/// Returns the messages on the queue, once all of `expected` are there or the time for an election
-/// is over.
+/// Takes messages from the queue until all of `expected` came or [`ELECTION`] is over. Returns all
+/// messages that came.
 async fn drained(observer: &Observer, queue: &QueueName, expected: &BTreeSet<String>) -> Messages {
     let until = tokio::time::Instant::now() + ELECTION;
     let mut there = Messages::default();

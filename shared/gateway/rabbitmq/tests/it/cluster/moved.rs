@@ -1,5 +1,5 @@
-//! A move whose source queue loses its leader. Each message is at one place, or at both if the move
-//! reported it as in doubt.
+//! Test of a move whose source queue loses its leader. Each message must be at one queue
+//! afterwards, or at both if the move reported it as in doubt.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -16,10 +16,11 @@ use crate::cluster::{RETURN, declare, observe};
 use crate::reach::everywhere;
 
 const COUNT: u64 = 1_000;
-/// Number of messages that are moved before the leader is killed.
+/// Minimum number of messages that are moved before the leader is killed.
 const BEFORE: u64 = 320;
 
-/// Declares a quorum queue whose leader is on a node that is not killed.
+/// Declares the quorum queue that messages are moved to. Its leader is on node 1, which is not
+/// killed.
 async fn destination(nodes: &Nodes) -> QueueName {
     let queue = queue("moved-to");
     let quorum = FieldValue::S("quorum".try_into().unwrap());
@@ -27,8 +28,8 @@ async fn destination(nodes: &Nodes) -> QueueName {
     queue
 }
 
-/// Moves messages until `enough` are moved, none is left, or a failure. Returns how many are
-/// certain to have left the source queue.
+/// Moves messages until at least `enough` are moved, none is left, or the move fails. Returns the
+/// number of messages that certainly left the source queue, and the failure.
 async fn relocate(moving: &mut dyn Relocation, enough: u64) -> (u64, Result<(), MoveFailure>) {
     let mut moved = 0;
     while moved < enough {
@@ -47,7 +48,8 @@ async fn relocate(moving: &mut dyn Relocation, enough: u64) -> (u64, Result<(), 
     (moved, Ok(()))
 }
 
-/// Kills the leader of the source queue while its messages are moved.
+/// Kills the leader of the source queue during a move by a client connected to node `client`, and
+/// counts the messages on the source and the destination queue.
 pub(crate) async fn moving(nodes: &mut Nodes, client: usize) {
     let (from, to) = (declare(nodes, "moved-from").await, destination(nodes).await);
     let (rabbit, access) = (RabbitMq::new(5), nodes.access(client));

@@ -1,4 +1,4 @@
-//! Three nodes of one cluster on this machine.
+//! RabbitMQ cluster of three nodes on this machine, for the cluster test.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
@@ -17,7 +17,7 @@ const NAMES: [&str; 3] = ["one@localhost", "two@localhost", "three@localhost"];
 pub(crate) struct Nodes(Vec<RabbitMq>);
 
 impl Nodes {
-    /// Starts the nodes of a cluster, which find each other by their names.
+    /// Starts three nodes with the RabbitMQ of `root`, and waits until they have formed a cluster.
     pub(crate) async fn start(root: Root) -> Self {
         let this = Self(RabbitMq::start_together(root, &NAMES, configure).await);
         this.0[0].ctl(&["await_online_nodes", "3"]).await;
@@ -28,13 +28,14 @@ impl Nodes {
         self.0[node].node.port
     }
 
-    /// Returns the access to a target with the addresses of all nodes, beginning with `first`.
+    /// Returns the access to a target whose address list has all three nodes, beginning with node
+    /// `first`.
     pub(crate) fn access(&self, first: usize) -> Access {
         let ports: Vec<_> = (first..3).chain(0..first).map(|node| ("127.0.0.1", self.port(node))).collect();
         support::access_at(&ports)
     }
 
-    /// Makes `node` the leader of a queue.
+    /// Makes `node` the leader of a quorum queue, and waits until it is.
     pub(crate) async fn lead(&self, node: usize, queue: &QueueName) {
         let name = queue.as_str();
         let transfer = format!(
@@ -81,7 +82,8 @@ impl Nodes {
     }
 }
 
-/// Returns the configuration of a node: all nodes share one cookie, and know each other's names.
+/// Returns the configuration text of a node, and writes its Erlang cookie. All nodes share the
+/// cookie and list each other's names.
 fn configure(node: &Node) -> (String, [&'static str; 0]) {
     let cookie = node.home.join(".erlang.cookie");
     std::fs::write(&cookie, "ONECOOKIEFORTHREENODES").unwrap();

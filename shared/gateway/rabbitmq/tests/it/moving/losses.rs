@@ -1,5 +1,5 @@
-//! A move warns about messages that the destination queue may lose later. Each test then makes the
-//! queue lose them.
+//! Tests of a move's warnings about messages that the destination queue may lose later. Each test
+//! then makes the queue lose them.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Messages are moved unchanged, are confirmed before they leave, and stay if they cannot go. An
-//! independent client publishes them and takes them.
+//! Tests of moves: messages are moved unchanged, are confirmed at the destination before they
+//! leave, and stay if they cannot be moved. An independent client publishes them and takes them.
 
 mod losses;
 mod staying;
@@ -23,7 +23,8 @@ fn to(bench: &Bench) -> Destination {
     Destination::Queue(bench.queue.clone())
 }
 
-/// Moves all messages that the command selects. Returns their number and the report.
+/// Moves all messages that the command selects. Returns the number of moved messages, and the
+/// report about each.
 async fn relocate(rabbit: &RabbitMq, from: &Bench, command: &MoveCommand) -> (u64, MoveReport) {
     let mut moving =
         rabbit.connect_to_move(&access(), &from.queue, command, &everywhere(), soon()).await.unwrap();
@@ -53,7 +54,7 @@ async fn dead_lettering_to(name: &str, dead: &Bench, more: &[(&str, AMQPValue)])
     Bench::with(name, options, &arguments).await
 }
 
-/// Rejects all messages of a queue, as a failing consumer does.
+/// Rejects all messages of a queue without requeueing, as a failing consumer does.
 async fn reject_all(bench: &Bench) {
     let get = || bench.channel.basic_get(bench.queue.as_str().into(), BasicGetOptions::default());
     while let Some(message) = get().await.unwrap() {
@@ -124,7 +125,8 @@ async fn queue(name: &str, kind: &str) -> Bench {
         .await
 }
 
-/// Removes the count headers that a quorum queue adds to its deliveries.
+/// Returns the properties without `x-delivery-count` and `x-acquired-count`, the headers that a
+/// quorum queue adds to its deliveries.
 fn without_counts(properties: BasicProperties) -> BasicProperties {
     let headers = properties.headers().clone().unwrap_or_default();
     let mut kept = FieldTable::default();
@@ -354,7 +356,8 @@ async fn a_queue_that_does_not_exist_has_nothing_to_move() {
     assert!(matches!(refused, Err(BrokerError::QueueNotFound { queue, .. }) if queue == absent.queue));
 }
 
-/// The message count of a stream is updated with its statistics, so it is 0 at first.
+/// Checks that a move from a stream is refused, although the stream reports 0 messages at first:
+/// RabbitMQ updates the count only with its statistics.
 #[tokio::test]
 async fn a_stream_is_refused_and_never_taken_for_an_empty_queue() {
     let (from, into) = (queue("move", "stream").await, Bench::new("move-from-stream").await);

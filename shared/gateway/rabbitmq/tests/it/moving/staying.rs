@@ -1,11 +1,11 @@
-//! Messages that stay: those that cannot be published again unchanged, that no queue accepts, that
-//! are too large, or whose destination is not permitted.
+//! Tests of messages that a move leaves on their queue: they cannot be published again unchanged,
+//! no queue accepts them, they are too large, or their destination is not permitted.
 
 use broker::Broker as _;
 use lapin::BasicProperties;
 use lapin::options::QueueDeclareOptions;
 use lapin::types::{AMQPValue, FieldArray, FieldTable};
-use mq::{BrokerError, Destination, KeptReason, Reach};
+use mq::{AllowedQueues, BrokerError, Destination, KeptReason};
 use rabbitmq::{RabbitMq, Settings};
 
 use super::{command, dead_lettering_to, reject_all, relocate, to, why};
@@ -130,8 +130,9 @@ async fn what_a_full_queue_refuses_does_not_return_together_past_its_limit() {
     into.clean().await;
 }
 
-/// With more than 32 returns at once, the channel would discard some when it is closed, and those
-/// would count as failures.
+/// Checks that a move returns at most 32 messages to a quorum queue on one channel. A channel
+/// discards further returns when it is closed, and the queue then counts these as failed
+/// deliveries.
 #[tokio::test]
 async fn what_returns_is_never_more_than_a_channel_can_return() {
     if !is_at_least(4, 3).await {
@@ -167,7 +168,8 @@ async fn what_returns_is_never_more_than_a_channel_can_return() {
     origin.clean().await;
 }
 
-/// Only a quorum queue counts returns, and its own count replaces a publisher's header.
+/// Checks that a publisher's header `x-delivery-count` does not become a message's backout count:
+/// only a quorum queue counts returns, and its own count replaces the header.
 #[tokio::test]
 async fn a_publisher_cannot_make_a_message_look_returned() {
     let (from, into) = (Bench::new("counted-from").await, Bench::new("counted-to").await);
@@ -215,7 +217,7 @@ async fn no_message_goes_where_its_caller_may_not() {
     assert_eq!(dead.ready(1).await, 1);
     let origin = command(Destination::Origin, 10);
     let rabbit = rabbit();
-    let none = Reach::default();
+    let none = AllowedQueues::default();
     let mut moving = rabbit.connect_to_move(&access(), &dead.queue, &origin, &none, soon()).await.unwrap();
     let put = moving.put(10, soon()).await.unwrap();
     assert_eq!((put.count, put.is_last), (0, true));

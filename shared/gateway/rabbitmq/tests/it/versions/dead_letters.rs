@@ -1,5 +1,5 @@
-//! Fate of messages that a queue dead-letters, by the strategy that its owner chose. The gateway
-//! moves them back, and an independent client counts.
+//! Tests of dead-lettering by queue type and dead-letter strategy: how many messages arrive on the
+//! dead-letter queue, and how many the gateway can move back. An independent client counts.
 
 use std::time::Duration;
 
@@ -12,7 +12,8 @@ use crate::versions::operations::{PLENTY, fetch, new_queue, produce, put};
 use crate::versions::server::{Broker, soon, text};
 use crate::versions::table::Row;
 
-/// Maximum time for a dead letter to arrive. The broker retries every half second.
+/// Maximum time for a message to arrive on the dead-letter queue. The broker retries every half
+/// second.
 const ARRIVAL: Duration = Duration::from_secs(4);
 
 #[derive(Clone, Copy, Debug)]
@@ -20,8 +21,8 @@ enum Strategy {
     Classic,
     AtMostOnce,
     AtLeastOnce,
-    /// Strategy at-least-once, declared without the overflow behaviour `reject-publish` that it
-    /// needs.
+    /// Quorum queue with the strategy at-least-once, but without the overflow behaviour
+    /// `reject-publish` that the strategy needs.
     AtLeastOnceWithoutReject,
 }
 
@@ -77,7 +78,8 @@ impl Case {
         }
     }
 
-    /// Returns the additional arguments with which the queue is declared.
+    /// Returns the arguments, in addition to the strategy's, with which the case declares its
+    /// queue.
     fn arguments(self) -> Vec<(&'static str, FieldValue)> {
         match self {
             Self::Rejected | Self::NoRoom | Self::NoQueue => Vec::new(),
@@ -87,7 +89,8 @@ impl Case {
     }
 }
 
-/// Runs every case with every dead-letter strategy.
+/// Runs every case with every strategy on one broker. Returns the results as a column of the table
+/// in `tables.md`, with a row for each case and strategy.
 pub(crate) async fn all(broker: &Broker) -> Vec<Row> {
     let mut rows = Vec::new();
     for case in Case::ALL {
@@ -102,7 +105,7 @@ pub(crate) async fn all(broker: &Broker) -> Vec<Row> {
     rows
 }
 
-/// Queue of a case, with its dead-letter queue.
+/// Queue of one test case (`orders`), with its dead-letter queue.
 struct Queues<'a> {
     broker: &'a Broker,
     orders: QueueName,
@@ -176,7 +179,8 @@ impl<'a> Queues<'a> {
         outcome
     }
 
-    /// Moves the dead letters back to their origin, and describes the messages there.
+    /// Moves the messages of the dead-letter queue back to the queue on which they died. Returns
+    /// the number of dead-lettered messages and of moved ones, as text for the table.
     async fn move_back(&self) -> String {
         let Self { broker, orders, dead } = self;
         let dead_lettered = broker.settled(dead, 3, ARRIVAL).await;
@@ -202,7 +206,8 @@ impl<'a> Queues<'a> {
         format!("{dead_lettered} dead-lettered, {moved} moved back")
     }
 
-    /// Describes how many of three dead letters arrive if each is taken at once.
+    /// Empties the dead-letter queue repeatedly, and returns as text whether none, some or all of
+    /// three messages were lost on the way to it.
     async fn arrived(&self) -> String {
         let mut there = Vec::new();
         let until = tokio::time::Instant::now() + ARRIVAL;
@@ -222,7 +227,9 @@ impl<'a> Queues<'a> {
         outcome.to_owned()
     }
 
-    /// Publishes messages one by one until one is refused, and describes on which queues they are.
+    /// Publishes up to 6 messages one by one until one is refused. Returns as text which queues the
+    /// confirmed ones are on. `before` is the number of messages that were rejected before and have
+    /// no dead-letter queue.
     async fn fill(&self, before: usize) -> String {
         let Self { broker, orders, dead } = self;
         let mut confirmed = Vec::new();

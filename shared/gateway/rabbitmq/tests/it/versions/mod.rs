@@ -1,8 +1,8 @@
-//! What each operation does on each type of queue, and what becomes of dead letters, by version of
-//! RabbitMQ: the tables in `tables.md`, from which `docs/rabbitmq-queues.md` follows. Every version
-//! that is on this machine is started and asked, and the test fails if a table says otherwise.
-//! `scripts/brokers.sh` brings the versions that Debian has for other releases. `BROKERS=all` asks
-//! all of them, otherwise the machine's own and the newest are.
+//! Test of the effects of each operation on each type of queue, and of dead-lettering, by version
+//! of RabbitMQ. It fails if a version behaves otherwise than the tables in `tables.md` say, from
+//! which `docs/rabbitmq-queues.md` follows. `scripts/brokers.sh` installs the versions that Debian
+//! has for other releases. `BROKERS=all` tests all of them; otherwise the machine's own version and
+//! the newest are tested.
 
 #![allow(clippy::print_stdout, reason = "it prints the tables")]
 
@@ -17,8 +17,8 @@ use test_support::root::Root;
 use crate::versions::server::Broker;
 use crate::versions::table::{Head, Table};
 
-/// Returns the installation directories of the versions to test, which `scripts/brokers.sh`
-/// installs.
+/// Returns the installation directories of the versions to test: the machine's own, and those that
+/// `scripts/brokers.sh` has installed. Prints the versions that are missing.
 fn roots() -> Vec<Root> {
     let others: &[&str] = match std::env::var("BROKERS").as_deref() {
         Ok("all") => &["rabbitmq-4.0", "rabbitmq-4.3"],
@@ -34,7 +34,7 @@ fn roots() -> Vec<Root> {
     std::iter::once(Root::default()).chain(others).collect()
 }
 
-/// First two column titles of the table of operations.
+/// Titles of the first two columns of the table of operations in `tables.md`.
 const OPERATIONS: Head = ["operation", "queue"];
 const DEAD_LETTERS: Head = ["what happens", "queue"];
 

@@ -1,4 +1,4 @@
-//! Effects of each operation on a fresh queue.
+//! Tests of the effects of each gateway operation on a new queue of each type.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -16,16 +16,17 @@ use crate::versions::queues::Kind;
 use crate::versions::server::{Broker, soon};
 use crate::versions::table::Row;
 
-/// Number of repetitions, above RabbitMQ's default delivery limit of 20 failures.
+/// Number of repetitions of an operation that returns messages. It exceeds RabbitMQ's default
+/// delivery limit of 20 failures.
 const TIMES: u32 = 25;
 pub(crate) const PLENTY: usize = 5_000_000;
-/// Response size in bytes that is too small for a single message.
+/// Maximum response size in bytes for a fetch that must fail, since even one message exceeds it.
 const TOO_FEW: usize = 50;
 
-/// Maximum time until a queue has counted messages that arrived or left.
+/// Maximum wait until a queue's message count includes messages that arrived or left.
 const MOMENT: Duration = Duration::from_secs(1);
-/// Maximum time until a stream has counted its messages, which it does with its statistics, every 5
-/// s.
+/// Maximum wait until a stream's message count is right. The broker updates the count with its
+/// statistics, every 5 s.
 const STATISTICS: Duration = Duration::from_secs(12);
 
 const COMMIT: AckMode = AckMode::Take(Ack::Commit);
@@ -40,11 +41,12 @@ enum Operation {
     Depth,
     Take(AckMode),
     Return(AckMode),
-    /// Closing the connection while messages are taken and not settled, as when the function ends.
+    /// Fetch whose connection is closed before the messages are acknowledged, as if the function
+    /// ended.
     End,
-    /// Fetch whose first message fits into no response.
+    /// Fetch that fails because the first message exceeds the response.
     TooLarge,
-    /// Browse that finds a message above the memory limit.
+    /// Browse by a client whose memory limit is smaller than the three messages together.
     OverTheBound,
 }
 
@@ -76,7 +78,8 @@ impl Operation {
     }
 }
 
-/// Runs every operation on every type of queue.
+/// Runs every operation on a new queue of every type, on one broker. Returns the results as a
+/// column of the table in `tables.md`, with a row for each operation and type.
 pub(crate) async fn all(broker: &Broker) -> Vec<Row> {
     let mut rows = Vec::new();
     for operation in Operation::ALL {
@@ -91,7 +94,7 @@ pub(crate) async fn all(broker: &Broker) -> Vec<Row> {
     rows
 }
 
-/// Returns a queue name that is not used elsewhere.
+/// Returns a queue name that no other test on this broker uses.
 pub(crate) fn new_queue() -> QueueName {
     QueueName::try_from(format!("versions.{}", QUEUES.fetch_add(1, Ordering::Relaxed))).unwrap()
 }
@@ -108,7 +111,8 @@ async fn outcome(broker: &Broker, operation: Operation, queue: &QueueName) -> St
     }
 }
 
-/// Puts the messages `m0`, `m1` and `m2` on a queue.
+/// Puts three messages with the bodies `m0`, `m1` and `m2` on a queue through the client under
+/// test.
 pub(crate) async fn produce(broker: &Broker, queue: &QueueName) -> Result<(), BrokerError> {
     put(broker, queue, &["m0", "m1", "m2"]).await
 }
@@ -180,8 +184,8 @@ async fn take(broker: &Broker, queue: &QueueName, mode: AckMode) -> String {
     }
 }
 
-/// Fetches and returns messages repeatedly, as long as they are on the queue, and describes the
-/// result.
+/// Repeats an operation that returns its messages to the queue, up to [`TIMES`]. Returns the result
+/// as text for the table: kept and in which order, dropped at which repetition, or refused.
 async fn again(broker: &Broker, queue: &QueueName, operation: Operation) -> String {
     let (mut returned, mut warned) = (0, "");
     for time in 1..=TIMES {
@@ -234,8 +238,8 @@ async fn again(broker: &Broker, queue: &QueueName, operation: Operation) -> Stri
     }
 }
 
-/// Returns the reason in the problem that a caller would receive, with the broker's code if there
-/// is one.
+/// Returns the problem code that a caller of the gateway would receive, with the broker's reply
+/// code if there is one.
 fn reason(error: &BrokerError) -> String {
     let reason = match error {
         BrokerError::Unsupported { .. } => "`UNSUPPORTED_BY_BROKER`",

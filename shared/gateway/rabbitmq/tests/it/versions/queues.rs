@@ -1,4 +1,4 @@
-//! Types of queues.
+//! Types of queues on which the operations are tested.
 
 use amqprs::FieldValue;
 
@@ -8,9 +8,9 @@ use crate::versions::server::text;
 pub(crate) enum Kind {
     Classic,
     Quorum,
-    /// Quorum queue with a delivery limit of 2.
+    /// Quorum queue with a delivery limit of 2 failed deliveries.
     Limited,
-    /// Quorum queue with a single active consumer.
+    /// Quorum queue with the argument `x-single-active-consumer`.
     Single,
     Stream,
 }

@@ -1,4 +1,4 @@
-//! A broker of one version, with the gateway's client and an independent one.
+//! RabbitMQ server of one version, with the client under test and an independent client.
 
 use std::time::Duration;
 
@@ -18,16 +18,17 @@ use test_support::root::Root;
 const USER: &str = "app";
 const PASSWORD: &str = "only-for-tests";
 
-/// Broker configuration in which quorum queues retry unconfirmed dead letters every half second,
-/// instead of every three minutes.
+/// Content of the server's `advanced.config`: quorum queues retry unconfirmed dead letters every
+/// half second, instead of every three minutes.
 const ADVANCED: &str = "[{rabbit, [{dead_letter_worker_publisher_confirm_timeout, 500}]}].\n";
 
-/// Memory limit in bytes that fits two of the test messages, but not three.
+/// Memory limit in bytes of [`Broker::narrow`], which two of the test messages fit into, but not
+/// three.
 const TWO_MESSAGES: usize = 5_000;
 
 pub(crate) struct Broker {
     pub(crate) gateway: RabbitMq,
-    /// RabbitMQ client under test that holds at most two messages in memory.
+    /// Client under test whose fetches hold at most two test messages in memory.
     pub(crate) narrow: RabbitMq,
     pub(crate) access: Access,
     channel: Channel,
@@ -69,14 +70,14 @@ impl Broker {
         self.delete(&queue).await;
     }
 
-    /// Returns the major and minor number of the broker's version.
+    /// Returns the major and minor number of the server's version, such as `4.3`.
     pub(crate) async fn version(&self) -> String {
         let report = self.gateway.test(&self.access, None, soon()).await;
         let version = report.version.expect("a version");
         version.split('.').take(2).collect::<Vec<_>>().join(".")
     }
 
-    /// Declares a durable queue with these arguments.
+    /// Declares a durable queue with these arguments by the independent client.
     pub(crate) async fn declare(&self, queue: &QueueName, arguments: &[(&str, FieldValue)]) {
         let mut table = FieldTable::new();
         for (name, value) in arguments {
@@ -86,7 +87,8 @@ impl Broker {
         self.channel.queue_declare(declare).await.expect("declare");
     }
 
-    /// Returns the number of ready messages, once it is `expected` or after `patience`.
+    /// Waits until a queue has `expected` ready messages, at most for `patience`. Returns the
+    /// number that it has then.
     pub(crate) async fn settled(&self, queue: &QueueName, expected: u32, patience: Duration) -> u32 {
         let until = tokio::time::Instant::now() + patience;
         loop {
@@ -99,7 +101,7 @@ impl Broker {
         }
     }
 
-    /// Takes all messages of a queue with immediate acknowledgement, and returns their bodies.
+    /// Takes all messages from a queue, acknowledged at once, and returns their bodies.
     pub(crate) async fn bodies(&self, queue: &QueueName) -> Vec<String> {
         let mut bodies = Vec::new();
         let get = || BasicGetArguments { queue: queue.to_string(), no_ack: true };
@@ -109,7 +111,8 @@ impl Broker {
         bodies
     }
 
-    /// Rejects `count` messages, as a failing consumer does.
+    /// Takes `count` messages from a queue, and rejects them without requeueing, as a failing
+    /// consumer does.
     pub(crate) async fn reject(&self, queue: &QueueName, count: u32) {
         assert_eq!(self.settled(queue, count, Duration::from_secs(5)).await, count);
         for _ in 0..count {

@@ -1,13 +1,13 @@
-//! A table of `tables.md` beside this file: one row for an operation on a type of queue, one column
-//! for a version.
+//! Table of test results in the form of `tables.md` beside this file, with a row for each operation
+//! on a type of queue, and a column for each RabbitMQ version.
 
 use std::fmt;
 
 const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/versions/tables.md");
-/// First two column titles of a table, by which it is found in the document.
+/// Titles of the first two columns of a table, by which the table is found in `tables.md`.
 pub(crate) type Head = [&'static str; 2];
 
-/// Result of one operation on one type of queue.
+/// Result of one operation on one type of queue, with one version of RabbitMQ.
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
     pub(crate) operation: String,
@@ -19,7 +19,8 @@ pub(crate) struct Row {
 pub(crate) struct Table {
     head: Head,
     versions: Vec<String>,
-    /// Operation and queue of each row, with the results in the order of the versions.
+    /// Rows of the table: operation, queue, and a result for each version, in the order of
+    /// `versions`.
     rows: Vec<(String, String, Vec<String>)>,
 }
 
@@ -28,7 +29,8 @@ impl Table {
         Self { head, versions: Vec::new(), rows: Vec::new() }
     }
 
-    /// Adds a column with the results of one version.
+    /// Adds a column with one version's results. The first column determines the rows, and later
+    /// ones must have the same.
     pub(crate) fn add(&mut self, version: &str, column: Vec<Row>) {
         if self.rows.is_empty() {
             self.rows =
@@ -41,7 +43,7 @@ impl Table {
         }
     }
 
-    /// Reads the table with these first column titles from the document `tables.md`.
+    /// Reads from `tables.md` the table whose first two column titles are `first`.
     ///
     /// # Panics
     /// If the document has no such table.
@@ -80,8 +82,8 @@ impl Table {
         row.2.get(column).map(String::as_str)
     }
 
-    /// Returns the differences between this table and the observed results, for the versions of
-    /// this table.
+    /// Returns a line for each result in `seen` that differs from this table, for the versions that
+    /// both have.
     pub(crate) fn differences(&self, seen: &Self) -> Vec<String> {
         let mut differences = Vec::new();
         if self.rows.len() != seen.rows.len() {

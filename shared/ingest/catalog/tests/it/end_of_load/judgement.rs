@@ -1,4 +1,5 @@
-//! The slices in which the end of a load judges its establishments.
+//! Tests of the check before a full load deactivates products, the guard against mass deactivation.
+//! It works in groups of establishments (slices), and goes on where it was cut off.
 
 use std::time::Duration;
 
@@ -11,15 +12,17 @@ use serde_json::json;
 use super::{all_but_the_end, one_each, product, shown};
 use crate::support::{Load, TestDatabase, collated_test, database_test};
 
-/// Adds chunks to a load that each have a product of every establishment.
+/// Adds `chunks` chunks to a load. Each has one product of each of the first `establishments`
+/// establishments.
 fn interleaved(load: Load, establishments: u32, chunks: u32) -> Load {
     (0..chunks).fold(load, |load, chunk| {
         load.products((0..establishments).map(|establishment| product(establishment, &format!("p{chunk}"))))
     })
 }
 
-/// Trigger that allows the guard against mass deactivation to record a number of checked groups of
-/// establishments (`allowed`), and makes the next record fail.
+/// Tables `judged` and `allowed`, and a trigger that lets the guard against mass deactivation
+/// record as many checked groups of establishments as `allowed` says. The next record fails, which
+/// cuts the finalization off.
 const ALLOWED_SLICES: &str = "CREATE TABLE judged (establishment text); CREATE TABLE allowed AS SELECT 0 AS slices; \
      CREATE FUNCTION allow_slice() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN \
          IF (SELECT count(*) FROM judged) >= (SELECT slices FROM allowed) THEN RAISE ''cut off''; END IF; \
@@ -27,7 +30,9 @@ const ALLOWED_SLICES: &str = "CREATE TABLE judged (establishment text); CREATE T
      CREATE TRIGGER allow_slice BEFORE UPDATE OF judged_to ON batches FOR EACH ROW WHEN (NEW.judged_to IS NOT NULL) \
          EXECUTE FUNCTION allow_slice()";
 
-/// Returns the number of blocks of chunks' hashes that closed connections have read so far.
+/// Returns the number of database pages (8 kB) with key and row hashes of chunks that PostgreSQL
+/// has read so far. Waits until all connections of the crate are closed, since PostgreSQL counts
+/// their reads only then.
 async fn hashes_read(test: &TestDatabase) -> i64 {
     let connected = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'integrahub'";
     while test.number(connected).await > 0 {
@@ -40,9 +45,9 @@ async fn hashes_read(test: &TestDatabase) -> i64 {
     .await
 }
 
-/// Finalizes a load with interleaved chunks: in calls that are cut off after each group of
-/// establishments that the guard checks, or in a single call. Returns the number of calls, and the
-/// number of blocks of hashes that the calls read.
+/// Finalizes a full load of interleaved chunks: if `cut_off`, by calls that fail after each group
+/// of establishments that the guard checks, otherwise by one call. Returns the number of calls, and
+/// the number of database pages with hashes of chunks that they read.
 async fn end_interleaved(test: &TestDatabase, establishments: u32, chunks: u32, cut_off: bool) -> (i64, i64) {
     let writer = test.open();
     one_each(Load::full(1), establishments, "old").run(&writer).await;

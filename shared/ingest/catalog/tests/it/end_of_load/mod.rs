@@ -1,4 +1,5 @@
-//! What the end of a full load with many establishments costs, and what it leaves if it is cut off.
+//! Tests of the finalization of full loads with many establishments: its cost, and its state if it
+//! is cut off.
 
 mod judgement;
 
@@ -23,7 +24,8 @@ fn product(establishment: u32, id: &str) -> Product<'static> {
     Product { key, attributes: Attributes::default(), members: MemberSet::default() }
 }
 
-/// Adds one product for each of this number of establishments to a load, a thousand to a chunk.
+/// Adds one product with this id for each of `establishments` establishments to a load, in chunks
+/// of 1,000 products.
 fn one_each(mut load: Load, establishments: u32, id: &str) -> Load {
     let all: Vec<u32> = (0..establishments).collect();
     for some in all.chunks(1000) {
@@ -32,9 +34,9 @@ fn one_each(mut load: Load, establishments: u32, id: &str) -> Load {
     load
 }
 
-/// Triggers that record each statement which updates products or decides about establishments, with
-/// the number of locks that its transaction holds, and whether one of the locks is a gate (which
-/// limits how many transactions hold many locks).
+/// Table `steps`, and triggers that add a row for each statement which updates products or decides
+/// about establishments. The row has the number of advisory locks that the transaction holds, and
+/// whether one of them is a gate, which limits how many transactions hold many locks.
 const STEPS: &str = "CREATE TABLE steps (step xid8, what text, locks bigint, gate boolean); \
      CREATE FUNCTION note_step() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN INSERT INTO steps \
          SELECT pg_current_xact_id(), TG_TABLE_NAME, count(*), \
@@ -43,7 +45,8 @@ const STEPS: &str = "CREATE TABLE steps (step xid8, what text, locks bigint, gat
      CREATE TRIGGER note_step AFTER UPDATE ON products FOR EACH STATEMENT EXECUTE FUNCTION note_step(); \
      CREATE TRIGGER note_step AFTER UPDATE ON batch_cnpjs FOR EACH STATEMENT EXECUTE FUNCTION note_step()";
 
-/// Writes all chunks of a load but the last, so that writing the last one finalizes the load.
+/// Records a load and writes all of its chunks but the last. Writing the last one would finalize
+/// the load.
 async fn all_but_the_end(database: &Database, load: &Load) {
     load.prepare(database).await;
     let (_, others) = load.chunks.split_last().unwrap();
@@ -166,7 +169,8 @@ fn the_guard_is_asked_again_about_products_that_came_after_it_looked() {
     });
 }
 
-/// Writes all chunks of a full load that lacks two products, and lets its finalization fail.
+/// Writes the only chunk of a full load that lacks two earlier products, and makes the finalization
+/// fail.
 async fn without_its_end(test: &TestDatabase, database: &Database) -> Load {
     Load::full(1).keys([2, 4, 6]).run(database).await;
     let load = Load::full(2).keys([2]);
@@ -214,7 +218,7 @@ fn two_that_end_a_load_at_once_deactivate_once_and_report_it() {
     });
 }
 
-/// Adds this number of chunks to a batch that is received later.
+/// Writes the load `later`, and then adds `chunks` copies of its chunks to its batch by SQL.
 pub(crate) async fn many_later_chunks(test: &TestDatabase, later: Load, chunks: u32) {
     later.run(&test.open()).await;
     test.execute(&format!(

@@ -1,4 +1,5 @@
-//! Histories as they are drawn.
+//! Random histories for the property tests: batches, and the deliveries, failures and replays of
+//! their chunks.
 
 use ingestion::batch::ReplayScope;
 use ingestion::payload::LoadType;
@@ -8,7 +9,7 @@ use crate::support::{Item, Load};
 
 pub(super) const KEYS: u32 = 6;
 
-/// Batch of a randomly generated history.
+/// Randomly generated batch of a [`History`], from which the test makes a load.
 #[derive(Clone, Debug)]
 pub(super) struct Draft {
     pub(super) load_type: LoadType,
@@ -21,24 +22,25 @@ pub(super) struct Draft {
 #[derive(Clone, Debug)]
 pub(super) struct History {
     pub(super) drafts: Vec<Draft>,
-    /// Steps of the history in order, of which some are repeated or left out.
+    /// Steps in order, as they were generated. Some chunks have several deliveries here, others
+    /// have none.
     steps: Vec<Step>,
-    /// True if every chunk of the history is delivered in the end.
+    /// True if, after `steps`, each chunk of the history is delivered once more.
     pub(super) complete: bool,
 }
 
-/// Step of a history: an event of a batch. Its random numbers are mapped to existing batches and
-/// chunks.
+/// Step of a [`History`], which happens to one batch. As generated, its indices may exceed the
+/// batches and chunks; [`History::order`] maps them to existing ones.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Step {
-    /// A chunk is delivered, by a message of its present generation, or of its first generation if
-    /// `late`.
+    /// Delivery of a chunk's message. The message has the chunk's present generation, or if `late`,
+    /// the first one, from before all replays.
     Deliver {
         batch: usize,
         chunk: usize,
         late: bool,
     },
-    /// A chunk is given up, because its message was received too often.
+    /// End of a chunk's attempts, as if its message had been received too often.
     GiveUp {
         batch: usize,
         chunk: usize,
@@ -116,7 +118,9 @@ impl Draft {
 }
 
 impl History {
-    /// Returns the steps in order, with their numbers mapped to existing batches and chunks.
+    /// Returns the steps in order, with indices of existing batches and chunks. Leaves out the
+    /// steps of batches without chunks. If the history is `complete`, a delivery of every chunk
+    /// follows.
     pub(super) fn order(&self) -> Vec<Step> {
         let drawn = self.steps.iter().filter_map(|step| {
             let place = step.batch() % self.drafts.len();

@@ -1,9 +1,11 @@
-//! Random histories against a reference model of what the table must hold in the end, whatever the
-//! order of events was.
+//! Property tests that play random histories of batches, and compare the table `products` with a
+//! reference model, whatever the order of events was.
 //!
-//! The model knows no order. Of each product, the greatest version of all written items wins.
-//! Whether it is active says the batch, among those that have a say about it, that was received
-//! last: one that contained it, or a full load that decided about its establishment and did not.
+//! The model does not depend on the order. The greatest version among all written items determines
+//! a product's content. The product is active unless the latest batch that says something about it
+//! is a full load which lacks it. A batch says something about a product if it contains the
+//! product, or if it is a full load that has completed the deactivation in the product's
+//! establishment.
 
 mod history;
 mod pruned;
@@ -24,15 +26,16 @@ use uuid::Uuid;
 use self::history::{Draft, History, KEYS, Step, history};
 use crate::support::{Item, Load, TENANT, TestDatabase, at, cnpj, database_test, product};
 
-/// Contents of the products table: for each product its title, its source date, and whether it is
-/// active.
+/// Contents of the table `products` by product id: title, source date in seconds of the tests'
+/// time, and whether the product is active.
 type Table = BTreeMap<String, (Option<String>, Option<i64>, bool)>;
 
-/// Winning item of each product, with the version by which it won, and whether the product is
-/// active.
+/// Content of each product by its key in the model: the item with the greatest version, that
+/// version, and whether the product is active.
 type Winners = BTreeMap<u32, (Version, Item, bool)>;
 
-/// Knowledge about the time before the start of the history: only the table as it was then.
+/// State of the products at the start of the history, as the model knows it. Batches that were
+/// received before `kept_since` are not known any more.
 #[derive(Default)]
 struct Baseline {
     kept_since: Option<Timestamp>,
@@ -131,8 +134,8 @@ async fn check(test: &TestDatabase, loads: &[Load], drafts: &[Draft]) {
     books(test).await;
 }
 
-/// Returns the chunks that are done in their present or an earlier generation, and the
-/// establishments in which each load has completed its deactivation.
+/// Returns from the database the chunks (batch id and index) that were ever written, and the pairs
+/// of a batch and an establishment in which the batch has completed its deactivation.
 async fn facts(test: &TestDatabase) -> (BTreeSet<(Uuid, u32)>, BTreeSet<(Uuid, String)>) {
     let sql = "SELECT batch_id, chunk_index FROM batch_chunks WHERE key_hashes IS NOT NULL";
     let chunks = test.rows(sql).await;
@@ -144,8 +147,9 @@ async fn facts(test: &TestDatabase) -> (BTreeSet<(Uuid, u32)>, BTreeSet<(Uuid, S
     (done, cnpjs.iter().map(|row| (row.get("batch_id"), row.get("cnpj"))).collect())
 }
 
-/// Checks that the batches' counters add up, and that every full load has decided or states why
-/// not.
+/// Checks that the counters of batches and chunks in the database add up, and that every completed
+/// full load has carried out the deactivation in its establishments. Left out are loads with
+/// unreadable keys, and establishments that a later full load without items in error contains.
 async fn books(test: &TestDatabase) {
     for (what, sql) in [
         (
@@ -199,7 +203,7 @@ async fn books(test: &TestDatabase) {
     }
 }
 
-/// Returns the generation that a chunk has in the database.
+/// Returns the generation of a chunk in the database, which each replay of the chunk increases.
 async fn generation(test: &TestDatabase, load: &Load, chunk: usize) -> Generation {
     let sql = format!(
         "SELECT generation::bigint FROM batch_chunks WHERE batch_id = '{}' AND chunk_index = {chunk}",
@@ -223,7 +227,8 @@ async fn take(test: &TestDatabase, database: &Database, loads: &[Load], step: St
     }
 }
 
-/// Executes a step as a process does that knows only the first generation of the batch.
+/// Executes a step like a function that knows only the batch's first generation (round of
+/// processing). Ignores [`Step::GiveUp`].
 async fn play(database: &Database, loads: &[Load], step: Step) {
     match step {
         Step::Deliver { batch, chunk, .. } => {
@@ -242,20 +247,21 @@ async fn play(database: &Database, loads: &[Load], step: Step) {
     }
 }
 
-/// Trigger that records each product that becomes inactive.
+/// Table `deactivations`, and a trigger that adds a row for each product that becomes inactive.
 const DEACTIVATIONS: &str = "CREATE TABLE deactivations (key_hash bigint); \
      CREATE FUNCTION note_deactivation() RETURNS trigger LANGUAGE plpgsql AS \
          'BEGIN INSERT INTO deactivations VALUES (NEW.key_hash); RETURN NULL; END'; \
      CREATE TRIGGER note_deactivation AFTER UPDATE ON products FOR EACH ROW \
          WHEN (OLD.active AND NOT NEW.active) EXECUTE FUNCTION note_deactivation()";
 
-/// Returns the settings of a property test: 10 histories, or the number in `CATALOG_CASES`.
+/// Returns the settings of the property tests: 10 histories each, or the number in `CATALOG_CASES`.
 fn cases() -> Config {
     let cases = std::env::var("CATALOG_CASES").map_or(10, |cases| cases.parse().unwrap());
     Config { cases, failure_persistence: None, max_shrink_iters: 300, ..Config::default() }
 }
 
-/// Generates histories, and executes each on an empty database.
+/// Generates random histories, executes each by `play` with empty tables, and compares the tables
+/// with the model.
 fn histories(play: &impl AsyncFn(&TestDatabase, &History, &[Load])) {
     database_test(async |test| {
         test.execute(DEACTIVATIONS).await;

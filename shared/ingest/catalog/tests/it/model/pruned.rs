@@ -1,7 +1,8 @@
-//! The same histories, of which the beginning is deleted in between.
+//! Property test with random histories whose beginning is deleted while they are played.
 //!
-//! The model forgets what was received before the history begins, and takes the table as it is then
-//! for its baseline. Every row counts as confirmed at that time.
+//! When batches are deleted, the model forgets those that were received before the new start of the
+//! period for which batches are retained. In their place it knows the products as they are then.
+//! Every product counts as if a batch had contained it unchanged at that start.
 
 use std::collections::BTreeSet;
 
@@ -38,8 +39,9 @@ impl World<'_> {
         assert_eq!(actual(self.test).await, table(&winners));
     }
 
-    /// Moves the start of the history to this second and, in half of the cases, deletes the batches
-    /// before it.
+    /// Moves the start of the history of loads (the period for which batches are retained) to this
+    /// second of the tests' time. If the second is even, also deletes the batches before it. Checks
+    /// that neither changes the products.
     async fn prune(&mut self, second: i64) {
         self.check().await;
         let since = at(second).max(self.baseline.kept_since.unwrap_or(at(second)));
@@ -76,8 +78,8 @@ impl World<'_> {
         take(self.test, &self.database, self.loads, step).await;
     }
 
-    /// Executes a step of a batch from before the start of the history, and checks that it changes
-    /// nothing.
+    /// Executes a step of a batch that was received before the start of the history of loads (the
+    /// period for which batches are retained), and checks that the database does not execute it.
     async fn refuse(&mut self, step: Step) {
         let load = &self.loads[step.batch()];
         match step {
@@ -127,8 +129,8 @@ impl World<'_> {
     }
 }
 
-/// Generates the steps after which the start of the history moves, with the times to which it
-/// moves.
+/// Generates pairs: index of the step after which the start of the history of loads (the retained
+/// period) moves, and the second of the tests' time to which it moves.
 fn cuts() -> impl Strategy<Value = Vec<(usize, i64)>> {
     prop::collection::vec((0_usize..30, 0_i64..60), 1..4)
 }

@@ -1,4 +1,5 @@
-//! Changes of owners by an administrator, the lists, and the assignment by the migration.
+//! Tests of an administrator's changes to the owners of establishments, of the lists of owners, and
+//! of the owners that the migration assigns.
 
 use std::time::Duration;
 
@@ -22,7 +23,7 @@ const fn request(change: OwnerChange, cnpjs: &[Cnpj]) -> OwnerRequest<'_> {
     OwnerRequest { change, cnpjs, by: "ana@example.com", dry_run: false }
 }
 
-/// Returns CNPJs in order, more than one transaction changes.
+/// Returns 80 CNPJs in order, more than one transaction of an owner change takes.
 fn many() -> Vec<Cnpj> {
     let mut cnpjs: Vec<Cnpj> = (100..180).map(cnpj).collect();
     cnpjs.sort_unstable();
@@ -45,7 +46,8 @@ fn establishments_are_assigned_moved_and_released_once() {
     });
 }
 
-/// Checks that the log has the transactions that were committed before one that failed.
+/// Checks that a change of owners logs each of its transactions, so that the log is right even if a
+/// later one fails, and that a dry run logs nothing.
 #[test]
 fn each_transaction_of_a_change_is_logged_and_a_dry_run_is_not() {
     database_test(async |test| {
@@ -88,7 +90,8 @@ fn what_belongs_to_a_third_tenant_is_refused_with_its_owner_and_the_others_are_c
     });
 }
 
-/// Checks that a change of owner waits for the lock that a chunk holds until it commits.
+/// Checks that an administrator's change of an owner waits for the lock of the establishment, which
+/// a chunk holds until it commits.
 #[test]
 fn an_owner_is_changed_under_the_lock_of_the_establishment() {
     const LOCK: &str = "SELECT count(pg_advisory_xact_lock(x'636e706a00000000'::bigint \

@@ -1,5 +1,5 @@
-//! Full loads of two tenants: each decides about its own establishments, by what its own tenant
-//! sent.
+//! Tests of full loads of two tenants. Each load deactivates products only in establishments of its
+//! own tenant, by comparison with the tenant's own batches.
 
 use catalog::DatabaseError;
 use ingestion::batch::{BatchStatus, ReplayScope};
@@ -10,7 +10,8 @@ use crate::end_of_load::many_later_chunks;
 use crate::replay::confirm;
 use crate::support::{Item, Load, TENANT, TestDatabase, cnpj, database_test, product};
 
-/// Makes the finalization of a load fail, as if the function had been cut off before it.
+/// Makes the finalization of every load fail from now on, as if the function had been cut off
+/// before it.
 async fn prevent_the_end(test: &TestDatabase) {
     test.execute(
         "CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE ''no''; END'; \

@@ -1,4 +1,5 @@
-//! Establishments that belong to one tenant, and what others cannot do to them.
+//! Tests of establishments that belong to one tenant, and of items of other tenants that are
+//! refused.
 
 mod administration;
 mod full_loads;
@@ -13,11 +14,12 @@ use uuid::Uuid;
 
 use crate::support::{Item, Load, OTHER_TENANT, TENANT, TestDatabase, cnpj, database_test, product};
 
-/// Query for a hash over all rows of `products`, which any write of a row changes.
+/// Query for a hash over all rows of `products`, including their physical positions. Any write of a
+/// row changes it, even without a change of content.
 const ROWS: &str =
     "SELECT COALESCE(sum(hashtext(xmin::text || ctid::text || p::text)), 0)::bigint FROM products p";
 
-/// Returns the establishment of the products with even keys.
+/// Returns the CNPJ of the establishment that has the products with even keys.
 fn even() -> Cnpj {
     cnpj(0)
 }
@@ -38,7 +40,8 @@ fn skipped(reason: &str) -> Value {
     json!({"state": "skipped", "would_deactivate": 0, "reason": reason})
 }
 
-/// Returns the codes of a load's listed items in error, in the order of the payload.
+/// Returns the codes of the load's items in error that the database lists, in the order of the
+/// payload.
 async fn codes(database: &Database, load: &Load) -> Vec<ItemErrorCode> {
     let page = database.item_errors(&Viewer::whole(load.tenant()), load.id(), None, 1000).await;
     page.unwrap().unwrap().errors.iter().map(|error| error.code).collect()
@@ -168,8 +171,8 @@ fn of_two_tenants_that_load_an_establishment_at_once_one_owns_it_alone() {
 }
 
 /// Checks that only one of two tenants becomes the owner of a released establishment if both write
-/// chunks of it at the same time, under shared locks and without any change. Becoming the owner
-/// needs exclusive locks.
+/// chunks of it at the same time. Neither chunk changes products, so both begin with shared locks;
+/// becoming the owner needs exclusive ones.
 #[test]
 fn of_two_tenants_whose_chunks_change_nothing_one_owns_what_was_released() {
     database_test(async |test| {
@@ -215,7 +218,8 @@ fn the_report_lists_so_many_refused_items_and_counts_the_others() {
     });
 }
 
-/// Returns products that the database refuses, alternating between two establishments.
+/// Returns three products with a date that PostgreSQL refuses, with keys of two establishments in
+/// turn.
 fn bad_dates() -> Vec<Product<'static>> {
     let bad = |key| {
         let mut product = product(Item::of(key, 1));

@@ -1,4 +1,4 @@
-//! Replays of batches whose establishments changed their owner meanwhile.
+//! Tests of replays of batches whose establishments got another owner since.
 
 use catalog::{Database, WriteOutcome};
 use ingestion::batch::{ChunkResult, ReplayScope};
@@ -92,8 +92,9 @@ fn a_load_that_is_replayed_is_left_establishments_again() {
     });
 }
 
-/// Checks that a load with refused items deactivates nothing in their establishment, since it
-/// cannot tell which products are missing there.
+/// Checks that a replay of failed chunks deactivates nothing in an establishment of which items
+/// stay refused, since the load cannot tell which products are missing there. A replay of all
+/// chunks deactivates them.
 #[test]
 fn a_replay_of_failed_chunks_decides_nothing_about_items_that_stay_refused() {
     database_test(async |test| {

@@ -1,4 +1,4 @@
-//! What is deleted, when, and at which cost.
+//! Tests of the deletion of old batches: which rows are deleted, when, and at which cost.
 
 use std::time::Duration;
 
@@ -51,8 +51,8 @@ fn what_ended_late_or_not_at_all_is_kept() {
     });
 }
 
-/// Checks that a batch is kept until its objects are released, because only its rows name the
-/// objects that still lack the tag.
+/// Checks that a batch is kept until its objects in S3 are released, which is when they get the tag
+/// that lets them expire. Only the batch's rows name the objects that still lack the tag.
 #[test]
 fn a_batch_is_kept_until_its_objects_are_released() {
     database_test(async |test| {
@@ -63,7 +63,7 @@ fn a_batch_is_kept_until_its_objects_are_released() {
         test.execute("UPDATE batches SET finished_at = received_at").await;
         assert_eq!(database.prune().await.unwrap(), catalog::Pruned::default());
         assert!(database.pruning_behind(Duration::ZERO).await.unwrap() > Duration::ZERO, "it is noticed");
-        let unreleased = database.take_unreleased(Duration::ZERO, 10).await.unwrap();
+        let unreleased = database.select_unreleased(Duration::ZERO, 10).await.unwrap();
         assert_eq!(unreleased.iter().map(|batch| batch.batch_id).collect::<Vec<_>>(), [load.id()]);
         assert!(database.note_released(load.id(), Generation::FIRST).await.unwrap());
         assert_eq!(database.prune().await.unwrap().batches, 1);
@@ -162,7 +162,7 @@ fn each_statement_deletes_a_bounded_number_of_rows() {
     });
 }
 
-/// Checks that batches to delete are found without reading the batches that are kept.
+/// Checks that the query for batches to delete does not read the batches that are kept.
 #[test]
 fn many_batches_that_are_kept_cost_nothing() {
     database_test(async |test| {

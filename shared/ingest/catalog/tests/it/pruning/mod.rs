@@ -1,4 +1,5 @@
-//! The end of the history of loads: batches that are too old are not processed, and are deleted.
+//! Tests of the start of the history of loads (the period for which batches are retained): batches
+//! that were received before it are not processed any more, and are deleted.
 
 mod deletion;
 mod too_old;
@@ -34,7 +35,7 @@ async fn shown(database: &Database, load: &Load) -> Option<catalog::BatchView> {
     database.batch(&Viewer::whole(TENANT), load.id()).await.unwrap()
 }
 
-/// Returns the total number of rows that a batch has in all tables.
+/// Returns the number of rows that a batch has in all tables together.
 async fn rows_of(test: &TestDatabase, load: &Load) -> i64 {
     let tables = ["batches", "batch_chunks", "batch_cnpjs", "batch_item_errors", "batch_replays"];
     let counts =

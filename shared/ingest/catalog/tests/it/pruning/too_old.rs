@@ -1,4 +1,5 @@
-//! What happens to chunks, payloads, full loads and replays from before the history begins.
+//! Tests of chunks, payloads, full loads and replays of batches that are too old: they were
+//! received before the start of the history of loads (the period for which batches are retained).
 
 use catalog::{ChunkingOutcome, PayloadFailure, ReplayOutcome, SealOutcome, WriteOutcome};
 use ingestion::batch::{BatchStatus, Changes, ReplayRefusal, SkipReason};
@@ -113,8 +114,9 @@ fn a_payload_that_is_too_old_fails_and_says_so() {
     });
 }
 
-/// Checks that a run of the chunker that began before the start of the history moved may go on to
-/// its end without harm.
+/// Checks that a batch is ended if its receipt becomes too old (before the start of the history of
+/// loads) while the chunker is cutting it. The batch is still sealed (its chunks are recorded), but
+/// none is written.
 #[test]
 fn what_is_sealed_when_it_is_too_old_is_ended() {
     database_test(async |test| {
@@ -162,8 +164,9 @@ fn a_full_load_that_is_too_old_decides_nothing() {
     });
 }
 
-/// Checks that a full load received at the start of the history decides by all later batches, none
-/// of which is deleted.
+/// Checks that a full load that was received exactly at the start of the history of loads (the
+/// retained period) deactivates the right products although earlier batches are deleted. Only later
+/// batches matter, and none of them is deleted.
 #[test]
 fn a_full_load_that_is_not_too_old_decides_without_what_was_deleted() {
     database_test(async |test| {
@@ -198,8 +201,9 @@ fn with_the_history_deleted_the_row_s_own_version_decides() {
     });
 }
 
-/// Checks that an item that lost against a confirmation does not win when it is replayed after the
-/// confirmation is deleted.
+/// Checks that an item stays stale when it is replayed after the batch that made it stale is
+/// deleted. That batch had contained the product, with the content that the table has, after the
+/// source date of the item.
 #[test]
 fn what_was_overtaken_stays_so_after_what_overtook_it_is_deleted() {
     database_test(async |test| {

@@ -1,9 +1,10 @@
-//! Publishing by the function that committed.
+//! Tests of events that a function publishes itself, right after it committed the changes that they
+//! report.
 
 use std::time::Duration;
 
 use attempt::Deadline;
-use catalog::{LeftEvents, Outbox};
+use catalog::{LeftEvents, OutboxMode};
 use events::{Event, Publisher};
 use serde_json::Value;
 
@@ -101,7 +102,7 @@ async fn an_event_that_is_published_again_is_the_same_event() {
 async fn without_a_destination_nothing_is_written_read_or_published() {
     let stand = Stand::open().await;
     let publisher = Publisher::new(Vec::new());
-    assert_eq!(Outbox::needed_by(&publisher), Outbox::Unused);
+    assert_eq!(OutboxMode::needed_by(&publisher), OutboxMode::Unused);
     let database = stand.database(&publisher);
     begin(&database, &batch()).await;
     database.publish_committed(&publisher).await;

@@ -1,4 +1,4 @@
-//! The topics of Kafka, alone and beside the other destinations.
+//! Tests of publishing events to Kafka topics, alone and together with the other destinations.
 
 use std::time::{Duration, Instant};
 
@@ -29,7 +29,7 @@ async fn broker() -> FakeBroker {
     broker
 }
 
-/// Returns the records of both Kafka topics, first those of the topic for failures.
+/// Returns the records of both Kafka topics, first those of [`FAILURES_TOPIC`].
 fn records(broker: &FakeBroker) -> Vec<ConsumerRecord> {
     let of_topic = |topic| broker.all_records(topic).unwrap();
     [FAILURES_TOPIC, EVENTS_TOPIC].into_iter().flat_map(of_topic).collect()
@@ -137,8 +137,8 @@ async fn a_topic_of_failures_that_is_not_there_keeps_no_event_from_the_other_top
     assert_eq!(stand.waiting().await, 2, "both are sent again");
 }
 
-/// Checks, with events for more than one call, that a topic that failed gets no further call, and
-/// that the other topic gets all of its events.
+/// Checks that a topic whose call failed gets no further call, and that the other topic still gets
+/// all of its events. There are more events than fit into one call.
 #[tokio::test]
 async fn a_topic_that_failed_keeps_no_later_event_from_the_other_topic() {
     let (stand, broker) = (Stand::open().await, FakeBroker::start().await.unwrap());
@@ -229,8 +229,8 @@ async fn an_event_that_one_destination_refused_stays_and_is_repeated_to_all() {
     assert_eq!(records[0], records[1]);
 }
 
-/// Checks that an unavailable cluster costs a function only seconds, since it publishes with little
-/// time left after its own work succeeded.
+/// Checks that an unavailable Kafka cluster costs a function only seconds and loses no event. The
+/// function publishes with little time left, after its own work succeeded.
 #[tokio::test]
 async fn a_cluster_that_is_away_costs_a_function_seconds_and_no_event() {
     let [port] = test_support::ports::free().unwrap();

@@ -1,4 +1,4 @@
-//! Publishing the events that stayed in the outbox.
+//! Tests of publishing events that stayed in the outbox, as `reconcile` does.
 
 use std::time::Duration;
 

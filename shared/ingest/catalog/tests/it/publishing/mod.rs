@@ -1,5 +1,5 @@
-//! Publishing the events of the outbox, with a real PostgreSQL, which is the one that
-//! `DATABASE_URL` names or one of the test's own, and stand-ins for EventBridge, SNS and Kafka.
+//! Tests of publishing the events of the outbox. The PostgreSQL is a real one, which `DATABASE_URL`
+//! names or the tests start; EventBridge, SNS and Kafka are stand-ins.
 
 mod at_once;
 mod kafka_topic;

@@ -1,6 +1,6 @@
-//! The database, the bus and the topic of one test.
+//! Database, stand-in for EventBridge and SNS, and publishers of one test of the outbox.
 
-use catalog::{Database, NewBatch, Outbox, Seal, SealedChunk};
+use catalog::{BatchRow, Database, OutboxMode, Seal, SealedChunk};
 use events::{Event, Publisher, Settings};
 use ingestion::Cnpj;
 use ingestion::chunk::{Chunk, ChunkReady, Generation, Plan, Planner};
@@ -21,13 +21,14 @@ const TOPIC: &str = "arn:aws:sns:us-east-1:111122223333:news";
 /// ARN of an SNS topic of type FIFO, which keeps its messages in order.
 pub(crate) const FIFO: &str = "arn:aws:sns:us-east-1:111122223333:news.fifo";
 
-/// Name of the Kafka topic for chunks that were given up. [`EVENTS_TOPIC`] has the other events.
+/// Name of the Kafka topic for events of chunks that were given up. [`EVENTS_TOPIC`] has the other
+/// events.
 pub(crate) const FAILURES_TOPIC: &str = "chunks.failed";
 pub(crate) const EVENTS_TOPIC: &str = "batches.received";
 
 pub(crate) struct Stand {
     pub(crate) bus: FakeEventBus,
-    /// Database of the test, which is removed with its server.
+    /// Database of the test. It is removed when its PostgreSQL server ends.
     pub(crate) tables: TestDatabase,
 }
 
@@ -66,16 +67,17 @@ impl Stand {
         self.publisher(Settings { kafka: Some(kafka_settings(servers)), ..Settings::default() }).await
     }
 
-    /// Returns a publisher to one Kafka topic, which also gets the failures.
+    /// Returns a publisher to one Kafka topic, which also gets the events of chunks that were given
+    /// up.
     pub(crate) async fn to_one_topic_of_kafka(&self, servers: &str) -> Publisher {
         let mut kafka = kafka_settings(servers);
         kafka.failures = kafka.events.clone();
         self.publisher(Settings { kafka: Some(kafka), ..Settings::default() }).await
     }
 
-    /// Opens the database as a function of the ingest does that publishes with this publisher.
+    /// Opens the database like a function of the ingest that publishes its events by `publisher`.
     pub(crate) fn database(&self, publisher: &Publisher) -> Database {
-        self.tables.open().with_outbox(Outbox::needed_by(publisher))
+        self.tables.open().with_outbox(OutboxMode::needed_by(publisher))
     }
 
     pub(crate) async fn waiting(&self) -> i64 {
@@ -99,7 +101,7 @@ fn kafka_settings(servers: &str) -> events::kafka::EventTopics {
     settings.unwrap()
 }
 
-pub(crate) fn batch() -> NewBatch {
+pub(crate) fn batch() -> BatchRow {
     let metadata = PayloadMetadata {
         batch_id: Uuid::now_v7(),
         tenant_id: Uuid::from_u128(0x1111_1111_1111_4111_8111_1111_1111_1111),
@@ -113,11 +115,11 @@ pub(crate) fn batch() -> NewBatch {
         source: None,
     };
     let payload_uri = format!("s3://payloads/{}", metadata.key());
-    NewBatch { metadata, payload_uri, payload_bytes: None, cnpjs: CnpjAccess::Any }
+    BatchRow { metadata, payload_uri, payload_bytes: None, cnpjs: CnpjAccess::Any }
 }
 
-/// Records a batch of two chunks, and its first event: that one of the chunks was given up.
-pub(crate) async fn begin(database: &Database, batch: &NewBatch) {
+/// Records a batch of two chunks, and gives up the first one. That writes the batch's first event.
+pub(crate) async fn begin(database: &Database, batch: &BatchRow) {
     database.begin_chunking(batch, Plan::default()).await.unwrap();
     let (batch_id, generation) = (batch.metadata.batch_id, Generation::FIRST);
     let sealed = [0, 1].map(|index| chunk(batch, index)).map(|chunk| SealedChunk {
@@ -144,8 +146,9 @@ pub(crate) async fn begin(database: &Database, batch: &NewBatch) {
     database.fail_chunk(&given_up, "no answer").await.unwrap();
 }
 
-/// Writes the second chunk of a batch, which adds its last event.
-pub(crate) async fn end(database: &Database, batch: &NewBatch) {
+/// Writes the second chunk of a batch from [`begin`], which makes the batch final and writes its
+/// last event.
+pub(crate) async fn end(database: &Database, batch: &BatchRow) {
     database.write_chunk(&chunk(batch, 1)).await.unwrap();
 }
 
@@ -153,7 +156,7 @@ fn uri(index: u32) -> String {
     format!("s3://payloads/chunks/{index}")
 }
 
-fn chunk(batch: &NewBatch, index: u32) -> Chunk {
+fn chunk(batch: &BatchRow, index: u32) -> Chunk {
     let stamp = BatchStamp::new(batch.metadata.received_at, batch.metadata.batch_id);
     let mut planner = Planner::new(Plan::default(), stamp, Generation::FIRST);
     let cnpj = Cnpj::from_base("112223330001").unwrap();
@@ -167,7 +170,7 @@ pub(crate) fn types(events: &[Value]) -> Vec<&str> {
     events.iter().map(|event| event["type"].as_str().unwrap()).collect()
 }
 
-/// Checks that the envelope and the data of an event match their schemas.
+/// Checks that an event's envelope and data match their JSON schemas.
 pub(crate) fn conforms(event: &Value) {
     let (_, data) = Event::DATA_SCHEMAS.into_iter().find(|(of_type, _)| event["type"] == *of_type).unwrap();
     for (schema, value) in [(Event::SCHEMA, event), (data, &event["data"])] {

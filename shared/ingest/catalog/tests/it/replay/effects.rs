@@ -1,4 +1,4 @@
-//! What a replay does to products, deactivations and reports, and what it must not do.
+//! Tests of a replay's effects on products, deactivations and reports.
 
 use catalog::ChunkingOutcome;
 use ingestion::Viewer;

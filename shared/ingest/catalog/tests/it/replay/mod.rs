@@ -13,7 +13,8 @@ use uuid::Uuid;
 use crate::support::{Item, Load, TENANT, TestDatabase, at, database_test};
 
 const SECOND: Generation = Generation::FIRST.next();
-/// Query for a hash over all rows of `products`, which any write of a row changes.
+/// Query for a hash over all rows of `products`, including their physical positions. Any write of a
+/// row changes it, even without a change of content.
 const ROWS: &str =
     "SELECT COALESCE(sum(hashtext(xmin::text || ctid::text || p::text)), 0)::bigint FROM products p";
 

@@ -11,20 +11,23 @@ use tokio_postgres::{Client, NoTls, Row};
 
 use super::server;
 
-/// Database that belongs to a single test.
+/// Database of a single test, with a client of the test's own.
 pub(crate) struct TestDatabase {
     config: DatabaseConfig,
-    /// Client by which a test reads and changes the tables directly, without the crate.
+    /// Client with which the test reads and changes the tables directly, in place of the crate
+    /// under test.
     pub(crate) client: Client,
     _cluster: Option<Arc<Cluster>>,
 }
 
-/// Runs a test with its own migrated database, which is dropped afterwards even if the test fails.
+/// Runs a test with a new database that has all migrations. Drops the database afterwards, even if
+/// the test panics.
 pub(crate) fn database_test(test: impl AsyncFnOnce(&TestDatabase)) {
     run(None, test);
 }
 
-/// Runs a test with its own migrated database in this collation.
+/// Runs a test like [`database_test`], with a database that has these locale options of `CREATE
+/// DATABASE`.
 pub(crate) fn collated_test(collation: &str, test: impl AsyncFnOnce(&TestDatabase)) {
     run(Some(collation), test);
 }
@@ -55,7 +58,7 @@ fn collated(collation: &str) -> String {
 }
 
 impl TestDatabase {
-    /// Creates a database to which all migrations are applied.
+    /// Creates a new database for a test, with all migrations applied.
     pub(crate) async fn migrated() -> Self {
         let (url, cluster) = server::usual().await;
         let server = DatabaseConfig::from_url(&url).unwrap();
@@ -110,7 +113,7 @@ impl TestDatabase {
         self.client.query(sql, &[]).await.unwrap()
     }
 
-    /// Returns the single number that a query returns.
+    /// Returns the integer in the first column of a query's only row.
     pub(crate) async fn number(&self, sql: &str) -> i64 {
         self.client.query_one(sql, &[]).await.unwrap().get(0)
     }
@@ -119,8 +122,8 @@ impl TestDatabase {
         self.client.batch_execute(sql).await.unwrap();
     }
 
-    /// Commits the test's own transaction as soon as this number of other transactions wait for its
-    /// locks.
+    /// Commits the transaction that the test's client has begun, as soon as at least `others` other
+    /// connections wait for a lock.
     pub(crate) async fn commit_once_others_wait(&self, others: i64) {
         let waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() \
              AND wait_event_type = 'Lock'";
@@ -131,8 +134,8 @@ impl TestDatabase {
         self.execute("COMMIT").await;
     }
 
-    /// Gives a chunk up as the reader of the dead-letter queue does, if it is pending in its
-    /// generation.
+    /// Marks a chunk as given up, as the function `dead-letter` does. Does nothing unless the chunk
+    /// is pending in its generation (round of processing).
     pub(crate) async fn give_up(&self, chunk: &Chunk) {
         let (batch, chunk) = (chunk.batch.batch_id(), chunk.id());
         self.execute(&format!(
@@ -147,8 +150,9 @@ impl TestDatabase {
         .await;
     }
 
-    /// Sets the start of the history of loads to `second` seconds after the start of the test's
-    /// time, as if it had been set long ago.
+    /// Sets the start of the history of loads (the period for which batches are retained) to
+    /// `second` of the tests' time, as if it had been announced long ago. Batches that were
+    /// received earlier are too old, and may be deleted.
     pub(crate) async fn keep_since(&self, second: i64) {
         self.execute(&format!(
             "UPDATE batch_history SET kept_since = '{}', announced_at = now() - interval '11 min'",
@@ -157,8 +161,8 @@ impl TestDatabase {
         .await;
     }
 
-    /// Deletes all batches that may be deleted, as if each had ended and been released when it was
-    /// received. Returns what was deleted.
+    /// Deletes all batches that are too old and final, as if each had ended and its objects had
+    /// been released when it was received. Returns the numbers of deleted batches and rows.
     pub(crate) async fn prune(&self) -> Pruned {
         self.execute(
             "UPDATE batches SET finished_at = received_at, objects_let_go = true WHERE finished_at IS NOT NULL",
@@ -176,7 +180,7 @@ impl TestDatabase {
         }
     }
 
-    /// Returns the ids of the active products, and those of the inactive ones.
+    /// Returns the product ids of the active products, and those of the inactive ones.
     pub(crate) async fn products(&self) -> (Vec<String>, Vec<String>) {
         let rows = self.rows("SELECT productid, active FROM products ORDER BY cnpj, shopid, productid").await;
         let (active, inactive): (Vec<_>, Vec<_>) = rows.iter().partition(|row| row.get("active"));

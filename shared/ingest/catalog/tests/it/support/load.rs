@@ -1,4 +1,4 @@
-use catalog::{ChunkingOutcome, Database, NewBatch, Seal, SealOutcome, SealedChunk, WriteOutcome};
+use catalog::{BatchRow, ChunkingOutcome, Database, Seal, SealOutcome, SealedChunk, WriteOutcome};
 use ingestion::Cnpj;
 use ingestion::batch::BatchStatus;
 use ingestion::chunk::{Chunk, ChunkReady, Generation, Plan, Planner};
@@ -12,8 +12,8 @@ use uuid::Uuid;
 pub(crate) const TENANT: Uuid = Uuid::from_u128(0x1111_1111_1111_4111_8111_1111_1111_1111);
 pub(crate) const OTHER_TENANT: Uuid = Uuid::from_u128(0x2222_2222_2222_4222_8222_2222_2222_2222);
 
-/// Item of a load in short form: the number of its product, the number of its content, and the
-/// source's date in seconds of the test's time.
+/// Item of a test's load in short form: number of the product, number that makes up its content,
+/// and the source's date in seconds of the tests' time. `None` means that the source gives no date.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Item {
     pub(crate) key: u32,
@@ -27,7 +27,8 @@ impl Item {
     }
 }
 
-/// Returns the time that is this number of seconds after the start of a test's time.
+/// Returns the time that is `second` seconds after 2026-11-21 10:00:00 UTC, where the tests' time
+/// begins.
 pub(crate) fn at(second: i64) -> Timestamp {
     "2026-11-21T10:00:00Z".parse::<Timestamp>().unwrap() + SignedDuration::from_secs(second)
 }
@@ -36,7 +37,7 @@ pub(crate) fn cnpj(number: u32) -> Cnpj {
     Cnpj::from_base(&format!("{:012}", 112_223_330_000_u64 + u64::from(number) + 1)).unwrap()
 }
 
-/// Returns the product of an item. Products with odd and with even keys belong to two
+/// Returns the product that an item stands for. Products with even and with odd keys belong to two
 /// establishments.
 pub(crate) fn product(item: Item) -> Product<'static> {
     Product {
@@ -54,10 +55,10 @@ fn key(number: u32) -> ProductKey {
     ProductKey { cnpj: cnpj(number % 2), shop_id: 1, product_id: format!("p{number:04}") }
 }
 
-/// Batch of a test, with its chunks and its items in error.
+/// Batch that a test loads into the database, with its chunks and its items in error.
 #[derive(Clone, Debug)]
 pub(crate) struct Load {
-    pub(crate) batch: NewBatch,
+    pub(crate) batch: BatchRow,
     pub(crate) chunks: Vec<Chunk>,
     pub(crate) errors: Vec<ItemError>,
     items: u64,
@@ -79,7 +80,7 @@ impl Load {
             source: None,
         };
         let payload_uri = format!("s3://payloads/{}", metadata.key());
-        let batch = NewBatch { metadata, payload_uri, payload_bytes: None, cnpjs: CnpjAccess::Any };
+        let batch = BatchRow { metadata, payload_uri, payload_bytes: None, cnpjs: CnpjAccess::Any };
         Self { batch, chunks: Vec::new(), errors: Vec::new(), items: 0 }
     }
 
@@ -91,7 +92,7 @@ impl Load {
         Self::new(LoadType::Delta, received_at)
     }
 
-    /// Returns the load as a load of [`OTHER_TENANT`].
+    /// Changes the load into a load of the tenant [`OTHER_TENANT`].
     pub(crate) fn of_other_tenant(mut self) -> Self {
         self.batch.metadata.tenant_id = OTHER_TENANT;
         self
@@ -117,7 +118,7 @@ impl Load {
         ChunkReady { batch_id, generation, chunk_index, chunk_uri: uri.to_owned(), cnpj: cnpj(0), items: 1 }
     }
 
-    /// Adds a chunk of these products.
+    /// Adds a chunk with these products to the load.
     pub(crate) fn products(mut self, products: impl IntoIterator<Item = Product<'static>>) -> Self {
         let stamp = BatchStamp::new(self.batch.metadata.received_at, self.id());
         let plan = Plan { items: 2000.try_into().unwrap(), ..Plan::default() };
@@ -132,17 +133,19 @@ impl Load {
         self
     }
 
-    /// Adds a chunk of these items.
+    /// Adds a chunk with the products of these items to the load.
     pub(crate) fn items(self, items: &[Item]) -> Self {
         self.products(items.iter().copied().map(product))
     }
 
-    /// Adds a chunk with the products of these keys, whose content does not matter.
+    /// Adds a chunk with the products of these keys to the load. All have the same content and no
+    /// source date.
     pub(crate) fn keys(self, keys: impl IntoIterator<Item = u32>) -> Self {
         self.products(keys.into_iter().map(|key| product(Item::of(key, 0))))
     }
 
-    /// Adds an item in error, whose key is `readable` or could not be read.
+    /// Adds an item in error to the load: with the product key of number `readable`, or with a key
+    /// that could not be read if `None`.
     pub(crate) fn error(mut self, readable: Option<u32>) -> Self {
         let partial = readable.map(key).map(|key| PartialKey {
             cnpj: Some(key.cnpj),
@@ -184,7 +187,8 @@ impl Load {
         }
     }
 
-    /// Records the load in the database as the chunker does, up to the seal.
+    /// Records the load in the database as the chunker does: the batch, its items in error, and the
+    /// seal that lists its chunks.
     pub(crate) async fn prepare(&self, database: &Database) -> SealOutcome {
         let begun = database.begin_chunking(&self.batch, Plan::default()).await.unwrap();
         assert!(matches!(begun, ChunkingOutcome::Chunk { .. }), "{begun:?}");
@@ -192,7 +196,8 @@ impl Load {
         database.seal(self.id(), Generation::FIRST, &self.seal()).await.unwrap()
     }
 
-    /// Records the load in the database, and writes all of its chunks.
+    /// Records the load in the database, and writes all of its chunks. Returns the status of the
+    /// batch after the last one.
     pub(crate) async fn run(&self, database: &Database) -> BatchStatus {
         let outcome = self.prepare(database).await;
         let SealOutcome::Sealed(mut status) = outcome else { panic!("{outcome:?}") };

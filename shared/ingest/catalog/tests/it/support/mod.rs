@@ -1,4 +1,4 @@
-//! Databases to test against, and batches to put into them.
+//! Support of the catalogue's tests: databases, and batches to load into them.
 
 mod database;
 mod load;

@@ -3,8 +3,8 @@ use std::sync::{Arc, Weak};
 use catalog::DatabaseConfig;
 use test_support::postgres::Cluster;
 
-/// Returns the URL of the PostgreSQL server that `DATABASE_URL` names, or of a server that this
-/// process starts.
+/// Returns the URL of the PostgreSQL server that `DATABASE_URL` names, or else of one that this
+/// process starts. A started server ends when its [`Cluster`] is dropped.
 pub(super) async fn usual() -> (String, Option<Arc<Cluster>>) {
     match std::env::var("DATABASE_URL") {
         Ok(url) if !url.is_empty() => (url, None),

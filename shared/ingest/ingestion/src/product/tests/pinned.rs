@@ -1,4 +1,4 @@
-//! Forms that are stored. If one of these tests fails, the form changed.
+//! Tests of the byte forms that are stored. If one of these tests fails, a stored form has changed.
 //!
 //! A change of the canonical form or of a number, group or kind of an attribute makes every product
 //! look changed once. A change of the encoded form needs a new version of the chunk's format. The

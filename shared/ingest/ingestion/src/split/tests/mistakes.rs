@@ -1,5 +1,5 @@
-//! Valid items beside mistakes: each is found, or is within a piece that is marked as perhaps
-//! holding others, or the payload fails. None is lost silently.
+//! Tests of valid items beside mistakes. Each valid item is found, or is within a piece that is
+//! reported as broken or too large, or the payload fails. None is lost silently.
 
 use std::ops::Range;
 
@@ -83,7 +83,8 @@ impl Join {
     }
 }
 
-/// Returns a payload with these mistakes, and its valid items by their offsets.
+/// Returns a payload with these mistakes, each at the item with its index, and the valid items with
+/// their offsets.
 fn with_mistakes(
     join: Join,
     items: &[String],
@@ -118,7 +119,7 @@ fn contains(found: &[Found], at: usize, item: &str) -> bool {
     })
 }
 
-/// True if the item is within a piece that is not JSON or was too large.
+/// True if the item, at the offset `at`, is within a piece that is not JSON or was too large.
 fn is_covered(found: &[Found], at: usize, item: &str) -> bool {
     let places: Vec<Range<usize>> = found
         .iter()

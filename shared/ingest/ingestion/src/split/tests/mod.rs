@@ -24,7 +24,8 @@ impl From<Piece<'_>> for Found {
 
 type Outcome = (Vec<Found>, Result<(), PayloadError>);
 
-/// Splits a payload with a sink that accepts every item, JSON or not.
+/// Splits a payload that comes in the parts `windows`, with a sink that accepts every item, JSON or
+/// not. `limit` is the maximum size of an item in bytes.
 fn split(format: Format, limit: usize, windows: &[&[u8]]) -> Outcome {
     let mut found = Vec::new();
     let result = feed(format, limit, windows, &mut |piece: Piece<'_>| {
@@ -34,7 +35,8 @@ fn split(format: Format, limit: usize, windows: &[&[u8]]) -> Outcome {
     (found, result)
 }
 
-/// Splits a payload with a sink that accepts only items that are JSON, as the chunker does.
+/// Splits a payload that comes in the parts `windows`, with a sink that accepts only items that are
+/// JSON, as the chunker does. `limit` is the maximum size of an item in bytes.
 fn split_json(format: Format, limit: usize, windows: &[&[u8]]) -> Outcome {
     let mut found = Vec::new();
     let result = feed(format, limit, windows, &mut |piece: Piece<'_>| {
@@ -55,8 +57,8 @@ fn feed(format: Format, limit: usize, windows: &[&[u8]], sink: &mut impl Sink) -
 
 type Split = fn(Format, usize, &[&[u8]]) -> Outcome;
 
-/// Splits a payload as a whole and in windows of every size up to three of the scanner's blocks,
-/// beyond which no new case occurs. Checks that all results are equal.
+/// Splits a payload as a whole, and in windows (parts) of every size up to 200 bytes: three blocks
+/// of the scanner, beyond which no new case occurs. Checks that all results are equal.
 fn every_way(split: Split, format: Format, limit: usize, payload: &[u8]) -> Outcome {
     let at_once = split(format, limit, &[payload]);
     for size in 1..=payload.len().min(200) {

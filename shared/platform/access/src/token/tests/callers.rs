@@ -1,4 +1,4 @@
-//! Callers with a token, a key, or both.
+//! Tests of callers that send a token, an API key, or both.
 
 use aws_sdk_dynamodb::Client;
 use http::HeaderValue;

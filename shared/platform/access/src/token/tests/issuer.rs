@@ -1,4 +1,4 @@
-//! An issuer whose key set is at an address of this machine, and its keys.
+//! Fake token issuer of the tests: its keys, and a server on this machine with its key set.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -160,8 +160,8 @@ pub(super) fn seconds(after: i64) -> i64 {
     i64::try_from(now.as_secs()).unwrap() + after
 }
 
-/// Returns the usual claims of a token, with those of `other` in their place. A null removes the
-/// claim.
+/// Returns the usual claims of a token. Each member of `other` replaces the claim of its name, and
+/// a null removes the claim.
 pub(super) fn claims(other: Value) -> Value {
     let mut claims = json!({
         "iss": ISSUER, "aud": AUDIENCE, "sub": "service-7", "exp": seconds(300), "iat": seconds(0),

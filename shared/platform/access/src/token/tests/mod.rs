@@ -1,4 +1,4 @@
-//! Tokens of an issuer that is a server of this machine.
+//! Tests of tokens whose issuer is a server on this machine.
 
 mod callers;
 mod issuer;
@@ -10,9 +10,9 @@ use serde_json::json;
 use super::*;
 use issuer::{AUDIENCE, ISSUER, Issuer, Key, TENANT, base64, claims, seconds, signed};
 
-/// Age at which the cached key set is fetched again, but still used.
+/// Age of the cached key set at which requests still use it, while it is fetched again.
 const OLD: Duration = Duration::from_secs(1_800);
-/// Age at which a request waits for a new key set.
+/// Age of the cached key set at which a request waits for a new one.
 const OVERDUE: Duration = Duration::from_secs(3_600);
 
 fn refusal(read: Result<Bearer, TokenError>) -> TokenError {

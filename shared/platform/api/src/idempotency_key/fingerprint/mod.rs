@@ -1,4 +1,5 @@
-//! Fingerprints, which distinguish requests under one key.
+//! Fingerprints of request bodies, which distinguish the requests that have the same idempotency
+//! key.
 
 mod canonical;
 
@@ -18,8 +19,8 @@ pub struct Fingerprint(String);
 /// Reason why a body has no fingerprint.
 #[derive(Debug, thiserror::Error)]
 pub enum FingerprintError {
-    /// The body has an integer beyond ±(2^53-1). Such integers are not distinguished by the
-    /// canonical form, in which numbers are doubles.
+    /// The body has an integer beyond ±(2^53-1). Two such integers may have the same canonical
+    /// form, in which numbers are doubles.
     #[error("the integer {0} is beyond ±9007199254740991 (2^53-1)")]
     IntegerTooLarge(serde_json::Number),
     /// The canonical form could not be written.

@@ -1,4 +1,4 @@
-//! Decision about a request by all limits that apply to it.
+//! Rate limiter: admits or refuses a request by all limits that apply to it.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -12,13 +12,13 @@ use futures_util::future::join_all;
 use crate::limits::gcra::SECOND;
 use crate::limits::policy::{Cost, Policies, Policy, Scope, Unit};
 use crate::limits::refusal::Refusal;
-use crate::limits::share::{Draw, Outcome, Share, Step, signed};
+use crate::limits::share::{Draw, DrawOutcome, Share, Step, signed};
 use crate::limits::standing::Standing;
 use crate::limits::table::Table;
 use crate::limits::ticket::Ticket;
 
-/// Maximum number of draws (writes to a bucket) that a request waits for. The first may assume an
-/// outdated bucket; the second and third fail only if another environment writes first.
+/// Maximum number of writes to a bucket that a request waits for. The first may assume an outdated
+/// state of the bucket; the second and third fail only if another environment writes first.
 const MOST_DRAWS: usize = 3;
 /// Maximum number of writes to a bucket after a request was admitted. They take units in advance,
 /// for later requests in this Lambda environment.
@@ -28,7 +28,7 @@ const RENEWAL_DRAWS: usize = 2;
 const MOST_SHARES: usize = 10_000;
 /// Minimum time between two log lines about an unavailable table, in nanoseconds.
 const LOG_PAUSE: i64 = 60 * SECOND;
-/// Number of buckets that are read at once.
+/// Maximum number of buckets that are read from the table at the same time.
 const READS: usize = 16;
 
 /// Rate limiter of a Lambda function. Clones use the same stock of units (for example requests)
@@ -76,7 +76,9 @@ impl Limiter {
         Self(None)
     }
 
-    /// Creates the limiter of this environment, whose buckets are in `table`.
+    /// Creates the limiter of this execution environment. Its buckets are items of the DynamoDB
+    /// table `table`. The limits in `defaults` apply to tenants and targets without limits of their
+    /// own.
     #[must_use]
     pub fn new(dynamodb: Client, table: String, defaults: DefaultLimits) -> Self {
         let table = Table::DynamoDb { client: dynamodb, name: table };
@@ -100,8 +102,8 @@ impl Limiter {
         self.0.is_none()
     }
 
-    /// Returns the limits that apply to a request: the tenant's own in `item`, and the defaults for
-    /// the rest. It makes no call.
+    /// Returns the limits that apply to a request to `target` (`None` for a request without a
+    /// target): the tenant's own in `item`, and the defaults for the rest. Calls no service.
     #[must_use]
     pub fn policies(&self, item: &LimitsItem, tenant: &str, target: Option<&LimitedTarget<'_>>) -> Policies {
         let Some(inner) = &self.0 else { return Policies::default() };
@@ -117,9 +119,9 @@ impl Limiter {
         Policies(policies)
     }
 
-    /// Admits a request or refuses it. The limiter writes to the buckets only if this environment's
-    /// shares do not suffice. A cost above the burst is admitted when the bucket is full, and
-    /// leaves a debt.
+    /// Admits a request or refuses it. The limiter writes to the buckets only if the units that
+    /// this environment has taken in advance do not suffice. A cost above the burst is admitted
+    /// when the bucket is full, and then delays later requests.
     ///
     /// # Errors
     /// If a limit refuses the request. Nothing is charged then.
@@ -128,7 +130,8 @@ impl Limiter {
         inner.admit(policies, cost).await
     }
 
-    /// Reads how much is left of each limit of the tenant, including those of its targets.
+    /// Reads how many units are left of the tenant's limit of requests, and of its limits at each
+    /// target that `item` names. The result is empty if the limiter is off.
     pub async fn standing(&self, tenant: &str, item: &LimitsItem) -> Vec<Standing> {
         let Some(inner) = &self.0 else { return Vec::new() };
         let mut policies = self.policies(item, tenant, None).0;
@@ -150,7 +153,8 @@ impl Inner {
         self.clock.now()
     }
 
-    /// Adds the limits of a tenant or target to `policies`.
+    /// Adds each limit that `limits` sets to `policies`. `scope` is the tenant, or one of its
+    /// targets.
     fn add(&self, policies: &mut Vec<Arc<Policy>>, tenant: &str, scope: &Scope, limits: TargetLimits) {
         let TargetLimits { requests, messages, bytes } = limits;
         let units = [(Unit::Requests, requests), (Unit::Messages, messages), (Unit::Bytes, bytes)];
@@ -161,7 +165,8 @@ impl Inner {
         }
     }
 
-    /// Returns this environment's share of the bucket with this key.
+    /// Returns this environment's share (units taken in advance) of the bucket with the key `pk`.
+    /// The first call creates an empty share.
     fn share(&self, pk: &str) -> Arc<Mutex<Share>> {
         let mut shares = self.shares.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(share) = shares.get(pk) {
@@ -219,11 +224,12 @@ impl Inner {
         Err(refusal)
     }
 
-    /// Takes units from a bucket for a request by a conditional write. If the bucket is not as
-    /// assumed, up to two further writes are tried.
+    /// Takes units from a bucket, for a request that costs `cost` units, by the conditional write
+    /// `draw`. If the bucket is not as assumed, up to two further writes are tried.
     ///
     /// # Errors
-    /// Returns the time until which the request is refused, in nanoseconds since 1970.
+    /// If the units do not suffice, or other environments write first each time: the time until
+    /// which the request is refused, in nanoseconds since 1970.
     async fn draw(&self, policy: &Policy, cost: u64, mut draw: Draw) -> Result<(), i64> {
         for _ in 0..MOST_DRAWS {
             self.make(policy, &draw).await;
@@ -237,7 +243,8 @@ impl Inner {
         Err(policy.share().overtaken(policy.pace(), cost, self.now()))
     }
 
-    /// Takes units from the bucket for a share that runs low or is too old.
+    /// Takes units from a bucket for later requests, if this environment has few of the bucket's
+    /// units left, or took them more than ten seconds ago.
     pub(crate) async fn renew(&self, policy: &Policy) {
         for _ in 0..RENEWAL_DRAWS {
             let draw = policy.share().renewal(policy.pace(), self.now());
@@ -250,19 +257,19 @@ impl Inner {
         }
     }
 
-    /// Writes a draw (units taken from a bucket) to the table, and updates the share by the result.
-    /// Returns true if the write succeeded, and false if its condition failed or the table is
-    /// unavailable.
+    /// Writes a draw (units taken from a bucket) to the table, and updates this environment's share
+    /// by the result. Returns true if the write succeeded, and false if its condition failed or the
+    /// table is unavailable.
     async fn make(&self, policy: &Policy, draw: &Draw) -> bool {
         let outcome = self.table.write(&policy.pk, &draw.write).await.unwrap_or_else(|error| {
             self.log_away(&error);
-            Outcome::Away
+            DrawOutcome::Away
         });
-        policy.share().learn(policy.pace(), draw, &outcome, self.now());
-        matches!(outcome, Outcome::Made(_))
+        policy.share().apply_outcome(policy.pace(), draw, &outcome, self.now());
+        matches!(outcome, DrawOutcome::Made(_))
     }
 
-    /// Gives units back to this environment's share.
+    /// Gives units that a request did not use back to this environment's share of the bucket.
     pub(crate) fn give_back(&self, policy: &Policy, units: u64) {
         policy.share().spend(-signed(units), self.now());
     }

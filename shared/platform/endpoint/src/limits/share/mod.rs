@@ -1,20 +1,21 @@
-//! Share of a bucket that an environment holds: decides about requests, and which draws to make.
-//! It does no I/O, and reads no clock.
+//! Share of a rate limit's bucket: the units (for example requests) that an execution environment
+//! has taken from it in advance. A share decides about requests, and about the writes that take
+//! further units (draws). It does no I/O, and reads no clock.
 
 use crate::limits::bucket::Bucket;
 use crate::limits::gcra::{Form, Pace, SECOND, WINDOW, Write};
 
-/// Age in nanoseconds from which on a share's unused units are not returned to the bucket. By then,
-/// the estimate of environments does not include this environment any more.
+/// Age in nanoseconds from which on an environment drops unused units, and does not return them to
+/// the bucket. By then, the bucket's estimate of environments does not include this one any more.
 const FORFEITED: i64 = 2 * WINDOW;
 /// Time in nanoseconds for which an environment does not call the table after a failed call.
 const STORE_PAUSE: i64 = SECOND;
-/// Maximum random delay in nanoseconds before an environment takes units again, so that not all
-/// environments write to the bucket at once.
+/// Maximum random delay in nanoseconds before an environment takes units again after a refusal, so
+/// that not all environments write to the bucket at once.
 const LONGEST_SPREAD: i64 = SECOND;
 
-/// Number of environments that are assumed before the table's first response. If a new environment
-/// assumed to be alone, it would admit the whole limit by itself while its calls fail.
+/// Number of environments that a new one assumes to use the bucket before the table's first
+/// response. Otherwise it would admit the whole limit by itself while its calls fail.
 const ASSUMED: f64 = 50.0;
 
 /// Units (for example requests) that this execution environment has taken from a bucket in advance.
@@ -23,31 +24,33 @@ const ASSUMED: f64 = 50.0;
 pub(crate) struct Share {
     environment: u8,
     random: fastrand::Rng,
-    /// Number of units that were taken from the bucket and not used yet. A negative number is a
-    /// debt.
+    /// Number of units that were taken from the bucket and not used yet. If it is negative,
+    /// requests used more units than were taken, and later requests wait for this debt.
     credit: i64,
-    /// State of the bucket after the last call to the table; `None` before the first call.
-    known: Option<Known>,
+    /// State of the bucket after the last call to the table; `None` before the first call, or if
+    /// the bucket had no item.
+    known: Option<BucketState>,
     drawn_at: i64,
     spent: Spent,
     /// Pause in which this environment does not try to take a number of units that the bucket would
     /// refuse; `None` if there is no pause.
-    quiet: Option<Quiet>,
+    pause: Option<Pause>,
     away: Option<Away>,
     granted_at: i64,
 }
 
-/// State of a bucket as this environment knows it: the time at which it is full again (`tat`), its
-/// ten-second window, and the number of environments that use it.
+/// State of a bucket as this environment knows it: the time at which the bucket is full again
+/// (`tat`, in nanoseconds since 1970), the ten-second window of its last write, and the number of
+/// environments that use it.
 #[derive(Clone, Copy, Debug)]
-struct Known {
+struct BucketState {
     tat: i64,
     window: i64,
     environments: f64,
 }
 
-/// Units (for example requests) that this environment used in the present ten-second window and in
-/// the window before.
+/// Units (for example requests) that this environment used: `now` in the ten seconds from `period`
+/// (nanoseconds since 1970) on, and `before` in the ten seconds before.
 #[derive(Debug, Default)]
 struct Spent {
     period: i64,
@@ -55,16 +58,16 @@ struct Spent {
     before: i64,
 }
 
-/// Pause in taking units: before `until`, this environment does not try to take `need` units or
-/// more, because the bucket would refuse them.
+/// Pause in which this environment does not try to take `need` units or more before the time
+/// `until` (nanoseconds since 1970), because the bucket would refuse them.
 #[derive(Clone, Copy, Debug)]
-struct Quiet {
+struct Pause {
     need: i64,
     until: i64,
 }
 
-/// Times while the table cannot be reached: of the next call to the table, and of the last refill
-/// that this environment made by itself.
+/// State of this environment while the table cannot be reached: the time of its next call to the
+/// table (`retry_at`), and the time up to which it has granted itself units (`refilled_at`).
 #[derive(Clone, Copy, Debug)]
 struct Away {
     retry_at: i64,
@@ -97,7 +100,7 @@ pub(crate) struct Draw {
 
 /// Result of a draw, the write that takes units from a bucket.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub(crate) enum DrawOutcome {
     /// The write succeeded, and this is the bucket after it.
     Made(Bucket),
     /// The write's condition failed. This is the bucket in the table; `None` if it has no item.
@@ -107,8 +110,8 @@ pub(crate) enum Outcome {
 }
 
 impl Share {
-    /// Creates an empty share. `environment` is this environment's random number in the count of
-    /// environments.
+    /// Creates a share without units. `environment` is the random byte by which this environment is
+    /// counted in the bucket. `seed` is for the random delays.
     pub(crate) fn new(environment: u8, seed: u64) -> Self {
         Self {
             environment,
@@ -117,13 +120,14 @@ impl Share {
             known: None,
             drawn_at: i64::MIN / 2,
             spent: Spent::default(),
-            quiet: None,
+            pause: None,
             away: None,
             granted_at: i64::MIN / 2,
         }
     }
 
-    /// Decides about a request that costs `cost` units, and charges it if it is admitted.
+    /// Decides about a request that costs `cost` units at `now` (nanoseconds since 1970). An
+    /// admitted request is charged.
     pub(crate) fn take(&mut self, pace: Pace, cost: u64, now: i64) -> Step {
         let cost = signed(cost);
         self.refill(pace, now);
@@ -151,9 +155,9 @@ impl Share {
                 // The bucket is blocked for as long as a debt can block it.
                 self.credit = 0;
             }
-            return Step::Refused(self.quieten(pace, need, allowed_at, now));
+            return Step::Refused(self.pause(pace, need, allowed_at, now));
         }
-        if let Some(until) = self.quiet_until(need, now) {
+        if let Some(until) = self.paused_until(need, now) {
             return Step::Refused(until);
         }
         let room = pace.units(now + pace.capacity() - start);
@@ -161,8 +165,9 @@ impl Share {
         Step::Draw(self.draw(pace, gain, 0, now))
     }
 
-    /// Returns the draw (write that takes units from the bucket) for a share that runs low, is old,
-    /// or was granted while the table was unreachable. `None` if no draw is due.
+    /// Returns the draw (write that takes units from the bucket) if this environment has few units
+    /// left, took its units more than ten seconds ago, or granted them to itself while the table
+    /// was unreachable. `None` if no draw is due. `now` is in nanoseconds since 1970.
     pub(crate) fn renewal(&mut self, pace: Pace, now: i64) -> Option<Draw> {
         if let Some(away) = self.away {
             return (now >= away.retry_at).then(|| self.comeback(pace, now));
@@ -171,7 +176,7 @@ impl Share {
         let target = self.target(pace, 0, now);
         let is_old = age >= WINDOW && self.credit > 0;
         let is_low = (0..target).contains(&self.credit.saturating_mul(2));
-        if !(is_low || is_old) || self.quiet_until(target.max(1), now).is_some() {
+        if !(is_low || is_old) || self.paused_until(target.max(1), now).is_some() {
             return None;
         }
         let returned = if is_old { self.credit } else { 0 };
@@ -184,17 +189,17 @@ impl Share {
         Some(Draw { returned, ..self.draw(pace, gain, given_back, now) })
     }
 
-    /// Returns the first draw after the table was unreachable. The units taken replace those that
-    /// this environment granted itself. Without this draw, an environment with few requests would
-    /// never call the table again.
+    /// Returns the first draw (write that takes units) after the table was unreachable. The units
+    /// taken replace those that this environment granted itself. Without this draw, an environment
+    /// with few requests would never call the table again.
     fn comeback(&self, pace: Pace, now: i64) -> Draw {
         let room = pace.units(now + pace.capacity() - self.start(pace, now));
         let gain = self.target(pace, 0, now).max(1).min(room);
         Draw { returned: self.credit.max(0), ..self.draw(pace, gain, 0, now) }
     }
 
-    /// Returns the draw that takes `gain` units from the bucket. `given_back` units return to the
-    /// bucket by the same write, unless the bucket is full.
+    /// Returns the draw (write) that takes `gain` units from the bucket. `given_back` units return
+    /// to the bucket by the same write, unless the bucket is full.
     fn draw(&self, pace: Pace, gain: i64, given_back: i64, now: i64) -> Draw {
         let cost = pace.cost(gain);
         let form = if self.is_full(pace, now) {
@@ -207,55 +212,57 @@ impl Share {
         Draw { write: self.write(pace, form, now), gain, returned: 0 }
     }
 
-    /// Updates the share by the result of a draw.
-    pub(crate) fn learn(&mut self, pace: Pace, draw: &Draw, outcome: &Outcome, now: i64) {
+    /// Updates the share by the result of a draw, a write that takes units from the bucket. `now`
+    /// is in nanoseconds since 1970.
+    pub(crate) fn apply_outcome(&mut self, pace: Pace, draw: &Draw, outcome: &DrawOutcome, now: i64) {
         match outcome {
-            Outcome::Made(bucket) => {
+            DrawOutcome::Made(bucket) => {
                 self.credit += draw.gain - draw.returned;
                 self.drawn_at = now;
-                (self.quiet, self.away) = (None, None);
+                (self.pause, self.away) = (None, None);
                 self.known = Some(self.facts(bucket, draw.write.window));
             }
-            Outcome::Refused(bucket) => {
+            DrawOutcome::Refused(bucket) => {
                 if self.away.take().is_some() {
                     // A local share is no part of the bucket.
                     self.credit = self.credit.min(0);
                 }
                 self.known = bucket.as_ref().map(|bucket| self.facts(bucket, draw.write.window));
             }
-            Outcome::Away => self.go_without(pace, now),
+            DrawOutcome::Away => self.go_without(pace, now),
         }
     }
 
-    /// Starts a pause after other environments have written to the bucket first each time. Returns
-    /// the time until which the request is refused.
+    /// Starts a pause in taking units, because other environments wrote to the bucket first each
+    /// time. Returns the time (nanoseconds since 1970) until which the request is refused.
     pub(crate) fn overtaken(&mut self, pace: Pace, cost: u64, now: i64) -> i64 {
         let need = (signed(cost) - self.credit).max(1);
-        self.quieten(pace, need, now, now)
+        self.pause(pace, need, now, now)
     }
 
     /// Returns the number of units left in the share and the bucket, and the time at which the
-    /// bucket is full, as of the last call to the table.
+    /// bucket is full, as of the last call to the table. Times are in nanoseconds since 1970.
     pub(crate) fn left(&self, pace: Pace, now: i64) -> (u64, i64) {
         let start = self.start(pace, now);
         let units = self.credit + pace.units(now + pace.capacity() - start);
         (u64::try_from(units.clamp(0, pace.burst())).unwrap_or_default(), start)
     }
 
-    /// Returns whether the share can be dropped: it has no debt, and its units are too old to
-    /// count.
+    /// Returns whether the share can be dropped at `now` (nanoseconds since 1970): it has no debt,
+    /// and its units are too old to be returned to the bucket.
     pub(crate) const fn is_idle(&self, now: i64) -> bool {
         self.credit >= 0 && now - self.drawn_at > FORFEITED
     }
 
-    /// Charges units to the share. A negative number gives units back.
+    /// Charges units to the share at `now` (nanoseconds since 1970). More units than the share has
+    /// become a debt. A negative number gives units back.
     pub(crate) fn spend(&mut self, units: i64, now: i64) {
         self.credit -= units;
         self.spent.add(units, now);
     }
 
     /// Returns the time at which the bucket will be full again (its `tat`), as of the last call to
-    /// the table; `now` if it is full.
+    /// the table; `now` if it is full. Times are in nanoseconds since 1970.
     fn start(&self, pace: Pace, now: i64) -> i64 {
         if self.is_full(pace, now) { now } else { self.known.map_or(now, |known| known.tat) }
     }
@@ -264,16 +271,16 @@ impl Share {
         self.known.is_none_or(|known| known.tat < now || known.tat > pace.latest(now))
     }
 
-    /// Returns the number of units to take next: at most twice what this environment used in recent
-    /// seconds. The number is 0 if so many environments use the bucket that none may keep units.
+    /// Returns the number of units to take next: at most a chunk and twice the sum of recent use
+    /// and `cost`; 0 if too many environments use the bucket for any to keep units.
     fn target(&self, pace: Pace, cost: i64, now: i64) -> i64 {
         let chunk = self.known.map_or(1, |known| pace.chunk(known.environments));
         let used = self.spent.lately(now).saturating_add(cost);
         if chunk < 2 { 0 } else { chunk.min(used.saturating_mul(2)) }
     }
 
-    /// Returns the draw that charges a debt to the bucket, even if it is empty; `None` if debts
-    /// delay the bucket for the maximum time already.
+    /// Returns the draw (write) that charges a debt of this environment to the bucket, even if the
+    /// bucket is empty; `None` if debts delay the bucket for the maximum time already.
     fn charge(&self, pace: Pace, debt: i64, now: i64) -> Option<Draw> {
         let ceiling = now + pace.capacity() + pace.longest_debt();
         if self.start(pace, now) > ceiling {
@@ -286,40 +293,42 @@ impl Share {
     fn write(&self, pace: Pace, form: Form, now: i64) -> Write {
         let window = now.div_euclid(WINDOW);
         let environment = self.environment;
-        let write = Write { now, latest: pace.latest(now), form, window, turns: true, environment };
-        let turns = self.known.is_none_or(|known| !(window..=write.last_window()).contains(&known.window));
-        Write { turns, ..write }
+        let write = Write { now, latest: pace.latest(now), form, window, starts_window: true, environment };
+        let valid = window..=write.last_window();
+        let starts_window = self.known.is_none_or(|known| !valid.contains(&known.window));
+        Write { starts_window, ..write }
     }
 
-    fn facts(&self, bucket: &Bucket, window: i64) -> Known {
+    fn facts(&self, bucket: &Bucket, window: i64) -> BucketState {
         let environments = bucket.environments(window, self.environment);
-        Known { tat: bucket.tat, window: bucket.window, environments }
+        BucketState { tat: bucket.tat, window: bucket.window, environments }
     }
 
-    /// Starts a pause in taking `need` units or more, from now until a random time after
-    /// `allowed_at`. Returns the end of the pause. The random times are such that about two
+    /// Starts a pause in taking `need` units or more, until a random time after `allowed_at`, and
+    /// returns its end (nanoseconds since 1970). The random times are such that about two
     /// environments take units while the bucket regains a chunk.
-    fn quieten(&mut self, pace: Pace, need: i64, allowed_at: i64, now: i64) -> i64 {
-        match self.quiet {
-            Some(quiet) if quiet.need <= need && quiet.until >= allowed_at => quiet.until,
+    fn pause(&mut self, pace: Pace, need: i64, allowed_at: i64, now: i64) -> i64 {
+        match self.pause {
+            Some(pause) if pause.need <= need && pause.until >= allowed_at => pause.until,
             _ => {
                 let environments = self.environments();
                 let chunk = need.max(self.target(pace, 0, now));
-                let longest = pace.turn(chunk, environments).min(LONGEST_SPREAD);
+                let longest = pace.time_to_regain(chunk, environments).min(LONGEST_SPREAD);
                 let is_alone = environments < 1.5;
                 let until = allowed_at + if is_alone { 0 } else { self.random.i64(0..=longest) };
-                self.quiet = Some(Quiet { need, until });
+                self.pause = Some(Pause { need, until });
                 until
             }
         }
     }
 
-    fn quiet_until(&self, need: i64, now: i64) -> Option<i64> {
-        self.quiet.filter(|quiet| now < quiet.until && need >= quiet.need).map(|quiet| quiet.until)
+    fn paused_until(&self, need: i64, now: i64) -> Option<i64> {
+        self.pause.filter(|pause| now < pause.until && need >= pause.need).map(|pause| pause.until)
     }
 
-    /// Notes that the table cannot be reached until the next try. At the beginning of an outage,
-    /// and at most once in ten seconds, the environment grants itself a chunk of units.
+    /// Records that a call to the table failed, so that the next one waits a second. At the
+    /// beginning of an outage, and at most once in ten seconds, the environment grants itself a
+    /// chunk of units: as many as it would take from the bucket at once.
     fn go_without(&mut self, pace: Pace, now: i64) {
         let refilled_at = self.away.map_or(now, |away| away.refilled_at);
         if self.away.is_none() && now - self.granted_at >= WINDOW {
@@ -331,12 +340,13 @@ impl Share {
         self.away = Some(Away { retry_at: now + STORE_PAUSE, refilled_at });
     }
 
-    /// Adds this environment's part of the rate to the share while the table cannot be reached.
+    /// Adds units to the share while the table cannot be reached, at the limit's rate divided by
+    /// the number of environments. The share grows to at most one chunk, the units of one draw.
     fn refill(&mut self, pace: Pace, now: i64) {
         let most = self.local_chunk(pace);
         let environments = self.environments();
         let Some(away) = &mut self.away else { return };
-        let unit = pace.turn(1, environments).max(1);
+        let unit = pace.time_to_regain(1, environments).max(1);
         let units = (now - away.refilled_at).max(0) / unit;
         away.refilled_at += units * unit;
         self.credit = self.credit.max(most.min(self.credit.saturating_add(units)));
@@ -371,7 +381,7 @@ impl Spent {
     }
 }
 
-/// Converts a number of units to a signed number, so that it can become a debt.
+/// Converts a number of units to a signed number, so that a share can count a debt with it.
 pub(crate) fn signed(units: u64) -> i64 {
     /// Maximum number of units of one cost. A larger cost counts as this number.
     const MOST: i64 = 1 << 50;

@@ -5,7 +5,7 @@ use crate::limits::table::memory::applied;
 
 const START: i64 = 1_795_564_800 * SECOND;
 
-/// Share of one environment, with the bucket that it draws from.
+/// Share of one environment under test, with the bucket that it takes units from, and a clock.
 struct Stand {
     pace: Pace,
     share: Share,
@@ -25,11 +25,11 @@ impl Stand {
         let outcome = match applied(&draw.write, self.bucket.as_ref()) {
             Some(bucket) => {
                 self.bucket = Some(bucket.clone());
-                Outcome::Made(bucket)
+                DrawOutcome::Made(bucket)
             }
-            None => Outcome::Refused(self.bucket.clone()),
+            None => DrawOutcome::Refused(self.bucket.clone()),
         };
-        self.share.learn(self.pace, draw, &outcome, self.now);
+        self.share.apply_outcome(self.pace, draw, &outcome, self.now);
     }
 
     /// Decides about a request, and takes units from the bucket if the share needs them. Returns
@@ -51,7 +51,7 @@ impl Stand {
         }
     }
 
-    /// Empties the bucket, as if another environment had drawn everything.
+    /// Empties the bucket, as if another environment had taken all units.
     fn empty(&mut self) {
         let tat = self.now + self.pace.capacity();
         let bucket = self.bucket.take().unwrap();

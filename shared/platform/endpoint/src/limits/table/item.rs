@@ -1,4 +1,4 @@
-//! Draws as DynamoDB's conditional updates, and items as buckets.
+//! Writes to a bucket as DynamoDB's conditional updates, and items of the table as buckets.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Display;
@@ -18,7 +18,7 @@ pub(super) struct ItemError;
 /// Returns the condition expression of a write that takes units from a bucket. In DynamoDB, a
 /// comparison with a missing attribute is false.
 pub(super) const fn condition(write: &Write) -> &'static str {
-    match (write.form, write.turns) {
+    match (write.form, write.starts_window) {
         (Form::Running { .. }, false) => "tat >= :now AND tat <= :ceiling AND win >= :win AND win <= :farWin",
         (Form::Running { .. }, true) => {
             "tat >= :now AND tat <= :ceiling AND (attribute_not_exists(win) OR win < :win OR win > :farWin)"
@@ -34,7 +34,7 @@ pub(super) const fn condition(write: &Write) -> &'static str {
 
 /// Returns the update expression of a write that takes units from a bucket.
 pub(super) const fn update(write: &Write) -> &'static str {
-    match (write.form, write.turns) {
+    match (write.form, write.starts_window) {
         (Form::Running { .. }, false) => "SET tat = tat + :change, expiresAt = :expiresAt ADD envs :env",
         (Form::Running { .. }, true) => {
             "SET tat = tat + :change, expiresAt = :expiresAt, lastEnvs = if_not_exists(envs, :env), lastWin = if_not_exists(win, :win), envs = :env, win = :win"
@@ -74,9 +74,9 @@ pub(super) fn bucket(item: &Item) -> Result<Bucket, ItemError> {
     Ok(Bucket {
         tat: integer(item, "tat")?,
         window: integer(item, "win")?,
-        seen: places(item, "envs")?,
+        seen: environment_ids(item, "envs")?,
         last_window: integer(item, "lastWin")?,
-        last_seen: places(item, "lastEnvs")?,
+        last_seen: environment_ids(item, "lastEnvs")?,
     })
 }
 
@@ -85,9 +85,9 @@ fn integer(item: &Item, name: &str) -> Result<i64, ItemError> {
     value.and_then(|value| value.parse().ok()).ok_or(ItemError)
 }
 
-fn places(item: &Item, name: &str) -> Result<BTreeSet<u8>, ItemError> {
-    let places = item.get(name).and_then(|value| value.as_ns().ok()).ok_or(ItemError)?;
-    places.iter().map(|place| place.parse().map_err(|_| ItemError)).collect()
+fn environment_ids(item: &Item, name: &str) -> Result<BTreeSet<u8>, ItemError> {
+    let ids = item.get(name).and_then(|value| value.as_ns().ok()).ok_or(ItemError)?;
+    ids.iter().map(|id| id.parse().map_err(|_| ItemError)).collect()
 }
 
 fn number(value: impl Display) -> AttributeValue {
@@ -101,8 +101,8 @@ mod tests {
     #[test]
     fn every_value_is_named_and_every_name_has_a_value() {
         let forms = [Form::Running { change: 1, ceiling: 2 }, Form::Full { tat: 3 }];
-        for (form, turns) in forms.into_iter().flat_map(|form| [(form, true), (form, false)]) {
-            let write = Write { now: 1, latest: 9, form, window: 1, turns, environment: 7 };
+        for (form, starts_window) in forms.into_iter().flat_map(|form| [(form, true), (form, false)]) {
+            let write = Write { now: 1, latest: 9, form, window: 1, starts_window, environment: 7 };
             let text = format!("{} {}", condition(&write), update(&write));
             let separators = |character: char| !character.is_ascii_alphanumeric() && character != ':';
             let named: BTreeSet<&str> = text.split(separators).filter(|word| word.starts_with(':')).collect();

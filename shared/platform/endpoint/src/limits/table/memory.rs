@@ -1,4 +1,4 @@
-//! Table in memory, which applies draws as DynamoDB does.
+//! In-memory table of buckets for tests, which applies writes by the same conditions as DynamoDB.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use super::Unavailable;
 use crate::limits::bucket::Bucket;
 use crate::limits::gcra::{Form, Write};
-use crate::limits::share::Outcome;
+use crate::limits::share::DrawOutcome;
 
 /// In-memory table of buckets for tests, which counts its writes.
 #[derive(Clone, Debug, Default)]
@@ -20,16 +20,16 @@ struct State {
 }
 
 impl Memory {
-    pub(crate) fn write(&self, pk: &str, write: &Write) -> Result<Outcome, Unavailable> {
+    pub(crate) fn write(&self, pk: &str, write: &Write) -> Result<DrawOutcome, Unavailable> {
         let mut state = self.0.lock().unwrap();
         state.calls += 1;
         if state.away {
             return Err(Unavailable("the table is away".to_owned()));
         }
         let old = state.buckets.get(pk).cloned();
-        let Some(new) = applied(write, old.as_ref()) else { return Ok(Outcome::Refused(old)) };
+        let Some(new) = applied(write, old.as_ref()) else { return Ok(DrawOutcome::Refused(old)) };
         state.buckets.insert(pk.to_owned(), new.clone());
-        Ok(Outcome::Made(new))
+        Ok(DrawOutcome::Made(new))
     }
 
     pub(crate) fn read(&self, pk: &str) -> Result<Option<Bucket>, Unavailable> {
@@ -61,12 +61,12 @@ pub(crate) fn applied(write: &Write, old: Option<&Bucket>) -> Option<Bucket> {
     };
     let window = old.map(|bucket| bucket.window);
     let is_over = window.is_none_or(|window| !(write.window..=write.last_window()).contains(&window));
-    if is_over != write.turns {
+    if is_over != write.starts_window {
         return None;
     }
     let own = BTreeSet::from([write.environment]);
     Some(match old {
-        Some(old) if !write.turns => {
+        Some(old) if !write.starts_window => {
             let mut seen = old.seen.clone();
             seen.extend(&own);
             Bucket { tat, seen, ..old.clone() }

@@ -1,4 +1,4 @@
-//! Table of buckets.
+//! Table of the rate limiter's buckets: in DynamoDB, or in memory for tests.
 
 mod item;
 #[cfg(test)]
@@ -14,11 +14,11 @@ use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue, ReturnValuesOnConditi
 
 use crate::limits::bucket::Bucket;
 use crate::limits::gcra::Write;
-use crate::limits::share::Outcome;
+use crate::limits::share::DrawOutcome;
 
 /// Time limit of a write that takes units from a bucket, while the request waits. The first call of
 /// a new environment often takes several hundred milliseconds, because it connects.
-pub const PATIENCE: Duration = Duration::from_secs(1);
+pub const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Table of the rate limiter's buckets.
 #[derive(Clone, Debug)]
@@ -39,12 +39,13 @@ pub(crate) struct Unavailable(String);
 
 impl Table {
     /// Takes units from a bucket by a conditional write. If DynamoDB's response is lost, the units
-    /// may be taken twice. Half of them are then lost, but no request is admitted beyond the limit.
-    pub(crate) async fn write(&self, pk: &str, write: &Write) -> Result<Outcome, Unavailable> {
+    /// may be taken twice. Half of them then remain unused, but no request is admitted beyond the
+    /// limit.
+    pub(crate) async fn write(&self, pk: &str, write: &Write) -> Result<DrawOutcome, Unavailable> {
         match self {
             Self::DynamoDb { client, name } => {
                 let update = update(client, name, pk, write);
-                tokio::time::timeout(PATIENCE, update).await.map_err(|late| unavailable(&late))?
+                tokio::time::timeout(TIMEOUT, update).await.map_err(|late| unavailable(&late))?
             }
             #[cfg(test)]
             Self::Memory(memory) => memory.write(pk, write),
@@ -65,7 +66,7 @@ impl Table {
     }
 }
 
-async fn update(client: &Client, table: &str, pk: &str, write: &Write) -> Result<Outcome, Unavailable> {
+async fn update(client: &Client, table: &str, pk: &str, write: &Write) -> Result<DrawOutcome, Unavailable> {
     let update = client
         .update_item()
         .table_name(table)
@@ -78,12 +79,12 @@ async fn update(client: &Client, table: &str, pk: &str, write: &Write) -> Result
     let found = match update.send().await {
         Ok(output) => {
             let item = output.attributes.ok_or(item::ItemError).map_err(|error| unavailable(&error))?;
-            item::bucket(&item).map(Outcome::Made)
+            item::bucket(&item).map(DrawOutcome::Made)
         }
         Err(SdkError::ServiceError(error)) if error.err().is_conditional_check_failed_exception() => {
             match error.into_err() {
                 UpdateItemError::ConditionalCheckFailedException(failed) => {
-                    failed.item.as_ref().map(item::bucket).transpose().map(Outcome::Refused)
+                    failed.item.as_ref().map(item::bucket).transpose().map(DrawOutcome::Refused)
                 }
                 other => return Err(Unavailable(context(other))),
             }

@@ -18,7 +18,7 @@ fn of(text: &str) -> Fingerprint {
     Fingerprint::of(&parsed(text)).unwrap()
 }
 
-/// The expected value is the output of `printf '{"a":1,"b":"x"}' | sha256sum`, which any
+/// Checks a fingerprint against the output of `printf '{"a":1,"b":"x"}' | sha256sum`, which any
 /// implementation of RFC 8785 and SHA-256 has.
 #[test]
 fn the_fingerprint_is_plain_sha_256_of_the_canonical_form() {
@@ -39,7 +39,8 @@ fn values_null_and_the_order_of_items_do() {
     }
 }
 
-/// 2^53 and 2^53+1 are the same double, so their fingerprints would be equal.
+/// Checks that integers beyond ±(2^53-1) are refused. For example, 2^53 and 2^53+1 are the same
+/// double, so their fingerprints would be equal.
 #[test]
 fn integers_that_are_no_double_of_their_own_have_no_fingerprint() {
     for integer in ["9007199254740992", "-9007199254740992", "18446744073709551615", "-9223372036854775808"] {

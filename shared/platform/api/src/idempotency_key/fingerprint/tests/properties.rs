@@ -1,4 +1,5 @@
-//! However a body is written, it has one fingerprint; with any change in it, it has another.
+//! Property tests: all spellings of a body have one fingerprint, and a body with any change has
+//! another.
 
 use std::collections::BTreeMap;
 
@@ -70,7 +71,7 @@ fn same(one: &Value, other: &Value) -> bool {
     }
 }
 
-/// Returns the value with one part changed.
+/// Returns a copy of a JSON value with one change, which `choices` select.
 fn changed(value: &Value, choices: &mut Choices) -> Value {
     let deeper = choices.of(3) > 0;
     match value {
@@ -95,7 +96,8 @@ fn changed(value: &Value, choices: &mut Choices) -> Value {
     }
 }
 
-/// Returns another number, sometimes the next double.
+/// Returns another value in place of a number: another number, sometimes the next double, or the
+/// same number as a string.
 fn changed_number(number: f64, choices: &mut Choices) -> Value {
     let neighbour = if number >= f64::MAX { number.next_down() } else { number.next_up() };
     match choices.of(4) {
@@ -163,8 +165,8 @@ proptest! {
         prop_assert_ne!(of(&one), of(&other), "{} {}", one, other);
     }
 
-    /// The canonical form contains all of the body: parsing it returns the same body, so different
-    /// bodies have different canonical forms.
+    /// Checks that the canonical form contains all of the body: parsing it returns the same body,
+    /// so different bodies have different canonical forms.
     #[test]
     fn the_canonical_form_says_all_of_the_body_and_is_its_own(body in body()) {
         let canonical_form = canonical_text(&body);

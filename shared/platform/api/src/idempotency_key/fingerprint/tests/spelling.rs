@@ -1,12 +1,13 @@
-//! Ways to write one value.
+//! Spellings of a JSON value for property tests: white space, order of members, escapes, numbers.
 
 use std::fmt::Write as _;
 
 use proptest::prelude::*;
 use serde_json::Value;
 
-/// Source of choices for spelling a JSON value, which are repeated when they are used up. Fewer and
-/// smaller choices lead to a plainer text, so that a failing test case shrinks to a plain one.
+/// Source of choices for spelling a JSON value. When the choices are used up, they are repeated.
+/// Fewer and smaller choices lead to a plainer text, so that a failing test case shrinks to a plain
+/// one.
 #[derive(Clone, Debug)]
 pub(super) struct Choices {
     left: Vec<u8>,

@@ -1,4 +1,4 @@
-//! The examples of RFC 8785.
+//! Tests with the examples of RFC 8785, the standard for canonical JSON.
 
 use serde_json::Value;
 
@@ -52,8 +52,8 @@ fn numbers_are_read_as_the_doubles_of_appendix_b() {
     }
 }
 
-/// Covers the last rows of RFC 8785's appendix B, NaN and the infinities, which JSON cannot
-/// express.
+/// Checks that the JSON parser refuses NaN and the infinities, which are the last rows of RFC
+/// 8785's appendix B, and numbers beyond the range of a double.
 #[test]
 fn what_is_no_finite_number_is_no_json() {
     for text in ["NaN", "Infinity", "-Infinity", "1e309", "-1e309"] {

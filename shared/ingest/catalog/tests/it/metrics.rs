@@ -1,13 +1,13 @@
 use std::time::Duration;
 
-use catalog::{Database, Figures};
+use catalog::{Database, IngestMetrics};
 use ingestion::batch::BatchStatus;
 
 use crate::support::{Load, TestDatabase, database_test};
 
-/// Returns the counter with this metric and label; 0 if there is none.
-fn counted(figures: &Figures, metric: &str, label: &str) -> u64 {
-    let of_metric = figures.counted.iter().filter(|counted| counted.metric == metric);
+/// Returns the value of the counter with this metric and label. Returns 0 if there is none.
+fn counted(metrics: &IngestMetrics, metric: &str, label: &str) -> u64 {
+    let of_metric = metrics.counted.iter().filter(|counted| counted.metric == metric);
     of_metric.filter(|counted| counted.label == label).map(|counted| counted.value).sum()
 }
 
@@ -15,15 +15,15 @@ async fn additions(test: &TestDatabase) -> i64 {
     test.number("SELECT count(*) FROM metric_additions").await
 }
 
-async fn figures(database: &Database) -> Figures {
-    database.figures().await.unwrap()
+async fn metrics(database: &Database) -> IngestMetrics {
+    database.metrics().await.unwrap()
 }
 
 #[test]
 fn without_batches_nothing_is_under_way() {
     database_test(async |test| {
         let database = test.open();
-        assert_eq!(figures(&database).await, Figures::default());
+        assert_eq!(metrics(&database).await, IngestMetrics::default());
         assert_eq!(database.oldest_chunk().await.unwrap(), Duration::ZERO);
         assert!(!database.fold_counters().await.unwrap());
     });
@@ -41,7 +41,7 @@ fn what_is_under_way_is_counted_until_it_is_final() {
              UPDATE batch_chunks SET created_at = now() - interval '30 min'",
         )
         .await;
-        let under_way = figures(&database).await;
+        let under_way = metrics(&database).await;
         assert_eq!(under_way.under_way, [("PROCESSING".to_owned(), 1)]);
         assert_eq!((under_way.chunks_pending, under_way.counted), (1, Vec::new()));
         assert!(under_way.oldest_batch >= Duration::from_hours(1), "{:?}", under_way.oldest_batch);
@@ -50,7 +50,7 @@ fn what_is_under_way_is_counted_until_it_is_final() {
         assert!(database.oldest_chunk().await.unwrap() >= oldest);
 
         database.write_chunk(&load.chunks[1]).await.unwrap();
-        let done = figures(&database).await;
+        let done = metrics(&database).await;
         assert_eq!((done.under_way, done.chunks_pending, done.oldest_batch), (vec![], 0, Duration::ZERO));
         assert_eq!(done.oldest_chunk, Duration::ZERO);
     });
@@ -63,7 +63,7 @@ fn final_batches_are_counted_with_their_items_and_stay_so_when_they_are_deleted(
         assert_eq!(Load::delta(1).keys([1, 2]).run(&database).await, BatchStatus::Completed);
         let second = Load::delta(2).keys([1, 2, 3]).error(Some(9)).error(None);
         assert_eq!(second.run(&database).await, BatchStatus::Completed);
-        let before = figures(&database).await;
+        let before = metrics(&database).await;
         for (metric, label, value) in [
             ("batches", "COMPLETED", 2),
             ("batches", "PARTIAL_FAIL", 0),
@@ -81,14 +81,14 @@ fn final_batches_are_counted_with_their_items_and_stay_so_when_they_are_deleted(
 
         assert!(additions(test).await > 0);
         assert!(!database.fold_counters().await.unwrap());
-        assert_eq!((additions(test).await, figures(&database).await), (0, before.clone()));
+        assert_eq!((additions(test).await, metrics(&database).await), (0, before.clone()));
         test.execute("DELETE FROM products; DELETE FROM batches").await;
         Load::delta(3).keys([7]).run(&database).await;
-        assert_eq!(counted(&figures(&database).await, "batches", "COMPLETED"), 3);
+        assert_eq!(counted(&metrics(&database).await, "batches", "COMPLETED"), 3);
         let other = test.open();
         let folds = tokio::join!(database.fold_counters(), other.fold_counters());
         assert!(folds.0.is_ok() && folds.1.is_ok(), "{folds:?}");
-        let after = figures(&database).await;
+        let after = metrics(&database).await;
         assert_eq!((counted(&after, "batches", "COMPLETED"), counted(&after, "items", "inserted")), (3, 4));
     });
 }
@@ -101,9 +101,9 @@ fn a_time_is_counted_up_to_the_next_bound() {
         load.prepare(&database).await;
         test.execute("UPDATE batches SET received_at = now() - interval '20 s'").await;
         database.write_chunk(&load.chunks[0]).await.unwrap();
-        let figures = figures(&database).await;
-        assert_eq!(counted(&figures, "batch_duration", "30"), 1, "{figures:?}");
-        let milliseconds = counted(&figures, "batch_milliseconds", "");
+        let metrics = metrics(&database).await;
+        assert_eq!(counted(&metrics, "batch_duration", "30"), 1, "{metrics:?}");
+        let milliseconds = counted(&metrics, "batch_milliseconds", "");
         assert!((20_000..30_000).contains(&milliseconds), "{milliseconds}");
     });
 }

@@ -1,18 +1,19 @@
-//! Questions of other functions, which have no API key.
+//! Internal requests of other functions, which invoke the function `batches` directly and have no
+//! API key.
 
 use lambda_http::request::RequestContext;
 use lambda_http::{Request, RequestExt as _};
 
 /// Internal request of another function, which invokes this one directly and has no API key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Question {
+pub(crate) enum InternalRequest {
     Readiness,
     Metrics,
     Usage,
 }
 
-impl Question {
-    /// Recognizes the internal question in a request; `None` if a client sent the request.
+impl InternalRequest {
+    /// Recognizes the internal request in a request; `None` if a client sent the request.
     ///
     /// An empty API id marks an internal request. API Gateway sets the id of its API in every
     /// event, and no client can change it. Functions that invoke this one leave the id empty, also
@@ -38,7 +39,7 @@ mod tests {
 
     use super::*;
 
-    fn asked(api: &str, path: &str) -> Option<Question> {
+    fn asked(api: &str, path: &str) -> Option<InternalRequest> {
         let event = json!({
             "version": "2.0",
             "rawPath": path,
@@ -53,25 +54,25 @@ mod tests {
             },
             "isBase64Encoded": false,
         });
-        Question::of(&lambda_http::request::from_str(&event.to_string()).unwrap())
+        InternalRequest::of(&lambda_http::request::from_str(&event.to_string()).unwrap())
     }
 
     #[test]
-    fn a_question_comes_from_a_function_and_never_through_an_api() {
-        for (path, question) in [
-            ("/health/ready", Some(Question::Readiness)),
-            ("/metrics", Some(Question::Metrics)),
-            ("/usage", Some(Question::Usage)),
+    fn an_internal_request_comes_from_a_function_and_never_through_an_api() {
+        for (path, expected) in [
+            ("/health/ready", Some(InternalRequest::Readiness)),
+            ("/metrics", Some(InternalRequest::Metrics)),
+            ("/usage", Some(InternalRequest::Usage)),
             ("/v1/inovafarma/batches", None),
         ] {
-            assert_eq!((asked("", path), asked("abc123defg", path)), (question, None), "{path}");
+            assert_eq!((asked("", path), asked("abc123defg", path)), (expected, None), "{path}");
         }
         let without_context = http::Request::get("/metrics").body(lambda_http::Body::Empty).unwrap();
-        assert_eq!(Question::of(&without_context), None);
+        assert_eq!(InternalRequest::of(&without_context), None);
     }
 
     #[test]
-    fn what_comes_through_a_rest_api_is_no_question() {
+    fn what_comes_through_a_rest_api_is_no_internal_request() {
         let event = json!({
             "resource": "/metrics",
             "path": "/metrics",
@@ -83,6 +84,6 @@ mod tests {
         });
         let request = lambda_http::request::from_str(&event.to_string()).unwrap();
         assert!(matches!(request.request_context_ref(), Some(RequestContext::ApiGatewayV1(_))));
-        assert_eq!(Question::of(&request), None);
+        assert_eq!(InternalRequest::of(&request), None);
     }
 }

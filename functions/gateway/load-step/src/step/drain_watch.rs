@@ -1,30 +1,33 @@
-//! End of a consumer that has nothing more to do, though its window and the test go on.
+//! End of a consumer that has nothing more to take, although its minute and the test continue.
 
 use load_test::{LoadTest, Micros, StopWhen};
 
-/// Observations of a consumer about its queue, which decide whether the consumer may end.
+/// Observations of a consumer about its queue, such as the time of the last message. They decide
+/// whether the consumer may end.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Drain {
+pub(super) struct DrainWatch {
     /// True if the consumer ends once its queue is empty and the producers have ended.
     ends_when_empty: bool,
     /// True if the consumer ends once it has received nothing for [`StopWhen::IDLE`] and the
     /// producers have ended.
     ends_when_idle: bool,
-    /// Time of the last received message, or of the consumer's beginning.
+    /// Time since the run's start of the last received message, or of the consumer's beginning.
     last: Micros,
     /// True if the queue was empty at the last measurement, and no message was received since.
     is_empty: bool,
-    /// Time at which the queue was last measured; `None` before the first measurement.
+    /// Time since the run's start at which the number of messages on the queue was last measured;
+    /// `None` before the first measurement.
     looked_at: Option<Micros>,
 }
 
-impl Drain {
-    /// Time without a message after which the consumer checks whether its queue is empty.
+impl DrainWatch {
+    /// Time without a received message after which the consumer checks whether its queue is empty.
     const QUIET: Micros = Micros::from_seconds(2);
     /// Interval between two measurements of the queue's depth.
     const BETWEEN_LOOKS: Micros = Micros::new(500_000);
 
-    /// Starts observing the queue at `at`. `test` has the condition on which the consumer ends.
+    /// Creates the observations of a consumer that begins at `at`. `test` has the condition on
+    /// which the consumer ends.
     pub(super) fn new(test: &LoadTest, at: Micros) -> Self {
         Self {
             ends_when_empty: test
@@ -43,21 +46,22 @@ impl Drain {
         self.is_empty = false;
     }
 
-    /// True if the consumer has to measure its queue now. `produced` is true if the producers have
-    /// ended.
+    /// True if the consumer has to measure its queue at `now`. `produced` is true if all producers
+    /// have ended.
     pub(super) fn wants_look(&self, now: Micros, produced: bool) -> bool {
         let is_due = self.looked_at.is_none_or(|at| now.since(at) >= Self::BETWEEN_LOOKS);
         produced && self.ends_when_empty && now.since(self.last) >= Self::QUIET && is_due
     }
 
-    /// Records the number of messages on the queue, measured at `at`.
+    /// Records the number of messages on the queue, measured at `at`. After a failed measurement
+    /// (`None`), the queue does not count as empty.
     pub(super) fn looked(&mut self, at: Micros, messages: Option<u64>) {
         self.looked_at = Some(at);
         self.is_empty = messages == Some(0);
     }
 
-    /// True if the consumer may end: its queue is drained or idle. `produced` is true if the
-    /// producers have ended.
+    /// True if the consumer may end at `now`: its queue is empty, or it has been idle. `produced`
+    /// is true if all producers have ended.
     pub(super) fn is_done(&self, now: Micros, produced: bool) -> bool {
         let since = now.since(self.last);
         let is_drained = self.ends_when_empty && self.is_empty && since >= Self::QUIET;
@@ -73,9 +77,9 @@ mod tests {
     use super::*;
     use crate::samples::test;
 
-    fn drain(mut members: Value) -> Drain {
+    fn drain(mut members: Value) -> DrainWatch {
         members["consumers"] = json!({});
-        Drain::new(&test(members), at(0))
+        DrainWatch::new(&test(members), at(0))
     }
 
     const fn at(milliseconds: u64) -> Micros {

@@ -1,9 +1,9 @@
-//! Limit on the orders of one tenant that may be with `mq-access` at once.
+//! Limit on the number of orders (pieces of work for `mq-access`) that a tenant has in progress.
 //!
-//! `mq-access` has a limited concurrency, and an order may hold one of its executions for 20 s. So
-//! that no tenant takes all of them, each tenant has a budget: an item with one lease for each
-//! order in progress. A lease ends by itself, so the leases of a function that dies are free again
-//! soon.
+//! `mq-access` has a limited concurrency, and an order may occupy one of its executions for 20 s.
+//! To prevent a tenant from occupying all of them, each tenant has an item in the idempotency
+//! table, with one lease for each order in progress. A lease expires by itself, so the leases of a
+//! function that died are soon free again.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -23,10 +23,11 @@ use uuid::Uuid;
 /// Duration of a tenant's lease for one order. It equals the lease of an execution (claimed
 /// idempotency record), and no work takes longer.
 const LEASE: Duration = Execution::lease();
-/// Time to live of a tenant's item after the last lease was added to it: one day.
+/// Time to live of a tenant's item with leases, counted from the last added lease: one day.
 const KEPT: Duration = Duration::from_secs(86_400);
-/// Number of attempts to add a lease before the order is refused. After each attempt, expired
-/// leases are removed from the full item.
+/// Number of attempts to add a lease to the tenant's item before the order is refused. After each
+/// attempt that finds the item full, expired leases are removed from it; if none has expired, the
+/// order is refused at once.
 const ATTEMPTS: usize = 3;
 /// Maximum number of orders that a tenant may have in progress. Each order writes its tenant's item
 /// twice, a write uses one unit for each KiB of the item, and DynamoDB allows 1,000 units a second
@@ -36,7 +37,7 @@ const MOST: u32 = 99;
 /// Limit on the number of orders (pieces of work for `mq-access`) that each tenant has in progress,
 /// kept as leases in the item `BUDGET#<tenant>` of the idempotency table.
 #[derive(Clone, Debug)]
-pub struct Budget {
+pub struct OrderLimit {
     dynamodb: Client,
     table: String,
     limit: NonZeroU32,
@@ -46,23 +47,23 @@ pub struct Budget {
 /// released or expires.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Lease {
-    /// Expiry time in epoch milliseconds, followed by a random number that makes the lease unique.
+    /// Name of the lease: its expiry time in milliseconds since 1970, followed by a random number
+    /// that makes the name unique.
     name: String,
 }
 
 /// Reason why the tenant's limit on orders in progress did not admit an order.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
-pub enum BudgetError {
+pub enum OrderLimitError {
     #[error("the tenant has as many orders under way as it may have at once")]
     Exhausted,
-    #[error("the tenant's budget is not known")]
+    #[error("the tenant's order limit is not known")]
     Unavailable(#[source] Box<dyn Error + Send + Sync>),
 }
 
-impl Budget {
-    /// Creates the budgets of all tenants. `limit` is the number of orders that each tenant may
-    /// have in progress.
+impl OrderLimit {
+    /// Creates the limit for all tenants. Each tenant may have `limit` orders in progress.
     #[must_use]
     pub const fn new(dynamodb: Client, table: String, limit: NonZeroU32) -> Self {
         Self { dynamodb, table, limit }
@@ -88,18 +89,18 @@ impl Budget {
     /// # Errors
     /// If the tenant has no lease left, or the table does not respond. Without a response the order
     /// is refused, too, since a tenant could itself overload its item.
-    pub(crate) async fn lease(&self, tenant: &str) -> Result<Lease, BudgetError> {
+    pub(crate) async fn lease(&self, tenant: &str) -> Result<Lease, OrderLimitError> {
         let now = Timestamp::now();
         let lease = Lease::until(now + LEASE);
         for _ in 0..ATTEMPTS {
             let Some(taken) = self.add(tenant, &lease, now).await? else { return Ok(lease) };
             let over: Vec<_> = taken.into_iter().filter(|lease| lease.is_over(now)).collect();
             if over.is_empty() {
-                return Err(BudgetError::Exhausted);
+                return Err(OrderLimitError::Exhausted);
             }
             self.remove(tenant, over).await?;
         }
-        Err(BudgetError::Exhausted)
+        Err(OrderLimitError::Exhausted)
     }
 
     /// Releases a lease. If that fails, the lease ends when it expires.
@@ -109,19 +110,19 @@ impl Budget {
             tracing::warn!(
                 event_type = "tenant.lease_kept",
                 error,
-                "cannot release a lease of the budget of tenant `{tenant}`; it will expire: {error}"
+                "cannot release a lease of the order limit of tenant `{tenant}`; it will expire: {error}"
             );
         }
     }
 
-    /// Adds a lease to the tenant's item and returns `None`. If the item is full, returns the
-    /// leases in it instead.
+    /// Adds a lease to the tenant's item and returns `None`. If the item already has as many leases
+    /// as the limit allows, returns these leases instead.
     async fn add(
         &self,
         tenant: &str,
         lease: &Lease,
         now: Timestamp,
-    ) -> Result<Option<Vec<Lease>>, BudgetError> {
+    ) -> Result<Option<Vec<Lease>>, OrderLimitError> {
         let update = self
             .update(tenant)
             .update_expression("SET #ttl = :ttl ADD leases :added")
@@ -146,7 +147,7 @@ impl Budget {
         }
     }
 
-    async fn remove(&self, tenant: &str, leases: Vec<Lease>) -> Result<(), BudgetError> {
+    async fn remove(&self, tenant: &str, leases: Vec<Lease>) -> Result<(), OrderLimitError> {
         let names = leases.into_iter().map(|lease| lease.name).collect();
         let update = self.update(tenant).update_expression("DELETE leases :removed");
         let update = update.expression_attribute_values(":removed", AttributeValue::Ss(names));
@@ -180,8 +181,8 @@ fn leases(mut item: HashMap<String, AttributeValue>) -> Vec<Lease> {
     }
 }
 
-fn unavailable(cause: impl Into<Box<dyn Error + Send + Sync>>) -> BudgetError {
-    BudgetError::Unavailable(cause.into())
+fn unavailable(cause: impl Into<Box<dyn Error + Send + Sync>>) -> OrderLimitError {
+    OrderLimitError::Unavailable(cause.into())
 }
 
 #[cfg(test)]
@@ -194,7 +195,7 @@ mod tests {
             found.map(|(_, value)| (*value).to_owned())
         };
         let mut environment = Environment::of(lookup);
-        let limit = Budget::limit(&mut environment);
+        let limit = OrderLimit::limit(&mut environment);
         environment.check().map_err(|error| error.to_string())?;
         Ok(limit.map(NonZeroU32::get))
     }

@@ -1,4 +1,5 @@
-//! Keys that a full load contained.
+//! Product keys that a full load contained, as hashes. Products with other keys may become
+//! inactive.
 
 use std::pin::pin;
 
@@ -15,13 +16,13 @@ const OWN: &str = "SELECT key_hashes FROM batch_chunks WHERE batch_id = $1 AND k
          AND (last_cnpj IS NULL OR last_cnpj >= $2::bpchar) \
      UNION ALL SELECT array_agg(key_hash) FROM batch_item_errors WHERE batch_id = $1 AND key_hash IS NOT NULL";
 
-/// Hashes of the keys that a full load contains, in ascending order, 8 bytes each. A call reads
-/// them once for all its slices.
-pub(super) struct OwnKeys(Vec<i64>);
+/// Hashes of the keys that a full load contains, in ascending order, 8 bytes each. A finalization
+/// reads them once for all its slices of establishments.
+pub(super) struct LoadKeys(Vec<i64>);
 
-impl OwnKeys {
-    /// Reads the key hashes of a load whose chunks are all done, from the establishment `first` on.
-    /// They do not change until a replay.
+impl LoadKeys {
+    /// Reads the key hashes of a load whose chunks are all done, from the establishment `first` on;
+    /// none if `first` is `None`. They do not change until a replay.
     pub(super) async fn of(
         connection: &mut Connection,
         batch_id: Uuid,

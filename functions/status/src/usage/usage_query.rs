@@ -1,4 +1,5 @@
-//! Parameters of the route: days, and how they are grouped.
+//! Query parameters of `GET /v1/usage`: the days of the report, and the periods by which they are
+//! summed up.
 
 use std::str::FromStr;
 
@@ -8,13 +9,13 @@ use serde::Serialize;
 
 /// Names of the query parameters of the usage report.
 pub(super) const PARAMETERS: [&str; 4] = ["from", "to", "group", "tenant"];
-/// Maximum number of days in the usage report.
+/// Maximum number of days that a usage report covers.
 const MOST_DAYS: i64 = 366;
 const HOURS: i64 = 24;
 
 /// Query of a usage report: the first and the last day, and the period of its sums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Asked {
+pub(super) struct UsageQuery {
     pub(super) from: Date,
     pub(super) to: Date,
     pub(super) group: Group,
@@ -32,9 +33,9 @@ pub(super) enum Group {
 /// Day in a query parameter, of the form `2026-11-26`.
 struct Day(Date);
 
-impl Asked {
-    /// Parses the query parameters. Without `from` and `to`, the report covers this month until
-    /// today.
+impl UsageQuery {
+    /// Parses the query parameters. By default `to` is `today`, and `from` the first day of its
+    /// month. Fails if `from` is later than `to`, or if the two are too far apart ([`MOST_DAYS`]).
     pub(super) fn read(query: &Query<'_>, today: Date) -> Result<Self, Problem> {
         let day = |name: &str| query.parsed_or_empty(name).map(|found| found.map(|Day(day)| day));
         let to = day("to")?.unwrap_or(today);
@@ -91,8 +92,8 @@ mod tests {
 
     use super::*;
 
-    fn read(query: &str) -> Result<Asked, Problem> {
-        Asked::read(&Query::parse(query, &PARAMETERS)?, date(2026, 11, 27))
+    fn read(query: &str) -> Result<UsageQuery, Problem> {
+        UsageQuery::read(&Query::parse(query, &PARAMETERS)?, date(2026, 11, 27))
     }
 
     fn days(query: &str) -> (String, String) {

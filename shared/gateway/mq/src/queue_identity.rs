@@ -1,4 +1,5 @@
-//! Identity of the queue on which messages were really put.
+//! Identity of the queue or exchange behind a target, so that a retry recognizes whether it would
+//! put its messages on the same queue.
 
 use sha2::{Digest as _, Sha256};
 
@@ -6,14 +7,15 @@ use crate::names::QueueName;
 use crate::target::Target;
 
 impl Target {
-    /// Returns the identity of the place where the target's messages lie, as 64 hexadecimal
-    /// characters. It is a digest of the broker's product, virtual host or queue manager, queue (or
-    /// exchange and routing key), set of addresses, and `cluster`, the name that the connected
-    /// broker gives its cluster. So all nodes of a cluster are one place, and separate brokers in
-    /// one address list are several.
+    /// Returns the identity of the queue or exchange on which the target's messages lie, as 64
+    /// hexadecimal characters. It is a digest of the broker's product, virtual host or queue
+    /// manager, queue (or exchange and routing key), set of addresses (or URL of the channel
+    /// table), and `cluster`, the name that the connected broker gives its cluster; `None` if the
+    /// broker reports none. So all nodes of a cluster have the same identity, and separate brokers
+    /// in one address list have different ones.
     ///
-    /// Two targets of the same place may differ in user, secrets and TLS.
-    pub fn place(&self, cluster: Option<&str>) -> String {
+    /// Two targets with the same identity may differ in user, secrets and TLS.
+    pub fn queue_identity(&self, cluster: Option<&str>) -> String {
         let endpoint = &self.endpoint;
         let mut addresses: Vec<_> = endpoint.addresses.iter().map(ToString::to_string).collect();
         addresses.sort_unstable();
@@ -25,7 +27,7 @@ impl Target {
             endpoint.ccdt_url.as_deref(),
             cluster,
         ];
-        // A queue's place has no fields for an exchange, as when it was noted by earlier versions.
+        // A queue's identity has no fields for an exchange, as when it was noted by earlier versions.
         let exchange = self
             .exchange
             .iter()

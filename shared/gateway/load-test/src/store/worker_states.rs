@@ -1,9 +1,11 @@
-//! Who of a run works, and who has ended.
+//! States of a run's workers: the workers that are at work, and the workers that have ended.
 //!
-//! The tallies have it too, but a worker that wants to know whether all others have ended cannot
-//! read them all once a second. So the test's item has three sets of texts, each with the number of
-//! the run in front: lanes that work, each with its window (`working`), workers for which nothing
-//! is left (`ended`), and runs whose queues held the backlog (`backlogged`).
+//! The stored counts of the workers tell this too. But a worker that wants to know whether all
+//! others have ended cannot read all these counts once a second. So the DynamoDB item of the test
+//! has three sets of texts, each text with the number of the run in front:
+//! - `working`: lanes (series of invocations of a worker) at work, each with its window (minute)
+//! - `ended`: workers that have nothing left to do
+//! - `backlogged`: runs whose queues have held the backlog that consumers wait for
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
@@ -22,18 +24,18 @@ const WORKING: &str = "working";
 const ENDED: &str = "ended";
 const BACKLOGGED: &str = "backlogged";
 
-/// Attendance of a run: which workers are at work, which have nothing left to do, and whether the
-/// queues held the backlog.
+/// States of a run's workers: which of them are at work, which have nothing left to do, and
+/// whether the queues have held the backlog that consumers wait for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Attendance {
+pub struct WorkerStates {
     working: BTreeSet<(Lane, Window)>,
     ended: BTreeSet<Worker>,
     is_backlogged: bool,
 }
 
-impl Attendance {
-    /// Time after the end of a window (a minute of the test) from which the invocation for the
-    /// window counts as no longer at work, even if it was lost and did not report its end: 40
+impl WorkerStates {
+    /// Time after the end of a window (a minute of the test) from which an invocation that worked
+    /// in it counts as no longer at work, even if it was lost and did not report its end: 40
     /// seconds.
     const LONGEST: Micros = Micros::from_seconds(40);
 
@@ -44,21 +46,22 @@ impl Attendance {
         self.ended.contains(&worker) && self.windows(worker, now).next().is_none()
     }
 
-    /// True if every one of these workers has ended at `now`, a time since the run's start.
+    /// True if all of these workers have ended at `now`, a time since the run's start.
     #[must_use]
     pub fn have_ended(&self, workers: impl IntoIterator<Item = Worker>, now: Micros) -> bool {
         workers.into_iter().all(|worker| self.has_ended(worker, now))
     }
 
-    /// True if an invocation still works for the worker at `now` in an earlier minute of the test
-    /// than `window`.
+    /// True if at `now`, a time since the run's start, an invocation of the worker still works in
+    /// an earlier minute of the test than `window`.
     #[must_use]
     pub fn works_before(&self, worker: Worker, window: Window, now: Micros) -> bool {
         self.windows(worker, now).any(|earlier| earlier < window)
     }
 
-    /// Returns the windows (minutes of the test) in which the worker still works at `now`, in
-    /// either of its two lanes. A lane is a series of invocations that takes every other window.
+    /// Returns the windows (minutes of the test) in which invocations of the worker still work at
+    /// `now`, a time since the run's start. Both lanes (series of invocations) of the worker may be
+    /// at work at once.
     fn windows(&self, worker: Worker, now: Micros) -> impl Iterator<Item = Window> {
         let own = self.working.iter().filter(move |(lane, _)| lane.worker == worker);
         own.map(|(_, window)| *window).filter(move |window| window.closes().plus(Self::LONGEST) > now)
@@ -70,7 +73,7 @@ impl Attendance {
         self.is_backlogged
     }
 
-    /// Reads the attendance of one run from the DynamoDB item of its test.
+    /// Reads the states of one run's workers from the DynamoDB item of its test.
     fn read(item: &Item, run: u32) -> Self {
         Self {
             working: of_run(item, WORKING, run).filter_map(lane_in_window).collect(),
@@ -85,8 +88,8 @@ fn texts<'a>(item: &'a Item, name: &str) -> impl Iterator<Item = &'a str> + use<
     texts.into_iter().flatten().map(String::as_str)
 }
 
-/// Returns the texts of a string set that belong to a run, without the run's number. Skips a text
-/// without a number, since this module always writes one.
+/// Returns the texts in the string set `name` that belong to a run, without the run's number in
+/// front. Skips a text without a number, since this module always writes one.
 fn of_run<'a>(item: &'a Item, name: &str, run: u32) -> impl Iterator<Item = &'a str> + use<'a> {
     let number = run_number(run);
     texts(item, name).filter_map(move |text| {
@@ -96,7 +99,7 @@ fn of_run<'a>(item: &'a Item, name: &str, run: u32) -> impl Iterator<Item = &'a 
 }
 
 /// Returns the text in the string set `working` for an invocation at work, such as `p3a#4`: its
-/// lane (worker and half of the minutes), and the number of its window (minute of the test).
+/// lane (worker and parity of the minutes), and the number of its window (minute of the test).
 fn working(step: Step) -> String {
     format!("{}#{}", step.lane, step.window.number())
 }
@@ -106,25 +109,25 @@ fn lane_in_window(name: &str) -> Option<(Lane, Window)> {
     Some((lane.parse().ok()?, Window::new(window.parse().ok()?)))
 }
 
-/// Builds a string set with one text: the run's number, `#` and the name.
+/// Builds the value of a string set with one text: the run's number, `#` and `name`.
 fn one(run: u32, name: impl Display) -> AttributeValue {
     AttributeValue::Ss(vec![format!("{}#{name}", run_number(run))])
 }
 
 impl TestStore {
-    /// Reads the state that tells the workers of a test whether to continue, and the attendance of
-    /// a run (who works and who has ended); `None` if there is no such test.
+    /// Reads the part of a test's state that tells its workers whether to continue, and the
+    /// states of a run's workers (who works and who has ended). `None` if there is no such test.
     ///
     /// # Errors
     /// If the table does not respond, or the item is malformed.
-    pub async fn watch(&self, of: &TestRun) -> Result<Option<(Control, Attendance)>, TestStoreError> {
+    pub async fn watch(&self, of: &TestRun) -> Result<Option<(Control, WorkerStates)>, TestStoreError> {
         let Some(item) = self.watched(&of.tenant, of.test_id).await? else { return Ok(None) };
-        let attendance = Attendance::read(&item, of.run);
-        Ok(Some((item::control(item)?, attendance)))
+        let states = WorkerStates::read(&item, of.run);
+        Ok(Some((item::control(item)?, states)))
     }
 
-    /// Reads the state that tells the workers of a test whether to continue; `None` if there is no
-    /// such test.
+    /// Reads the part of a test's state that tells its workers whether to continue; `None` if there
+    /// is no such test.
     ///
     /// # Errors
     /// If the table does not respond, or the item is malformed.
@@ -159,13 +162,13 @@ impl TestStore {
         let update = self.update_test(&of.tenant, of.test_id).update_expression("ADD #working :lane");
         let update = update.expression_attribute_names("#working", WORKING);
         let update = update.expression_attribute_values(":lane", one(of.run, working(step)));
-        attended(update, of).await.map(drop)
+        states_after(update, of).await.map(drop)
     }
 
     /// Records that a lane (a worker's series of invocations) has ended its work in a window (a
     /// minute of the test) and, if `is_last`, that its worker has nothing left to do. Returns the
-    /// attendance after this write: if the last workers end at the same time, at least one of them
-    /// sees that all have ended.
+    /// states of the run's workers (who works and who has ended) after this write: if the last
+    /// workers end at the same time, at least one of them sees that all have ended.
     ///
     /// # Errors
     /// If the table does not respond, or there is no such test.
@@ -174,7 +177,7 @@ impl TestStore {
         of: &TestRun,
         step: Step,
         is_last: bool,
-    ) -> Result<Attendance, TestStoreError> {
+    ) -> Result<WorkerStates, TestStoreError> {
         let update = self
             .update_test(&of.tenant, of.test_id)
             .expression_attribute_names("#working", WORKING)
@@ -187,28 +190,28 @@ impl TestStore {
         } else {
             update.update_expression("DELETE #working :lane")
         };
-        attended(update, of).await
+        states_after(update, of).await
     }
 
     /// Records that the queues of a run have held the backlog, so that its consumers begin. Returns
-    /// the attendance after this write.
+    /// the states of the run's workers (who works and who has ended) after this write.
     ///
     /// # Errors
     /// If the table does not respond, or there is no such test.
-    pub async fn note_backlog(&self, of: &TestRun) -> Result<Attendance, TestStoreError> {
+    pub async fn note_backlog(&self, of: &TestRun) -> Result<WorkerStates, TestStoreError> {
         let update = self.update_test(&of.tenant, of.test_id).update_expression("ADD #backlogged :run");
         let update = update.expression_attribute_names("#backlogged", BACKLOGGED);
         let number = AttributeValue::Ss(vec![run_number(of.run)]);
-        attended(update.expression_attribute_values(":run", number), of).await
+        states_after(update.expression_attribute_values(":run", number), of).await
     }
 }
 
-/// Sends an update of a test's item on the condition that the item exists, and returns the
-/// attendance after it.
-async fn attended(update: UpdateItemFluentBuilder, of: &TestRun) -> Result<Attendance, TestStoreError> {
+/// Sends an update of a test's item, which must exist, and returns the states of the run's
+/// workers (who works and who has ended) after the update.
+async fn states_after(update: UpdateItemFluentBuilder, of: &TestRun) -> Result<WorkerStates, TestStoreError> {
     let update = update.condition_expression("attribute_exists(pk)").return_values(ReturnValue::AllNew);
     match update::send(update).await? {
-        Updated::Done(item) => Ok(Attendance::read(&item, of.run)),
+        Updated::Done(item) => Ok(WorkerStates::read(&item, of.run)),
         Updated::Refused(_) => Err(TestStoreError::Unknown(of.test_id)),
     }
 }
@@ -232,31 +235,31 @@ mod tests {
             (WORKING, texts(&["00#p0a#0", "00#c1b#1", "01#p1a#0", "00#p1a", "00#?#0"])),
             (ENDED, texts(&["00#p0", "00#p1", "00#c0", "01#c1", "00#?"])),
         ]);
-        let (attendance, now) = (Attendance::read(&item, 0), Micros::from_seconds(50));
-        let ended = ["p0", "p1", "c0", "c1"].map(|name| attendance.has_ended(worker(name), now));
+        let (states, now) = (WorkerStates::read(&item, 0), Micros::from_seconds(50));
+        let ended = ["p0", "p1", "c0", "c1"].map(|name| states.has_ended(worker(name), now));
         assert_eq!(ended, [false, true, true, false]);
-        assert!(attendance.have_ended(["p1", "c0"].map(worker), now));
-        assert!(!attendance.have_ended(["p0", "p1"].map(worker), now));
-        assert!(Attendance::read(&item, 1).have_ended([worker("c1")], now));
-        assert!(attendance.have_ended([], now));
+        assert!(states.have_ended(["p1", "c0"].map(worker), now));
+        assert!(!states.have_ended(["p0", "p1"].map(worker), now));
+        assert!(WorkerStates::read(&item, 1).have_ended([worker("c1")], now));
+        assert!(states.have_ended([], now));
     }
 
     #[test]
     fn a_lane_that_was_lost_counts_until_its_window_has_closed_for_a_while() {
         let item = named([(WORKING, texts(&["00#p0a#2", "00#p0b#3"])), (ENDED, texts(&["00#p0"]))]);
-        let (attendance, worker) = (Attendance::read(&item, 0), worker("p0"));
+        let (states, worker) = (WorkerStates::read(&item, 0), worker("p0"));
         let at = Micros::from_seconds;
-        let works_before = |window, second| attendance.works_before(worker, Window::new(window), at(second));
+        let works_before = |window, second| states.works_before(worker, Window::new(window), at(second));
         assert!(works_before(3, 180) && works_before(3, 219) && !works_before(3, 220));
         assert!(!works_before(2, 180) && works_before(4, 279));
-        assert!(!attendance.has_ended(worker, at(279)) && attendance.has_ended(worker, at(280)));
+        assert!(!states.has_ended(worker, at(279)) && states.has_ended(worker, at(280)));
     }
 
     #[test]
     fn a_backlog_is_that_of_its_run() {
         let item = named([(BACKLOGGED, texts(&["00", "12"]))]);
-        let backlogged = [0, 1, 12].map(|run| Attendance::read(&item, run).is_backlogged());
+        let backlogged = [0, 1, 12].map(|run| WorkerStates::read(&item, run).is_backlogged());
         assert_eq!(backlogged, [true, false, true]);
-        assert_eq!(Attendance::read(&Item::new(), 0), Attendance::default());
+        assert_eq!(WorkerStates::read(&Item::new(), 0), WorkerStates::default());
     }
 }

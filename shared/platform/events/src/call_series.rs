@@ -1,4 +1,4 @@
-//! Calls to all destinations, one after another.
+//! Series of calls that publish events, one call after another, each to all destinations.
 
 use std::collections::BTreeSet;
 
@@ -8,27 +8,28 @@ use crate::call::{PublishError, Refusal};
 use crate::encoded::Encoded;
 use crate::publisher::{Destination, log_refusal};
 
-/// Run of calls that publish events. A destination that failed gets no further call of the run.
+/// Series of calls that publish events. A destination that failed gets no further call of the
+/// series.
 #[derive(Debug)]
-pub struct Round<'a> {
+pub struct CallSeries<'a> {
     destinations: Vec<&'a Destination>,
-    /// Failure of the destination that failed first in this run.
+    /// Failure of the destination that failed first in this series; `None` if none has failed.
     failure: Option<PublishError>,
 }
 
-impl<'a> Round<'a> {
+impl<'a> CallSeries<'a> {
     pub(crate) fn new(destinations: &'a [Destination]) -> Self {
         Self { destinations: destinations.iter().collect(), failure: None }
     }
 
-    /// True if a destination failed in this run. A failed destination has not accepted all events
-    /// of the call that failed, and gets no events of later calls.
+    /// True if a destination failed in this series of calls. A failed destination has not accepted
+    /// all events of the call that failed, and gets no events of later calls.
     #[must_use]
     pub const fn has_failed(&self) -> bool {
         self.failure.is_some()
     }
 
-    /// Ends the run of calls.
+    /// Ends the series of calls.
     ///
     /// # Errors
     /// If a destination failed: the failure that happened first.
@@ -65,7 +66,8 @@ impl<'a> Round<'a> {
     }
 }
 
-/// Logs the failure of a destination. The caller reports only the first failure of a run.
+/// Logs the failure of a destination. The caller reports only the first failure of a series of
+/// calls.
 fn log(destination: &Destination, error: &(dyn std::error::Error + 'static)) {
     tracing::warn!(
         event_type = "destination.failed",

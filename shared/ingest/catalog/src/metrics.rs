@@ -1,7 +1,9 @@
-//! Figures about the ingest, for `GET /metrics`: what is under way, and counters that only grow.
+//! Metrics of the ingest for `GET /metrics`: batches in progress, the outbox, and counters that
+//! only grow.
 //!
-//! A trigger adds to the counters when a batch becomes final, so a version that does not know them
-//! keeps them, too. They outlive the batches, which are deleted.
+//! A database trigger adds to the counters when a batch becomes final. So the counters stay
+//! complete even while an older version of this program runs, which does not know them. They
+//! outlive the batches, which are deleted.
 
 use std::time::Duration;
 
@@ -14,7 +16,7 @@ const UNDER_WAY: &str = "SELECT status, count(*) AS batches, sum(chunks_pending)
          extract(epoch FROM clock_timestamp() - min(received_at))::double precision AS seconds \
      FROM batches WHERE status IN ('RECEIVED', 'CHUNKING', 'PROCESSING') GROUP BY status ORDER BY status";
 /// Query for the time that the oldest pending chunk has been waiting. Only the hundred batches that
-/// were received first are searched, because the chunk belongs to one of them.
+/// were received or replayed first are searched, because the chunk normally belongs to one of them.
 const OLDEST_CHUNK: &str = "SELECT extract(epoch FROM \
          clock_timestamp() - min(GREATEST(c.created_at, b.generation_began_at)))::double precision AS seconds \
      FROM (SELECT batch_id, generation_began_at FROM batches WHERE status = 'PROCESSING' AND chunks_pending > 0 \
@@ -35,12 +37,13 @@ const FOLD: &str = "WITH taken AS (DELETE FROM metric_additions WHERE ctid = ANY
 
 /// Metrics of the ingest: batches in progress, the outbox, and counters of final batches.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Figures {
+pub struct IngestMetrics {
     /// Number of batches in progress, by status. A status without batches is missing.
     pub under_way: Vec<(String, u64)>,
-    /// Time since the receipt of the oldest batch in progress; zero if none is.
+    /// Time since the receipt of the oldest batch in progress; zero if no batch is in progress.
     pub oldest_batch: Duration,
-    /// Number of chunks that wait to be written.
+    /// Number of chunks that are stored and not written to PostgreSQL yet, of all batches in
+    /// progress.
     pub chunks_pending: u64,
     /// Time that the oldest pending chunk has been waiting; zero if none is pending.
     pub oldest_chunk: Duration,
@@ -65,24 +68,24 @@ pub struct Counted {
 
 impl Database {
     /// Reads the metrics of batches in progress, of the outbox, and of final batches.
-    pub async fn figures(&self) -> Result<Figures, DatabaseError> {
+    pub async fn metrics(&self) -> Result<IngestMetrics, DatabaseError> {
         self.with_connection(async |connection| {
-            let mut figures = Figures::default();
+            let mut metrics = IngestMetrics::default();
             for row in connection.query(UNDER_WAY, &[]).await? {
-                figures.under_way.push((row.try_get("status")?, count(&row, "batches")?));
-                figures.chunks_pending = figures.chunks_pending.saturating_add(count(&row, "chunks")?);
-                figures.oldest_batch = figures.oldest_batch.max(seconds(&row)?);
+                metrics.under_way.push((row.try_get("status")?, count(&row, "batches")?));
+                metrics.chunks_pending = metrics.chunks_pending.saturating_add(count(&row, "chunks")?);
+                metrics.oldest_batch = metrics.oldest_batch.max(seconds(&row)?);
             }
-            figures.oldest_chunk = oldest(connection, OLDEST_CHUNK).await?;
-            figures.oldest_event = oldest(connection, OLDEST_EVENT).await?;
+            metrics.oldest_chunk = oldest(connection, OLDEST_CHUNK).await?;
+            metrics.oldest_event = oldest(connection, OLDEST_EVENT).await?;
             for row in connection.query(COUNTED, &[]).await? {
-                figures.counted.push(Counted {
+                metrics.counted.push(Counted {
                     metric: row.try_get("metric")?,
                     label: row.try_get("label")?,
                     value: count(&row, "value")?,
                 });
             }
-            Ok(figures)
+            Ok(metrics)
         })
         .await
     }
@@ -92,8 +95,9 @@ impl Database {
         self.with_connection(async |connection| oldest(connection, OLDEST_CHUNK).await).await
     }
 
-    /// Sums up a part of the additions that final batches made to the counters. Returns true if
-    /// more may be left. The counters keep their values, and the call may be repeated.
+    /// Removes some of the rows in which final batches stored increments of the counters, and adds
+    /// them to the counters' totals. Returns true if more rows may be left. The values of the
+    /// counters stay the same, and the call may be repeated.
     pub async fn fold_counters(&self) -> Result<bool, DatabaseError> {
         self.fold(FOLD).await
     }

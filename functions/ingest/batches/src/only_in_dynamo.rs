@@ -1,5 +1,5 @@
-//! Batches that PostgreSQL does not know yet: their items, if their payload is stored or waited
-//! for.
+//! Batches that PostgreSQL does not have yet, read from their DynamoDB items. A batch is left out
+//! if its payload should be stored and is not.
 
 use std::collections::HashSet;
 
@@ -32,7 +32,7 @@ pub(crate) struct Span<'a> {
 
 /// Result of searching DynamoDB for batches that PostgreSQL does not have yet.
 #[derive(Debug, Default)]
-pub(crate) struct Unknown {
+pub(crate) struct OnlyInDynamo {
     /// Batches found in DynamoDB only, newest first.
     pub(crate) batches: Vec<BatchView>,
     /// Id of the last batch that the search reached, from which the next page continues; `None` if
@@ -40,20 +40,20 @@ pub(crate) struct Unknown {
     pub(crate) looked_to: Option<Uuid>,
     /// True if PostgreSQL has received a batch since the list of its batches was read, so that the
     /// list must be read again.
-    pub(crate) became_known: bool,
+    pub(crate) reached_postgres: bool,
 }
 
 impl Batches {
     /// Searches DynamoDB for batches that the viewer may see and PostgreSQL does not have, until
     /// `wanted` are found or `MAX_LOOKS` queries are made. `known` are ids already read from
     /// PostgreSQL, which are skipped.
-    pub(crate) async fn unknown(
+    pub(crate) async fn only_in_dynamo(
         &self,
         viewer: &Viewer,
         span: &Span<'_>,
         known: &HashSet<Uuid>,
         wanted: u16,
-    ) -> Result<Unknown, Problem> {
+    ) -> Result<OnlyInDynamo, Problem> {
         let &Span { filter, before, down_to, now } = span;
         let is_limited = viewer.limits().is_some();
         let is_filtered = is_limited || *filter != BatchFilter::default();
@@ -61,7 +61,7 @@ impl Batches {
         let (at_once, looks) = if is_filtered { (MAX_PAGE, MAX_LOOKS) } else { (wanted, 1) };
         let BatchFilter { status, load_type, ref source_key } = *filter;
         let mut items = Wanted { before, down_to, status, load_type, source_key: source_key.clone() };
-        let mut found = Unknown::default();
+        let mut found = OnlyInDynamo::default();
         for _ in 0..looks {
             let page = self.accepted.recent(viewer, &items, now, at_once).await;
             let page = page.map_err(|error| from_accepted(&error))?;
@@ -81,12 +81,12 @@ impl Batches {
         Ok(found)
     }
 
-    /// Adds those of the batches `asked` that PostgreSQL does not have, up to `wanted` in total. If
-    /// some are left over, returns the id of the last batch before these, after which a later page
-    /// continues.
+    /// Adds to `found` the batches of `asked` that PostgreSQL does not have, up to `wanted` batches
+    /// in total. If some do not fit, returns the id of the last batch before these, after which a
+    /// later page continues; otherwise `None`.
     async fn add(
         &self,
-        found: &mut Unknown,
+        found: &mut OnlyInDynamo,
         asked: Vec<AcceptedBatch>,
         now: Timestamp,
         wanted: u16,
@@ -96,7 +96,7 @@ impl Batches {
         }
         let ids: Vec<Uuid> = asked.iter().map(|batch| batch.metadata.batch_id).collect();
         let unknown = self.database.unknown(&ids).await.map_err(|error| from_database(&error))?;
-        found.became_known |= unknown.len() < ids.len();
+        found.reached_postgres |= unknown.len() < ids.len();
         let unknown: HashSet<Uuid> = unknown.into_iter().collect();
         let mut new: Vec<_> =
             asked.into_iter().filter(|batch| unknown.contains(&batch.metadata.batch_id)).collect();
@@ -113,7 +113,7 @@ impl Batches {
     ///
     /// # Errors
     /// If the batch has no item, or its payload was never stored: 404.
-    pub(crate) async fn unknown_one(&self, viewer: &Viewer, batch_id: Uuid) -> Result<BatchView, Problem> {
+    pub(crate) async fn one_in_dynamo(&self, viewer: &Viewer, batch_id: Uuid) -> Result<BatchView, Problem> {
         let found = self.accepted.get(viewer, batch_id).await.map_err(|error| from_accepted(&error))?;
         let now = Timestamp::now();
         let stored = self.stored(found.into_iter().collect(), now).await?;

@@ -1,4 +1,5 @@
-//! Marks of the stream's shards, and the transactions that move them.
+//! Positions up to which the shards of the DynamoDB stream are counted, and the transactions that
+//! move them.
 
 use std::collections::HashMap;
 
@@ -12,32 +13,33 @@ use crate::contribution::Item;
 use crate::error::UsageError;
 use crate::key;
 
-/// Position in a stream shard up to which the changes are counted.
+/// Position in a shard of the DynamoDB stream up to which the usage table has counted the changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mark {
-    /// Id of the shard of the DynamoDB stream.
+pub struct ShardPosition {
+    /// Id of the stream's shard that the position is in.
     pub shard: String,
     /// Sequence number of the last counted change; `None` if no change is counted.
     pub sequence: Option<String>,
-    /// Time of the last counted change, or else the time at which the shard was discovered.
+    /// Time of the last counted change, or of the discovery of the shard if no change is counted.
+    /// For an ended shard, the time at which its end was recorded.
     pub at: Timestamp,
     /// True if the shard is closed and all of its changes are counted.
     pub ended: bool,
 }
 
-/// Result of counting the changes of a shard.
+/// Result of writing the position up to which a shard is counted, with or without counting changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Counted {
-    /// The changes are counted, and this is the shard's new mark (position of the last counted
-    /// change).
-    Upto(Mark),
-    /// Another reader has moved the shard's mark meanwhile, so a write was refused. The caller must
-    /// read the changes again, from the mark in the table.
+pub enum PositionUpdate {
+    /// The changes are counted, and this new position, up to which the shard is counted, is stored.
+    Upto(ShardPosition),
+    /// Another invocation has moved the shard's position meanwhile, so a write was refused. The
+    /// caller must read the changes again, from the position in the table.
     Fenced,
 }
 
-impl Mark {
-    /// Creates the mark of a shard whose changes are not counted yet.
+impl ShardPosition {
+    /// Creates the position of a shard of which no change is counted yet. `at` is the time of its
+    /// discovery.
     #[must_use]
     pub const fn new(shard: String, at: Timestamp) -> Self {
         Self { shard, sequence: None, at, ended: false }
@@ -54,7 +56,7 @@ impl Mark {
     fn item(&self) -> Item {
         let mut item = key_of(key::MARK, &self.shard);
         item.insert("at".to_owned(), iso(self.at));
-        item.insert("ttl".to_owned(), number(key::ttl_of_mark(self.at)));
+        item.insert("ttl".to_owned(), number(key::ttl_of_position(self.at)));
         item.extend(self.sequence.as_ref().map(|sequence| ("sequence".to_owned(), string(sequence))));
         if self.ended {
             item.insert("ended".to_owned(), AttributeValue::Bool(true));
@@ -62,8 +64,8 @@ impl Mark {
         item
     }
 
-    /// Builds the write that replaces the mark, on the condition that it is still at the position
-    /// of `seen`.
+    /// Builds the write that stores this position, on the condition that the stored position of the
+    /// shard is still that of `seen`.
     fn write(&self, table: &str, seen: &Self) -> Result<TransactWriteItem, UsageError> {
         let names = HashMap::from([("#sequence".to_owned(), "sequence".to_owned())]);
         let put = Put::builder()
@@ -82,15 +84,15 @@ impl Mark {
 }
 
 impl UsageTable {
-    /// Returns the marks of all known shards.
+    /// Returns, for each known shard of the stream, the position up to which it is counted.
     ///
     /// # Errors
     /// If the table is unavailable, or if an item is malformed.
-    pub async fn marks(&self) -> Result<Vec<Mark>, UsageError> {
-        self.query(key::MARK, None, true).await?.iter().map(Mark::read).collect()
+    pub async fn positions(&self) -> Result<Vec<ShardPosition>, UsageError> {
+        self.query(key::MARK, None, true).await?.iter().map(ShardPosition::read).collect()
     }
 
-    /// Returns the targets that have their own totals.
+    /// Returns the operations and targets that have totals of their own.
     ///
     /// # Errors
     /// If the table is unavailable, or if an item is malformed.
@@ -100,51 +102,54 @@ impl UsageTable {
         Ok(Targets::of(own.map(|total| (total.operation, total.target))))
     }
 
-    /// Counts changes of a shard that follow the mark `seen` (the last counted position), in their
-    /// order. Each transaction moves the mark and adds to the counters, so a change is never
-    /// counted twice.
+    /// Counts changes of a shard, in their order, from the first one after `seen`, the last counted
+    /// position. Each transaction adds to the counters and moves the position, so a change is never
+    /// counted twice. Stops with [`PositionUpdate::Fenced`] if another invocation has moved the
+    /// position.
     ///
     /// # Errors
-    /// If the table is unavailable. The mark in the table then shows which of the changes are
+    /// If the table is unavailable. The position in the table then shows which of the changes are
     /// counted.
     pub async fn count(
         &self,
-        seen: &Mark,
+        seen: &ShardPosition,
         changes: &[Change],
         targets: &mut Targets,
-    ) -> Result<Counted, UsageError> {
-        let (mut mark, mut rest) = (seen.clone(), changes);
+    ) -> Result<PositionUpdate, UsageError> {
+        let (mut position, mut rest) = (seen.clone(), changes);
         while let Some((chunk, others)) = Chunk::take(rest, targets) {
             let Chunk { counters, sequence, at } = chunk;
-            let moved = Mark { sequence: Some(sequence), at, ..mark.clone() };
-            let mut writes = vec![moved.write(&self.table, &mark)?];
+            let moved = ShardPosition { sequence: Some(sequence), at, ..position.clone() };
+            let mut writes = vec![moved.write(&self.table, &position)?];
             for (key, delta) in &counters {
                 writes.push(addition(key, *delta).write(&self.table, None)?);
             }
             if !self.transact(writes).await? {
-                return Ok(Counted::Fenced);
+                return Ok(PositionUpdate::Fenced);
             }
-            (mark, rest) = (moved, others);
+            (position, rest) = (moved, others);
         }
-        Ok(Counted::Upto(mark))
+        Ok(PositionUpdate::Upto(position))
     }
 
-    /// Records at `at` that a shard is closed and all of its changes are counted.
+    /// Records, with the time `at`, that a shard is closed and all of its changes are counted.
+    /// Returns [`PositionUpdate::Fenced`] if the stored position of the shard is no longer that of
+    /// `seen`.
     ///
     /// # Errors
     /// If the table is unavailable.
-    pub async fn end_shard(&self, seen: &Mark, at: Timestamp) -> Result<Counted, UsageError> {
-        let ended = Mark { at, ended: true, ..seen.clone() };
+    pub async fn end_shard(&self, seen: &ShardPosition, at: Timestamp) -> Result<PositionUpdate, UsageError> {
+        let ended = ShardPosition { at, ended: true, ..seen.clone() };
         let is_ended = self.transact(vec![ended.write(&self.table, seen)?]).await?;
-        Ok(if is_ended { Counted::Upto(ended) } else { Counted::Fenced })
+        Ok(if is_ended { PositionUpdate::Upto(ended) } else { PositionUpdate::Fenced })
     }
 
-    /// Deletes the mark of a shard that the stream no longer contains.
+    /// Deletes the stored position of a shard that the stream no longer contains.
     ///
     /// # Errors
     /// If the table is unavailable.
-    pub async fn forget_shard(&self, mark: &Mark) -> Result<(), UsageError> {
-        let key = key_of(key::MARK, &mark.shard);
+    pub async fn forget_shard(&self, position: &ShardPosition) -> Result<(), UsageError> {
+        let key = key_of(key::MARK, &position.shard);
         let delete = self.dynamodb.delete_item().table_name(&self.table).set_key(Some(key));
         delete.send().await.map(drop).map_err(UsageError::unavailable)
     }
@@ -155,15 +160,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mark_is_read_as_it_was_written_and_moves_only_from_what_was_seen() {
+    fn a_position_is_read_as_it_was_written_and_moves_only_from_what_was_seen() {
         let at = "2026-11-27T02:30:00Z".parse().unwrap();
-        let new = Mark::new("shardId-1".to_owned(), at);
-        let moved = Mark { sequence: Some("42".to_owned()), ..new.clone() };
-        let ended = Mark { ended: true, ..moved.clone() };
-        for mark in [&new, &moved, &ended] {
-            assert_eq!(Mark::read(&mark.item()).unwrap(), *mark);
+        let new = ShardPosition::new("shardId-1".to_owned(), at);
+        let moved = ShardPosition { sequence: Some("42".to_owned()), ..new.clone() };
+        let ended = ShardPosition { ended: true, ..moved.clone() };
+        for position in [&new, &moved, &ended] {
+            assert_eq!(ShardPosition::read(&position.item()).unwrap(), *position);
         }
-        let condition = |seen: &Mark| {
+        let condition = |seen: &ShardPosition| {
             let write = moved.write("usage", seen).unwrap();
             write.put().unwrap().condition_expression().unwrap().to_owned()
         };

@@ -1,4 +1,4 @@
-//! Final batches, and their objects in S3.
+//! Final batches, and the release of their S3 objects, which expire afterwards.
 
 use ingestion::chunk::Generation;
 use tokio_postgres::types::ToSql;
@@ -32,8 +32,8 @@ const OBJECTS: &str = "WITH final AS (SELECT batch_id, generation, idempotency_k
 const IS_FINAL: &str = "SELECT FROM batches WHERE batch_id = $1 AND generation = $2 \
      AND status IN ('COMPLETED', 'PARTIAL_FAIL', 'FAILED', 'EXPIRED')";
 
-/// Records that a batch's S3 objects may expire, if the batch is still final in this generation. If
-/// a replay of the batch has begun, nothing is recorded.
+/// Records that a batch's S3 objects may expire, if the batch is still final in the generation
+/// (round of processing) `$2`. If a replay of the batch has begun, nothing is recorded.
 const LET_GO: &str = "UPDATE batches SET objects_let_go = true WHERE batch_id = $1 AND generation = $2 \
      AND status IN ('COMPLETED', 'PARTIAL_FAIL', 'FAILED', 'EXPIRED') RETURNING batch_id";
 
@@ -50,14 +50,16 @@ impl Database {
     }
 
     /// Records that a batch's S3 objects have the tags by which they expire, if the batch is still
-    /// final in this generation. Returns true if it is. Idempotent by the batch and its generation.
+    /// final in this generation (round of processing). Returns true if it is. Idempotent by the
+    /// batch and its generation.
     pub async fn note_released(&self, batch_id: Uuid, generation: Generation) -> Result<bool, DatabaseError> {
         let number = i32::try_from(generation.number())?;
         let parameters: [&(dyn ToSql + Sync); 2] = [&batch_id, &number];
         Ok(!self.change(LET_GO, &parameters).await?.is_empty())
     }
 
-    /// True if the batch is final in this generation, and no replay has begun.
+    /// True if the batch is final in this generation (round of processing), and no replay has
+    /// begun.
     pub async fn is_final_in(&self, batch_id: Uuid, generation: Generation) -> Result<bool, DatabaseError> {
         let number = i32::try_from(generation.number())?;
         let parameters: [&(dyn ToSql + Sync); 2] = [&batch_id, &number];

@@ -6,9 +6,9 @@ type Failure = Box<dyn std::error::Error + Sync + Send>;
 /// Location of a row in its table, as PostgreSQL's `tid` encodes it: the number of its block, and
 /// its number in the block. It is valid as long as no other transaction can change the row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct RowPlace(pub(crate) [u8; 6]);
+pub(crate) struct RowLocation(pub(crate) [u8; 6]);
 
-impl<'a> FromSql<'a> for RowPlace {
+impl<'a> FromSql<'a> for RowLocation {
     fn from_sql(_: &Type, raw: &'a [u8]) -> Result<Self, Failure> {
         Ok(Self(raw.try_into()?))
     }
@@ -16,7 +16,7 @@ impl<'a> FromSql<'a> for RowPlace {
     accepts!(TID);
 }
 
-impl ToSql for RowPlace {
+impl ToSql for RowLocation {
     fn to_sql(&self, _: &Type, out: &mut BytesMut) -> Result<IsNull, Failure> {
         out.put_slice(&self.0);
         Ok(IsNull::No)

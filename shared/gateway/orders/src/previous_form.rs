@@ -1,8 +1,9 @@
-//! Work in the form in which it was sent until 2026-11-26.
+//! Work orders in the form in which HTTP functions sent them to `mq-access` until 2026-11-26.
 //!
-//! While a deployment replaces the functions, HTTP functions of the version before call the newer
-//! `mq-access`, for minutes with `Rollout`, and after one of them was rolled back. No deployment of
-//! 0.1.0 sends this form any more, so the release after it can remove this file.
+//! While a deployment replaces the functions, HTTP functions of the previous version still call the
+//! new `mq-access`: for minutes if the template's parameter `Rollout` shifts traffic gradually, and
+//! after an HTTP function was rolled back. No deployment of version 0.1.0 sends this form any more,
+//! so the release after 0.1.0 can remove this file.
 
 use idempotency::Execution;
 use mq::{ConsumeCommand, MoveCommand, OversizedBodies, ProduceCommand, Target};
@@ -10,8 +11,8 @@ use serde::Deserialize;
 
 use crate::work::{Change, Read, Work};
 
-/// Work of an order in the current form or in the form of earlier versions. A single enum parses
-/// both without buffering an order of 6 MB, as an untagged enum would.
+/// Work of an order, in the current form or in the form of earlier versions. One enum has the
+/// variants of both, because an untagged enum would buffer an order of 6 MB to parse it.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum Received {

@@ -1,4 +1,4 @@
-//! Facts of an entry by name, for a comparison of two versions.
+//! Values of an access-table entry as text, by which two versions of the entry are compared.
 
 use std::collections::BTreeMap;
 
@@ -10,36 +10,37 @@ use crate::member::plain;
 
 impl Entry {
     /// Returns the values of the entry as text, by their names, so that two versions can be
-    /// compared. In an allow-list, each allowed target is a name without a value.
-    pub(crate) fn facts(&self) -> BTreeMap<String, String> {
+    /// compared. Each allowed target of an allow-list is a name with an empty value.
+    pub(crate) fn values_as_text(&self) -> BTreeMap<String, String> {
         match self {
             Self::Targets(_, targets) => {
                 return targets.entries.iter().map(|entry| (entry.clone(), String::new())).collect();
             }
-            Self::Limits(_, limits) => return limit::facts(limits),
-            Self::Rates(card) => return rates::facts(card),
+            Self::Limits(_, limits) => return limit::values_as_text(limits),
+            Self::Rates(card) => return rates::values_as_text(card),
             _ => {}
         }
         let document = match self {
             Self::Profile(.., profile) => profile.clone(),
             other => other.document(),
         };
-        let mut facts = BTreeMap::new();
-        flatten("", &document, &mut facts);
+        let mut values = BTreeMap::new();
+        flatten("", &document, &mut values);
         for known in ["id", "tenant", "createdAt"] {
-            facts.remove(known);
+            values.remove(known);
         }
-        facts
+        values
     }
 }
 
-/// Collects the values of a JSON document in `facts`, by their paths such as `target.connName`.
-fn flatten(place: &str, value: &Value, facts: &mut BTreeMap<String, String>) {
+/// Collects the values of a JSON document as text in `values`, by their paths such as
+/// `target.connName`. `place` is the path of `value`.
+fn flatten(place: &str, value: &Value, values: &mut BTreeMap<String, String>) {
     let text = match value {
         Value::Object(members) => {
             for (name, value) in members {
                 let below = if place.is_empty() { name.clone() } else { format!("{place}.{name}") };
-                flatten(&below, value, facts);
+                flatten(&below, value, values);
             }
             return;
         }
@@ -50,7 +51,7 @@ fn flatten(place: &str, value: &Value, facts: &mut BTreeMap<String, String>) {
         Value::Array(items) => items.iter().map(plain).collect::<Vec<_>>().join(", "),
         other => plain(other),
     };
-    facts.insert(place.to_owned(), text);
+    values.insert(place.to_owned(), text);
 }
 
 #[cfg(test)]
@@ -64,14 +65,15 @@ mod tests {
     fn an_item_with_a_comma_is_another_fact_than_two_items() {
         let [one, two] = [json!(["A, B"]), json!(["A", "B"])].map(|queues| {
             let profile = json!({"target": {"broker": "rabbitmq"}, "queues": queues});
-            Entry::Profile(ACME.to_owned(), "orders".to_owned(), profile).facts()
+            Entry::Profile(ACME.to_owned(), "orders".to_owned(), profile).values_as_text()
         });
         assert_eq!((one["queues"].as_str(), two["queues"].as_str()), (r#"["A, B"]"#, "A, B"));
     }
 
     #[test]
     fn facts_name_each_value_by_its_place() {
-        let [tenant, key, profile, grant, targets, limits, budget, card] = each().map(|entry| entry.facts());
+        let [tenant, key, profile, grant, targets, limits, budget, card] =
+            each().map(|entry| entry.values_as_text());
         assert_eq!(tenant["enabled"], "false");
         assert_eq!((key["scopes"].as_str(), key["cnpjs"].as_str()), ("mq:read", "all"));
         assert!(!key.contains_key("createdAt"), "nobody changes it");

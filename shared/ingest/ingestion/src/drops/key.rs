@@ -30,7 +30,7 @@ const UNFINISHED: [&str; 11] = [
 
 /// Parts of a dropped object's key: tenant, load type and format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DropName {
+pub struct DropKey {
     /// Id of the tenant whose products the object contains.
     pub tenant_id: Uuid,
     /// Load type of the catalogue: a delta, or a full load whose missing products become inactive.
@@ -42,7 +42,7 @@ pub struct DropName {
 
 /// Reason why a key is not that of a dropped catalogue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DropNameError {
+pub enum DropKeyError {
     /// The key is to be ignored: it names a folder, a marker or an unfinished file, or does not
     /// begin with `drop/`.
     Ignored,
@@ -65,24 +65,24 @@ pub enum UnknownKey {
     Length,
 }
 
-impl DropName {
+impl DropKey {
     /// Parses the key of a dropped object.
     ///
     /// # Errors
     /// If the key is to be ignored, or is malformed.
-    pub fn read(key: &str) -> Result<Self, DropNameError> {
-        let path = key.strip_prefix(PREFIX).ok_or(DropNameError::Ignored)?;
+    pub fn read(key: &str) -> Result<Self, DropKeyError> {
+        let path = key.strip_prefix(PREFIX).ok_or(DropKeyError::Ignored)?;
         let is_folder = path.is_empty() || path.ends_with('/');
         if is_folder || path.split('/').any(is_hidden) || is_unfinished(path) {
-            return Err(DropNameError::Ignored);
+            return Err(DropKeyError::Ignored);
         }
         if key.contains(char::is_control) {
-            return Err(DropNameError::Unknown(UnknownKey::Control));
+            return Err(DropKeyError::Unknown(UnknownKey::Control));
         }
         if encoded_key(key).len() > MAX_ENCODED {
-            return Err(DropNameError::Unknown(UnknownKey::Length));
+            return Err(DropKeyError::Unknown(UnknownKey::Length));
         }
-        Self::of(path).map_err(DropNameError::Unknown)
+        Self::of(path).map_err(DropKeyError::Unknown)
     }
 
     fn of(path: &str) -> Result<Self, UnknownKey> {
@@ -95,11 +95,12 @@ impl DropName {
     }
 }
 
-/// True if an object gets neither tags nor a result. An empty object is left alone only if its name
-/// is not that of a catalogue: otherwise an export has failed, and its owner waits for a result.
+/// True if an object with this key and this length in bytes gets neither tags nor a result. An
+/// empty object is left alone only if its name is not that of a catalogue: otherwise an export has
+/// failed, and its owner waits for a result.
 #[must_use]
 pub fn is_left_alone(key: &str, length: u64) -> bool {
-    DropName::read(key) == Err(DropNameError::Ignored) || (length == 0 && media_type(key).is_err())
+    DropKey::read(key) == Err(DropKeyError::Ignored) || (length == 0 && media_type(key).is_err())
 }
 
 /// Returns the tenant in whose folder a key is, whether or not the rest of the key is valid; `None`
@@ -160,8 +161,8 @@ mod tests {
 
     const TENANT: &str = "11111111-1111-4111-8111-111111111111";
 
-    fn read(rest: &str) -> Result<DropName, DropNameError> {
-        DropName::read(&format!("drop/{TENANT}/{rest}"))
+    fn read(rest: &str) -> Result<DropKey, DropKeyError> {
+        DropKey::read(&format!("drop/{TENANT}/{rest}"))
     }
 
     #[test]
@@ -198,7 +199,7 @@ mod tests {
             ("full/2026//11///loja-12.json", LoadType::Full, MediaType::Json),
         ] {
             let tenant_id = TENANT.parse().unwrap();
-            assert_eq!(read(rest), Ok(DropName { tenant_id, load_type, media_type }), "{rest}");
+            assert_eq!(read(rest), Ok(DropKey { tenant_id, load_type, media_type }), "{rest}");
         }
     }
 
@@ -224,10 +225,10 @@ mod tests {
             "full/job_$folder$",
             "full/a.json._COPYING_",
         ] {
-            assert_eq!(read(rest), Err(DropNameError::Ignored), "{rest}");
+            assert_eq!(read(rest), Err(DropKeyError::Ignored), "{rest}");
         }
         for key in ["drop/", "incoming/a.json", "drop-results/a.json.json", "Drop/a.json"] {
-            assert_eq!(DropName::read(key), Err(DropNameError::Ignored), "{key}");
+            assert_eq!(DropKey::read(key), Err(DropKeyError::Ignored), "{key}");
         }
     }
 
@@ -252,7 +253,7 @@ mod tests {
             (format!("drop/{TENANT}/full/a.gz"), UnknownKey::Ending),
             (format!("drop/{TENANT}/full/{}.json", "é".repeat(160)), UnknownKey::Length),
         ] {
-            assert_eq!(DropName::read(&key), Err(DropNameError::Unknown(why)), "{key}");
+            assert_eq!(DropKey::read(&key), Err(DropKeyError::Unknown(why)), "{key}");
         }
         assert!(read(&format!("full/{}.json", "é".repeat(150))).is_ok());
     }
@@ -276,7 +277,7 @@ mod tests {
         #[test]
         fn what_is_read_leaves_room_for_its_result(key in "\\PC{0,1100}") {
             let key = format!("drop/{TENANT}/full/{key}.json");
-            if DropName::read(&key).is_ok() {
+            if DropKey::read(&key).is_ok() {
                 prop_assert!(errors_key(&key).len() <= 1024);
             }
         }

@@ -5,7 +5,7 @@ use std::error::Error;
 use std::time::Duration;
 
 use api::Reply;
-use catalog::{DatabaseError, Figures};
+use catalog::{DatabaseError, IngestMetrics};
 use events::kafka::{PartitionLag, TopicWatch};
 use ingestion::batch::BatchStatus;
 use runtime::metrics::{
@@ -16,14 +16,15 @@ use serde_json::json;
 
 use crate::Batches;
 
-/// Time limit for reading the metrics of the database, and for those of Kafka. The API function
-/// that invokes this one for `GET /metrics` waits only a little longer.
-const PATIENCE: Duration = Duration::from_millis(1200);
+/// Time limit for reading the metrics of the database, and also for those of Kafka, which are read
+/// at the same time. The API function that invokes this one for `GET /metrics` waits only a little
+/// longer.
+const TIMEOUT: Duration = Duration::from_millis(1200);
 
-/// Statuses of unfinished batches that the metrics always have, with 0 if no batch is in one.
+/// Statuses for which the metrics show the number of unfinished batches, even if it is 0.
 const UNDER_WAY: [BatchStatus; 3] = [BatchStatus::Received, BatchStatus::Chunking, BatchStatus::Processing];
-/// Statuses of finished batches that the metrics have. `EXPIRED` is missing: a batch whose payload
-/// never came is not in the database.
+/// Statuses for which the metrics count finished batches. `EXPIRED` is missing: a batch whose
+/// payload never came is not in the database.
 const FINAL: [BatchStatus; 3] = [BatchStatus::Completed, BatchStatus::PartialFail, BatchStatus::Failed];
 const OUTCOMES: [&str; 5] = ["inserted", "updated", "unchanged", "stale", "failed"];
 /// Upper bounds, in seconds, of the histogram of times from a batch's receipt to its end. The
@@ -41,10 +42,10 @@ impl Batches {
                 None => Scrape::default(),
             }
         };
-        let (asked, kafka) = tokio::join!(tokio::time::timeout(PATIENCE, self.database.figures()), kafka);
+        let (asked, kafka) = tokio::join!(tokio::time::timeout(TIMEOUT, self.database.metrics()), kafka);
         match asked.unwrap_or(Err(DatabaseError::TimedOut)) {
-            Ok(figures) => {
-                let mut scrape = scrape(&figures);
+            Ok(metrics) => {
+                let mut scrape = scrape(&metrics);
                 scrape.extend(kafka);
                 Reply::json(200, &json!(scrape))
             }
@@ -57,11 +58,11 @@ impl Batches {
     }
 }
 
-/// Reads the lag of Kafka's topic of chunks. If the cluster does not respond, only the metrics of
-/// Kafka are missing.
+/// Reads the consumer lag of the Kafka topic of chunks as metrics. If the cluster does not respond,
+/// the metrics only show that Kafka is down.
 async fn lag(kafka: &TopicWatch) -> Scrape {
     // Boxed: the futures of the client are large.
-    let asked = tokio::time::timeout(PATIENCE, Box::pin(kafka.lag())).await;
+    let asked = tokio::time::timeout(TIMEOUT, Box::pin(kafka.lag())).await;
     let found: Result<_, Box<dyn Error + Send + Sync>> = match asked {
         Ok(found) => found.map_err(Into::into),
         Err(_) => Err("it did not answer in time".into()),
@@ -78,8 +79,8 @@ async fn lag(kafka: &TopicWatch) -> Scrape {
     scrape_of_kafka(found.ok().as_deref())
 }
 
-/// Converts the lag of each partition to metrics. `None`, for a lag that could not be read, reports
-/// Kafka as down.
+/// Converts the consumer lag of each partition to metrics. `None`, for a lag that could not be
+/// read, reports Kafka as down.
 fn scrape_of_kafka(lag: Option<&[PartitionLag]>) -> Scrape {
     let mut scrape = Scrape::default();
     for PartitionLag { partition, records } in lag.into_iter().flatten() {
@@ -89,19 +90,19 @@ fn scrape_of_kafka(lag: Option<&[PartitionLag]>) -> Scrape {
     scrape
 }
 
-fn scrape(figures: &Figures) -> Scrape {
+fn scrape(metrics: &IngestMetrics) -> Scrape {
     let mut scrape = Scrape::default();
     for status in UNDER_WAY.map(BatchStatus::as_str) {
         let batches =
-            figures.under_way.iter().find(|(of, _)| of == status).map_or(0, |(_, batches)| *batches);
+            metrics.under_way.iter().find(|(of, _)| of == status).map_or(0, |(_, batches)| *batches);
         scrape.put(BATCHES_UNDER_WAY, &[status], batches);
     }
-    scrape.put(OLDEST_BATCH_AGE, &[], figures.oldest_batch.as_secs_f64());
-    scrape.put(CHUNKS_PENDING, &[], figures.chunks_pending);
-    scrape.put(OLDEST_CHUNK_AGE, &[], figures.oldest_chunk.as_secs_f64());
-    scrape.put(OLDEST_EVENT_AGE, &[], figures.oldest_event.as_secs_f64());
+    scrape.put(OLDEST_BATCH_AGE, &[], metrics.oldest_batch.as_secs_f64());
+    scrape.put(CHUNKS_PENDING, &[], metrics.chunks_pending);
+    scrape.put(OLDEST_CHUNK_AGE, &[], metrics.oldest_chunk.as_secs_f64());
+    scrape.put(OLDEST_EVENT_AGE, &[], metrics.oldest_event.as_secs_f64());
     let known = |metric: &str, label: &str| {
-        let found = counted(figures, metric).find(|(of, _)| *of == label);
+        let found = counted(metrics, metric).find(|(of, _)| *of == label);
         found.map_or(0, |(_, value)| value)
     };
     for status in FINAL.map(BatchStatus::as_str) {
@@ -110,11 +111,11 @@ fn scrape(figures: &Figures) -> Scrape {
     for outcome in OUTCOMES {
         scrape.put(ITEMS, &[outcome], known("items", outcome));
     }
-    for (code, items) in counted(figures, "item_errors") {
+    for (code, items) in counted(metrics, "item_errors") {
         scrape.put(ITEM_ERRORS, &[code], items);
     }
     let mut times = [0_u64; BOUNDS.len() + 1];
-    for (bound, batches) in counted(figures, "batch_duration") {
+    for (bound, batches) in counted(metrics, "batch_duration") {
         // A version with further bounds counts these times up to the next one of this version.
         let bound: f64 = bound.parse().unwrap_or(f64::INFINITY);
         if let Some(times) = times.get_mut(BOUNDS.partition_point(|own| *own < bound)) {
@@ -126,9 +127,9 @@ fn scrape(figures: &Figures) -> Scrape {
     scrape
 }
 
-/// Returns the values of one metric's counters, each with its label.
-fn counted<'a>(figures: &'a Figures, metric: &str) -> impl Iterator<Item = (&'a str, u64)> {
-    let of_metric = figures.counted.iter().filter(move |counted| counted.metric == metric);
+/// Returns the label and the value of each counter that the database has for a metric.
+fn counted<'a>(metrics: &'a IngestMetrics, metric: &str) -> impl Iterator<Item = (&'a str, u64)> {
+    let of_metric = metrics.counted.iter().filter(move |counted| counted.metric == metric);
     of_metric.map(|counted| (counted.label.as_str(), counted.value))
 }
 
@@ -145,7 +146,7 @@ mod tests {
             label: label.to_owned(),
             value,
         };
-        let figures = Figures {
+        let metrics = IngestMetrics {
             under_way: vec![("PROCESSING".to_owned(), 2)],
             oldest_chunk: Duration::from_millis(1500),
             chunks_pending: 7,
@@ -158,9 +159,9 @@ mod tests {
                 counted("batch_duration", "inf", 1),
                 counted("batch_milliseconds", "", 90_500),
             ],
-            ..Figures::default()
+            ..IngestMetrics::default()
         };
-        let text = scrape(&figures).text();
+        let text = scrape(&metrics).text();
         for line in [
             "integrahub_batches_under_way{status=\"PROCESSING\"} 2",
             "integrahub_batches_under_way{status=\"RECEIVED\"} 0",

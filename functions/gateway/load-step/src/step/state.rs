@@ -1,5 +1,5 @@
-//! State that the parts of a step share: the tally, the order to go on or to end, and the news of
-//! the other workers.
+//! State that the concurrent tasks of an invocation share: the worker's counts, the order to
+//! continue or to end, and the states of the other workers.
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -7,7 +7,7 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use load_test::store::{Attendance, Handled};
+use load_test::store::{Handled, WorkerStates};
 use load_test::{Micros, Tally};
 use mq::BrokerError;
 use nix::time::ClockId;
@@ -16,68 +16,73 @@ use tokio::sync::watch::{Receiver, Sender};
 
 use crate::test_clock::TestClock;
 
-/// Order to the concurrent parts of an invocation, such as the worker, the storing of its tally
-/// (its counts) and the measuring of queues. A greater order replaces a smaller one.
+/// Order to the concurrent tasks of an invocation (such as the worker, the storing of its counts,
+/// the measuring of queues): to continue or to end. A greater order replaces a smaller one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Order {
     #[default]
     GoOn,
-    /// End, because the worker has ended by itself.
+    /// End the invocation's work, because the worker has ended by itself.
     End,
-    /// End, because the test was stopped or has failed.
+    /// End the invocation's work, because the test was stopped or has failed.
     Stop,
-    /// End and store nothing, because another attempt does the work of this minute, or the test was
-    /// deleted.
+    /// End the invocation's work and store nothing, because another attempt does the worker's work
+    /// in this minute of the test, or because the test was deleted.
     Abandon,
 }
 
-/// Reason why a worker ends before its work is done.
+/// Reason why a worker, or a task of the invocation beside it, ends before its work is done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Interrupt {
-    /// The test was stopped, or has failed because of another worker.
+    /// The test was stopped, or has failed because of another worker. A task beside the worker also
+    /// ends for this reason once the worker has ended.
     Stopped,
-    /// Another attempt does the work of this minute, or the test was deleted.
+    /// Another attempt does the worker's work in this minute of the test, or the test was deleted.
     Superseded,
     /// The test fails because of this worker, for this reason.
     Failed(String),
 }
 
-/// Reason why a worker stops using its connection: it ends, or the connection is broken.
+/// Reason why a worker stops using its connection to the broker: the worker ends, or the connection
+/// is broken.
 pub(super) enum Leave {
     Interrupt(Interrupt),
     Broken(BrokerError),
 }
 
-/// Start of the measurement of the time and the processor time that an invocation uses.
+/// Clock readings at the start of an invocation, from which the time and the processor time that it
+/// uses are measured.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Used {
     pub(super) since: Instant,
     processor: Duration,
 }
 
-/// State that the concurrent parts of an invocation share. They run on one thread, so two borrows
-/// of the tally (the worker's counts) never overlap.
+/// State that the concurrent tasks of an invocation share. They run on one thread, so two borrows
+/// of the tally (the worker's counts in this minute) never overlap.
 #[derive(Debug)]
-pub(super) struct Board {
+pub(super) struct InvocationState {
     clock: TestClock,
-    /// Time at which the worker ends in this window (minute of the test).
+    /// Time since the run's start at which the worker ends in this window (minute of the test).
     end: Micros,
     used: Used,
     tally: RefCell<Tally>,
-    /// Time at which the producer's next message is due; `None` if it has none. The tally (the
-    /// worker's counts) includes every message that was due earlier.
-    pub(super) pending: Cell<Option<Micros>>,
+    /// Time since the run's start at which the producer's next message is due. The worker's counts
+    /// include every message that was due earlier. `None` if no message is left, for a producer
+    /// without a rate, and for a consumer.
+    pub(super) next_due: Cell<Option<Micros>>,
     order: Sender<Order>,
-    /// Workers of the run that are at work, and workers that have ended, read from the store once a
-    /// second.
-    pub(super) attendance: Sender<Attendance>,
-    /// Number of messages that the worker sent or took before this step (an attempt at one minute
-    /// of the test). `None` while the worker's invocation for the previous minute may still add to
-    /// the number.
-    pub(super) handled: Sender<Option<Handled>>,
-    /// Signal to store the tally (the worker's counts) at once: the worker sends no more in this
-    /// minute, and its invocation for the next minute needs the number of messages sent.
-    pub(super) wanted: Notify,
+    /// Workers of the run that are at work, and workers that have ended, as read from the store
+    /// once a second.
+    pub(super) worker_states: Sender<WorkerStates>,
+    /// Number of messages that the worker sent or took before this step (its attempt at one minute
+    /// of the test), read from the store again once it cannot grow any more. `None` until then.
+    /// Stays `None` if the number was final when the step was claimed, or if the worker has no
+    /// limit.
+    pub(super) final_handled: Sender<Option<Handled>>,
+    /// Signal to store the worker's counts at once, because the worker sends no more in this
+    /// minute: its invocation for the next minute needs the number of messages sent.
+    pub(super) store_now: Notify,
 }
 
 impl Order {
@@ -108,22 +113,23 @@ impl Used {
     }
 }
 
-impl Board {
+impl InvocationState {
     pub(super) fn new(clock: TestClock, end: Micros, tally: Tally, used: Used) -> Self {
         Self {
             clock,
             end,
             used,
             tally: RefCell::new(tally),
-            pending: Cell::new(None),
+            next_due: Cell::new(None),
             order: Sender::new(Order::GoOn),
-            attendance: Sender::new(Attendance::default()),
-            handled: Sender::new(None),
-            wanted: Notify::new(),
+            worker_states: Sender::new(WorkerStates::default()),
+            final_handled: Sender::new(None),
+            store_now: Notify::new(),
         }
     }
 
-    /// Applies a change to the tally (the worker's counts), and returns the result of the change.
+    /// Applies a change to the tally (the worker's counts in this minute), and returns the result
+    /// of `change`.
     pub(super) fn count<T>(&self, change: impl FnOnce(&mut Tally) -> T) -> T {
         change(&mut self.tally.borrow_mut())
     }
@@ -136,7 +142,7 @@ impl Board {
     /// as "not sent".
     pub(super) fn snapshot(&self) -> Tally {
         let now = self.clock.now().min(self.end);
-        let done = self.pending.get().map_or(now, |due| due.min(now));
+        let done = self.next_due.get().map_or(now, |due| due.min(now));
         self.count(|tally| {
             tally.worked_until(done);
             tally.took(self.used.since.elapsed(), self.used.processor());
@@ -144,7 +150,7 @@ impl Board {
         })
     }
 
-    /// Gives an order to the concurrent parts of the invocation, unless a greater order was given
+    /// Gives an order to the concurrent tasks of the invocation, unless a greater order was given
     /// before.
     pub(super) fn order(&self, order: Order) {
         self.order.send_if_modified(|given| {
@@ -154,12 +160,14 @@ impl Board {
         });
     }
 
-    /// Runs `work` until it is done, or drops it if there is an order to end.
+    /// Runs `work` until it is done, and returns its result. If there is an order to end, drops
+    /// `work` and returns the reason.
     pub(super) async fn unless_ended<T>(&self, work: impl Future<Output = T>) -> Result<T, Interrupt> {
         Ok(self.waiting(work).await?.0)
     }
 
-    /// Runs `work` as [`Self::unless_ended`] does, and also returns true if `work` had to wait.
+    /// Runs `work` as [`Self::unless_ended`] does. Also returns true if `work` had to wait, and so
+    /// let other tasks of the invocation run meanwhile; false if it was done at once.
     pub(super) async fn waiting<T>(&self, work: impl Future<Output = T>) -> Result<(T, bool), Interrupt> {
         if let Some(interrupt) = self.order.borrow().interrupt() {
             return Err(interrupt);
@@ -197,37 +205,39 @@ mod tests {
 
     use super::*;
 
-    /// Returns the board of a worker in minute 0 of a run that started `seconds` ago.
-    fn board(seconds: u64) -> Board {
+    /// Returns the shared state of a producer's invocation in minute 0 of a run that started
+    /// `seconds` ago.
+    fn state(seconds: u64) -> InvocationState {
         let clock = TestClock::of(Timestamp::now() - Duration::from_secs(seconds));
         let step = Step { lane: "p0a".parse().unwrap(), window: Window::new(0), attempt: 0 };
         let tally = Tally::new(step, Micros::ZERO, 1, Micros::ZERO);
-        Board::new(clock, Micros::from_seconds(60), tally, Used::from_now())
+        InvocationState::new(clock, Micros::from_seconds(60), tally, Used::from_now())
     }
 
-    /// Returns the time up to which a tally covers its worker's work, in seconds since the run's
-    /// start.
+    /// Returns the time up to which a tally (counts of a worker in one minute) covers the worker's
+    /// work, in seconds since the run's start.
     fn until(tally: &Tally) -> u64 {
         let mut sum = load_test::Sum::default();
         sum.add(tally);
         let test = crate::samples::test(serde_json::json!({"producers": {"ratePerSec": 1}}));
         let (plan, schedule) = (load_test::Plan::of(&test), test.schedule());
-        let accounting = load_test::Accounting::of(&plan, schedule.as_ref(), &sum, load_test::End::default());
+        let accounting =
+            load_test::Accounting::of(&plan, schedule.as_ref(), &sum, load_test::EndFacts::default());
         let [hole] = accounting.holes.as_slice() else { return 60 };
         Duration::from_secs_f64(hole.from_seconds).as_secs()
     }
 
     #[test]
     fn a_tally_claims_nothing_that_is_due_from_the_message_in_hand_on() {
-        let board = board(30);
-        assert_eq!(until(&board.snapshot()), 30);
-        let behind = self::board(30);
-        behind.pending.set(Some(Micros::from_seconds(12)));
+        let state = state(30);
+        assert_eq!(until(&state.snapshot()), 30);
+        let behind = self::state(30);
+        behind.next_due.set(Some(Micros::from_seconds(12)));
         assert_eq!(until(&behind.snapshot()), 12);
-        let ahead = self::board(30);
-        ahead.pending.set(Some(Micros::from_seconds(45)));
+        let ahead = self::state(30);
+        ahead.next_due.set(Some(Micros::from_seconds(45)));
         assert_eq!(until(&ahead.snapshot()), 30);
-        assert_eq!(until(&self::board(90).snapshot()), 60);
+        assert_eq!(until(&self::state(90).snapshot()), 60);
     }
 
     #[test]
@@ -239,17 +249,17 @@ mod tests {
 
     #[tokio::test]
     async fn an_order_ends_work_that_waits_and_a_greater_one_stays() {
-        let board = board(0);
-        assert_eq!(board.waiting(std::future::ready(1)).await, Ok((1, false)));
-        assert_eq!(board.waiting(tokio::task::yield_now()).await, Ok(((), true)));
+        let state = state(0);
+        assert_eq!(state.waiting(std::future::ready(1)).await, Ok((1, false)));
+        assert_eq!(state.waiting(tokio::task::yield_now()).await, Ok(((), true)));
         let stop = async {
             tokio::time::sleep(Duration::from_millis(20)).await;
-            board.order(Order::Stop);
+            state.order(Order::Stop);
         };
-        let (ended, ()) = tokio::join!(board.unless_ended(std::future::pending::<()>()), stop);
+        let (ended, ()) = tokio::join!(state.unless_ended(std::future::pending::<()>()), stop);
         assert_eq!(ended, Err(Interrupt::Stopped));
-        board.order(Order::Abandon);
-        board.order(Order::End);
-        assert_eq!(board.unless_ended(std::future::ready(1)).await, Err(Interrupt::Superseded));
+        state.order(Order::Abandon);
+        state.order(Order::End);
+        assert_eq!(state.unless_ended(std::future::ready(1)).await, Err(Interrupt::Superseded));
     }
 }

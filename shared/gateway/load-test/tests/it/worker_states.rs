@@ -1,19 +1,20 @@
-//! Who of a run works, and who has ended.
+//! Tests of the states of a run's workers: the workers that are at work, and those that have ended.
 
-use load_test::store::{Attendance, Handled, TestStoreError};
-use load_test::{Half, Lane, Micros, Step, Tally, Worker};
+use load_test::store::{Handled, TestStoreError, WorkerStates};
+use load_test::{Lane, Micros, MinuteParity, Step, Tally, Worker};
 use uuid::Uuid;
 
 use crate::support::{TENANT, TestTable, now, run, step};
 
-/// Time since the run's start at which minute 0 of the load test is under way.
+/// Time since the run's start at which these tests ask who works: 10 seconds, in minute 0 of the
+/// run.
 const NOW: Micros = Micros::from_seconds(10);
 
-/// Returns the first attempt of the lane (half of a worker's minutes) with this name at its first
-/// minute.
+/// Returns the first attempt of a lane (one of a worker's two series of invocations, such as `p0a`)
+/// at its first minute of the run.
 fn first(name: &str) -> Step {
     let lane: Lane = name.parse().unwrap();
-    step(name, u32::from(lane.half == Half::Odd), 0)
+    step(name, u32::from(lane.parity == MinuteParity::Odd), 0)
 }
 
 fn worker(name: &str) -> Worker {
@@ -25,7 +26,7 @@ impl TestTable {
         self.store.begin_work(&run(test_id, number), first(name)).await.unwrap();
     }
 
-    async fn ends(&self, test_id: Uuid, number: u32, name: &str, is_last: bool) -> Attendance {
+    async fn ends(&self, test_id: Uuid, number: u32, name: &str, is_last: bool) -> WorkerStates {
         self.store.end_work(&run(test_id, number), first(name), is_last).await.unwrap()
     }
 }
@@ -47,7 +48,7 @@ async fn the_last_worker_that_ends_sees_that_all_have_ended() {
     let (control, watched) = table.store.watch(&run(test_id, 0)).await.unwrap().unwrap();
     assert_eq!((control.is_over(), watched), (false, last));
     let (_, other) = table.store.watch(&run(test_id, 1)).await.unwrap().unwrap();
-    assert_eq!(other, Attendance::default());
+    assert_eq!(other, WorkerStates::default());
     table.remove().await;
 }
 
@@ -70,8 +71,8 @@ async fn a_backlog_is_noted_once_for_all_consumers_and_changes_nothing_else() {
         assert!(table.store.note_backlog(&run(test_id, 3)).await.unwrap().is_backlogged());
     }
     table.store.fail(TENANT, test_id, now(), "the broker is gone").await.unwrap();
-    let (control, attendance) = table.store.watch(&run(test_id, 3)).await.unwrap().unwrap();
-    assert!(control.is_over() && attendance.is_backlogged());
+    let (control, states) = table.store.watch(&run(test_id, 3)).await.unwrap().unwrap();
+    assert!(control.is_over() && states.is_backlogged());
     let after = table.get(test_id).await;
     assert_eq!((after.runs, after.test, after.status), (before.runs, before.test, before.status));
     table.remove().await;

@@ -1,4 +1,5 @@
-//! The places of files that are sent, with their results beside them.
+//! Subdirectories of a watched directory, to which files move once they are sent, with their
+//! results next to them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +9,7 @@ use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 
 use super::delivery::End;
-use super::load::Version;
+use super::load::FileStamp;
 use super::report::Sent;
 use crate::access::now;
 use crate::api::Api;
@@ -17,24 +18,24 @@ use crate::exit::{Exit, Explain as _, Failure};
 
 const RESULT: &str = "integrahub.send-result.v1";
 
-/// Location of a file after its delivery.
+/// Location of a file after its delivery. Without `--watch`, each file stays.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
-    /// The file stays where it is, because it may succeed later.
+pub(crate) enum FileLocation {
+    /// The file is still at its path. In a watched directory, it may succeed when it is sent again.
     Stays,
     /// The file was moved to this path.
     Moved(PathBuf),
-    /// Another program has replaced the file meanwhile. The new file stays.
+    /// Another program overwrote the file while it was sent. The new content stays at the path.
     Overwritten,
 }
 
 /// Subdirectories of a watched directory, `done` and `failed`, that finished files are moved to.
 #[derive(Clone, Debug)]
-pub(crate) struct Away {
+pub(crate) struct FinishedFiles {
     directory: PathBuf,
 }
 
-impl Away {
+impl FinishedFiles {
     /// Creates the value for a watched directory. The subdirectories are created when they are
     /// needed.
     pub(crate) fn of(directory: &Path) -> Self {
@@ -43,15 +44,15 @@ impl Away {
 
     /// Moves a finished file to `done` or `failed`, and writes its result and its items in error
     /// next to it. A file that may succeed later stays. If another program has overwritten the
-    /// file, the new file stays, and the result of the old one is written.
+    /// file, the new content stays, and the result of the old content is written.
     ///
     /// # Errors
     /// If the items in error cannot be downloaded, or the file system fails.
-    pub(crate) async fn put(&self, api: &Api, path: &Path, sent: &Sent) -> Result<Place, Failure> {
+    pub(crate) async fn put(&self, api: &Api, path: &Path, sent: &Sent) -> Result<FileLocation, Failure> {
         let place = match (&sent.end, sent.exit()) {
             (End::Final(_), Exit::Done | Exit::Partial | Exit::Held) => "done",
             (End::Final(_), Exit::Refused | Exit::Error) | (End::Failed(_), Exit::Refused) => "failed",
-            _ => return Ok(Place::Stays),
+            _ => return Ok(FileLocation::Stays),
         };
         let target = self.target(place, path)?;
         if let End::Final(batch) = &sent.end
@@ -61,8 +62,8 @@ impl Away {
             each_item_in_error(api, batch, |item| file.write(&item)).await?;
             file.close()?;
         }
-        let found = fs::metadata(path).ok().map(|metadata| Version::of(&metadata));
-        let is_overwritten = matches!((&found, &sent.version), (Some(found), Some(sent)) if found != sent);
+        let found = fs::metadata(path).ok().map(|metadata| FileStamp::of(&metadata));
+        let is_overwritten = matches!((&found, &sent.stamp), (Some(found), Some(sent)) if found != sent);
         let mut result = json!({"schema": RESULT, "at": now()});
         if let (Some(result), Value::Object(members)) = (result.as_object_mut(), sent.json()) {
             result.extend(members);
@@ -73,11 +74,11 @@ impl Away {
         let written = fs::write(&result, text).or_explain(|| format!("write the result of {}", sent.name));
         let moved = written.and_then(|()| {
             if is_overwritten {
-                return Ok(Place::Overwritten);
+                return Ok(FileLocation::Overwritten);
             }
             let moved = fs::rename(path, &target);
             moved.or_explain(|| format!("move {} to {}", sent.name, target.display()))?;
-            Ok(Place::Moved(target))
+            Ok(FileLocation::Moved(target))
         });
         if moved.is_err() {
             // The next attempt writes it again, and a full disk may have cut it.
@@ -86,8 +87,8 @@ impl Away {
         moved
     }
 
-    /// Returns a free path for a file and its result, in the directory of today's date (UTC) below
-    /// `place`.
+    /// Returns a free path for a file and its result, in the directory of today's date (UTC).
+    /// `place` is the subdirectory `done` or `failed` of the watched directory.
     fn target(&self, place: &str, path: &Path) -> Result<PathBuf, Failure> {
         let day = Timestamp::now().to_zoned(TimeZone::UTC).date();
         let directory = self.directory.join(place).join(day.to_string());
@@ -129,16 +130,16 @@ mod tests {
     #[tokio::test]
     async fn a_file_goes_where_its_end_belongs_and_takes_no_name_from_another() {
         let directory = tempfile::tempdir().unwrap();
-        let away = Away::of(directory.path());
+        let finished = FinishedFiles::of(directory.path());
         let loaded = || End::Final(Batch { status: "COMPLETED".to_owned(), ..Batch::default() });
         let failed = || End::Final(Batch { status: "FAILED".to_owned(), ..Batch::default() });
         let put = async |end: End| {
             let path = write(directory.path(), "a.json", "[]");
             let sent = Sent { end, ..Sent::failed(0, "a.json".to_owned(), Failure::usage("")) };
-            (away.put(&api(), &path, &sent).await.unwrap(), path)
+            (finished.put(&api(), &path, &sent).await.unwrap(), path)
         };
-        let moved = |place: Place| match place {
-            Place::Moved(path) => path,
+        let moved = |place: FileLocation| match place {
+            FileLocation::Moved(path) => path,
             other => panic!("{other:?}"),
         };
         let (first, path) = put(loaded()).await;
@@ -157,21 +158,21 @@ mod tests {
             [End::Stopped, End::Accepted("b".to_owned()), End::Failed(Failure::new(Exit::Temporary, "later"))]
         {
             let (place, path) = put(end).await;
-            assert!(place == Place::Stays && path.exists());
+            assert!(place == FileLocation::Stays && path.exists());
         }
     }
 
     #[tokio::test]
     async fn a_file_that_was_written_anew_meanwhile_is_not_moved_away() {
         let directory = tempfile::tempdir().unwrap();
-        let away = Away::of(directory.path());
+        let finished = FinishedFiles::of(directory.path());
         let path = write(directory.path(), "a.json", "[]");
-        let version = Some(Version::of(&fs::metadata(&path).unwrap()));
+        let stamp = Some(FileStamp::of(&fs::metadata(&path).unwrap()));
         write(directory.path(), "a.json", "[{}]");
         let end = End::Final(Batch { status: "COMPLETED".to_owned(), ..Batch::default() });
-        let sent = Sent { end, version, ..Sent::failed(0, "a.json".to_owned(), Failure::usage("")) };
+        let sent = Sent { end, stamp, ..Sent::failed(0, "a.json".to_owned(), Failure::usage("")) };
         for number in 1..3 {
-            assert_eq!(away.put(&api(), &path, &sent).await.unwrap(), Place::Overwritten);
+            assert_eq!(finished.put(&api(), &path, &sent).await.unwrap(), FileLocation::Overwritten);
             assert_eq!(fs::read(&path).unwrap(), b"[{}]");
             let day = fs::read_dir(directory.path().join("done")).unwrap().next().unwrap().unwrap().path();
             assert_eq!(fs::read_dir(&day).unwrap().count(), number, "each load has its own result");
