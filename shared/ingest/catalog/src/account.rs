@@ -6,9 +6,9 @@ use ingestion::batch::{
 use tokio_postgres::Row;
 use tokio_postgres::types::Json;
 
-use crate::batch::LockedBatch;
 use crate::connection::Session;
 use crate::error::DatabaseError;
+use crate::locked_batch::LockedBatch;
 use crate::outbox;
 use crate::rows::{bigint, count, word};
 

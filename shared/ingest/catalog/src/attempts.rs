@@ -4,10 +4,10 @@ use ingestion::batch::{BatchStatus, ChunkStatus};
 use ingestion::chunk::ChunkReady;
 
 use crate::account::settle;
-use crate::batch::{generation, lock};
 use crate::connection::{Connection, Session};
 use crate::database::Database;
 use crate::error::DatabaseError;
+use crate::locked_batch::{generation, lock};
 use crate::outbox;
 use crate::rows::{count, word};
 

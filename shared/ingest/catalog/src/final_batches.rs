@@ -4,9 +4,9 @@ use ingestion::chunk::Generation;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
-use crate::batch::generation;
 use crate::database::Database;
 use crate::error::DatabaseError;
+use crate::locked_batch::generation;
 
 /// Batch that is final, with its S3 objects. A replay may start its next generation (round of
 /// processing) at any time.

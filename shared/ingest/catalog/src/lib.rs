@@ -62,6 +62,7 @@ mod final_batches;
 mod finalize;
 mod hashes;
 mod item_errors;
+mod locked_batch;
 mod locks;
 mod metrics;
 mod migrate;

@@ -3,9 +3,9 @@
 use ingestion::chunk::{Generation, Plan};
 use tokio_postgres::Row;
 
-use crate::batch::LockedBatch;
 use crate::connection::Session;
 use crate::error::DatabaseError;
+use crate::locked_batch::LockedBatch;
 
 const PIN: &str = "UPDATE batches SET planner = $2, chunk_items = $3, generation = $4 WHERE batch_id = $1";
 /// Removes a batch's chunking plan, so that the chunker fixes a new one when it next cuts the

@@ -24,10 +24,11 @@ use tokio_postgres::types::Json;
 use uuid::Uuid;
 
 use crate::account::settle;
-use crate::batch::{LockedBatch, PayloadFailure, lock};
+use crate::batch::PayloadFailure;
 use crate::connection::{Connection, Session};
 use crate::database::Database;
 use crate::error::DatabaseError;
+use crate::locked_batch::{LockedBatch, lock};
 use crate::outbox;
 use crate::rows::seconds;
 use crate::stopped::{self, BatchToRecover};

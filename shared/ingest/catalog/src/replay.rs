@@ -16,10 +16,10 @@ use tokio_postgres::types::Json;
 use uuid::Uuid;
 
 use crate::account::settle;
-use crate::batch::{LockedBatch, generation, lock};
 use crate::connection::{Connection, Session};
 use crate::database::Database;
 use crate::error::DatabaseError;
+use crate::locked_batch::{LockedBatch, generation, lock};
 use crate::plan::cut_anew;
 use crate::rows::{bigint, count, word};
 use crate::visible::visible;

@@ -8,10 +8,10 @@ use tokio_postgres::types::Json;
 use uuid::Uuid;
 
 use crate::account::settle;
-use crate::batch::{LockedBatch, lock};
 use crate::connection::{Connection, Session};
 use crate::database::Database;
 use crate::error::DatabaseError;
+use crate::locked_batch::{LockedBatch, lock};
 use crate::rows::{bigint, texts};
 
 /// Result of cutting a whole payload: counts of its items, and its stored chunks.

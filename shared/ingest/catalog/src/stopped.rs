@@ -9,10 +9,10 @@ use jiff::Timestamp;
 use tokio_postgres::Row;
 use uuid::Uuid;
 
-use crate::batch::generation;
 use crate::connection::Params;
 use crate::database::Database;
 use crate::error::DatabaseError;
+use crate::locked_batch::generation;
 use crate::rows::{count, word};
 
 /// Thresholds after which a batch counts as stalled.

@@ -11,10 +11,11 @@ use tokio_postgres::types::Json;
 use uuid::Uuid;
 
 use crate::account::changes;
-use crate::batch::{PayloadFailure, generation};
+use crate::batch::PayloadFailure;
 use crate::connection::Params;
 use crate::database::Database;
 use crate::error::DatabaseError;
+use crate::locked_batch::generation;
 use crate::rows::{count, word};
 use crate::visible::visible;
 use crate::warnings::warnings;

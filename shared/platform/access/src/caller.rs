@@ -120,9 +120,8 @@ impl Principal {
 
     /// Creates the caller that a token identifies. It may load every establishment of its tenant.
     fn of_token(bearer: Bearer) -> Self {
-        let Bearer { tenant, name, scopes } = bearer;
-        let credential = Credential::Token;
-        Self { tenant, credential, key_name: name, key_id: String::new(), scopes, cnpjs: None }
+        let Bearer { tenant, name: key_name, scopes } = bearer;
+        Self { tenant, credential: Credential::Token, key_name, key_id: String::new(), scopes, cnpjs: None }
     }
 
     /// Returns the name that people gave the caller's API key, or `token:` and the token's subject.

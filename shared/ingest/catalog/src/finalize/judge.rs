@@ -11,9 +11,9 @@ use ingestion::batch::Deactivation;
 use super::later::LaterChunks;
 use super::missing::Missing;
 use super::{Finalization, GROUP, Load, end};
-use crate::batch::lock;
 use crate::connection::{NO_SCANS, Session};
 use crate::error::DatabaseError;
+use crate::locked_batch::lock;
 use crate::rows::{bigint, count};
 
 const ONE_SNAPSHOT: &str = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ";

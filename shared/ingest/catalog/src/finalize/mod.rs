@@ -29,16 +29,15 @@ use self::keys::LoadKeys;
 use self::later::LaterChunks;
 use self::missing::Missing;
 use crate::account::settle;
-use crate::batch::{self, LockedBatch};
 use crate::connection::{Connection, NO_SCANS, Session};
 use crate::database::Database;
 use crate::error::DatabaseError;
+use crate::locked_batch::{self, LockedBatch};
 use crate::locks::{self, LockMode};
 use crate::outbox;
 use crate::rows::{bigint, cnpj, texts, word};
 
-/// Number of establishments in a slice. One transaction locks the establishments of a slice and
-/// decides about their missing products.
+/// Number of establishments that one transaction locks, and about whose products it decides.
 const SLICE: usize = locks::MOST_WITHOUT_GATE;
 /// Number of establishments whose missing products are searched for together, without locks: 16
 /// slices. The chunks of later batches are read once for each such group.
@@ -70,8 +69,7 @@ pub struct Finalized {
 /// knows neither the new generation's product keys nor its check against mass deactivation.
 const READY: &str = "SELECT status, deactivation, generation, received_at, tenant_id, chunks_done > 0 \
      AND chunks_pending = 0 AND chunks_failed = 0 \
-     AND generation = COALESCE($2::integer, generation) AS ready FROM batches \
-     WHERE batch_id = $1";
+     AND generation = COALESCE($2::integer, generation) AS ready FROM batches WHERE batch_id = $1";
 /// Query for a batch's undecided establishments, for which no outcome of the deactivation is stored
 /// yet. Columns of CNPJs sort by bytes, as CNPJs do in this program, whatever the database's
 /// collation.
@@ -83,10 +81,9 @@ const UNDECIDED: &str =
 const DECIDERS: &str = "SELECT c.cnpj, NOT c.refused AND EXISTS (SELECT FROM establishments e \
          WHERE e.cnpj = c.cnpj AND e.tenant_id = $4) AS is_own, \
          EXISTS (SELECT FROM batch_cnpjs l JOIN batches b ON b.batch_id = l.batch_id WHERE l.cnpj = c.cnpj \
-         AND l.decides \
-         AND NOT l.refused AND (l.received_at, l.batch_id) > ($3, $1) AND b.tenant_id = $4) AS is_left \
-     FROM batch_cnpjs c WHERE c.batch_id = $1 AND c.cnpj = ANY($2::bpchar[]) AND c.deactivation IS NULL \
-     ORDER BY c.cnpj";
+         AND l.decides AND NOT l.refused \
+         AND (l.received_at, l.batch_id) > ($3, $1) AND b.tenant_id = $4) AS is_left FROM batch_cnpjs c \
+     WHERE c.batch_id = $1 AND c.cnpj = ANY($2::bpchar[]) AND c.deactivation IS NULL ORDER BY c.cnpj";
 const DEACTIVATE: &str = "UPDATE products SET active = false, deactivated_at = now(), updated_at = now() \
      WHERE ctid = ANY($1) AND active";
 const DECIDED: &str =
@@ -223,7 +220,7 @@ impl Finalization<'_> {
             .query_each([
                 (NO_SCANS, &[]),
                 (LockMode::Exclusive.statement(), &[&locks::numbers(slice)]),
-                (batch::LOCK, &[&batch_id]),
+                (locked_batch::LOCK, &[&batch_id]),
                 (READY, &[&batch_id, &Some(generation)]),
                 (DECIDERS, &[&batch_id, &names, &received_at, &tenant_id]),
             ])
@@ -275,7 +272,7 @@ impl Finalization<'_> {
 async fn leave_undecided(connection: &mut Connection, load: &Load) -> Result<Finalized, DatabaseError> {
     let Load { batch_id, generation, .. } = *load;
     let mut session = connection.begin().await?;
-    let batch = batch::lock(&mut session, batch_id).await?;
+    let batch = locked_batch::lock(&mut session, batch_id).await?;
     let rows = session.query(READY, &[&batch_id, &Some(generation)]).await?;
     if let Some(end) = not_ready(&rows, batch_id)? {
         return Ok(end);

@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::batch::LockedBatch;
+use crate::locked_batch::LockedBatch;
 use crate::view::BatchView;
 
 /// Links of an event to more information about its batch, as paths below the API's address.

@@ -20,9 +20,9 @@ use serde_json::Value;
 use tokio_postgres::types::Json;
 use uuid::Uuid;
 
-use crate::batch::LockedBatch;
 use crate::connection::Session;
 use crate::error::DatabaseError;
+use crate::locked_batch::LockedBatch;
 use crate::rows::count;
 use crate::view::{self, BatchView};
 

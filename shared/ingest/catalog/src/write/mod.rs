@@ -23,13 +23,13 @@ use ingestion::product::{ItemError, ItemErrorCode, PartialKey};
 use jiff::Timestamp;
 
 use crate::account::{Settled, TALLY, settle_by};
-use crate::batch::{self, LockedBatch, generation};
 use crate::connection::{Connection, NO_SCANS, Session};
 use crate::database::Database;
 use crate::error::DatabaseError;
 use crate::finalize::{Finalized, finalize};
 use crate::hashes::first_five;
 use crate::item_errors;
+use crate::locked_batch::{self, LockedBatch, generation};
 use crate::locks::{self, LockMode};
 use crate::owners::OwnerRule;
 use crate::rows::{bigint, texts, word};
@@ -356,7 +356,7 @@ async fn mark_done(
                     &contents,
                 ],
             ),
-            (batch::LOCK, &[&batch_id]),
+            (locked_batch::LOCK, &[&batch_id]),
             (TALLY, &[&batch_id]),
         ])
         .await?;
