@@ -1,9 +1,10 @@
 //! Reader of the stream: reads each shard from the last counted position to its end, and counts the
 //! changes in transactions.
 //!
-//! Each transaction counts some changes and moves the shard's position behind them. So an invocation
-//! that is cut off has counted whole transactions. An invocation beside it cannot count a change
-//! again: its transaction fails by the condition on the position, and it continues from the new one.
+//! Each transaction counts some changes and moves the shard's position behind them. So an
+//! invocation that is cut off has counted whole transactions. An invocation beside it cannot count
+//! a change again: its transaction fails by the condition on the position, and it continues from
+//! the new one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -144,7 +145,8 @@ pub(crate) async fn read<S: Stream, L: CountingTable>(
 impl<S: Stream, L: CountingTable> StreamReading<'_, S, L> {
     /// Records a gap from `known_until`, the time up to which every change is counted, until now,
     /// if changes may be lost: if the stream may have dropped some, or if it no longer has a shard
-    /// that was not counted to its end. Deletes the positions of shards that the stream no longer has.
+    /// that was not counted to its end. Deletes the positions of shards that the stream no longer
+    /// has.
     async fn find_gaps(&mut self, shards: &[Shard], known_until: Timestamp) -> Result<(), UsageError> {
         let gone = |position: &&ShardPosition| !shards.iter().any(|shard| shard.id == position.shard);
         let gone: Vec<ShardPosition> = self.positions.values().filter(gone).cloned().collect();
@@ -271,8 +273,9 @@ impl<S: Stream, L: CountingTable> StreamReading<'_, S, L> {
         }
     }
 
-    /// Returns a DynamoDB iterator that begins after the shard's position. Without a position, or if
-    /// the stream has dropped the change at it, it begins with the oldest change. The dropped changes were counted before, or `find_gaps` has recorded a gap.
+    /// Returns a DynamoDB iterator that begins after the shard's position. Without a position, or
+    /// if the stream has dropped the change at it, it begins with the oldest change. The dropped
+    /// changes were counted before, or `find_gaps` has recorded a gap.
     async fn iterator(&self, shard: &str) -> Result<String, ReadError> {
         let sequence = self.positions.get(shard).and_then(|position| position.sequence.as_deref());
         if let Some(sequence) = sequence {

@@ -37,10 +37,10 @@ impl UsageQuery {
     /// Parses the query parameters. By default `to` is `today`, and `from` the first day of its
     /// month. Fails if `from` is later than `to`, or if the two are too far apart ([`MOST_DAYS`]).
     pub(super) fn read(query: &Query<'_>, today: Date) -> Result<Self, Problem> {
-        let day = |name: &str| query.parsed_or_empty(name).map(|found| found.map(|Day(day)| day));
+        let day = |name: &str| query.parsed(name).map(|found| found.map(|Day(day)| day));
         let to = day("to")?.unwrap_or(today);
         let from = day("from")?.unwrap_or_else(|| to.first_of_month());
-        let group = query.parsed_or_empty("group")?.unwrap_or_default();
+        let group = query.parsed("group")?.unwrap_or_default();
         if from > to {
             return Err(invalid_parameter("from", format!("is later than `to`, {to}")));
         }
@@ -105,7 +105,6 @@ mod tests {
     fn days_that_are_not_given_are_those_of_this_month_until_today() {
         let of = |from: &str, to: &str| (from.to_owned(), to.to_owned());
         assert_eq!(days(""), of("2026-11-01", "2026-11-27"));
-        assert_eq!(days("from=&to=&group="), of("2026-11-01", "2026-11-27"));
         assert_eq!(days("from=2026-10-31"), of("2026-10-31", "2026-11-27"));
         assert_eq!(days("to=2026-10-31"), of("2026-10-01", "2026-10-31"));
         assert_eq!(days("from=2026-11-27&to=2026-11-27"), of("2026-11-27", "2026-11-27"));
@@ -118,6 +117,7 @@ mod tests {
             ("from=2026-13-01", "from", "`from` must be a day, such as 2026-11-26"),
             ("from=2026-11-01T00:00:00Z", "from", "`from` must be a day, such as 2026-11-26"),
             ("from=20261101", "from", "`from` must be a day, such as 2026-11-26"),
+            ("to=", "to", "`to` must be a day, such as 2026-11-26"),
             ("to=yesterday", "to", "`to` must be a day, such as 2026-11-26"),
             ("from=2026-11-28", "from", "`from` is later than `to`, 2026-11-27"),
             (

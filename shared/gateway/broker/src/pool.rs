@@ -77,8 +77,8 @@ impl Key {
         &self.endpoint
     }
 
-    /// Returns broker, addresses and queue manager in the form of [`ConnectionCounts::target`], without
-    /// the user.
+    /// Returns broker, addresses and queue manager in the form of [`ConnectionCounts::target`],
+    /// without the user.
     #[must_use]
     pub fn target(&self) -> String {
         let Endpoint { broker, addresses, queue_manager, .. } = &self.endpoint;

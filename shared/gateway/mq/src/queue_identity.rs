@@ -27,7 +27,7 @@ impl Target {
             endpoint.ccdt_url.as_deref(),
             cluster,
         ];
-        // A queue's identity has no fields for an exchange, as when it was noted by earlier versions.
+        // A queue's identity has no fields for an exchange, as earlier versions noted it.
         let exchange = self
             .exchange
             .iter()

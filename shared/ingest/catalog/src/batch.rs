@@ -1,4 +1,5 @@
-//! Beginning of a batch: its row is created, and its payload is to be cut into chunks, or cannot be.
+//! Beginning of a batch: its row is created, and its payload is to be cut into chunks, or cannot
+//! be.
 
 use std::borrow::Cow;
 

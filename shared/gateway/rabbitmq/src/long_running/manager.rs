@@ -172,8 +172,8 @@ impl ConnectionManager {
         self.current().as_ref().map(|current| Arc::clone(&current.monitor))
     }
 
-    /// Returns the number of delays that the retry policy has returned since its last reset, and the
-    /// next and the maximum delay.
+    /// Returns the number of delays that the retry policy has returned since its last reset, and
+    /// the next and the maximum delay.
     pub fn retry_stats(&self) -> RetryStats {
         self.retry().get_stats()
     }
