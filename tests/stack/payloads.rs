@@ -62,7 +62,7 @@ impl Payloads {
         }
     }
 
-    /// Waits until an object has the tag by which it may expire. Panics after [`PATIENCE`].
+    /// Waits until an object has the tag by which it may expire, and panics if that takes too long.
     pub async fn let_go(&self, key: &str) {
         let (begin, mut pauses) = (Instant::now(), Pauses::new());
         while !self.is_final(key).await {
