@@ -79,7 +79,8 @@ impl Status {
 /// every tenant that the caller may see. Fails if the caller may not see the requested `tenant`.
 fn visible<'a>(principal: &'a Principal, tenant: Option<&'a str>) -> Result<Option<&'a str>, Problem> {
     if let Some(tenant) = tenant {
-        access::check_tenant_id(tenant).map_err(|error| invalid_parameter("tenant", error.to_string()))?;
+        access::check_tenant_id(tenant)
+            .map_err(|error| invalid_parameter("tenant", format!("is malformed: {error}")))?;
     }
     let operates = principal.require_any(&[Scope::OpsRead]);
     match tenant {

@@ -68,15 +68,8 @@ pub(crate) async fn connect(
     reach: &AllowedQueues,
     deadline: Deadline,
 ) -> Result<Moving, BrokerError> {
-    let session = pool.acquire(access, deadline).await?;
-    let most_held = pool.settings().most_held;
-    let source = Source::open((session, most_held), queue, command, reach, deadline).await?;
-    if let Destination::Queue(to) = &command.to
-        && let Err(error) = expect_queue(&source.session, to, deadline).await
-    {
-        source.session.release(deadline).await;
-        return Err(error);
-    }
+    let held = (pool.acquire(access, deadline).await?, pool.settings().most_held);
+    let source = open_source(held, queue, command, reach, deadline).await?;
     match open_puts(&source.session, deadline).await {
         Ok(puts) => {
             let login = access.credentials.as_ref().map(|login| login.user.clone());
@@ -94,6 +87,25 @@ pub(crate) async fn connect(
         }
         Err(failure) => Err(source.session.fail(failure, During::Connection)),
     }
+}
+
+/// Opens the source queue of a move or its preview, on the session and with the maximum of messages
+/// to hold that `held` has. A destination queue that the command names must exist.
+async fn open_source(
+    held: (Session, usize),
+    queue: &QueueName,
+    command: &MoveCommand,
+    reach: &AllowedQueues,
+    deadline: Deadline,
+) -> Result<Source, BrokerError> {
+    let source = Source::open(held, queue, command, reach, deadline).await?;
+    if let Destination::Queue(to) = &command.to
+        && let Err(error) = expect_queue(&source.session, to, deadline).await
+    {
+        source.session.release(deadline).await;
+        return Err(error);
+    }
+    Ok(source)
 }
 
 /// Checks by a passive declaration that a queue exists.

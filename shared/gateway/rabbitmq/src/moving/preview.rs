@@ -5,8 +5,7 @@ use std::collections::HashSet;
 use broker::Deadline;
 use mq::{Access, AllowedQueues, BrokerError, KeptReason, MoveCommand, MoveReport, QueueName};
 
-use super::source::Source;
-use super::{expect_queue, stop_at};
+use super::{expect_queue, open_source, stop_at};
 use crate::errors::During;
 use crate::fetch::{NO_BROWSE, refuse_harm};
 use crate::pool::Pool;
@@ -22,8 +21,8 @@ pub(crate) async fn preview(
     deadline: Deadline,
 ) -> Result<MoveReport, BrokerError> {
     let session = refuse_harm(pool.acquire(access, deadline).await?, queue, deadline).await?;
-    let most_held = pool.settings().most_held;
-    let mut source = Source::open((session, most_held), queue, command, reach, deadline).await?;
+    let held = (session, pool.settings().most_held);
+    let mut source = open_source(held, queue, command, reach, deadline).await?;
     let mut known = HashSet::new();
     let stop_at = stop_at(deadline);
     for _ in 0..command.max.get() {

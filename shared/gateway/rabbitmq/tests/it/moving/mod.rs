@@ -313,6 +313,10 @@ async fn a_preview_says_what_would_be_moved_and_moves_nothing() {
     assert_eq!(why(&report), [None, Some(KeptReason::Unroutable)]);
     let counts: Vec<_> = report.by_destination().into_iter().collect();
     assert_eq!((counts, report.remaining), (vec![(&orders.queue, 1)], Some(2)));
+    let absent = Bench::absent("preview-absent").await;
+    let to_absent = command(to(&absent), 10);
+    let refused = rabbit().preview_move(&access(), &dead.queue, &to_absent, &everywhere(), soon()).await;
+    assert!(matches!(refused, Err(BrokerError::QueueNotFound { queue, .. }) if queue == absent.queue));
     assert_eq!(report.warnings.len(), 1);
     assert_eq!((dead.ready(2).await, orders.count().await), (2, 0));
     dead.clean().await;
