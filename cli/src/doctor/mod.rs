@@ -248,7 +248,10 @@ impl<'a> Subject<'a> {
             Some(function) => {
                 functions::invoke(&lambda, &function, &json!({"action": "list", "limit": 1})).await
             }
-            None => Err(Unknown::NotAsked("the deployment has no ingest".to_owned())),
+            None if self.context.local.is_some() || matches!(self.stack, Ok(Some(_))) => {
+                Err(Unknown::NotAsked("the deployment has no ingest".to_owned()))
+            }
+            None => Err(Unknown::NotAsked("the name of the function establishments is not known".to_owned())),
         };
         report.add([functions::database(&database)]);
         let function = self.function("MqAccessFunctionName", "MQ_ACCESS_FUNCTION");

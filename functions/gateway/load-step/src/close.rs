@@ -25,20 +25,10 @@ const TO_END: Duration = Duration::from_secs(30);
 /// Reason for the failure of a test whose execution in Step Functions ended before its workers.
 const CUT_OFF: &str = "the execution ended before the test";
 
-/// Time limit for checking whether the queues are empty. While a consumer is still connected, the
-/// check is repeated every [`BETWEEN_LOOKS`].
+/// Time limit for measuring the queues. While they are empty and a consumer is still connected,
+/// they are measured every [`BETWEEN_LOOKS`].
 const TO_LOOK: Duration = Duration::from_secs(10);
 const BETWEEN_LOOKS: Duration = Duration::from_millis(500);
-
-/// State of a load test's queues after its workers have ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Queues {
-    Empty,
-    HaveMessages,
-    /// The queues are empty, but a client has one of them open and may hold unacknowledged
-    /// messages.
-    InUse,
-}
 
 /// Invocation or execution that closes a run of a load test. It decides whether another run may
 /// follow, and whether the test fails.
@@ -108,14 +98,14 @@ impl RunClosing<'_> {
             let Some(failed) = self.fail(reason).await? else { return Ok(None) };
             record = failed;
         }
-        let drained = match BegunRun::of(&record, of.run).map(|begun| begun.run.drained) {
-            Ok(Some(drained)) => drained,
+        let retained = match BegunRun::of(&record, of.run).map(|begun| begun.run) {
+            Ok(run) if run.ended_at.is_some() => run.retained,
             // Nobody worked, so there is nothing to look for.
-            Ok(None) if complete && sum.steps() == 0 => false,
-            Ok(None) => self.is_drained(&record).await,
-            Err(_) => false,
+            Ok(_) if complete && sum.steps() == 0 => None,
+            Ok(_) => self.retained(&record).await,
+            Err(_) => None,
         };
-        let counts = RunCounts { sum, complete, drained };
+        let counts = RunCounts { sum, complete, retained };
         if let Some(end) = self.run_end(&record, &counts) {
             insist(self.deadline, async || self.step.store.end_run(of, end).await).await?;
             let Some(judged) = self.open().await? else { return Ok(None) };
@@ -173,7 +163,7 @@ impl RunClosing<'_> {
         }
         let is_probe = begun.run.rate_per_sec.is_some() && !record.control().is_over();
         let passed = is_probe.then(|| self.judge(record, &begun, counts));
-        Some(RunEnd { passed, drained: counts.drained, ended_at: Timestamp::now() })
+        Some(RunEnd { passed, retained: counts.retained, ended_at: Timestamp::now() })
     }
 
     /// Returns true if a probe (run of a search) that ran to its end has passed, by the report of
@@ -214,7 +204,7 @@ impl RunClosing<'_> {
             let (sum, complete) = self.sum(begun.number).await?;
             usage = usage.plus(Usage::of(&sum, memory_mb));
             if is_reported {
-                counts = RunCounts { sum, complete, drained: begun.run.drained.unwrap_or(false) };
+                counts = RunCounts { sum, complete, retained: begun.run.retained };
                 of_run = Some(begun);
             }
         }
@@ -290,45 +280,42 @@ impl RunClosing<'_> {
         Ok((sum, is_whole))
     }
 
-    /// Returns true if the test both puts and takes messages, its queues are empty, and no client
-    /// has one of them open for taking messages. Returns false if the queues cannot be inspected.
-    async fn is_drained(&self, record: &TestRecord) -> bool {
-        if record.test.producers.is_none() || record.test.consumers.is_none() {
-            return false;
-        }
+    /// Returns the number of messages on the test's queues after its workers have ended; `None` if
+    /// it is unknown. It is unknown also if the test puts and takes messages, the queues are empty,
+    /// and a client still has one of them open, since that client may hold unacknowledged messages.
+    async fn retained(&self, record: &TestRecord) -> Option<u64> {
+        let takes_its_own = record.test.producers.is_some() && record.test.consumers.is_some();
         let (target, deadline) = (TestTarget::of(&self.step.brokers, record), self.deadline.min(TO_LOOK));
         loop {
             match look(&target, deadline).await {
-                Ok(Queues::Empty) => return true,
-                Ok(Queues::InUse) if !deadline.has_passed() => tokio::time::sleep(BETWEEN_LOOKS).await,
-                Ok(Queues::InUse | Queues::HaveMessages) => return false,
+                Ok((0, true)) if takes_its_own && deadline.has_passed() => return None,
+                Ok((0, true)) if takes_its_own => tokio::time::sleep(BETWEEN_LOOKS).await,
+                Ok((messages, _)) => return Some(messages),
                 Err(error) => {
                     let error: &dyn std::error::Error = &error;
                     tracing::warn!(
                         event_type = "load_test.queues_not_seen",
                         error,
-                        "cannot see whether the queues of the load test {} are empty: {error}",
+                        "cannot measure the queues of the load test {}: {error}",
                         record.test_id
                     );
-                    return false;
+                    return None;
                 }
             }
         }
     }
 }
 
-async fn look(target: &TestTarget<'_>, deadline: Deadline) -> Result<Queues, TestTargetError> {
+/// Measures all queues of a test. Returns the number of messages on them, and true if a client has
+/// one of them open for taking messages.
+async fn look(target: &TestTarget<'_>, deadline: Deadline) -> Result<(u64, bool), TestTargetError> {
     let queues = target.queues().collect::<Result<Vec<_>, _>>()?;
-    let mut seen = Queues::Empty;
+    let (mut messages, mut is_open) = (0_u64, false);
     for some in queues.chunks(TestTarget::AT_ONCE) {
         for depth in target.depths(some, deadline).await? {
-            if depth.current_depth > 0 {
-                return Ok(Queues::HaveMessages);
-            }
-            if depth.open_input_count.is_some_and(|count| count > 0) {
-                seen = Queues::InUse;
-            }
+            messages = messages.saturating_add(depth.current_depth);
+            is_open |= depth.open_input_count.is_some_and(|count| count > 0);
         }
     }
-    Ok(seen)
+    Ok((messages, is_open))
 }

@@ -16,8 +16,8 @@ pub(crate) struct RunCounts {
     pub(crate) sum: Sum,
     /// True if `sum` includes all counts that the run's workers stored.
     pub(crate) complete: bool,
-    /// True if the queues were seen empty after the run's workers had ended.
-    pub(crate) drained: bool,
+    /// Number of messages on the queues after the run's workers had ended; `None` if unknown.
+    pub(crate) retained: Option<u64>,
 }
 
 /// Builds the report of a run; `begun` is `None` if the test ended before its first run began.
@@ -33,7 +33,7 @@ pub(crate) fn of(
     let event = TestEvent::ReportStored(record.control().ending());
     // Before a run began there was nothing that could be cut.
     let start = begun.map_or(record.created_at, |begun| begun.run.started_at);
-    let end = EndFacts { cut_at: cut_of(record, begun, start), is_drained: counts.drained };
+    let end = EndFacts { cut_at: cut_of(record, begun, start), retained: counts.retained };
     let facts = Facts {
         test_id: &test_id,
         status: record.status.after(event).unwrap_or(record.status),

@@ -147,7 +147,7 @@ mod tests {
             started_at: at("10:00:00"),
             ended_at: None,
             passed: None,
-            drained: None,
+            retained: None,
         };
         TestRecord { status: TestStatus::Running, runs: vec![run], created_at: at("09:59:50"), ..record() }
     }

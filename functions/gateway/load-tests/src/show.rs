@@ -126,7 +126,7 @@ fn so_far(
         target: &record.target.to_string(),
         started_at,
         test,
-        end: EndFacts { cut_at: Some(Micros::since_start(started_at, cut_at)), is_drained: false },
+        end: EndFacts { cut_at: Some(Micros::since_start(started_at, cut_at)), retained: None },
         search: None,
         usage: Usage::of(sum, memory_mb),
         complete: is_complete,

@@ -141,7 +141,7 @@ mod tests {
             started_at: at("10:00:10"),
             ended_at: None,
             passed: None,
-            drained: None,
+            retained: None,
         };
         let test = |status, runs| TestRecord { status, runs, ..record() };
         let stopping = |runs| test(TestStatus::Stopping, runs);

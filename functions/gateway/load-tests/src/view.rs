@@ -100,7 +100,7 @@ impl ShownTest {
 
 impl ShownRun {
     fn of(run: Run) -> Self {
-        let Run { rate_per_sec, started_at, ended_at, passed, drained: _ } = run;
+        let Run { rate_per_sec, started_at, ended_at, passed, retained: _ } = run;
         Self { rate_per_sec, started_at, ended_at, passed }
     }
 }
@@ -147,7 +147,7 @@ mod tests {
             started_at: record().created_at,
             ended_at: None,
             passed: Some(false),
-            drained: Some(true),
+            retained: Some(0),
         };
         let detail = "the broker is away".to_owned();
         let failure = Some(Failure { at: record().created_at, detail: detail.clone() });

@@ -12,15 +12,15 @@ use crate::schedule::Schedule;
 use crate::tally::{Sequences, Sum};
 
 /// End of a run of a load test, in two facts that the workers' stored counts do not contain:
-/// whether the run was cut short, and whether its queues were empty.
+/// whether the run was cut short, and how many messages it left on its queues.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EndFacts {
     /// Time since the run's start at which the test was stopped or failed. For a run that still
     /// goes on, time up to which its report counts. `None` if the run reached its planned end.
     pub cut_at: Option<Micros>,
-    /// True if the queues were seen empty after the last message was sent, and no consumer held an
-    /// unacknowledged message.
-    pub is_drained: bool,
+    /// Number of messages on the queues after the run's workers had ended. Zero means that no
+    /// consumer of the test held an unacknowledged message either. `None` if the number is unknown.
+    pub retained: Option<u64>,
 }
 
 /// Numbers of a run's messages, by what became of them. Each message that was due has exactly one
@@ -120,7 +120,8 @@ impl Accounting {
         let refused = unconfirmed.common(&figures.refused).len();
         let has_consumers = plan.workers().any(|worker| worker.role == Role::Consumer);
         let is_seen = !holes.iter().any(|hole| hole.worker.role == Role::Consumer);
-        let (lost, retained, unseen) = match (has_consumers, is_seen, end.is_drained) {
+        let is_drained = schedule.is_some() && end.retained == Some(0);
+        let (lost, retained, unseen) = match (has_consumers, is_seen, is_drained) {
             (true, true, true) => (Some(confirmed), 0, 0),
             // Nothing that was confirmed is missing, whatever else the consumers did.
             (true, false, _) => ((confirmed == 0).then_some(0), 0, confirmed),

@@ -132,7 +132,7 @@ proptest! {
         let test = test();
         let (plan, schedule) = (Plan::of(&test), test.schedule().unwrap());
         let sum = run.sum(&plan, &schedule);
-        let accounting = Accounting::of(&plan, Some(&schedule), &sum, EndFacts { cut_at: None, is_drained });
+        let accounting = Accounting::of(&plan, Some(&schedule), &sum, EndFacts { cut_at: None, retained: is_drained.then_some(0) });
         prop_assert_eq!(accounting.due, 600);
 
         let seen = |fates: &[Fate]| run.count(&schedule, false, fates);
@@ -193,7 +193,7 @@ fn a_worker_that_has_ended_has_no_hole_behind_its_end() {
     let mut run = calm(50);
     run.producer.was_last();
     run.consumer.was_last();
-    let accounting = run.accounting(EndFacts { cut_at: None, is_drained: true });
+    let accounting = run.accounting(EndFacts { cut_at: None, retained: Some(0) });
     assert_eq!((accounting.received, accounting.lost), (50, Some(0)));
     assert_eq!(accounting.holes, []);
 }
@@ -205,7 +205,7 @@ fn a_consumer_that_vanishes_leaves_the_loss_unknown() {
     // A message that nobody is seen to receive.
     run.producer.sent(50, Micros::ZERO, Micros::ZERO, LateReason::Producer);
     run.producer.confirmed(50, Micros::ZERO, Micros::ZERO);
-    let accounting = run.accounting(EndFacts { cut_at: None, is_drained: true });
+    let accounting = run.accounting(EndFacts { cut_at: None, retained: Some(0) });
     assert_eq!((accounting.lost, accounting.unrecorded, accounting.retained), (None, 1, 0));
     let hole = &accounting.holes[0];
     assert_eq!((hole.worker.to_string().as_str(), hole.from_seconds, hole.messages), ("c0", 50.0, 0));
@@ -216,7 +216,7 @@ fn nothing_is_lost_if_all_was_received_before_a_consumer_vanished() {
     let mut run = calm(50);
     run.producer.was_last();
     for is_drained in [true, false] {
-        let accounting = run.accounting(EndFacts { cut_at: None, is_drained });
+        let accounting = run.accounting(EndFacts { cut_at: None, retained: is_drained.then_some(0) });
         assert_eq!((accounting.holes.len(), accounting.received, accounting.unrecorded), (1, 50, 0));
         assert_eq!(accounting.lost, Some(0));
         assert_eq!(accounting.of_some_tallies().lost, None);
@@ -238,7 +238,7 @@ fn a_producer_that_dies_halfway_leaves_a_hole_until_the_next_attempt() {
     }
     retry.worked_until(Micros::from_seconds(50));
     sum.add(&retry);
-    let end = EndFacts { cut_at: None, is_drained: false };
+    let end = EndFacts { cut_at: None, retained: None };
     let accounting = Accounting::of(&Plan::of(&run.test), run.test.schedule().as_ref(), &sum, end);
     assert_eq!((accounting.due, accounting.sent, accounting.unrecorded), (50, 40, 10));
     let [hole] = accounting.holes.as_slice() else { panic!("{:?}", accounting.holes) };
@@ -248,7 +248,7 @@ fn a_producer_that_dies_halfway_leaves_a_hole_until_the_next_attempt() {
 #[test]
 fn what_was_due_after_a_stop_is_not_missed() {
     let run = calm(20);
-    let end = EndFacts { cut_at: Some(Micros::from_seconds(20)), is_drained: true };
+    let end = EndFacts { cut_at: Some(Micros::from_seconds(20)), retained: Some(0) };
     let accounting = run.accounting(end);
     assert_eq!((accounting.due, accounting.received, accounting.not_sent), (20, 20, 0));
     assert_eq!((accounting.lost, accounting.holes.len()), (Some(0), 0));
@@ -258,7 +258,7 @@ fn what_was_due_after_a_stop_is_not_missed() {
 fn what_was_due_while_a_broken_producer_waited_for_the_end_was_not_sent() {
     let mut run = calm(20);
     run.producer.was_last();
-    let end = EndFacts { cut_at: Some(Micros::from_seconds(23)), is_drained: false };
+    let end = EndFacts { cut_at: Some(Micros::from_seconds(23)), retained: None };
     assert_eq!(run.accounting(end).not_sent, 3);
 }
 
@@ -271,7 +271,7 @@ fn without_consumers_messages_stay_and_are_not_lost() {
     tally.worked_until(Micros::from_seconds(50));
     let mut sum = Sum::default();
     sum.add(&tally);
-    let end = EndFacts { cut_at: None, is_drained: true };
+    let end = EndFacts { cut_at: None, retained: Some(0) };
     let accounting = Accounting::of(&Plan::of(&test), test.schedule().as_ref(), &sum, end);
     assert_eq!((accounting.due, accounting.lost, accounting.retained), (1, None, 1));
 }
@@ -280,7 +280,7 @@ fn without_consumers_messages_stay_and_are_not_lost() {
 fn of_many_holes_the_first_are_listed_and_all_are_counted() {
     let mut test = accepted(json!({"producers": {"ratePerSec": 1_200}, "durationSeconds": 10}));
     test.producers.as_mut().unwrap().count = 1_200.try_into().unwrap();
-    let end = EndFacts { cut_at: None, is_drained: false };
+    let end = EndFacts { cut_at: None, retained: None };
     let accounting = Accounting::of(&Plan::of(&test), test.schedule().as_ref(), &Sum::default(), end);
     assert_eq!((accounting.holes.len(), accounting.holes_omitted), (Accounting::MOST_HOLES, 200));
     assert_eq!((accounting.due, accounting.unrecorded), (12_000, 12_000));
@@ -291,7 +291,7 @@ fn a_hole_of_any_length_is_counted_at_once() {
     let body = json!({"producers": {"count": 2, "ratePerSec": 1_000_000}, "durationSeconds": 604_800});
     let request: LoadTestRequest = from_value(body).unwrap();
     let (_, _, test) = request.into_parts().unwrap();
-    let end = EndFacts { cut_at: None, is_drained: false };
+    let end = EndFacts { cut_at: None, retained: None };
     let accounting = Accounting::of(&Plan::of(&test), test.schedule().as_ref(), &Sum::default(), end);
     let due = 604_800_000_000;
     assert_eq!((accounting.due, accounting.unrecorded), (due, due));
@@ -308,7 +308,7 @@ fn tallies_that_were_not_read_leave_no_loss_and_no_holes() {
     }
     run.producer.confirmed(20, Micros::ZERO, Micros::ZERO);
     for is_drained in [true, false] {
-        let whole = run.accounting(EndFacts { cut_at: None, is_drained });
+        let whole = run.accounting(EndFacts { cut_at: None, retained: is_drained.then_some(0) });
         assert!(!whole.holes.is_empty());
         let some = whole.of_some_tallies();
         assert_eq!((some.due, some.received, some.unrecorded), (50, 20, 30));

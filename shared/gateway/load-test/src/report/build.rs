@@ -32,8 +32,8 @@ pub struct Facts<'a> {
     /// highest rate that passed, the last probe if none passed, or the current probe while the
     /// search goes on.
     pub test: &'a LoadTest,
-    /// End of the run that the report is about: whether it was cut short, and whether the queues
-    /// were empty.
+    /// End of the run that the report is about: whether it was cut short, and how many messages it
+    /// left on the queues.
     pub end: EndFacts,
     /// True if the sum of counts from which the report is built includes all counts that the run's
     /// workers stored.
@@ -63,8 +63,10 @@ impl Report {
         let accounting = Accounting::of(&plan, schedule.as_ref(), sum, facts.end);
         let accounting = if facts.complete { accounting } else { accounting.of_some_tallies() };
         let measured = float(figures.lateness.count().max(1));
-        let drains =
-            facts.complete && facts.end.is_drained && schedule.is_some() && facts.test.consumers.is_some();
+        let drains = facts.complete
+            && facts.end.retained == Some(0)
+            && schedule.is_some()
+            && facts.test.consumers.is_some();
         let mut report = Self {
             schema: Self::SCHEMA.to_owned(),
             test_id: facts.test_id.to_owned(),
@@ -87,7 +89,7 @@ impl Report {
                 billed_seconds: rounded(figures.billed.seconds(), 3),
             },
             accounting,
-            most_retained: figures.points.most_retained(),
+            most_retained: figures.points.most_retained().max(facts.end.retained),
             drained_in_seconds: drains
                 .then(|| rounded(figures.received_at.end().since(span.to).seconds(), 3)),
             expect: None,

@@ -6,9 +6,9 @@ use crate::metric::Metric;
 use crate::search::SearchEnd;
 use crate::status::TestStatus;
 
-/// Builds the summary of a report, in this order: missing counts of workers, a failure or a stop,
-/// the limits of the rate or the finding of a search, the result, and the criteria that were not
-/// met.
+/// Builds the summary of a report, in this order: missing counts of workers, a failure, a stop or
+/// that the test is still running, the limits of the rate or the finding of a search, the result,
+/// and the criteria that were not met.
 pub(super) fn of(report: &Report) -> String {
     let mut sentences = Vec::new();
     if !report.complete {
@@ -22,7 +22,10 @@ pub(super) fn of(report: &Report) -> String {
         TestStatus::Stopped => {
             sentences.push(format!("The test was stopped after {:.0} s.", report.duration_seconds));
         }
-        TestStatus::Pending | TestStatus::Running | TestStatus::Stopping | TestStatus::Completed => {}
+        TestStatus::Running => {
+            sentences.push(format!("The test is running, {:.0} s so far.", report.duration_seconds));
+        }
+        TestStatus::Pending | TestStatus::Stopping | TestStatus::Completed => {}
     }
     match &report.search {
         Some(search) => sentences.push(found(search)),

@@ -187,7 +187,7 @@ pub(crate) fn run_value(run: &Run) -> AttributeValue {
         ("ratePerSec", run.rate_per_sec.map(|rate| number(rate.get()))),
         ("endedAt", run.ended_at.map(time)),
         ("passed", run.passed.map(AttributeValue::Bool)),
-        ("drained", run.drained.map(AttributeValue::Bool)),
+        ("retained", run.retained.map(number)),
     ];
     let sometimes = sometimes.into_iter().filter_map(|(name, value)| Some((name, value?)));
     AttributeValue::M(named(sometimes.chain([("startedAt", time(run.started_at))])))
@@ -244,12 +244,12 @@ mod tests {
 
     fn ended() -> TestRecord {
         let begun =
-            Run { rate_per_sec: None, started_at: at(10), ended_at: None, passed: None, drained: None };
+            Run { rate_per_sec: None, started_at: at(10), ended_at: None, passed: None, retained: None };
         let done = Run {
             rate_per_sec: Some(200.try_into().unwrap()),
             ended_at: Some(at(70)),
             passed: Some(false),
-            drained: Some(true),
+            retained: Some(3),
             ..begun
         };
         TestRecord {

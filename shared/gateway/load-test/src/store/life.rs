@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use mq::RateLimit;
 use uuid::Uuid;
 
-use crate::store::item::{self, TestItem, text, time};
+use crate::store::item::{self, TestItem, number, text, time};
 use crate::store::record::{Control, Failure, Run, RunEnd, TestRecord, TestRun};
 use crate::store::update::{self, Updated};
 use crate::store::{Item, RETENTION, TestStore, TestStoreError};
@@ -37,7 +37,7 @@ impl TestStore {
         rate: Option<RateLimit>,
         started_at: Timestamp,
     ) -> Result<Run, TestStoreError> {
-        let begun = Run { rate_per_sec: rate, started_at, ended_at: None, passed: None, drained: None };
+        let begun = Run { rate_per_sec: rate, started_at, ended_at: None, passed: None, retained: None };
         let set = |update: UpdateItemFluentBuilder, _: TestStatus| {
             update
                 .update_expression("SET #status = :to, runs.#run = if_not_exists(runs.#run, :run)")
@@ -106,14 +106,17 @@ impl TestStore {
     /// # Errors
     /// If the table does not respond, or there is no such test.
     pub async fn end_run(&self, of: &TestRun, end: RunEnd) -> Result<(), TestStoreError> {
-        let RunEnd { passed, drained, ended_at } = end;
+        let RunEnd { passed, retained, ended_at } = end;
         let mut update = self
             .update_test(&of.tenant, of.test_id)
             .condition_expression("attribute_exists(runs.#run) AND attribute_not_exists(runs.#run.endedAt)")
             .expression_attribute_names("#run", item::run_number(of.run))
-            .expression_attribute_values(":endedAt", time(ended_at))
-            .expression_attribute_values(":drained", AttributeValue::Bool(drained));
-        let mut set = "SET runs.#run.endedAt = :endedAt, runs.#run.drained = :drained".to_owned();
+            .expression_attribute_values(":endedAt", time(ended_at));
+        let mut set = "SET runs.#run.endedAt = :endedAt".to_owned();
+        if let Some(retained) = retained {
+            set.push_str(", runs.#run.retained = :retained");
+            update = update.expression_attribute_values(":retained", number(retained));
+        }
         if let Some(passed) = passed {
             set.push_str(", runs.#run.passed = :passed");
             update = update.expression_attribute_values(":passed", AttributeValue::Bool(passed));

@@ -67,9 +67,9 @@ pub struct Run {
     /// True if the run is a probe of a search and has passed, by its report; `None` before the
     /// probe's end, if it was cut short, and for a run that is no probe.
     pub passed: Option<bool>,
-    /// True if the run's queues were seen empty after the last message; `None` before the run's
-    /// end.
-    pub drained: Option<bool>,
+    /// Number of messages on the run's queues after its workers had ended; `None` before the run's
+    /// end, and if the number is unknown.
+    pub retained: Option<u64>,
 }
 
 /// End of a run, as it is stored when the run is closed.
@@ -78,8 +78,8 @@ pub struct RunEnd {
     /// True if the run is a probe of a search and has passed, by its report; `None` if it is no
     /// probe, or was cut short.
     pub passed: Option<bool>,
-    /// True if the run's queues were seen empty after the last message.
-    pub drained: bool,
+    /// Number of messages on the run's queues after its workers had ended; `None` if unknown.
+    pub retained: Option<u64>,
     /// Time at which the run was closed, after its workers had ended.
     pub ended_at: Timestamp,
 }

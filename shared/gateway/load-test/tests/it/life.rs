@@ -62,7 +62,7 @@ async fn the_first_start_of_a_run_stays() {
             started_at: start,
             ended_at: None,
             passed: None,
-            drained: None
+            retained: None
         }
     );
     assert_eq!(begin(0, 999, later(20)).await, first);
@@ -79,15 +79,15 @@ async fn the_first_end_of_a_run_stays_and_one_that_never_began_stays_so() {
     // A run that nobody judges ends too.
     for passed in [Some(true), None] {
         let test_id = table.begun().await.test_id;
-        let end = RunEnd { passed, drained: false, ended_at: now() };
+        let end = RunEnd { passed, retained: None, ended_at: now() };
         table.store.end_run(&run(test_id, 0), end).await.unwrap();
-        let other = RunEnd { passed: Some(false), drained: true, ended_at: later(5) };
+        let other = RunEnd { passed: Some(false), retained: Some(0), ended_at: later(5) };
         for number in [0, 1] {
             table.store.end_run(&run(test_id, number), other).await.unwrap();
         }
         let runs = table.get(test_id).await.runs;
         assert_eq!(runs.len(), 1);
-        assert_eq!((runs[0].passed, runs[0].drained), (passed, Some(false)));
+        assert_eq!((runs[0].passed, runs[0].retained), (passed, None));
         assert_eq!(runs[0].ended_at, Some(end.ended_at));
     }
     table.remove().await;
@@ -233,7 +233,7 @@ async fn a_test_that_has_not_begun_ends_only_as_failed() {
 async fn events_of_a_test_that_is_not_there_make_none() {
     let table = TestTable::make().await;
     let test_id = record().test_id;
-    let end = RunEnd { passed: Some(true), drained: true, ended_at: now() };
+    let end = RunEnd { passed: Some(true), retained: Some(0), ended_at: now() };
     let errors = [
         table.store.begin_run(&run(test_id, 0), None, now()).await.unwrap_err(),
         table.store.fail(TENANT, test_id, now(), "broken").await.unwrap_err(),

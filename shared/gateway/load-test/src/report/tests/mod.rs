@@ -101,7 +101,7 @@ fn facts(test: &LoadTest) -> Facts<'_> {
         target: "QM1:DEV.QUEUE.1",
         started_at: "2026-11-26T10:00:00Z".parse().unwrap(),
         test,
-        end: EndFacts { cut_at: None, is_drained: true },
+        end: EndFacts { cut_at: None, retained: Some(0) },
         complete: true,
         search: None,
         usage: Usage { seconds: 126.0, memory_mb: 512, invocations: 2 },

@@ -88,7 +88,7 @@ fn a_test_that_ends_before_a_second_is_measured_has_no_rates() {
     let first_second = (with(json!({"warmUpSeconds": 0})), 16_700, "0 s. It ended in its first second");
     let warm_up = (accepted(body()), 4_200_000, "4 s. It ended in its warm-up");
     for (test, cut_at, sentence) in [first_second, warm_up] {
-        let end = EndFacts { cut_at: Some(Micros::new(cut_at)), is_drained: false };
+        let end = EndFacts { cut_at: Some(Micros::new(cut_at)), retained: None };
         let facts = Facts { status: TestStatus::Stopped, end, ..facts(&test) };
         let report = Report::of(&facts, &run(&test, CALM));
         assert_eq!(report.rates, Rates { asked_per_sec: Some(0.0), held: true, ..Rates::default() });
@@ -116,7 +116,7 @@ fn criteria_that_are_not_met_are_named_with_their_units() {
         report.summary
     );
     let mut facts = facts(&test);
-    facts.end.is_drained = false;
+    facts.end.retained = None;
     let report = Report::of(&facts, &run(&test, CALM));
     assert!(
         report.summary.ends_with("; lost was not measured, and is to be at most 10."),
@@ -131,7 +131,7 @@ fn a_failed_test_says_why_and_what_it_did_until_then() {
     let mut facts = facts(&test);
     facts.status = TestStatus::Failed;
     facts.failure = Some("the broker at `mq.host:1414` cannot be reached");
-    facts.end = EndFacts { cut_at: Some(Micros::new(30_700_000)), is_drained: false };
+    facts.end = EndFacts { cut_at: Some(Micros::new(30_700_000)), retained: None };
     let summary = Report::of(&facts, &run(&test, CALM)).summary;
     assert!(
         summary.starts_with("The test failed: the broker at `mq.host:1414` cannot be reached. 100.0 "),
@@ -150,7 +150,7 @@ fn a_test_that_failed_before_it_began_says_nothing_of_its_criteria() {
     let mut facts = facts(&test);
     facts.status = TestStatus::Failed;
     facts.failure = Some("the queue `Q` holds 12 messages that are not the test's");
-    facts.end = EndFacts { cut_at: Some(Micros::ZERO), is_drained: false };
+    facts.end = EndFacts { cut_at: Some(Micros::ZERO), retained: None };
     let report = Report::of(&facts, &Sum::default());
     assert_eq!(
         report.summary,
@@ -158,7 +158,7 @@ fn a_test_that_failed_before_it_began_says_nothing_of_its_criteria() {
          No message was sent, so nothing was measured."
     );
     assert!(!report.expect.unwrap().met);
-    facts.end = EndFacts { cut_at: Some(Micros::from_seconds(30)), is_drained: false };
+    facts.end = EndFacts { cut_at: Some(Micros::from_seconds(30)), retained: None };
     let summary = Report::of(&facts, &run(&test, CALM)).summary;
     assert!(summary.contains("Not met: throughputPerSec is "), "{summary}");
 }
