@@ -100,8 +100,8 @@ async fn take<'a>(
                 return Err(error);
             }
             // Another client is the queue's exclusive consumer, which does not prevent `basic.get`.
-            // The refusal closed the channel, so the broker has requeued what was taken.
-            Taking::new(queue, command, room).one_by_one()
+            // The refusal closed the channel, so the broker requeues what was taken.
+            taking.again()
         }
     };
     let session = open(pool, access, room, deadline).await?;

@@ -50,7 +50,16 @@ impl Session {
             return;
         }
         if self.nack_all(deadline).await.is_ok() {
-            // The answer arrives after the messages are on their way to the queue.
+            self.let_the_queue_catch_up(queue, deadline).await;
+        }
+    }
+
+    /// Waits until `queue` has most likely applied what was sent before on the channel. If a classic
+    /// queue finds a passive declaration and earlier returns in its mailbox, it answers the
+    /// declaration first (`prioritise_call` in RabbitMQ's `rabbit_amqqueue_process`), and applies
+    /// the returns before another declaration can arrive.
+    pub(crate) async fn let_the_queue_catch_up(&self, queue: &QueueName, deadline: Deadline) {
+        for _ in 0..2 {
             let _ = inspect(self.channel(), queue, deadline).await;
         }
     }

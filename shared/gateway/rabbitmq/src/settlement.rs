@@ -11,10 +11,11 @@
 //! | anything else | in doubt | in doubt | in doubt |
 //!
 //! A classic queue is one process, which receives what the channel sent before it learns of the
-//! channel's end: a refusal (403, 405) comes after the acknowledgement. A queue that does not exist
-//! (404) may be on a node that is lost, and return with it. A quorum queue may lose its leader
-//! before it has applied the acknowledgement, and the channel that would send it again is closed by
-//! each refusal.
+//! channel's end: a refusal (403, 405) comes after the acknowledgement. It may answer a request
+//! before it applies an acknowledgement that arrived earlier, but then it applies it next. A queue
+//! that does not exist (404) may be on a node that is lost, and return with it. A quorum queue may
+//! lose its leader before it has applied the acknowledgement, and the channel that would send it
+//! again is closed by each refusal.
 
 use mq::{BrokerError, QueueName};
 

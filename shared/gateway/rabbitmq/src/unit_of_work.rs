@@ -58,12 +58,18 @@ impl Taken {
             Err(failure) if failure.was_not_sent() => return Err(not_ours_any_more()),
             Err(failure) => return Err(in_doubt(failure.into())),
         }
-        if self.has_excess && self.session.server.counted() == Counted::Failures {
+        let returns_excess = self.has_excess && self.session.server.counted() == Counted::Failures;
+        if returns_excess {
             // The request that follows shows whether the `nack` arrived.
             let _ = self.session.nack_all(deadline).await;
         }
         match proof.obtain(&self.session, &self.queue, deadline).await {
-            Ok(_) => Ok(()),
+            Ok(_) => {
+                if returns_excess {
+                    self.session.let_the_queue_catch_up(&self.queue, deadline).await;
+                }
+                Ok(())
+            }
             Err(unproven) if unproven.is_a_refused_tag() => Err(unproven.into_error(&self.queue)),
             Err(unproven) => Err(in_doubt(unproven)),
         }

@@ -59,8 +59,8 @@ const GROWTH: usize = 8;
 /// Interval for polling an empty queue on which no consumer may be started.
 const POLL: Duration = Duration::from_millis(250);
 
-/// Maximum time for which a repeated fetch waits until the messages of its closed connection are
-/// ready again. Other clients may take some of them, so the full number may never return.
+/// Maximum time for which a repeated fetch waits until the messages of its closed channel are ready
+/// again. Other clients may take some of them, so the full number may never return.
 const RETURN: Duration = Duration::from_secs(1);
 
 /// Limits in bytes on the messages that a fetch takes.
@@ -99,10 +99,11 @@ pub(crate) struct Taking<'a> {
     /// True if the broker refused a consumer because another client consumes exclusively.
     pub(crate) consumer_was_refused: bool,
     may_consume: bool,
-    /// Maximum number of messages to take when the fetch is repeated on a new connection; `None` on
-    /// the first connection.
+    /// Maximum number of messages to take when the fetch is repeated because the deliveries
+    /// exceeded the connection's limit (its intake); `None` otherwise.
     kept_before: Option<usize>,
-    /// Number of ready messages before the first one was taken.
+    /// Number of ready messages before the first one was taken; for a repeated fetch, before its
+    /// first attempt took one.
     ready_before: u32,
     /// True if the deliveries exceeded the connection's limit (its intake). The connection then
     /// gets no more answers until the excess is discarded.
@@ -147,21 +148,19 @@ impl<'a> Taking<'a> {
         }
     }
 
-    /// Disables consumers, so that messages are taken by single `basic.get` requests.
-    pub(crate) fn one_by_one(mut self) -> Self {
-        self.may_consume = false;
-        self
-    }
-
-    /// Returns a new fetch that repeats this one on a new connection, with at most as many messages
-    /// as this one has kept.
+    /// Returns a new fetch that repeats this one on a new channel, and takes messages by single
+    /// `basic.get` requests. If the deliveries of this one exceeded the connection's limit (its
+    /// intake), the new one takes at most as many messages as this one has kept.
     pub(crate) fn again(self) -> Self {
-        let mut again = Self::new(self.queue, self.command, self.room).one_by_one();
-        again.kept_before = Some(self.consumed.messages.len());
+        let mut again = Self::new(self.queue, self.command, self.room);
+        again.may_consume = false;
         again.ready_before = self.ready_before;
-        again.consumed.wait_seconds_applied = self.consumed.wait_seconds_applied;
-        again.consumed.warnings = self.consumed.warnings;
-        again.consumed.truncated = true;
+        if self.has_exceeded_the_intake {
+            again.kept_before = Some(self.consumed.messages.len());
+            again.consumed.wait_seconds_applied = self.consumed.wait_seconds_applied;
+            again.consumed.warnings = self.consumed.warnings;
+            again.consumed.truncated = true;
+        }
         again
     }
 
@@ -173,8 +172,10 @@ impl<'a> Taking<'a> {
         most_held: usize,
         deadline: Deadline,
     ) -> Result<(), Failure> {
-        if self.kept_before.is_some() {
+        if self.ready_before > 0 {
             self.wait_for_the_return(session, deadline).await?;
+        }
+        if self.kept_before.is_some() {
             self.drain(session, deadline).await?;
             self.judge_the_counts(session, deadline).await;
             return Ok(());
@@ -204,9 +205,9 @@ impl<'a> Taking<'a> {
         Ok(())
     }
 
-    /// Waits until the messages of the closed connection are ready again, for at most [`RETURN`].
-    /// The broker needs a moment to notice the closed connection; until then, messages behind them
-    /// would be taken first.
+    /// Waits until the messages of the closed channel or connection are ready again, for at most
+    /// [`RETURN`]. The queue needs a moment to notice that it is closed; until then, messages behind
+    /// them would be taken first.
     async fn wait_for_the_return(&self, session: &Session, deadline: Deadline) -> Result<(), Failure> {
         let until = deadline.min(RETURN);
         while inspect(session.channel(), self.queue, deadline).await?.messages < self.ready_before
