@@ -54,8 +54,8 @@ impl Session {
         }
     }
 
-    /// Waits until `queue` has most likely applied what was sent before on the channel. If a classic
-    /// queue finds a passive declaration and earlier returns in its mailbox, it answers the
+    /// Waits until `queue` has most likely applied what was sent before on the channel. If a
+    /// classic queue finds a passive declaration and earlier returns in its mailbox, it answers the
     /// declaration first (`prioritise_call` in RabbitMQ's `rabbit_amqqueue_process`), and applies
     /// the returns before another declaration can arrive.
     pub(crate) async fn let_the_queue_catch_up(&self, queue: &QueueName, deadline: Deadline) {

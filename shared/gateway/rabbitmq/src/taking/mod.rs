@@ -206,8 +206,8 @@ impl<'a> Taking<'a> {
     }
 
     /// Waits until the messages of the closed channel or connection are ready again, for at most
-    /// [`RETURN`]. The queue needs a moment to notice that it is closed; until then, messages behind
-    /// them would be taken first.
+    /// [`RETURN`]. The queue needs a moment to notice that it is closed; until then, messages
+    /// behind them would be taken first.
     async fn wait_for_the_return(&self, session: &Session, deadline: Deadline) -> Result<(), Failure> {
         let until = deadline.min(RETURN);
         while inspect(session.channel(), self.queue, deadline).await?.messages < self.ready_before
