@@ -15,8 +15,8 @@ use crate::session::{Session, call, consume, inspect, short};
 
 /// Prefix of the consumer tags, which are numbered.
 const CONSUMER: &str = "integrahub";
-/// Time without a delivery after which a consumer is cancelled and the queue is asked again, since
-/// other clients may have taken the messages.
+/// Time without a delivery after which a consumer is cancelled, unless deliveries are on their way.
+/// The queue is then asked again, since other clients may have taken the messages.
 const IDLE_TIMEOUT: Duration = Duration::from_millis(100);
 /// Maximum time to wait for the end of a cancelled consumer.
 const GONE: Duration = Duration::from_secs(1);
@@ -142,7 +142,12 @@ impl Taking<'_> {
     }
 
     /// Takes up to `count` messages from a consumer, and returns their number. Ends early if no
-    /// delivery arrives for [`IDLE_TIMEOUT`], or soon after the time `stop_at`.
+    /// delivery arrives for [`IDLE_TIMEOUT`] and none is on its way, or soon after the time
+    /// `stop_at`.
+    ///
+    /// A slow quorum queue may still be about to send its deliveries. It takes back those that a
+    /// cancelled consumer gets (`handle_delivery` in RabbitMQ's `rabbit_fifo_client`), so later
+    /// messages would be taken before them.
     async fn take_from(
         &mut self,
         session: &Session,
@@ -164,15 +169,32 @@ impl Taking<'_> {
                     self.keep(session, delivery?);
                 }
                 () = &mut pause => {
-                    if idle || stop_at.has_passed() {
+                    if stop_at.has_passed() {
                         break;
                     }
-                    idle = true;
+                    if idle {
+                        self.let_deliveries_arrive(session, stop_at).await;
+                        let Some(Some(delivery)) = consumer.next().now_or_never() else { break };
+                        brought += 1;
+                        self.keep(session, delivery?);
+                    }
+                    idle = !idle;
                     pause.as_mut().reset(tokio::time::Instant::now() + IDLE_TIMEOUT);
                 }
             }
         }
         Ok(brought)
+    }
+
+    /// Waits until everything that the queue has sent to the consumers has arrived, or the
+    /// deliveries exceed the connection's limit (its intake). Both the queue and the broker's
+    /// channel have to answer, and neither does before it has sent what is on its way.
+    async fn let_deliveries_arrive(&self, session: &Session, stop_at: Deadline) {
+        tokio::select! {
+            biased;
+            () = session.intake().exceeded() => {}
+            () = session.let_the_queue_catch_up(self.queue, stop_at) => {}
+        }
     }
 
     /// Starts a consumer with a new tag. With the tag of an earlier consumer that has unsettled

@@ -6,7 +6,9 @@
 //! wanted and are expected to fit, because each message delivered in excess has to be returned,
 //! which marks it as redelivered. So the prefetch starts small and grows with the number of kept
 //! messages, and the largest message so far is the estimate for the next ones. The broker answers a
-//! consumer's cancellation after its last delivery, so nothing arrives after that answer.
+//! consumer's cancellation after its last delivery, so nothing arrives after that answer. But a
+//! quorum queue takes back what it sends meanwhile, so a consumer is cancelled only after its
+//! deliveries, or when none are on their way.
 //!
 //! A quorum queue may count every return of a message, and drops the message past its delivery
 //! limit. Messages that return because a channel closes go to the head of the queue, behind those
