@@ -49,15 +49,28 @@ impl Session {
         if self.server.counted() == Counted::EveryReturn {
             return;
         }
+        self.return_all(queue, deadline).await;
+    }
+
+    /// Returns all unsettled messages of the channel by `basic.nack`, and waits until they are on
+    /// the queue. If the `basic.nack` does not arrive, closing the channel returns the messages.
+    pub(crate) async fn return_all(&self, queue: &QueueName, deadline: Deadline) {
         if self.nack_all(deadline).await.is_ok() {
             self.let_the_queue_catch_up(queue, deadline).await;
         }
     }
 
-    /// Waits until `queue` has most likely applied what was sent before on the channel. If a
-    /// classic queue finds a passive declaration and earlier returns in its mailbox, it answers the
-    /// declaration first (`prioritise_call` in RabbitMQ's `rabbit_amqqueue_process`), and applies
-    /// the returns before another declaration can arrive.
+    /// Asks for the numbers of `queue` twice, so that nothing is on its way between the queue and
+    /// the client any more:
+    ///
+    /// - A classic queue that finds the first request and earlier returns in its mailbox answers
+    ///   the request first (`prioritise_call` in RabbitMQ's `rabbit_amqqueue_process`). It applies
+    ///   the returns next, before the second request can arrive.
+    /// - A quorum queue answers the first request after it has sent its deliveries to the broker's
+    ///   channel, which forwards them before it handles the second request.
+    ///
+    /// A quorum queue that is slower than 250 ms is not waited for, because RabbitMQ then answers
+    /// for it.
     pub(crate) async fn let_the_queue_catch_up(&self, queue: &QueueName, deadline: Deadline) {
         for _ in 0..2 {
             let _ = inspect(self.channel(), queue, deadline).await;

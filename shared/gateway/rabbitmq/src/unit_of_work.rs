@@ -58,7 +58,7 @@ impl Taken {
             Err(failure) if failure.was_not_sent() => return Err(not_ours_any_more()),
             Err(failure) => return Err(in_doubt(failure.into())),
         }
-        let returns_excess = self.has_excess && self.session.server.counted() == Counted::Failures;
+        let returns_excess = self.has_excess && self.returns_by_nack();
         if returns_excess {
             // The request that follows shows whether the `nack` arrived.
             let _ = self.session.nack_all(deadline).await;
@@ -93,11 +93,17 @@ impl Taken {
         (self.consumed, result)
     }
 
+    /// True if messages are returned by `basic.nack`, which their queue does not count towards a
+    /// delivery limit; false if closing the channel returns them.
+    fn returns_by_nack(&self) -> bool {
+        self.session.server.counted() == Counted::Failures || self.kind == Some(QueueKind::Classic)
+    }
+
     /// Returns the messages to the queue, and also to the caller. Cannot fail: closing the channel
     /// requeues them, and without an answer the connection is closed.
     pub(crate) async fn restore(self, deadline: Deadline) -> Consumed {
-        if self.last_tag.is_some() || self.has_excess {
-            self.session.give_back(&self.queue, deadline).await;
+        if (self.last_tag.is_some() || self.has_excess) && self.returns_by_nack() {
+            self.session.return_all(&self.queue, deadline).await;
         }
         self.session.release(deadline).await;
         self.consumed

@@ -187,9 +187,7 @@ impl Taking<'_> {
     }
 
     /// Waits until everything that the queue has sent to the consumers has arrived, or the
-    /// deliveries exceed the connection's limit (its intake). The queue answers the first request
-    /// after it has sent them to the broker's channel, which forwards them before it handles the
-    /// second.
+    /// deliveries exceed the connection's limit (its intake).
     async fn let_deliveries_arrive(&self, session: &Session, stop_at: Deadline) {
         tokio::select! {
             biased;

@@ -61,9 +61,11 @@ const GROWTH: usize = 8;
 /// Interval for polling an empty queue on which no consumer may be started.
 const POLL: Duration = Duration::from_millis(250);
 
-/// Maximum time for which a repeated fetch waits until the messages of its closed channel are ready
-/// again. Other clients may take some of them, so the full number may never return.
+/// Maximum time for which a repeated fetch waits until the messages of a closed connection
+/// (`RETURN`) or of a channel that the broker closed (`CHANNEL_RETURN`) are ready again. Other
+/// clients may take some of them, so the full number may never return.
 const RETURN: Duration = Duration::from_secs(1);
+const CHANNEL_RETURN: Duration = Duration::from_millis(100);
 
 /// Limits in bytes on the messages that a fetch takes.
 #[derive(Clone, Copy, Debug)]
@@ -104,8 +106,8 @@ pub(crate) struct Taking<'a> {
     /// Maximum number of messages to take when the fetch is repeated because the deliveries
     /// exceeded the connection's limit (its intake); `None` otherwise.
     kept_before: Option<usize>,
-    /// Number of ready messages before the first one was taken; for a repeated fetch, before its
-    /// first attempt took one.
+    /// Number of ready messages before the fetch took its first one. A repeated fetch begins with
+    /// the number of the fetch before, and waits until as many are ready.
     ready_before: u32,
     /// True if the deliveries exceeded the connection's limit (its intake). The connection then
     /// gets no more answers until the excess is discarded.
@@ -207,11 +209,11 @@ impl<'a> Taking<'a> {
         Ok(())
     }
 
-    /// Waits until the messages of the closed channel or connection are ready again, for at most
-    /// [`RETURN`]. The queue needs a moment to notice that it is closed; until then, messages
-    /// behind them would be taken first.
+    /// Waits until the messages of the fetch before are ready again, for at most [`RETURN`] or
+    /// [`CHANNEL_RETURN`]. The queue needs a moment to notice that their channel is closed; until
+    /// then, messages behind them would be taken first.
     async fn wait_for_the_return(&self, session: &Session, deadline: Deadline) -> Result<(), Failure> {
-        let until = deadline.min(RETURN);
+        let until = deadline.min(if self.kept_before.is_some() { RETURN } else { CHANNEL_RETURN });
         while inspect(session.channel(), self.queue, deadline).await?.messages < self.ready_before
             && !until.has_passed()
         {
