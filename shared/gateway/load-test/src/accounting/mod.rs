@@ -18,8 +18,9 @@ pub struct EndFacts {
     /// Time since the run's start at which the test was stopped or failed. For a run that still
     /// goes on, time up to which its report counts. `None` if the run reached its planned end.
     pub cut_at: Option<Micros>,
-    /// Number of messages on the queues after the run's workers had ended. Zero means that no
-    /// consumer of the test held an unacknowledged message either. `None` if the number is unknown.
+    /// Number of messages on the queues after the run's workers had ended. If the test puts and
+    /// takes messages, zero means that no consumer held an unacknowledged message either. `None` if
+    /// the number is unknown.
     pub retained: Option<u64>,
 }
 

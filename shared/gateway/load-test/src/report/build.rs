@@ -98,7 +98,7 @@ impl Report {
             cost: Cost::of(&facts.usage),
             series: series(&plan, sum),
         };
-        report.expect = Verdicts::of(&facts.test.expect, &report);
+        report.expect = Verdicts::of(&facts.test.expect, &report, facts.end);
         report.summary = super::summary::of(&report);
         report
     }

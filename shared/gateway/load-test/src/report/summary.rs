@@ -20,10 +20,11 @@ pub(super) fn of(report: &Report) -> String {
             sentences.push(format!("The test failed: {reason}."));
         }
         TestStatus::Stopped => {
-            sentences.push(format!("The test was stopped after {:.0} s.", report.duration_seconds));
+            sentences
+                .push(format!("The test was stopped; its rates are of {:.0} s.", report.duration_seconds));
         }
         TestStatus::Running => {
-            sentences.push(format!("The test is running, {:.0} s so far.", report.duration_seconds));
+            sentences.push("The test is still running.".to_owned());
         }
         TestStatus::Pending | TestStatus::Stopping | TestStatus::Completed => {}
     }

@@ -136,6 +136,13 @@ fn check_expect(request: &LoadTestRequest) -> Result<(), RequestError> {
             &pointer,
             "cannot be measured without consumers",
         )?;
+        refuse_if(
+            criterion.metric == Metric::Retained
+                && request.mode == Mode::Search
+                && request.consumers.is_none(),
+            &pointer,
+            "cannot be used in a search without consumers, because each probe adds to what the probes before left",
+        )?;
     }
     Ok(())
 }

@@ -150,6 +150,7 @@ fn members_that_contradict_each_other_are_named() {
         ),
         (json!({"mode": "search", "messages": 1, "durationSeconds": null}), "/messages"),
         (json!({"mode": "search", "stopWhen": "idle"}), "/stopWhen"),
+        (json!({"mode": "search", "consumers": null, "expect": {"retained": 5}}), "/expect/retained"),
         (json!({"mode": "search", "producers": null, "foreign": "take"}), "/mode"),
         (json!({"consumers": null, "expect": {"lost": 0}}), "/expect/lost"),
         (json!({"producers": null, "foreign": "take", "expect": {"refused": 0}}), "/expect/refused"),

@@ -93,7 +93,7 @@ fn a_test_that_ends_before_a_second_is_measured_has_no_rates() {
         let report = Report::of(&facts, &run(&test, CALM));
         assert_eq!(report.rates, Rates { asked_per_sec: Some(0.0), held: true, ..Rates::default() });
         let expected = format!(
-            "The test was stopped after {sentence}, so no rate was measured. \
+            "The test was stopped; its rates are of {sentence}, so no rate was measured. \
              All of 6,000 messages were received."
         );
         assert_eq!(report.summary, expected);
@@ -119,7 +119,10 @@ fn criteria_that_are_not_met_are_named_with_their_units() {
     facts.end.retained = None;
     let report = Report::of(&facts, &run(&test, CALM));
     assert!(
-        report.summary.ends_with("; lost was not measured, and is to be at most 10."),
+        report.summary.ends_with(
+            "; lost was not measured, and is to be at most 10; \
+             retained was not measured, and is to be at most 6."
+        ),
         "{}",
         report.summary
     );
@@ -141,7 +144,11 @@ fn a_failed_test_says_why_and_what_it_did_until_then() {
     let unrecorded = "No message was recorded, so nothing was measured. Of 3,070 messages: 3,070 unrecorded";
     assert!(summary.contains(&format!("cannot be reached. {unrecorded}")), "{summary}");
     facts.status = TestStatus::Stopped;
-    assert!(Report::of(&facts, &Sum::default()).summary.starts_with("The test was stopped after 30 s."));
+    assert!(
+        Report::of(&facts, &Sum::default())
+            .summary
+            .starts_with("The test was stopped; its rates are of 30 s.")
+    );
 }
 
 #[test]
