@@ -8,7 +8,7 @@ use api::idempotency_key::ExpiryBounds;
 use attempt::Deadline;
 use events::{EventError, PublishError, Publisher};
 use jiff::Timestamp;
-use usage::{Gap, Hour, MeteringState, Recount, UsageError, UsageTable};
+use usage::{Gap, Hour, Line, MeteringState, Recount, UsageError, UsageTable};
 
 use crate::event::{self, Kind};
 use crate::records::Records;
@@ -89,13 +89,13 @@ pub(crate) fn is_due(state: &MeteringState, gaps: &[Gap], span: &Span, now: Time
     is_wanted && MINUTES.contains(&minute.rem_euclid(60))
 }
 
-/// Counts the idempotency records again if that is due, adds the usage that the counters lack, and
-/// publishes it for hours that were published before. Returns the number of requests that were
-/// added, or `None` if no recount is due.
+/// Counts the idempotency records again if that is due, and adds the usage that the counters lack.
+/// If `publishes`, notes it as still to be published for hours that were published before. Returns
+/// the number of requests that were added, or `None` if no recount is due.
 pub(crate) async fn recount(
     usage: &UsageTable,
     records: &Records,
-    publisher: &Publisher,
+    publishes: bool,
     now: Timestamp,
     deadline: Deadline,
 ) -> Result<Option<u64>, HoursError> {
@@ -112,7 +112,9 @@ pub(crate) async fn recount(
     let mut requests = 0_u64;
     for hour in span.hours() {
         let Some(lines) = recount.lines(hour).filter(|lines| !lines.is_empty()) else { continue };
-        let added = usage.correct(hour, &lines).await.map_err(HoursError::Table)?;
+        let was_published = state.published_hour.is_some_and(|published| hour <= published);
+        let added = usage.correct(hour, &lines, publishes && was_published).await;
+        let added = added.map_err(HoursError::Table)?;
         if added.is_empty() {
             continue;
         }
@@ -125,10 +127,6 @@ pub(crate) async fn recount(
             lines = added.len(),
             "a recount of hour {hour} found {number} requests that were not counted"
         );
-        if publisher.has_destinations() && state.published_hour.is_some_and(|published| hour <= published) {
-            let events = event::of_hour(Kind::Correction, hour, &added).map_err(HoursError::Event)?;
-            publisher.publish(&events).await.map_err(|failed| HoursError::Unpublished(failed.why))?;
-        }
     }
     close(usage, &gaps, &span, &recount).await.map_err(HoursError::Table)?;
     usage.recounted(Hour::of(now).day()).await.map_err(HoursError::Table)?;
@@ -151,8 +149,9 @@ async fn close(usage: &UsageTable, gaps: &[Gap], span: &Span, recount: &Recount)
     Ok(())
 }
 
-/// Publishes the usage of each hour that ended after the last published one, in order, until the
-/// deadline. The very first call publishes nothing, and only records the hour to begin after.
+/// Publishes the corrections that are still to be published. Then publishes the usage of each hour
+/// that ended after the last published one, in order, until the deadline. The very first call
+/// publishes no hour, and only records the hour to begin after.
 pub(crate) async fn publish(
     usage: &UsageTable,
     publisher: &Publisher,
@@ -162,6 +161,13 @@ pub(crate) async fn publish(
     if !publisher.has_destinations() {
         return Ok(());
     }
+    let corrections = usage.corrections().await.map_err(HoursError::Table)?;
+    for of_hour in corrections.chunk_by(|(hour, _), (next, _)| hour == next) {
+        let Some((hour, _)) = of_hour.first() else { continue };
+        let lines: Vec<Line> = of_hour.iter().map(|(_, line)| line.clone()).collect();
+        publish_lines(publisher, Kind::Correction, *hour, &lines).await?;
+        usage.corrections_published(*hour, &lines).await.map_err(HoursError::Table)?;
+    }
     let end = Hour::of(earlier(now, PUBLISHED_AFTER));
     let state = usage.state().await.map_err(HoursError::Table)?;
     let Some(published) = state.published_hour else {
@@ -170,12 +176,21 @@ pub(crate) async fn publish(
     let mut hour = published.next().max(Hour::of(earlier(now, PUBLISHED_FOR)));
     while hour < end && !deadline.has_passed() {
         let lines = usage.hour(hour).await.map_err(HoursError::Table)?;
-        let events = event::of_hour(Kind::Hour, hour, &lines).map_err(HoursError::Event)?;
-        publisher.publish(&events).await.map_err(|failed| HoursError::Unpublished(failed.why))?;
+        publish_lines(publisher, Kind::Hour, hour, &lines).await?;
         usage.published(hour).await.map_err(HoursError::Table)?;
         hour = hour.next();
     }
     Ok(())
+}
+
+async fn publish_lines(
+    publisher: &Publisher,
+    kind: Kind,
+    hour: Hour,
+    lines: &[Line],
+) -> Result<(), HoursError> {
+    let events = event::of_hour(kind, hour, lines).map_err(HoursError::Event)?;
+    publisher.publish(&events).await.map_err(|failed| HoursError::Unpublished(failed.why))
 }
 
 fn earlier(time: Timestamp, by: Duration) -> Timestamp {

@@ -136,7 +136,8 @@ impl Metering {
 
     async fn recount(&self, now: Timestamp, deadline: Deadline) -> Result<(), HoursError> {
         let Self { usage, records, publisher, .. } = self;
-        let recounting = hours::recount(usage, records, publisher, now, deadline).await?;
+        let publishes = publisher.has_destinations();
+        let recounting = hours::recount(usage, records, publishes, now, deadline).await?;
         if let Some(requests) = recounting.filter(|requests| *requests > 0) {
             measure(&[(metrics::USAGE_CORRECTED, requests)]);
         }

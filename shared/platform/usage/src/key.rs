@@ -13,6 +13,7 @@ pub(crate) const STATE: &str = "STATE";
 pub(crate) const READER: &str = "reader";
 pub(crate) const GAP: &str = "GAP";
 pub(crate) const ENDED: &str = "ended";
+pub(crate) const CORRECTION: &str = "CORRECTION";
 
 const SECONDS_OF_DAY: i64 = 86_400;
 /// Number of days for which the usage counters of a day are kept. Counters of an hour are kept for
@@ -51,6 +52,13 @@ impl Key {
         let LineKey { tenant, hour, operation, key_name } = key;
         let ttl = hour.start().as_second().saturating_add(DAYS_OF_HOUR.saturating_mul(SECONDS_OF_DAY));
         Self { pk: hour_pk(*hour), sk: line(tenant, operation, key_name), ttl: Some(ttl) }
+    }
+
+    /// Builds the key of the usage that a recount added to an hour's line, and that is still to be
+    /// published.
+    pub(crate) fn correction(key: &LineKey) -> Self {
+        let Self { sk, ttl, .. } = Self::hour(key);
+        Self { pk: CORRECTION.to_owned(), sk: format!("{}#{sk}", key.hour), ttl }
     }
 
     /// Builds the key of the totals of an operation on a target, which have no TTL.

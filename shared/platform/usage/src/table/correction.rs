@@ -3,19 +3,20 @@
 use std::collections::HashMap;
 
 use super::update::addition;
-use super::{UsageTable, number};
+use super::{UsageTable, counts, key_of, malformed, number, sort_key};
 use crate::chunk::Delta;
-use crate::contribution::LineKey;
+use crate::contribution::{Item, LineKey};
 use crate::counts::{Counts, Line};
 use crate::error::UsageError;
 use crate::hour::Hour;
-use crate::key::Key;
+use crate::key::{self, Key};
 
 impl UsageTable {
     /// Adds the usage that the recount of an hour (`recounted`) found but the hour's counters lack.
     /// Adds it to the counters of the hour and of its day, and to the operation's totals without a
-    /// target. Returns the usage that was added. A line whose counters change at the same time is
-    /// skipped; a later recount corrects it.
+    /// target, and if `publishes`, to the corrections that are still to be published. Returns the
+    /// usage that was added. A line whose counters change at the same time is skipped; a later
+    /// recount corrects it.
     ///
     /// If a recount finds less than the counters, nothing changes, because records expire earlier
     /// than counters.
@@ -23,30 +24,67 @@ impl UsageTable {
     /// # Errors
     /// If the table is unavailable, or if an item is malformed. Some of the lines may be corrected;
     /// a later recount corrects the others.
-    pub async fn correct(&self, hour: Hour, recounted: &[Line]) -> Result<Vec<Line>, UsageError> {
+    pub async fn correct(
+        &self,
+        hour: Hour,
+        recounted: &[Line],
+        publishes: bool,
+    ) -> Result<Vec<Line>, UsageError> {
         let counted = self.hour(hour).await?;
         let mut added = Vec::new();
         for (seen, missing) in missing(&counted, recounted) {
-            let line = LineKey {
-                tenant: missing.tenant.clone(),
-                hour,
-                operation: missing.operation.clone(),
-                key_name: missing.key_name.clone(),
-            };
+            let line = key_of_line(hour, &missing);
             let delta = Delta::adding(&missing.counts);
             let mut of_hour = addition(&Key::hour(&line), delta);
             let condition = unchanged(&seen, &mut of_hour.names, &mut of_hour.values);
-            let writes = vec![
+            let mut writes = vec![
                 of_hour.write(&self.table, Some(condition))?,
                 addition(&Key::day(&line), delta).write(&self.table, None)?,
                 addition(&Key::total(&line.operation, ""), delta).write(&self.table, None)?,
             ];
+            if publishes {
+                writes.push(addition(&Key::correction(&line), delta).write(&self.table, None)?);
+            }
             if self.transact(writes).await? {
                 added.push(missing);
             }
         }
         Ok(added)
     }
+
+    /// Returns the corrections that are still to be published, ordered by their hours.
+    ///
+    /// # Errors
+    /// If the table is unavailable, or if an item is malformed.
+    pub async fn corrections(&self) -> Result<Vec<(Hour, Line)>, UsageError> {
+        let correction = |item: &Item| {
+            let (hour, line) = sort_key(item).split_once('#')?;
+            let hour: Hour = hour.parse().ok()?;
+            Some((hour, Line { counts: counts(item), ..key::read_line(line, hour.day())? }))
+        };
+        let items = self.query(key::CORRECTION, None, true).await?;
+        let read = |item| correction(item).ok_or_else(|| malformed(key::CORRECTION, sort_key(item)));
+        items.iter().map(read).collect()
+    }
+
+    /// Removes corrections of an hour that were published.
+    ///
+    /// # Errors
+    /// If the table is unavailable. Some of the corrections may be removed.
+    pub async fn corrections_published(&self, hour: Hour, lines: &[Line]) -> Result<(), UsageError> {
+        for line in lines {
+            let Key { pk, sk, .. } = Key::correction(&key_of_line(hour, line));
+            let delete = self.dynamodb.delete_item().table_name(&self.table);
+            let deleted = delete.set_key(Some(key_of(&pk, &sk))).send().await;
+            deleted.map_err(UsageError::unavailable)?;
+        }
+        Ok(())
+    }
+}
+
+fn key_of_line(hour: Hour, line: &Line) -> LineKey {
+    let Line { tenant, operation, key_name, .. } = line.clone();
+    LineKey { tenant, hour, operation, key_name }
 }
 
 /// Compares the usage lines of an hour with those of a recount. Returns each line of which the
