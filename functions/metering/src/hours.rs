@@ -163,7 +163,7 @@ pub(crate) async fn publish(
     }
     let corrections = usage.corrections().await.map_err(HoursError::Table)?;
     for of_hour in corrections.chunk_by(|(hour, _), (next, _)| hour == next) {
-        let Some((hour, _)) = of_hour.first() else { continue };
+        let Some((hour, _)) = of_hour.first().filter(|_| !deadline.has_passed()) else { break };
         let lines: Vec<Line> = of_hour.iter().map(|(_, line)| line.clone()).collect();
         publish_lines(publisher, Kind::Correction, *hour, &lines).await?;
         usage.corrections_published(*hour, &lines).await.map_err(HoursError::Table)?;
